@@ -1,0 +1,55 @@
+"""How packets get from one element to the next without recursion, at once or at their time of arrival.
+
+A call chain port -> link -> switch -> link -> port -> agent -> port -> ... would grow without bound, because an
+answer is sent from inside the receipt of its question. So elements put packets on a conveyor; whoever finds it
+idle runs it until it is empty.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from hfi_sim.clock import Clock
+
+Receiver = Callable[[bytes], None]
+
+
+class Hold(Protocol):
+    """Buffer space that a packet takes up until everybody who keeps the packet has released it."""
+
+    def keep(self) -> None:
+        """Keep the space for one more holder."""
+
+    def release(self) -> None:
+        """One holder lets go."""
+
+
+class Conveyor:
+    """Hands packets to their receivers in the order in which they were put on."""
+
+    def __init__(self, clock: Clock, timer_resolution_s: float) -> None:
+        self.clock = clock
+        self.timer_resolution_s = timer_resolution_s
+        """Arrivals nearer than this, in seconds, happen at once: a real event loop cannot wait that briefly."""
+        self.arriving: Hold | None = None
+        """The buffer space of the packet that is being received, on a link with credits."""
+        self._ready: deque[tuple[Receiver, bytes]] = deque()
+        self._running = False
+
+    def put(self, receiver: Receiver, packet: bytes) -> None:
+        """Deliver `packet` to `receiver` after all that is already on the conveyor."""
+        self._ready.append((receiver, packet))
+        if not self._running:
+            self._run()
+
+    def _run(self) -> None:
+        ready = self._ready
+        self._running = True
+        try:
+            while ready:
+                receiver, packet = ready.popleft()
+                receiver(packet)
+        finally:
+            self._running = False

@@ -1,0 +1,44 @@
+"""The exceptions of this floor: one root, and one class for each party that can be at fault."""
+
+from __future__ import annotations
+
+
+class HfiSimError(Exception):
+    """Root of all errors that hfi_sim raises on purpose."""
+
+
+class WireError(HfiSimError):
+    """Bytes from a peer do not form what they claim to be.
+
+    Codecs raise it; the datapath turns it into a counted drop, it never escapes a `receive` method.
+    """
+
+    def __init__(self, field: str, offset: int, reason: str) -> None:
+        super().__init__(f"{field} at byte {offset}: {reason}")
+        self.field = field
+        self.offset = offset
+        self.reason = reason
+
+
+class FabricError(HfiSimError):
+    """The caller asked the fabric for something that cannot be: an unknown node, a port in use, no LID left."""
+
+
+class TopologyError(FabricError):
+    """A description of a fabric that cannot be built; the message starts with the place: file and line, or path."""
+
+
+class FaultError(FabricError):
+    """A fault that makes no sense here: an unknown kind, link or option, a value out of range."""
+
+
+class NetdevError(HfiSimError):
+    """The operating system refused a network device, with the errno where there is one."""
+
+    def __init__(self, message: str, errno: int = 0) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+
+class MadTimeoutError(HfiSimError):
+    """No response came to a request within its timeout and retries; the peer may be gone, or never was there."""

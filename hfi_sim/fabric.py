@@ -1,0 +1,263 @@
+"""The fabric: all HFIs, switches and links, the conveyor that moves packets, and the conservation law over them.
+
+fabric = Fabric(asyncio.get_running_loop(), rng=random.Random(7))
+switch = fabric.add_switch("sw0")
+fabric.connect(fabric.add_hfi("h1").ports[1], switch.ports[1])
+SubnetManager(fabric).sweep()
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from hfi_sim.clock import Clock, ManualClock
+from hfi_sim.conveyor import Conveyor
+from hfi_sim.counters import PacketCounters
+from hfi_sim.errors import FabricError
+from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
+from hfi_sim.lanes import FlowControl
+from hfi_sim.link import (
+    DEFAULT_LATENCY_S,
+    DEFAULT_QUEUE_BYTES,
+    DEFAULT_RATE_BPS,
+    Link,
+    LinkPort,
+    PacketObserver,
+)
+from hfi_sim.mad.stack import MadStack
+from hfi_sim.port_state import PortEventKind
+from hfi_sim.routing.table import MAX_PORTS
+from hfi_sim.switch import Switch, SwitchPort
+from hfi_sim.types import Guid
+from hfi_sim.wire.icrc import Icrc
+
+GUID_BASE = 0x0011_7501_0100_0000
+"""The first GUID given out: Intel's OUI for HFI1, then our own numbering."""
+GUID_STEP = 0x10
+"""Room between two nodes for the GUIDs of their ports."""
+
+
+class FabricChange(Enum):
+    """What changed in the wiring."""
+
+    LINK_UP = "link_up"
+    LINK_DOWN = "link_down"
+    CAPABILITY = "capability"
+
+
+@dataclass(frozen=True, slots=True)
+class FabricNotice:
+    """One change, with the name of the link, node or port that it happened to."""
+
+    change: FabricChange
+    name: str
+    more: bool = False
+    """Further changes of the same cause follow at once: who only wants the outcome waits for the last."""
+
+
+class Fabric:
+    """Nodes and cables. Without a clock, packets arrive at once and requests never time out."""
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        rng: random.Random | None = None,
+        icrc: Icrc | None = None,
+        timer_resolution_s: float | None = None,
+    ) -> None:
+        """Make an empty fabric.
+
+        Args:  clock: an asyncio loop or another Clock; rng: the one source of randomness, seeded;
+               timer_resolution_s: delays shorter than this pass at once (a real loop wakes up to 1 ms late;
+               0 on virtual time, where delays are exact).
+        """
+        if timer_resolution_s is None:
+            timer_resolution_s = 0.0 if clock is not None else float("inf")
+        self.clock: Clock = clock if clock is not None else ManualClock()
+        self.rng = rng if rng is not None else random.Random(0)
+        self.icrc = icrc if icrc is not None else Icrc()
+        self.conveyor = Conveyor(self.clock, timer_resolution_s)
+        self.hfis: dict[str, Hfi] = {}
+        self.switches: dict[str, Switch] = {}
+        self.links: list[Link] = []
+        self.observers: list[PacketObserver] = []
+        """Called for each packet that enters a link."""
+        self.attached: dict[str, PacketCounters] = {}
+        """Counters of what stands above the ports (VNICs, ...) and wants to be held to the law as well."""
+        self.before_counting: list[Callable[[], None]] = []
+        """Called before counters are read: a datapath that counts for itself adds here what it counted."""
+        self._guids: dict[int, str] = {}
+        self._handlers: list[Callable[[FabricNotice], None]] = []
+
+    # --- building ------------------------------------------------------------------------------------------
+
+    def add_hfi(
+        self, name: str, *, ports: int = 1, guid: int | None = None, netdevs: NetdevFactory | None = None
+    ) -> Hfi:
+        """Add an HFI with `ports` ports (1 or 2); `netdevs` makes netdevs on the host it sits in.
+
+        Raises:  FabricError: the name or the GUID is taken.
+        """
+        hfi = Hfi(name, self._claim(name, guid), ports=ports, icrc=self.icrc, netdevs=netdevs)
+        for port in hfi.ports.values():
+            port.mad = MadStack(port, self.clock)
+            port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
+        self.hfis[name] = hfi
+        return hfi
+
+    def add_switch(self, name: str, *, ports: int = 64, guid: int | None = None) -> Switch:
+        """Add a switch with ports 1 to `ports`.
+
+        Raises:  FabricError: the name or the GUID is taken; more ports than a forwarding table can tell.
+        """
+        if not 1 <= ports <= MAX_PORTS:
+            raise FabricError(f"switch {name}: {ports} ports; a switch has 1 to {MAX_PORTS}")
+        switch = Switch(name, self._claim(name, guid), ports)
+        self.switches[name] = switch
+        return switch
+
+    def _claim(self, name: str, guid: int | None) -> Guid:
+        if name in self.hfis or name in self.switches:
+            raise FabricError(f"a node named {name!r} is already on the fabric")
+        if guid is None:
+            guid = GUID_BASE
+            while guid in self._guids:
+                guid += GUID_STEP
+        if guid in self._guids:
+            raise FabricError(f"node {name!r}: GUID {guid:#018x} belongs to {self._guids[guid]!r}")
+        self._guids[guid] = name
+        return Guid(guid)
+
+    def connect(
+        self,
+        a: LinkPort,
+        b: LinkPort,
+        *,
+        rate_bps: float = DEFAULT_RATE_BPS,
+        latency_s: float = DEFAULT_LATENCY_S,
+        jitter_s: float = 0.0,
+        queue_bytes: int = DEFAULT_QUEUE_BYTES,
+        flow: FlowControl | None = None,
+        up: bool = True,
+    ) -> Link:
+        """Lay a cable between two free ports; it comes up unless told otherwise.
+
+        Args:    queue_bytes: what a direction holds before it drops; flow: credits, which make it lossless instead.
+        Raises:  FabricError: a port has a cable already, or both are the same; a rate of 0.
+        """
+        if a is b:
+            raise FabricError(f"port {a.name} cannot be cabled to itself")
+        for port in (a, b):
+            if port.link is not None:
+                raise FabricError(f"port {port.name} is already cabled ({port.link.name})")
+        link = Link(
+            a,
+            b,
+            self.conveyor,
+            rate_bps=rate_bps,
+            latency_s=latency_s,
+            jitter_s=jitter_s,
+            queue_bytes=queue_bytes,
+            flow=flow,
+            observers=self.observers,
+            uniform=self.rng.random,
+        )
+        self.links.append(link)
+        self.set_link(link, up)
+        return link
+
+    def set_link(self, link: Link, up: bool, by: str = "admin") -> None:
+        """Bring a link up or down, and let the subnet manager know; see `set_links`."""
+        self.set_links([link], up, by)
+
+    def set_links(self, links: Iterable[Link], up: bool, by: str = "admin") -> None:
+        """Bring links up or down together, so that the subnet manager sweeps once.
+
+        Args:  by: who wants it. A link is up once nobody who took it down still wants it down.
+        """
+        changed: list[Link] = []
+        for link in links:
+            if link.hold_down(by, not up):
+                changed.append(link)
+        change = FabricChange.LINK_UP if up else FabricChange.LINK_DOWN
+        for number, link in enumerate(changed, 1):
+            self._notify(change, link.name, more=number < len(changed))
+
+    def set_switch(self, switch: Switch, up: bool) -> None:
+        """Switch a switch off, which empties its tables and takes its links down, or on again."""
+        if switch.up == up:
+            return
+        switch.up = up
+        if not up:
+            switch.program({}, {})
+        links = [port.link for port in switch.ports.values() if port.link is not None]
+        self.set_links(links, up, by=f"switch {switch.name}")
+
+    def remove_hfi(self, hfi: Hfi) -> None:
+        """Pull an HFI out of its host: a fatal event, and all its cables are gone for good."""
+        for port in hfi.ports.values():
+            port.report(PortEventKind.DEVICE_FATAL)
+        links = [port.link for port in hfi.ports.values() if port.link is not None]
+        self.set_links(links, False, by=f"hfi {hfi.name}")
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    def hfi_ports(self) -> Iterator[HfiPort]:
+        """Yield every HFI port, in the order in which the HFIs were added."""
+        for hfi in self.hfis.values():
+            yield from hfi.ports.values()
+
+    def neighbours(self, switch: Switch) -> Iterator[tuple[SwitchPort, LinkPort]]:
+        """Yield each live cable of a switch as (its own port, the port at the far end)."""
+        for port in switch.ports.values():
+            if port.link is not None and port.link.up:
+                yield port, port.link.far_end(port)
+
+    def port_of_lid(self, lid: int) -> HfiPort | None:
+        """Return the HFI port that owns a unicast LID, or None."""
+        for port in self.hfi_ports():
+            if port.lid and port.lid >> port.lmc == lid >> port.lmc:
+                return port
+        return None
+
+    def on_change(self, handler: Callable[[FabricNotice], None]) -> Callable[[], None]:
+        """Call `handler` for each change of the wiring; the returned function ends that."""
+        self._handlers.append(handler)
+        return lambda: self._handlers.remove(handler)
+
+    def _notify(self, change: FabricChange, name: str, *, more: bool = False) -> None:
+        for handler in tuple(self._handlers):
+            handler(FabricNotice(change, name, more))
+
+    # --- the law -------------------------------------------------------------------------------------------
+
+    def counters(self) -> Iterator[tuple[str, PacketCounters]]:
+        """Yield the counters of every element, with its name."""
+        for add_up in self.before_counting:
+            add_up()
+        for port in self.hfi_ports():
+            yield f"{port.name} tx", port.tx
+            yield f"{port.name} rx", port.rx
+            yield f"{port.name} mad", port.mad.counters
+        for switch in self.switches.values():
+            yield switch.name, switch.counters
+        for link in self.links:
+            for direction in link.directions:
+                yield direction.name, direction.counters
+        yield from self.attached.items()
+
+    def balance(self) -> dict[str, int]:
+        """Return the elements where the conservation law does not hold, and by how many packets; empty is right."""
+        return {name: counters.balance for name, counters in self.counters() if counters.balance}
+
+    def drops(self) -> dict[str, dict[str, int]]:
+        """Return all drops so far, by element and reason; elements without drops are left out."""
+        return {
+            name: {reason.value: count for reason, count in counters.drops.items()}
+            for name, counters in self.counters()
+            if counters.drops
+        }

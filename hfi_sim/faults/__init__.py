@@ -1,0 +1,19 @@
+"""Faults on a fabric: what goes wrong, where, when, and for which packets. All by the fabric's seeded randomness."""
+
+from __future__ import annotations
+
+from hfi_sim.faults.manager import ActiveFault, Faults, FaultState
+from hfi_sim.faults.spec import FaultKind, FaultSpec, Match
+from hfi_sim.faults.syntax import parse_fault, spec_from_data, spec_text
+
+__all__ = [
+    "ActiveFault",
+    "FaultKind",
+    "FaultSpec",
+    "FaultState",
+    "Faults",
+    "Match",
+    "parse_fault",
+    "spec_from_data",
+    "spec_text",
+]

@@ -1,0 +1,297 @@
+"""The faults of a fabric: set, listed, counted, removed, each by itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from hfi_sim.clock import TimerHandle
+from hfi_sim.counters import Drop
+from hfi_sim.errors import FaultError
+from hfi_sim.fabric import Fabric
+from hfi_sim.faults.spec import PACKET_KINDS, FaultKind, FaultSpec
+from hfi_sim.faults.syntax import parse_fault, spec_text
+from hfi_sim.faults.targets import cut_between, directions_of, links_of
+from hfi_sim.link import Link, LinkDirection, Passage
+from hfi_sim.names import unknown_name
+from hfi_sim.switch import Switch
+from hfi_sim.wire.icrc import TRAILER_SIZE
+from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
+
+log = logging.getLogger("hfi_sim.faults")
+
+
+class FaultState(StrEnum):
+    """Where a fault is in its life."""
+
+    WAITING = "waiting"
+    ACTIVE = "active"
+    OVER = "over"
+
+
+@dataclass(slots=True)
+class ActiveFault:
+    """A fault that was set, with what it has done."""
+
+    number: int
+    spec: FaultSpec
+    state: FaultState = FaultState.WAITING
+    seen: int = 0
+    """Packets that fitted while it was active."""
+    hits: int = 0
+    """Packets that it changed or took, or times that it began."""
+    timers: list[TimerHandle] = field(default_factory=list)
+    end: Callable[[], None] | None = None
+    """Undoes what the current occurrence did."""
+
+    @property
+    def who(self) -> str:
+        """The name under which it holds links down."""
+        return f"fault {self.number}"
+
+
+class _Injector:
+    """The packet faults of one direction of a link, in the order in which they were set."""
+
+    def __init__(self, faults: Faults, way: LinkDirection) -> None:
+        self.active: list[ActiveFault] = []
+        self._faults = faults
+        self._way = way
+
+    def rest(self) -> None:
+        """Leave the direction to its fast way, once nothing disturbs it and nothing is held back."""
+        if not self.active and not self._way.holding:
+            self._way.faults = None
+
+    def judge(self, packet: bytes) -> tuple[list[Passage], Drop | None]:
+        self.rest()
+        passages = [Passage(packet)]
+        for fault in tuple(self.active):
+            spec = fault.spec
+            if not spec.match.fits(packet):
+                continue
+            fault.seen += 1
+            if fault.seen <= spec.skip or not self._faults.draw(spec.probability):
+                continue
+            fault.hits += 1
+            if fault.hits == spec.count:
+                self._faults.finish(fault)
+            if spec.kind is FaultKind.LOSS:
+                return [], Drop.LINK_FAULT
+            passages = self._faults.apply(spec, passages)
+        return passages, None
+
+
+class Faults:
+    """All faults of one fabric. Setting one never changes another."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self._numbers = 0
+        self._faults: dict[int, ActiveFault] = {}
+        self._base_rates: dict[Link, float] = {}
+        self._hooks: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {}
+        self._starters: dict[FaultKind, Callable[[ActiveFault], Callable[[], None]]] = {
+            FaultKind.RATE: self._start_rate,
+            FaultKind.LINK_DOWN: lambda fault: self._hold(links_of(fabric, fault.spec.on), fault),
+            FaultKind.PORT_ERROR: lambda fault: self._hold(links_of(fabric, fault.spec.on), fault),
+            FaultKind.PARTITION: lambda fault: self._hold(cut_between(fabric, _nodes(fault.spec)), fault),
+            FaultKind.SWITCH_REBOOT: self._start_reboot,
+            FaultKind.HFI_REMOVAL: self._start_removal,
+            FaultKind.CRASH: self._start_crash,
+        }
+
+    # --- setting and removing ------------------------------------------------------------------------------
+
+    def add(self, fault: FaultSpec | str) -> ActiveFault:
+        """Set a fault, given as a `FaultSpec` or as text such as `loss on h1 20% l4=mad for=2s`.
+
+        Raises:  FaultError: an unknown kind, place or option, a value out of range.
+        """
+        spec = parse_fault(fault) if isinstance(fault, str) else fault
+        self._check_place(spec)
+        self._numbers += 1
+        active = self._faults[self._numbers] = ActiveFault(self._numbers, spec)
+        if spec.after_s > 0:
+            self._later(active, spec.after_s, lambda: self._begin(active))
+        else:
+            self._begin(active)
+        return active
+
+    def remove(self, number: int) -> None:
+        """End a fault and forget it: what it did to links and nodes is undone.
+
+        Raises:  FaultError: no fault has this number.
+        """
+        if number not in self._faults:
+            numbers = ", ".join(map(str, self._faults)) or "none is set"
+            raise FaultError(f"no fault has the number {number} (set: {numbers})")
+        self.finish(self._faults[number])
+        del self._faults[number]
+
+    def clear(self) -> int:
+        """Remove all faults and return how many there were."""
+        numbers = list(self._faults)
+        for number in numbers:
+            self.remove(number)
+        return len(numbers)
+
+    def show(self) -> list[dict[str, Any]]:
+        """Return each fault with its number, text, state and counts."""
+        return [
+            {
+                "number": fault.number,
+                "fault": spec_text(fault.spec),
+                "kind": fault.spec.kind.value,
+                "on": fault.spec.on,
+                "state": fault.state.value,
+                "seen": fault.seen,
+                "hits": fault.hits,
+            }
+            for fault in self._faults.values()
+        ]
+
+    def hook(self, name: str, crash: Callable[[], None], restart: Callable[[], None]) -> None:
+        """Let `crash on NAME` call `crash`, and `restart` when it ends: an agent, a manager, any program."""
+        self._hooks[name] = (crash, restart)
+
+    def _check_place(self, spec: FaultSpec) -> None:
+        fabric = self.fabric
+        if spec.kind is FaultKind.SWITCH_REBOOT and spec.on not in fabric.switches:
+            raise FaultError(unknown_name("switch", spec.on, fabric.switches))
+        if spec.kind is FaultKind.HFI_REMOVAL and spec.on not in fabric.hfis:
+            raise FaultError(unknown_name("HFI", spec.on, fabric.hfis))
+        if spec.kind is FaultKind.CRASH:
+            if spec.on not in self._hooks:
+                raise FaultError(unknown_name("agent that can crash", spec.on, self._hooks))
+        elif spec.kind is FaultKind.PARTITION:
+            cut_between(fabric, _nodes(spec))
+        else:
+            directions_of(fabric, spec.on, spec.match.direction)
+
+    # --- the life of a fault -------------------------------------------------------------------------------
+
+    def _later(self, fault: ActiveFault, delay_s: float, call: Callable[[], None]) -> None:
+        fault.timers.append(self.fabric.clock.call_later(delay_s, call))
+
+    def _begin(self, fault: ActiveFault) -> None:
+        spec = fault.spec
+        fault.state = FaultState.ACTIVE
+        fault.timers.clear()
+        log.info("%s begins: %s", fault.who, spec_text(spec))
+        if spec.kind in PACKET_KINDS:
+            fault.end = self._start_packets(fault)
+        else:
+            fault.hits += 1
+            fault.end = self._starters[spec.kind](fault)
+        if spec.every_s is not None and (spec.kind in PACKET_KINDS or fault.hits != spec.count):
+            self._later(fault, spec.every_s, lambda: self._begin(fault))
+        if spec.duration_s is not None:
+            last = len(fault.timers) == 0
+            self._later(fault, spec.duration_s, lambda: self._pause(fault, last))
+
+    def _pause(self, fault: ActiveFault, last: bool) -> None:
+        self._undo(fault)
+        fault.state = FaultState.OVER if last else FaultState.WAITING
+
+    def _undo(self, fault: ActiveFault) -> None:
+        end, fault.end = fault.end, None
+        if end is not None:
+            log.info("%s ends", fault.who)
+            end()
+
+    def finish(self, fault: ActiveFault) -> None:
+        """End a fault for good; it stays listed with its counts."""
+        for timer in fault.timers:
+            timer.cancel()
+        fault.timers.clear()
+        self._undo(fault)
+        fault.state = FaultState.OVER
+
+    # --- packets -------------------------------------------------------------------------------------------
+
+    def _start_packets(self, fault: ActiveFault) -> Callable[[], None]:
+        ways = directions_of(self.fabric, fault.spec.on, fault.spec.match.direction)
+        for way in ways:
+            if not isinstance(way.faults, _Injector):
+                way.faults = _Injector(self, way)
+            way.faults.active.append(fault)
+        return lambda: _release(fault, ways)
+
+    def draw(self, probability: float) -> bool:
+        """Return True with this probability."""
+        return probability >= 1 or self.fabric.rng.random() < probability
+
+    def apply(self, spec: FaultSpec, passages: list[Passage]) -> list[Passage]:
+        """Return what becomes of a packet and its copies."""
+        if spec.kind is FaultKind.DUPLICATE:
+            return passages + passages[:1] * spec.copies
+        if spec.kind is FaultKind.CORRUPT:
+            return [replace(passage, packet=self._flip(passage.packet, spec.bits)) for passage in passages]
+        if spec.kind is FaultKind.DELAY:
+            return [replace(passage, delay_s=passage.delay_s + spec.delay_s) for passage in passages]
+        return [replace(passages[0], behind=spec.behind, hold_s=spec.hold_s), *passages[1:]]
+
+    def _flip(self, packet: bytes, bits: int) -> bytes:
+        first, end = HEADER_SIZE, max(len(packet) - TRAILER_SIZE + 4, HEADER_SIZE + 1)
+        damaged = bytearray(packet)
+        for position in self.fabric.rng.sample(range(first * 8, end * 8), min(bits, (end - first) * 8)):
+            damaged[position // 8] ^= 1 << position % 8
+        return bytes(damaged)
+
+    # --- links and nodes -----------------------------------------------------------------------------------
+
+    def _hold(self, links: Iterable[Link], fault: ActiveFault) -> Callable[[], None]:
+        held = list(links)
+        self.fabric.set_links(held, False, by=fault.who)
+        return lambda: self.fabric.set_links(held, True, by=fault.who)
+
+    def _start_rate(self, fault: ActiveFault) -> Callable[[], None]:
+        links = links_of(self.fabric, fault.spec.on)
+        for link in links:
+            self._base_rates.setdefault(link, link.rate_bps)
+        self._set_rates(links)
+        return lambda: self._set_rates(links, without=fault)
+
+    def _set_rates(self, links: Iterable[Link], without: ActiveFault | None = None) -> None:
+        """Give each link the smallest rate of the faults on it."""
+        for link in links:
+            limits = [
+                fault.spec.rate_bps
+                for fault in self._faults.values()
+                if fault.spec.kind is FaultKind.RATE
+                and fault.state is FaultState.ACTIVE
+                and fault is not without
+                and link in links_of(self.fabric, fault.spec.on)
+            ]
+            link.rate_bps = min([self._base_rates[link], *limits])
+
+    def _start_reboot(self, fault: ActiveFault) -> Callable[[], None]:
+        switch: Switch = self.fabric.switches[fault.spec.on]
+        self.fabric.set_switch(switch, False)
+        return lambda: self.fabric.set_switch(switch, True)
+
+    def _start_removal(self, fault: ActiveFault) -> Callable[[], None]:
+        hfi = self.fabric.hfis[fault.spec.on]
+        self.fabric.remove_hfi(hfi)
+        links = [port.link for port in hfi.ports.values() if port.link is not None]
+        return lambda: self.fabric.set_links(links, True, by=f"hfi {hfi.name}")
+
+    def _start_crash(self, fault: ActiveFault) -> Callable[[], None]:
+        crash, restart = self._hooks[fault.spec.on]
+        crash()
+        return restart
+
+
+def _nodes(spec: FaultSpec) -> list[str]:
+    return [name.strip() for name in spec.on.split(",")]
+
+
+def _release(fault: ActiveFault, ways: list[LinkDirection]) -> None:
+    for way in ways:
+        if isinstance(way.faults, _Injector) and fault in way.faults.active:
+            way.faults.active = [other for other in way.faults.active if other is not fault]
+            way.faults.rest()

@@ -1,0 +1,157 @@
+"""What a fault is: its kind, its place, its time, and the packets that it means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from hfi_sim.errors import FaultError
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import dlid_of, l4_of, sc_of, slid_of
+
+_MAD_AT: Final = 24
+"""A MAD starts behind the 16B header and the FM header."""
+_VESW_ID_AT: Final = 18
+
+
+class FaultKind(StrEnum):
+    """All kinds. The first five act on packets, the others on links and nodes."""
+
+    LOSS = "loss"
+    DUPLICATE = "duplicate"
+    REORDER = "reorder"
+    CORRUPT = "corrupt"
+    DELAY = "delay"
+    RATE = "rate"
+    LINK_DOWN = "link-down"
+    PORT_ERROR = "port-error"
+    SWITCH_REBOOT = "switch-reboot"
+    HFI_REMOVAL = "hfi-removal"
+    PARTITION = "partition"
+    CRASH = "crash"
+
+
+PACKET_KINDS: Final = frozenset(
+    {FaultKind.LOSS, FaultKind.DUPLICATE, FaultKind.REORDER, FaultKind.CORRUPT, FaultKind.DELAY}
+)
+_MOMENTARY: Final = {FaultKind.PORT_ERROR: 0.0, FaultKind.SWITCH_REBOOT: 1.0}
+"""How long these last, in seconds, unless told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Which packets a fault means; all that is given must hold."""
+
+    l4: int | None = None
+    lid: int | None = None
+    """Either the source or the destination."""
+    slid: int | None = None
+    dlid: int | None = None
+    sc: int | None = None
+    vesw_id: int | None = None
+    """Ethernet packets of one virtual switch."""
+    attr_id: int | None = None
+    """MADs of one attribute."""
+    method: int | None = None
+    """MADs of one method."""
+    direction: str | None = None
+    """tx: what the named end sends; rx: what it receives."""
+
+    def fits(self, packet: bytes) -> bool:
+        """Return whether the packet is one of those."""
+        return (
+            (self.l4 is None or l4_of(packet) == self.l4)
+            and (self.slid is None or slid_of(packet) == self.slid)
+            and (self.dlid is None or dlid_of(packet) == self.dlid)
+            and (self.lid is None or self.lid in (slid_of(packet), dlid_of(packet)))
+            and (self.sc is None or sc_of(packet) == self.sc)
+            and (self.vesw_id is None or _vesw_id(packet) == self.vesw_id)
+            and (self.attr_id is None or _mad_field(packet, 16, 2) == self.attr_id)
+            and (self.method is None or _mad_field(packet, 3, 1) == self.method)
+        )
+
+
+def _vesw_id(packet: bytes) -> int | None:
+    if l4_of(packet) != L4.ETHERNET or len(packet) < _VESW_ID_AT + 2:
+        return None
+    return int.from_bytes(packet[_VESW_ID_AT : _VESW_ID_AT + 2], "little")
+
+
+def _mad_field(packet: bytes, offset: int, size: int) -> int | None:
+    start = _MAD_AT + offset
+    if l4_of(packet) != L4.FM or len(packet) < start + size:
+        return None
+    return int.from_bytes(packet[start : start + size], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSpec:
+    """One fault as it is asked for.
+
+    Raises:  FaultError: a value out of range, or an option that the kind does not have.
+    """
+
+    kind: FaultKind
+    on: str
+    """A link, port or node by name, `*` for every link; nodes joined by commas for partition."""
+    probability: float = 1.0
+    """0 to 1, drawn for each packet that fits."""
+    match: Match = field(default_factory=Match)
+    after_s: float = 0.0
+    """From when the fault is set until it begins."""
+    for_s: float | None = None
+    """How long it lasts; None: until it is removed."""
+    every_s: float | None = None
+    """Begin again this long after each beginning."""
+    count: int | None = None
+    """Packets to hit, or beginnings, after which it is over."""
+    skip: int = 0
+    """Packets that fit and are spared first."""
+    delay_s: float = 0.0
+    """delay: how much longer a packet takes."""
+    rate_bps: float = 0.0
+    """rate: what the link has left."""
+    bits: int = 1
+    """corrupt: how many bits flip, between header and tail, where the ICRC covers them."""
+    copies: int = 1
+    """duplicate: how many more."""
+    behind: int = 1
+    """reorder: how many later packets overtake it."""
+    hold_s: float = 1e-3
+    """reorder: at the latest it goes on after this."""
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("after", self.after_s, 0.0),
+            ("for", self.for_s, 0.0),
+            ("count", self.count, 1),
+            ("skip", self.skip, 0),
+            ("bits", self.bits, 1),
+            ("copies", self.copies, 1),
+            ("behind", self.behind, 1),
+            ("hold", self.hold_s, 0.0),
+        ):
+            if value is not None and value < least:
+                raise FaultError(f"fault {self.kind}: {name} is {value:g}, the least is {least:g}")
+        if not 0 <= self.probability <= 1:
+            raise FaultError(
+                f"fault {self.kind}: probability {self.probability:g} is not 0 to 1 (0% to 100%)"
+            )
+        if self.kind is FaultKind.DELAY and self.delay_s <= 0:
+            raise FaultError("fault delay: say how long, for example delay=10us")
+        if self.kind is FaultKind.RATE and self.rate_bps <= 0:
+            raise FaultError("fault rate: say what is left, above 0, for example rate=1G")
+        if self.kind not in PACKET_KINDS and self.match != Match():
+            raise FaultError(f"fault {self.kind} acts on links and nodes; it cannot choose packets")
+        if self.match.direction not in (None, "tx", "rx"):
+            raise FaultError(f'direction "{self.match.direction}" is neither tx nor rx')
+        if self.every_s is not None and (self.every_s <= 0 or self.duration_s is None):
+            raise FaultError(
+                f"fault {self.kind}: every needs a time above 0, and a fault that ends: give it for="
+            )
+
+    @property
+    def duration_s(self) -> float | None:
+        """How long each occurrence lasts, in seconds; None: it does not end by itself."""
+        return self.for_s if self.for_s is not None else _MOMENTARY.get(self.kind)

@@ -1,0 +1,159 @@
+"""Faults as people write them: one line on a command line, or a mapping in a YAML file.
+
+    loss on h1 20% l4=mad for=2s          a fifth of the MADs at h1 is lost, for two seconds
+    corrupt on h1->sw0 count=3            the next three packets from h1 arrive damaged
+    delay on * 50% delay=10us             half of all packets take 10 us longer on every link
+    link-down on sw0--sw1 for=1ms every=10ms count=5
+    partition on sw0,sw1 after=1s
+
+The same as a mapping: {kind: loss, on: h1, probability: 20%, l4: mad, for: 2s}.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from hfi_sim.errors import FaultError
+from hfi_sim.faults.spec import FaultKind, FaultSpec, Match
+from hfi_sim.names import unknown_name
+from hfi_sim.wire.l4 import L4
+
+_NUMBER: Final = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)\s*([a-zA-Z%]*)")
+_TIMES: Final = {"": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_RATES: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_L4_NAMES: Final = {"ethernet": L4.ETHERNET, "eth": L4.ETHERNET, "mad": L4.FM, "fm": L4.FM}
+
+
+def _scaled(text: str, units: Mapping[str, float], example: str) -> float:
+    match = _NUMBER.fullmatch(text)
+    try:
+        if match is not None and match[2] in units:
+            return float(match[1]) * units[match[2]]
+    except ValueError:
+        pass
+    raise FaultError(f'"{text}" is not a number with a unit such as {example}')
+
+
+def _time(text: str) -> float:
+    return _scaled(text, _TIMES, "300ns, 10us, 2ms or 1s")
+
+
+def _rate(text: str) -> float:
+    return _scaled(text, _RATES, "100M or 1G")
+
+
+def _share(text: str) -> float:
+    return _scaled(text, {"%": 0.01, "": 1.0}, "20% or 0.2")
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise FaultError(f'"{text}" is no whole number such as 5 or 0x11') from None
+
+
+def _l4(text: str) -> int:
+    return int(_L4_NAMES[text.lower()]) if text.lower() in _L4_NAMES else _integer(text)
+
+
+_Reader = Callable[[str], Any]
+_OPTIONS: Final[dict[str, tuple[str, _Reader]]] = {
+    "probability": ("probability", _share),
+    "after": ("after_s", _time),
+    "for": ("for_s", _time),
+    "every": ("every_s", _time),
+    "count": ("count", _integer),
+    "skip": ("skip", _integer),
+    "delay": ("delay_s", _time),
+    "rate": ("rate_bps", _rate),
+    "bits": ("bits", _integer),
+    "copies": ("copies", _integer),
+    "behind": ("behind", _integer),
+    "hold": ("hold_s", _time),
+}
+_MATCHES: Final[dict[str, tuple[str, _Reader]]] = {
+    "l4": ("l4", _l4),
+    "lid": ("lid", _integer),
+    "slid": ("slid", _integer),
+    "dlid": ("dlid", _integer),
+    "sc": ("sc", _integer),
+    "vesw": ("vesw_id", _integer),
+    "attr": ("attr_id", _integer),
+    "method": ("method", _integer),
+    "direction": ("direction", str),
+}
+_HEX: Final = frozenset({"l4", "attr", "method"})
+
+
+def parse_fault(text: str) -> FaultSpec:
+    """Read a fault from one line.
+
+    Raises:  FaultError: what is wrong, with the nearest name.
+    """
+    words = text.split()
+    if len(words) > 1 and words[1] == "on":
+        del words[1]
+    if len(words) < 2:
+        raise FaultError(f'"{text}" is not KIND on PLACE [OPTION=VALUE ...], for example: loss on h1 20%')
+    data: dict[str, Any] = {"kind": words[0], "on": words[1]}
+    for word in words[2:]:
+        key, equals, value = word.partition("=")
+        if not equals:
+            key, value = "probability", word
+        if key in data:
+            raise FaultError(f'"{text}": {key} stands twice')
+        data[key] = value
+    return spec_from_data(data)
+
+
+def spec_from_data(data: Mapping[Any, Any]) -> FaultSpec:
+    """Read a fault from a mapping: kind, on, and options; numbers may be numbers or text with a unit.
+
+    Raises:  FaultError: what is wrong, with the nearest name.
+    """
+    data = {"on" if key is True else key: value for key, value in data.items()}  # YAML 1.1 reads `on` as true
+    kinds = [kind.value for kind in FaultKind]
+    kind, place = str(data.get("kind", "")), data.get("on")
+    if kind not in kinds:
+        raise FaultError(unknown_name("fault", kind, kinds))
+    if not isinstance(place, str) or not place:
+        raise FaultError(f"fault {kind}: say where, for example: {kind} on h1")
+    options: dict[str, Any] = {}
+    matches: dict[str, Any] = {}
+    for key, value in data.items():
+        if key in ("kind", "on"):
+            continue
+        if key not in _OPTIONS and key not in _MATCHES:
+            raise FaultError(f"fault {kind}: {unknown_name('option', str(key), [*_OPTIONS, *_MATCHES])}")
+        name, reader = _OPTIONS.get(key) or _MATCHES[key]
+        try:
+            (options if key in _OPTIONS else matches)[name] = reader(str(value))
+        except FaultError as error:
+            raise FaultError(f"fault {kind}: {key}: {error}") from None
+    return FaultSpec(FaultKind(kind), place, match=Match(**matches), **options)
+
+
+def spec_text(spec: FaultSpec) -> str:
+    """Return the line that `parse_fault` reads as the same fault."""
+    default = FaultSpec.__dataclass_fields__
+    words = [spec.kind.value, "on", spec.on]
+    for key, (name, reader) in _OPTIONS.items():
+        value = getattr(spec, name)
+        if value is not None and value != default[name].default:
+            words.append(f"{key}={_text(value, reader)}")
+    for key, (name, _) in _MATCHES.items():
+        value = getattr(spec.match, name)
+        if value is not None:
+            words.append(f"{key}={value:#x}" if key in _HEX else f"{key}={value}")
+    return " ".join(words)
+
+
+def _text(value: float, reader: _Reader) -> str:
+    if reader is _share:
+        return f"{value * 100:.12g}%"
+    if reader is _time:
+        return f"{value:.12g}s"
+    return f"{value:.12g}"

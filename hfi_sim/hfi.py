@@ -1,0 +1,337 @@
+"""The host fabric interface: a node with one or two ports, where packets enter and leave the fabric.
+
+A port enforces what hardware enforces: its own LID as SLID, its partition table on both ways, whole and
+undamaged packets on receipt. Above it, handlers take packets by L4 type.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hfi_sim.conveyor import Hold
+from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.errors import FabricError, NetdevError
+from hfi_sim.link import Link
+from hfi_sim.netdev.base import Netdev
+from hfi_sim.pkeys import PkeyTable
+from hfi_sim.port_state import CapabilityMask3, PortEvent, PortEventHandler, PortEventKind, PortState
+from hfi_sim.types import LID_NONE, LID_PERMISSIVE, Guid, Lid, is_multicast_lid
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.lrh16b import (
+    BECN_BYTE3,
+    FECN_BYTE7,
+    L2_16B,
+    dlid_of,
+    l2_of,
+    l4_of,
+    length_qw_of,
+    pkey_of,
+    slid_of,
+    with_becn,
+)
+from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET, check_packet
+
+if TYPE_CHECKING:
+    from hfi_sim.mad.stack import MadStack
+
+log = logging.getLogger("hfi_sim.hfi")
+
+RX_BUFFER_BYTES: Final = 1 << 20
+"""What a stalled port keeps from a link without credits; more is dropped (rx_overflow)."""
+
+NetdevFactory = Callable[[str], Netdev]
+"""Makes the network device of a given name on the host that the HFI sits in."""
+
+L4Handler = Callable[["HfiPort", bytes], Drop | None]
+"""Takes a whole packet. A returned Drop is counted by the port; None says that the handler has it."""
+
+
+@dataclass(slots=True)
+class CongestionCounters:
+    """What a port has seen of congestion."""
+
+    fecn_received: int = 0
+    """Packets that met a congested switch on their way here."""
+    becn_sent: int = 0
+    """Packets on which this port told their receiver so."""
+    becn_received: int = 0
+    """Packets that told this port so."""
+    tx_stops: int = 0
+    """Times that the link stopped this port: no credits."""
+
+
+class HfiPort:
+    """One port of an HFI, numbered from 1."""
+
+    forwards = False
+
+    mad: MadStack
+    """The MAD stack of this port."""
+
+    def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc) -> None:
+        self.hfi = hfi
+        self.opa_port_num = opa_port_num
+        self.name = f"{hfi.name}:{opa_port_num}"
+        self.guid = guid
+        self.lid: Lid = LID_NONE
+        self.lmc = 0
+        self.sm_lid: Lid = LID_NONE
+        self.state = PortState.DOWN
+        self.pkeys = PkeyTable()
+        self.multicast_lids: frozenset[int] = frozenset()
+        self.capability_mask3 = CapabilityMask3(0)
+        self.link: Link | None = None
+        self.tx = PacketCounters()
+        self.rx = PacketCounters()
+        self.congestion = CongestionCounters()
+        self.tx_stopped = False
+        """The link has no credits and a queue: who can wait should not send."""
+        self.icrc = icrc
+        self._flow_handlers: list[Callable[[bool], None]] = []
+        self._becn_due: set[int] = set()
+        self._stalled = False
+        self._waiting: deque[tuple[bytes, Hold | None]] = deque()
+        self._waiting_bytes = 0
+        self._l4_handlers: dict[int, L4Handler] = {}
+        self._event_handlers: list[PortEventHandler] = []
+        self._capability_handlers: list[Callable[[HfiPort], None]] = []
+
+    # --- sending -------------------------------------------------------------------------------------------
+
+    def send(self, packet: bytes) -> Drop | None:
+        """Send a sealed 16B packet; return why it ended here, or None once it is on the link."""
+        tx = self.tx
+        tx.in_packets += 1
+        tx.in_bytes += len(packet)
+        drop = self._egress_refusal(packet)
+        if drop is not None:
+            tx.drop(drop)
+            return drop
+        tx.out_packets += 1
+        tx.out_bytes += len(packet)
+        if self._becn_due and (dlid := dlid_of(packet)) in self._becn_due:
+            self._becn_due.discard(dlid)
+            self.congestion.becn_sent += 1
+            packet = with_becn(packet)
+        assert self.link is not None  # noqa: S101 - an ACTIVE port has a link
+        self.link.direction_from(self).transmit(packet)
+        return None
+
+    def _egress_refusal(self, packet: bytes) -> Drop | None:
+        size = len(packet)
+        if self.state is not PortState.ACTIVE:
+            return Drop.TX_PORT_DOWN
+        if size > MAX_PACKET:
+            return Drop.TX_MTU
+        if size < MIN_PACKET or l2_of(packet) != L2_16B or length_qw_of(packet) * 8 != size:
+            return Drop.TX_MALFORMED
+        if slid_of(packet) >> self.lmc != self.lid >> self.lmc:
+            return Drop.TX_SLID
+        if dlid_of(packet) == LID_NONE:
+            return Drop.TX_DLID
+        if not self.pkeys.may_send(pkey_of(packet)):
+            return Drop.TX_PKEY
+        return None
+
+    # --- receiving -----------------------------------------------------------------------------------------
+
+    def receive(self, packet: bytes) -> None:
+        """Take a packet from the link: check it, then give it to the handler of its L4 type."""
+        rx = self.rx
+        rx.in_packets += 1
+        rx.in_bytes += len(packet)
+        if self._stalled:
+            self._wait(packet)
+            return
+        drop = self._ingress_refusal(packet)
+        if drop is None:
+            if packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3:
+                self._note_congestion(packet)
+            handler = self._l4_handlers.get(l4_of(packet))
+            drop = Drop.RX_L4 if handler is None else handler(self, packet)
+        if drop is not None:
+            rx.drop(drop)
+            return
+        rx.out_packets += 1
+        rx.out_bytes += len(packet)
+
+    def _note_congestion(self, packet: bytes) -> None:
+        if packet[7] & FECN_BYTE7:
+            self.congestion.fecn_received += 1
+            if not is_multicast_lid(dlid_of(packet)):
+                self._becn_due.add(slid_of(packet))
+        if packet[3] & BECN_BYTE3:
+            self.congestion.becn_received += 1
+
+    def _ingress_refusal(self, packet: bytes) -> Drop | None:
+        if self.state is not PortState.ACTIVE:
+            return Drop.RX_PORT_DOWN
+        drop = check_packet(packet, self.icrc)
+        if drop is not None:
+            return drop
+        dlid = dlid_of(packet)
+        if is_multicast_lid(dlid):
+            if dlid not in self.multicast_lids:
+                return Drop.RX_DLID
+        elif dlid >> self.lmc != self.lid >> self.lmc and dlid != LID_PERMISSIVE:
+            return Drop.RX_DLID
+        if not self.pkeys.admits(pkey_of(packet)):
+            return Drop.RX_PKEY
+        return None
+
+    def register_l4(self, l4: int, handler: L4Handler) -> None:
+        """Give packets of one L4 type to `handler`.
+
+        Raises:  FabricError: the type has a handler already.
+        """
+        if l4 in self._l4_handlers:
+            raise FabricError(f"{self.name}: L4 type {l4:#04x} already has a handler")
+        self._l4_handlers[l4] = handler
+
+    def unregister_l4(self, l4: int) -> None:
+        """Let packets of one L4 type end as rx_l4 again."""
+        self._l4_handlers.pop(l4, None)
+
+    # --- flow control --------------------------------------------------------------------------------------
+
+    def tx_congested(self, stopped: bool) -> None:
+        """Note that the link stops this port, or lets it go on, and tell who has subscribed."""
+        self.tx_stopped = stopped
+        self.congestion.tx_stops += stopped
+        for handler in tuple(self._flow_handlers):
+            handler(stopped)
+
+    def on_flow(self, handler: Callable[[bool], None]) -> Callable[[], None]:
+        """Call `handler(True)` when the link stops this port, `handler(False)` when it may send again."""
+        self._flow_handlers.append(handler)
+        return lambda: self._flow_handlers.remove(handler)
+
+    def stall(self) -> None:
+        """Take nothing off the link until `resume`: the host is busy. Credits then stop the senders."""
+        self._stalled = True
+
+    def resume(self) -> None:
+        """Take what has waited, in order, and go on."""
+        self._stalled = False
+        while self._waiting and not self._stalled:
+            packet, hold = self._waiting.popleft()
+            self._waiting_bytes -= len(packet)
+            self.rx.in_flight -= 1
+            self.rx.in_packets -= 1  # it was counted when it came, and `receive` counts it again
+            self.rx.in_bytes -= len(packet)
+            self.receive(packet)
+            if hold is not None:
+                hold.release()
+
+    def _wait(self, packet: bytes) -> None:
+        assert self.link is not None  # noqa: S101 - the packet came by it
+        hold = self.link.conveyor.arriving
+        if hold is not None:
+            hold.keep()
+        elif self._waiting_bytes + len(packet) > RX_BUFFER_BYTES:
+            self.rx.drop(Drop.RX_OVERFLOW)
+            return
+        self._waiting.append((packet, hold))
+        self._waiting_bytes += len(packet)
+        self.rx.in_flight += 1
+
+    # --- state and events ----------------------------------------------------------------------------------
+
+    def subscribe(self, handler: PortEventHandler) -> Callable[[], None]:
+        """Call `handler` for each event of this port; the returned function ends that."""
+        self._event_handlers.append(handler)
+        return lambda: self._event_handlers.remove(handler)
+
+    def report(self, kind: PortEventKind) -> None:
+        """Tell all subscribers of an event."""
+        log.info("[%s] %s, lid %#x", self.name, kind.value, self.lid)
+        event = PortEvent(kind, self)
+        for handler in tuple(self._event_handlers):
+            handler(event)
+
+    def link_changed(self, up: bool) -> None:
+        """Follow the link: INIT when it comes up, DOWN and PORT_ERR when an ACTIVE port loses it."""
+        was_active = self.state is PortState.ACTIVE
+        self.state = PortState.INIT if up else PortState.DOWN
+        if was_active and not up:
+            self.report(PortEventKind.PORT_ERR)
+
+    def set_state(self, state: PortState) -> None:
+        """Move the port where the subnet manager says; becoming ACTIVE is PORT_ACTIVE, leaving it PORT_ERR."""
+        before, self.state = self.state, state
+        if state is PortState.ACTIVE and before is not PortState.ACTIVE:
+            self.report(PortEventKind.PORT_ACTIVE)
+        elif before is PortState.ACTIVE and state is not PortState.ACTIVE:
+            self.report(PortEventKind.PORT_ERR)
+
+    def set_lid(self, lid: Lid, lmc: int = 0) -> None:
+        """Take the base LID that the subnet manager assigned, and 2**lmc LIDs from it."""
+        if (lid, lmc) == (self.lid, self.lmc):
+            return
+        self.lid, self.lmc = lid, lmc
+        if self.state is PortState.ACTIVE:
+            self.report(PortEventKind.LID_CHANGE)
+
+    def set_pkeys(self, pkeys: Iterable[int]) -> None:
+        """Take a new partition table."""
+        table = PkeyTable.of(pkeys)
+        if table == self.pkeys:
+            return
+        self.pkeys = table
+        if self.state is PortState.ACTIVE:
+            self.report(PortEventKind.PKEY_CHANGE)
+
+    def announce(self, capability: CapabilityMask3) -> None:
+        """Set bits of capability mask 3; the subnet manager hears of it."""
+        if capability in self.capability_mask3:
+            return
+        self.capability_mask3 |= capability
+        for handler in tuple(self._capability_handlers):
+            handler(self)
+
+    def withdraw(self, capability: CapabilityMask3) -> None:
+        """Clear bits of capability mask 3: who served them is gone; the subnet manager hears of it."""
+        if not self.capability_mask3 & capability:
+            return
+        self.capability_mask3 &= ~capability
+        for handler in tuple(self._capability_handlers):
+            handler(self)
+
+    def on_capability(self, handler: Callable[[HfiPort], None]) -> None:
+        """Call `handler` when the port announces a new capability (the subnet manager's trap 144)."""
+        self._capability_handlers.append(handler)
+
+    def alloc_rdma_netdev(self, name: str) -> Netdev:
+        """Allocate a network device on the host that this HFI sits in.
+
+        Raises:  NetdevError: the HFI sits in no host that can make one, or the host refused.
+        Source:  seed 000, "verbs to allocate and free the OPA_VNIC RDMA netdev"
+        """
+        if self.hfi.netdevs is None:
+            raise NetdevError(f"{self.hfi.name} has no host to allocate netdev {name!r} on")
+        return self.hfi.netdevs(name)
+
+
+class Hfi:
+    """A host fabric interface with its ports."""
+
+    def __init__(
+        self, name: str, node_guid: Guid, *, ports: int, icrc: Icrc, netdevs: NetdevFactory | None = None
+    ) -> None:
+        if not 1 <= ports <= 2:
+            raise FabricError(f"HFI {name}: {ports} ports; an HFI has 1 or 2")
+        self.name = name
+        self.node_guid = node_guid
+        self.netdevs = netdevs
+        self.ports = {num: HfiPort(self, num, Guid(node_guid + num), icrc) for num in range(1, ports + 1)}
+
+    def fatal(self) -> None:
+        """Fail as a device: every port reports DEVICE_FATAL and its link goes down."""
+        for port in self.ports.values():
+            port.report(PortEventKind.DEVICE_FATAL)
+            if port.link is not None:
+                port.link.hold_down("admin", True)

@@ -1,0 +1,185 @@
+"""Virtual lanes with credits: a link direction that loses nothing, because a full receiver stops its sender.
+
+Each VL of a direction has a buffer at the receiving end. A packet goes on the wire only when that buffer has room
+(credit). The room is free again when the packet has left the receiver: a switch has put it, every copy of it, on
+the next wire; an HFI has handed it to its host. So a host that takes nothing fills its port's buffer, then the
+switch's, and so on back to the sender, on that VL alone.
+
+VLs share the wire in the order of arrival; there is no arbitration by weight.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hfi_sim.conveyor import Hold
+from hfi_sim.counters import Drop
+from hfi_sim.errors import FabricError
+from hfi_sim.wire.lrh16b import sc_of, with_fecn
+from hfi_sim.wire.packet import MAX_PACKET
+
+if TYPE_CHECKING:
+    from hfi_sim.link import LinkDirection
+
+SERVICE_CLASSES: Final = 32
+MAX_VLS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FlowControl:
+    """How a link with credits is set up, the same in both directions.
+
+    Raises:  FabricError: a number of VLs that is not 1 to 16, a buffer that cannot hold the longest packet, a
+             service class mapped to a VL that is not there.
+    """
+
+    vls: int = 1
+    buffer_bytes: int = 64 << 10
+    """Of each VL at the receiving end."""
+    sc_to_vl: Sequence[int] = ()
+    """The VL of each service class 0 to 31; empty: SC modulo the number of VLs."""
+    fecn_bytes: int = 32 << 10
+    """A switch marks FECN on what it sends while this much, waiting or in the buffer, is ahead on the VL."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.vls <= MAX_VLS:
+            raise FabricError(f"{self.vls} VLs; a link has 1 to {MAX_VLS}")
+        if self.buffer_bytes < MAX_PACKET:
+            raise FabricError(
+                f"a VL buffer of {self.buffer_bytes} bytes cannot hold the longest packet, {MAX_PACKET}"
+            )
+        if self.sc_to_vl and len(self.sc_to_vl) != SERVICE_CLASSES:
+            raise FabricError(
+                f"the SC to VL map has {len(self.sc_to_vl)} entries; there are {SERVICE_CLASSES} service classes"
+            )
+        for sc, vl in enumerate(self.sc_to_vl):
+            if not 0 <= vl < self.vls:
+                raise FabricError(f"the SC to VL map sends SC {sc} to VL {vl}; VLs are 0 to {self.vls - 1}")
+
+    def map(self) -> tuple[int, ...]:
+        """Return the VL of each service class."""
+        return tuple(self.sc_to_vl) or tuple(sc % self.vls for sc in range(SERVICE_CLASSES))
+
+
+class _BufferSpace:
+    """The room that one packet takes up at the receiving end of a direction."""
+
+    __slots__ = ("_holders", "_lanes", "_size", "_vl")
+
+    def __init__(self, lanes: Lanes, vl: int, size: int) -> None:
+        self._lanes = lanes
+        self._vl = vl
+        self._size = size
+        self._holders = 1
+
+    def keep(self) -> None:
+        self._holders += 1
+
+    def release(self) -> None:
+        self._holders -= 1
+        if self._holders == 0:
+            self._lanes.give_back(self._vl, self._size)
+
+
+class Lanes:
+    """The VLs of one direction of a link: credits, and the packets that wait for them."""
+
+    def __init__(self, direction: LinkDirection, flow: FlowControl) -> None:
+        self._direction = direction
+        self._flow = flow
+        self._vl_of = flow.map()
+        self._credits = [flow.buffer_bytes] * flow.vls
+        self._queues: list[deque[tuple[bytes, float, Hold | None]]] = [deque() for _ in range(flow.vls)]
+        self._queued = [0] * flow.vls
+        self._stop_bytes = flow.buffer_bytes
+        self._stopped = False
+        self.fecn_marked = 0
+        """Packets that this direction marked."""
+
+    def waiting(self, vl: int) -> int:
+        """Return the bytes that wait for credits on a VL."""
+        return self._queued[vl]
+
+    def credits(self, vl: int) -> int:
+        """Return the room, in bytes, that a VL has at the receiving end."""
+        return self._credits[vl]
+
+    def refusal(self, size: int) -> Drop | None:
+        """Refuse a packet of a sender that does not heed `tx_congested`; a switch is never refused."""
+        if self._direction.source.forwards:
+            return None
+        if sum(self._queued) + size > self._direction.link.queue_bytes:
+            return Drop.LINK_OVERFLOW
+        return None
+
+    def enter(self, packet: bytes, delay_s: float = 0.0) -> None:
+        """Send a packet, now or when there is room for it at the far end."""
+        vl = self._vl_of[sc_of(packet)]
+        size = len(packet)
+        if self._direction.source.forwards and self._ahead(vl) >= self._flow.fecn_bytes:
+            packet = with_fecn(packet)
+            self.fecn_marked += 1
+        if not self._queues[vl] and self._credits[vl] >= size:
+            self._credits[vl] -= size
+            self._direction.launch(packet, delay_s)
+            return
+        hold = self._direction.link.conveyor.arriving if self._direction.source.forwards else None
+        if hold is not None:
+            hold.keep()
+        self._queues[vl].append((packet, delay_s, hold))
+        self._queued[vl] += size
+        if not self._stopped and self._queued[vl] >= self._stop_bytes:
+            self._stopped = True
+            self._direction.source.tx_congested(True)
+
+    def _ahead(self, vl: int) -> int:
+        return self._queued[vl] + self._flow.buffer_bytes - self._credits[vl]
+
+    def arrive(self, packet: bytes) -> None:
+        """Hand a packet to the receiving port; its room is kept while somebody holds the packet."""
+        space = _BufferSpace(self, self._vl_of[sc_of(packet)], len(packet))
+        conveyor = self._direction.link.conveyor
+        conveyor.arriving = space
+        try:
+            self._direction.target.receive(packet)
+        finally:
+            conveyor.arriving = None
+            space.release()
+
+    def lose(self, packet: bytes) -> None:
+        """Free the room of a packet that was lost on the wire."""
+        self.give_back(self._vl_of[sc_of(packet)], len(packet))
+
+    def give_back(self, vl: int, size: int) -> None:
+        """Take a credit back, and send what has waited for it."""
+        self._credits[vl] += size
+        queue = self._queues[vl]
+        while queue and self._credits[vl] >= len(queue[0][0]):
+            packet, delay_s, hold = queue.popleft()
+            self._credits[vl] -= len(packet)
+            self._queued[vl] -= len(packet)
+            self._direction.launch(packet, delay_s)
+            if hold is not None:
+                hold.release()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._stopped and max(self._queued) <= self._stop_bytes // 2:
+            self._stopped = False
+            self._direction.source.tx_congested(False)
+
+    def flush(self) -> None:
+        """Drop what waits: the link went down."""
+        counters = self._direction.counters
+        for vl, queue in enumerate(self._queues):
+            waiting, self._queues[vl] = queue, deque()
+            self._queued[vl] = 0
+            for _, _, hold in waiting:
+                counters.in_flight -= 1
+                counters.drop(Drop.LINK_DOWN)
+                if hold is not None:
+                    hold.release()
+        self._wake()

@@ -1,0 +1,21 @@
+"""What to say about a name that nobody bears."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_SHOWN = 8
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+    """Return `unknown host "h9" (nearest: "h1"; known: h1, h2)`, with at most eight of the known names."""
+    names = list(known)
+    if not names:
+        return f'unknown {what} "{name}" (there is none)'
+    lowered = {known_name.lower(): known_name for known_name in reversed(names)}
+    close = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.0)
+    rest = f", ... ({len(names)} in all)" if len(names) > _SHOWN else ""
+    return (
+        f'unknown {what} "{name}" (nearest: "{lowered[close[0]]}"; known: {", ".join(names[:_SHOWN])}{rest})'
+    )

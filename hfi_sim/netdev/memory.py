@@ -1,0 +1,169 @@
+"""A network device without a kernel: the host side is a few methods, the frames are bytes in a queue.
+
+It does to its adapter what the core network stack does to a driver: open is `ndo_open`, then IFF_UP and one
+`ndo_set_rx_mode`; list changes call `ndo_set_rx_mode` only while the device is up.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, Netdev
+from hfi_sim.types import MacAddr
+
+DEFAULT_MTU: Final = 1500
+DEFAULT_QUEUE: Final = 1024
+
+
+class MemoryNetdev(Netdev):
+    """A netdev for tests, for tools, and for hosts where no TAP can be had."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        queue_frames: int = DEFAULT_QUEUE,
+        on_receive: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """Make a device that is down, without carrier, with a zero address.
+
+        Args:  queue_frames: how many frames `received` holds before more are refused. on_receive: takes the
+               frames instead of the queue, which then stays empty.
+        """
+        self.name = name
+        self.address = MacAddr(bytes(6))
+        self.uc_list: Sequence[MacAddr] = ()
+        self.mc_list: Sequence[MacAddr] = ()
+        self.mtu = DEFAULT_MTU
+        self.max_mtu = ETH_MTU_MAX
+        self.is_up = False
+        self.carrier = False
+        self.dormant = False
+        self.ops = None
+        self.closed = False
+        self.received: deque[bytes] = deque()
+        """Frames that arrived and nobody has taken yet, oldest first."""
+        self.on_receive = on_receive
+        self._queue_frames = queue_frames
+        self._waiting: deque[bytes] = deque()
+
+    # --- the host side -------------------------------------------------------------------------------------
+
+    def open(self) -> int:
+        """Set the device up; return 0 or the negative errno of the adapter, with which it stays down."""
+        if self.is_up:
+            return 0
+        if self.ops is None:
+            return -errno.ENODEV
+        error = self.ops.ndo_open()
+        if error:
+            return error
+        self.is_up = True
+        self.ops.ndo_set_rx_mode()
+        return 0
+
+    def stop(self) -> None:
+        """Set the device down."""
+        if not self.is_up:
+            return
+        if self.ops is not None:
+            self.ops.ndo_stop()
+        self.is_up = False
+
+    def set_mac(self, mac: MacAddr) -> int:
+        """Choose another address; return 0 or the negative errno of the adapter, with which it stays."""
+        error = self.ops.ndo_set_mac_address(mac) if self.ops is not None else 0
+        if not error:
+            self.address = mac
+        return error
+
+    def change_mtu(self, mtu: int) -> int:
+        """Choose another MTU, in bytes; return 0, or -EINVAL outside 68 to `max_mtu`."""
+        if not ETH_MTU_MIN <= mtu <= self.max_mtu:
+            return -errno.EINVAL
+        self.mtu = mtu
+        return 0
+
+    def set_uc_list(self, macs: Sequence[MacAddr]) -> None:
+        """Replace the secondary unicast addresses."""
+        self.uc_list = tuple(macs)
+        self._lists_changed()
+
+    def set_mc_list(self, macs: Sequence[MacAddr]) -> None:
+        """Replace the multicast addresses."""
+        self.mc_list = tuple(macs)
+        self._lists_changed()
+
+    def _lists_changed(self) -> None:
+        if self.is_up and self.ops is not None:
+            self.ops.ndo_set_rx_mode()
+
+    def transmit(self, frame: bytes) -> bool:
+        """Send a frame; False where the device is down, or its queue is stopped and full: nothing was tried."""
+        if not self.is_up or self.ops is None:
+            return False
+        if self.queue_stopped:
+            if len(self._waiting) >= self._queue_frames:
+                return False
+            self._waiting.append(frame)
+            return True
+        self.ops.ndo_start_xmit(frame)
+        return True
+
+    @property
+    def waiting(self) -> int:
+        """Frames that the host has sent and that wait for the queue to be woken."""
+        return len(self._waiting)
+
+    # --- the adapter's side --------------------------------------------------------------------------------
+
+    def receive(self, frame: bytes) -> bool:
+        """Hand a frame to the host; False where the device is down or the queue is full."""
+        if not self.is_up:
+            return False
+        if self.on_receive is not None:
+            self.on_receive(frame)
+            return True
+        if len(self.received) >= self._queue_frames:
+            return False
+        self.received.append(frame)
+        return True
+
+    def stop_queue(self) -> None:
+        """Let what the host sends wait, as many frames as `received` would hold."""
+        self.queue_stopped = True
+
+    def wake_queue(self) -> None:
+        """Send what has waited, and go on."""
+        self.queue_stopped = False
+        while self._waiting and not self.queue_stopped and self.ops is not None:
+            self.ops.ndo_start_xmit(self._waiting.popleft())
+
+    def set_carrier(self, on: bool) -> None:
+        """Turn the carrier on or off."""
+        self.carrier = on
+
+    def set_dormant(self, on: bool) -> None:
+        """Make the device dormant, or not."""
+        self.dormant = on
+
+    def set_address(self, mac: MacAddr) -> None:
+        """Overwrite the address from the driver's side."""
+        self.address = mac
+
+    def set_mtu(self, mtu: int) -> None:
+        """Set the MTU from the driver's side, in bytes."""
+        self.mtu = mtu
+
+    def set_max_mtu(self, max_mtu: int) -> None:
+        """Set the largest MTU, in bytes."""
+        self.max_mtu = max_mtu
+
+    def close(self) -> None:
+        """Give the device back."""
+        self.is_up = False
+        self.carrier = False
+        self.closed = True

@@ -1,0 +1,296 @@
+"""Netlink, as much as network devices need: synchronous requests and the kernel's notifications.
+
+Messages are built and read by pyroute2's classes; the sockets are plain ones, opened inside a namespace, so
+that nothing but the caller's own event loop is involved. Requests take some tens of microseconds.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyroute2.netlink import nlmsg
+from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+from hfi_sim.errors import NetdevError
+from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.types import MacAddr
+
+RTM_NEWLINK: Final = 16
+RTM_DELLINK: Final = 17
+RTM_GETLINK: Final = 18
+RTM_NEWADDR: Final = 20
+RTM_NEWNEIGH: Final = 28
+RTM_DELNEIGH: Final = 29
+RTM_GETNEIGH: Final = 30
+RTM_NEWMULTICAST: Final = 56
+RTM_DELMULTICAST: Final = 57
+
+# groups of notifications: links, neighbours (bridge fdb), IPv4 and IPv6 multicast memberships
+_GROUP_LINK: Final = 1
+_GROUP_NEIGH: Final = 3
+_GROUPS_MULTICAST: Final = (37, 38)  # RTNLGRP_IPV4_MCADDR, RTNLGRP_IPV6_MCADDR; kernels before 6.14 have none
+
+_SOL_NETLINK: Final = 270
+_NETLINK_ADD_MEMBERSHIP: Final = 1
+_NLMSG_ERROR: Final = 2
+_NLMSG_DONE: Final = 3
+_NLM_F_REQUEST: Final = 0x1
+_NLM_F_ACK: Final = 0x4
+_NLM_F_DUMP: Final = 0x300
+_NLM_F_CREATE_EXCL: Final = 0x600
+_AF_BRIDGE: Final = 7
+_NTF_SELF: Final = 0x02
+_NDA_LLADDR: Final = 2
+_HEADER: Final = struct.Struct("=IHHII")  # length, type, flags, sequence number, port id
+_NDMSG: Final = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, type
+_ATTRIBUTE: Final = struct.Struct("=HH")  # length with these four bytes, type
+_RECEIVE_BYTES: Final = 1 << 18
+_ANSWER_TIMEOUT_S: Final = 5.0
+
+IFF_UP: Final = 0x1
+LINKMODE_DORMANT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """What the kernel says of one interface."""
+
+    ifindex: int
+    name: str
+    up: bool
+    address: MacAddr
+    mtu: int
+    alias: str
+    sent: int
+    """Packets that the host has sent through it (tx_packets)."""
+    received: int
+    """Packets that the host has received from it (rx_packets)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressLists:
+    """Secondary addresses of one interface, in the kernel's order."""
+
+    uc: tuple[MacAddr, ...] = ()
+    mc: tuple[MacAddr, ...] = ()
+
+
+def parse_link(message: bytes) -> LinkState:
+    """Read an RTM_NEWLINK or RTM_DELLINK message, header included."""
+    link = ifinfmsg(message)
+    link.decode()
+    address = link.get_attr("IFLA_ADDRESS")
+    stats = link.get_attr("IFLA_STATS64") or {}
+    return LinkState(
+        ifindex=link["index"],
+        name=link.get_attr("IFLA_IFNAME") or "",
+        up=bool(link["flags"] & IFF_UP),
+        address=MacAddr(bytes.fromhex(address.replace(":", "")) if address else bytes(6)),
+        mtu=link.get_attr("IFLA_MTU") or 0,
+        alias=link.get_attr("IFLA_IFALIAS") or "",
+        sent=stats.get("tx_packets", 0),
+        received=stats.get("rx_packets", 0),
+    )
+
+
+def messages(datagram: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield (type, message) for every netlink message of a datagram."""
+    offset = 0
+    while offset + _HEADER.size <= len(datagram):
+        length, kind, _, _, _ = _HEADER.unpack_from(datagram, offset)
+        if length < _HEADER.size:
+            return
+        yield kind, datagram[offset : offset + length]
+        offset += (length + 3) & ~3
+
+
+def ifindex_of(message: bytes) -> int:
+    """Return the interface index of a link or neighbour message without decoding the rest."""
+    index: int = struct.unpack_from("=i", message, _HEADER.size + 4)[0]
+    return index
+
+
+def is_of_bridge(message: bytes) -> bool:
+    """Return whether a link message tells of a bridge port: its removal says nothing of the interface itself."""
+    return message[_HEADER.size] == _AF_BRIDGE
+
+
+def _fdb_entry(message: bytes) -> tuple[int, MacAddr] | None:
+    """Return (ifindex, address) of a forwarding-table message where it is a device's own address list.
+
+    Read by hand, not through a message class: a dump has thousands of them with 255 VNICs in a namespace.
+    """
+    _, ifindex, _, flags, _ = _NDMSG.unpack_from(message, _HEADER.size)
+    if not flags & _NTF_SELF:
+        return None
+    offset = _HEADER.size + _NDMSG.size
+    while offset + _ATTRIBUTE.size <= len(message):
+        length, kind = _ATTRIBUTE.unpack_from(message, offset)
+        if length < _ATTRIBUTE.size:
+            return None
+        if kind == _NDA_LLADDR and length == _ATTRIBUTE.size + 6:
+            return ifindex, MacAddr(message[offset + 4 : offset + 10])
+        offset += (length + 3) & ~3
+    return None
+
+
+class LinkClient:
+    """Requests about interfaces of one namespace. A request that the kernel refuses raises NetdevError."""
+
+    def __init__(self, namespace: Path | None = None) -> None:
+        self._socket = run_in_namespace(namespace, _request_socket)
+        self._sequence = 0
+
+    def close(self) -> None:
+        """Close the socket; harmless when done twice."""
+        self._socket.close()
+
+    def find(self, name: str) -> LinkState | None:
+        """Return the interface of that name, or None."""
+        return self._get({"attrs": [("IFLA_IFNAME", name)]}, name)
+
+    def get(self, ifindex: int) -> LinkState | None:
+        """Return the interface with that index, or None where it is gone."""
+        return self._get({"index": ifindex}, f"#{ifindex}")
+
+    def _get(self, fields: dict[str, Any], what: str) -> LinkState | None:
+        try:
+            answers = self._request(ifinfmsg(), RTM_GETLINK, 0, fields, f"look up interface {what}")
+        except NetdevError as error:
+            if error.errno == errno.ENODEV:
+                return None
+            raise
+        return next((parse_link(data) for kind, data in answers if kind == RTM_NEWLINK), None)
+
+    def set_up(self, ifindex: int, up: bool) -> None:
+        """Set the interface up or down."""
+        self._set(ifindex, "up" if up else "down", flags=IFF_UP if up else 0, change=IFF_UP)
+
+    def set_address(self, ifindex: int, mac: MacAddr) -> None:
+        """Change the device address."""
+        self._set(ifindex, f"address {mac.hex(':')}", attrs=[("IFLA_ADDRESS", mac.hex(":"))])
+
+    def set_mtu(self, ifindex: int, mtu: int) -> None:
+        """Change the MTU, in bytes."""
+        self._set(ifindex, f"mtu {mtu}", attrs=[("IFLA_MTU", mtu)])
+
+    def set_alias(self, ifindex: int, alias: str) -> None:
+        """Write the text that `ip link` shows as alias."""
+        self._set(ifindex, f"alias {alias}", attrs=[("IFLA_IFALIAS", alias)])
+
+    def set_dormant(self, ifindex: int, on: bool) -> None:
+        """Move the interface to operational state DORMANT and keep it there, or let it follow the carrier."""
+        state = [
+            ("IFLA_OPERSTATE", "DORMANT" if on else "UP"),
+            ("IFLA_LINKMODE", LINKMODE_DORMANT if on else 0),
+        ]
+        self._set(ifindex, "dormant" if on else "not dormant", attrs=state)
+
+    def add_ip(self, ifindex: int, interface: ipaddress.IPv4Interface | ipaddress.IPv6Interface) -> None:
+        """Give the interface an IP address with its prefix length."""
+        family = socket.AF_INET if interface.version == 4 else socket.AF_INET6
+        attrs: list[tuple[str, Any]] = [("IFA_ADDRESS", str(interface.ip)), ("IFA_LOCAL", str(interface.ip))]
+        if interface.version == 4 and interface.network.prefixlen < 31:
+            attrs.append(("IFA_BROADCAST", str(interface.network.broadcast_address)))
+        if interface.version == 6:
+            attrs.append(("IFA_FLAGS", 0x02))  # IFA_F_NODAD: the lab file says who has the address
+        fields = {
+            "family": family,
+            "prefixlen": interface.network.prefixlen,
+            "index": ifindex,
+            "flags": 0,
+            "scope": 0,
+            "attrs": attrs,
+        }
+        self._request(ifaddrmsg(), RTM_NEWADDR, _NLM_F_CREATE_EXCL, fields, f"add address {interface}")
+
+    def address_lists(self) -> dict[int, AddressLists]:
+        """Return the secondary addresses of every interface in the namespace, by interface index."""
+        body = _NDMSG.pack(_AF_BRIDGE, 0, 0, 0, 0)
+        uc: dict[int, list[MacAddr]] = {}
+        mc: dict[int, list[MacAddr]] = {}
+        for kind, data in self._exchange(RTM_GETNEIGH, _NLM_F_DUMP, body, "read the address lists"):
+            entry = _fdb_entry(data) if kind == RTM_NEWNEIGH else None
+            if entry is not None:
+                ifindex, mac = entry
+                (mc if mac[0] & 1 else uc).setdefault(ifindex, []).append(mac)
+        return {
+            index: AddressLists(tuple(uc.get(index, ())), tuple(mc.get(index, ())))
+            for index in uc.keys() | mc.keys()
+        }
+
+    def _set(
+        self, ifindex: int, what: str, flags: int = 0, change: int = 0, attrs: Sequence[tuple[str, Any]] = ()
+    ) -> None:
+        fields = {"index": ifindex, "flags": flags, "change": change, "attrs": list(attrs)}
+        self._request(ifinfmsg(), RTM_NEWLINK, 0, fields, f"set interface #{ifindex} {what}")
+
+    def _request(
+        self, message: nlmsg, kind: int, flags: int, fields: dict[str, Any], what: str
+    ) -> list[tuple[int, bytes]]:
+        for key, value in fields.items():
+            message[key] = value
+        message.encode()
+        return self._exchange(kind, flags | _NLM_F_ACK, bytes(message.data[_HEADER.size :]), what)
+
+    def _exchange(self, kind: int, flags: int, body: bytes, what: str) -> list[tuple[int, bytes]]:
+        self._sequence += 1
+        length = _HEADER.size + len(body)
+        header = _HEADER.pack(length, kind, flags | _NLM_F_REQUEST, self._sequence, 0)
+        try:
+            self._socket.send(header + body)
+            return self._answers(what)
+        except OSError as error:
+            raise NetdevError(f"cannot {what}: {error.strerror or error}", error.errno or 0) from error
+
+    def _answers(self, what: str) -> list[tuple[int, bytes]]:
+        answers: list[tuple[int, bytes]] = []
+        while True:
+            for kind, data in messages(self._socket.recv(_RECEIVE_BYTES)):
+                if _HEADER.unpack_from(data)[3] != self._sequence:
+                    continue  # the rest of an exchange that timed out
+                if kind == _NLMSG_DONE:
+                    return answers
+                if kind == _NLMSG_ERROR:
+                    number = -struct.unpack_from("=i", data, _HEADER.size)[0]
+                    if number:
+                        raise NetdevError(f"cannot {what}: {os.strerror(number)}", number)
+                    return answers
+                answers.append((kind, data))
+
+
+def _request_socket() -> socket.socket:
+    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+    made.bind((0, 0))
+    made.settimeout(_ANSWER_TIMEOUT_S)
+    return made
+
+
+def open_notifications(namespace: Path | None) -> socket.socket:
+    """Open a non-blocking socket that hears of links, forwarding entries and multicast memberships."""
+    return run_in_namespace(namespace, _notification_socket)
+
+
+def _notification_socket() -> socket.socket:
+    made = socket.socket(
+        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
+    )
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    made.bind((0, 0))
+    for group in (_GROUP_LINK, _GROUP_NEIGH, *_GROUPS_MULTICAST):
+        try:
+            made.setsockopt(_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, group)
+        except OSError:
+            if group not in _GROUPS_MULTICAST:
+                made.close()
+                raise
+    return made

@@ -1,0 +1,439 @@
+"""A network device of Linux: a TAP, in the host's network namespace or in a named one.
+
+It is never persistent: when the process ends, however it ends, the kernel takes the interface away. The
+descriptor is bound to a namespace when /dev/net/tun is opened, so that happens inside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import logging
+import os
+import struct
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.errors import NetdevError
+from hfi_sim.netdev.base import ETH_MTU_MAX, Netdev
+from hfi_sim.netdev.list_changes import single_changes
+from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.netlink import AddressLists, LinkState
+from hfi_sim.netdev.watch import NamespaceWatcher
+from hfi_sim.types import MacAddr, mac_text
+
+log = logging.getLogger("hfi_sim.netdev.tap")
+
+TUN_DEVICE: Final = "/dev/net/tun"
+READ_BATCH: Final = 64
+"""Frames read per wake-up of the event loop, before others get their turn."""
+VNET_HEADER: Final = bytes(10)
+"""The virtio-net header of a frame without offloads."""
+
+_TUNSETIFF: Final = 0x400454CA
+_TUNGETFEATURES: Final = 0x800454CF
+_TUNSETOFFLOAD: Final = 0x400454D0
+_TUNGETIFF: Final = 0x800454D2
+_TUNSETCARRIER: Final = 0x400454E2
+_IFF_TAP: Final = 0x0002
+_IFF_NO_CARRIER: Final = 0x0040
+_IFF_NO_PI: Final = 0x1000
+_IFF_VNET_HDR: Final = 0x4000
+_IFF_TUN_EXCL: Final = 0x8000
+_IFREQ: Final = struct.Struct("16sH22x")
+_READ_BYTES: Final = 65536 + 64  # more than any MTU of a TAP: a short buffer would lose the frame
+_CLOSING_THREADS: Final = 32
+_NOT_TAKEN: Final = frozenset({errno.EAGAIN, errno.EIO, errno.ENOBUFS, errno.ENOMEM, errno.EINVAL})
+
+
+class TapNetdev(Netdev):
+    """One TAP interface. Changes that the host makes reach `ops`; changes made through this class do not."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        watcher: NamespaceWatcher,
+        loop: asyncio.AbstractEventLoop,
+        alias: str = "",
+        vnet_hdr: bool = False,
+    ) -> None:
+        """Make the interface, without carrier and down.
+
+        Args:    name: 1 to 15 characters; no interface of that name may exist. alias: what `ip link` shows
+                 beside it. vnet_hdr: frames carry the virtio-net header, for a datapath that uses offloads.
+        Raises:  NetdevError: no right to make it, the name is taken, no TUN driver.
+        """
+        self.name = name
+        self.max_mtu = ETH_MTU_MAX
+        self.is_up = False
+        self.carrier = False
+        self.dormant = False
+        self.ops = None
+        self.dead: str | None = None
+        """Why the interface is gone although nobody closed this device; None while it lives."""
+        self.vnet_hdr = vnet_hdr
+        self._loop = loop
+        self._watcher = watcher
+        self._fd = run_in_namespace(watcher.namespace, lambda: _open_tap(name, vnet_hdr))
+        try:
+            state = watcher.links.find(name)
+            if state is None:
+                raise NetdevError(f"interface {name} vanished while it was made", errno.ENODEV)
+            self.ifindex = state.ifindex
+            if alias:
+                watcher.links.set_alias(self.ifindex, alias)
+            lists = watcher.links.address_lists().get(self.ifindex, AddressLists())
+        except NetdevError:
+            os.close(self._fd)
+            raise
+        self.address = state.address
+        self.uc_list: tuple[MacAddr, ...] = lists.uc
+        self.mc_list: tuple[MacAddr, ...] = lists.mc
+        self.mtu = state.mtu
+        self.kernel = state
+        """What the kernel has last said of the interface."""
+        self._own_address: MacAddr | None = None
+        self._overwritten = 0
+        """How often the adapter has set the address: what the host changed before that is void."""
+        self._transitions = 0
+        """Ups and downs of the host that are still to be passed on."""
+        self._buffer = bytearray(_READ_BYTES)
+        self._view = memoryview(self._buffer)
+        self._reading = False
+        watcher.add(self)
+        self.resume()
+
+    # the descriptor, and who reads it
+
+    def fileno(self) -> int:
+        """Return the descriptor of the TAP; -1 after close."""
+        return self._fd
+
+    def hand_over(self) -> int:
+        """Stop reading frames here and return the descriptor to one who does.
+
+        The device still owns it: it is closed by `close`, and everything but frames stays with this class.
+        """
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)  # harmless where the queue is stopped
+        return self._fd
+
+    def resume(self) -> None:
+        """Read frames here (again), after `hand_over`."""
+        if not self._reading and self._fd >= 0 and self.dead is None:
+            self._reading = True
+            if not self.queue_stopped:
+                self._loop.add_reader(self._fd, self._readable)
+
+    def stop_queue(self) -> None:
+        """Read no frames: the kernel's queue of the interface fills, and stops who sends."""
+        if not self.queue_stopped:
+            self.queue_stopped = True
+            if self._reading:
+                self._loop.remove_reader(self._fd)
+
+    def wake_queue(self) -> None:
+        """Read frames again."""
+        if self.queue_stopped:
+            self.queue_stopped = False
+            if self._reading:
+                self._loop.add_reader(self._fd, self._readable)
+
+    def _readable(self) -> None:
+        skip = len(VNET_HEADER) if self.vnet_hdr else 0
+        buffers = [self._buffer]
+        for _ in range(READ_BATCH):
+            try:
+                length = os.readv(self._fd, buffers)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._fail(error)
+                return
+            if self.ops is not None:
+                self.ops.ndo_start_xmit(bytes(self._view[skip:length]))
+            if (
+                not self._reading or self.queue_stopped
+            ):  # closed, handed over or stopped by what the frame set off
+                return
+
+    def receive(self, frame: bytes) -> bool:
+        """Hand a frame to the host; False where the interface is down, full, or gone."""
+        if self._fd < 0 or self.dead is not None:
+            return False
+        try:
+            os.write(self._fd, VNET_HEADER + frame if self.vnet_hdr else frame)
+        except OSError as error:
+            if error.errno not in _NOT_TAKEN:
+                self._fail(error)
+            return False
+        return True
+
+    def host_packets(self) -> tuple[int, int]:
+        """Return how many packets the host says it has sent here, and received. Raises NetdevError."""
+        state = self._watcher.links.get(self.ifindex)
+        if state is None:
+            raise NetdevError(f"interface {self.name} is gone", errno.ENODEV)
+        return state.sent, state.received
+
+    # what the adapter does to the device
+
+    def set_carrier(self, on: bool) -> None:
+        """Turn the carrier on or off: without it the host sends nothing."""
+        self.carrier = on
+        if self._fd < 0 or self.dead is not None:
+            return
+        try:
+            fcntl.ioctl(self._fd, _TUNSETCARRIER, struct.pack("i", on))
+        except OSError as error:
+            self._fail(error)
+
+    def set_dormant(self, on: bool) -> None:
+        """Move the operational state to DORMANT, or let it follow the carrier."""
+        if on == self.dormant:
+            return
+        self.dormant = on
+        if self._usable:
+            self._request(lambda: self._watcher.links.set_dormant(self.ifindex, on))
+
+    def set_address(self, mac: MacAddr) -> None:
+        """Overwrite the device address.
+
+        Linux refuses a zero or multicast address on a TAP: then the host keeps the old one, while `address`
+        says what was asked for, as the driver's does.
+        """
+        self.address = mac
+        if not self._usable or self.kernel.address == mac:
+            return
+        self._own_address = mac
+        self._request(lambda: self._watcher.links.set_address(self.ifindex, mac))
+        if self._usable:
+            self._watcher.drain()  # the notification of our own change is already there
+        self._own_address = None
+
+    def set_mtu(self, mtu: int) -> None:
+        """Change the MTU, in bytes."""
+        self.mtu = mtu
+        if self._usable and self.kernel.mtu != mtu:
+            self._request(lambda: self._watcher.links.set_mtu(self.ifindex, mtu))
+
+    def set_max_mtu(self, max_mtu: int) -> None:
+        """Set the largest MTU; a TAP has no such property, so a larger one of the host is put back."""
+        self.max_mtu = max_mtu
+
+    def close(self) -> None:
+        """Take the interface away."""
+        fd = self.release()
+        if fd >= 0:
+            os.close(fd)
+
+    def release(self) -> int:
+        """Let go of the interface and return its descriptor: the interface goes when that is closed.
+
+        Returns: -1 where it was closed or released already.
+        """
+        if self._fd < 0:
+            return -1
+        fd = self.hand_over()
+        self._watcher.remove(self)
+        self._fd = -1
+        self.is_up = False
+        self.carrier = False
+        return fd
+
+    @property
+    def _usable(self) -> bool:
+        return self._fd >= 0 and self.dead is None
+
+    # what the host does to the device: the watcher calls these
+
+    def on_link(self, state: LinkState) -> None:
+        """Compare with what was known before, and pass on what the host changed."""
+        before, self.kernel = self.kernel, state
+        if state.address != before.address:
+            if state.address == self._own_address:
+                self._own_address = None
+                self._overwritten += 1
+            else:
+                self._loop.call_soon(self._host_set_address, state.address, self._overwritten)
+        if state.mtu != before.mtu and state.mtu != self.mtu:
+            self._host_set_mtu(state.mtu)
+        if state.up != before.up:
+            self._transitions += 1
+            self._loop.call_soon(self._host_up_or_down, state.up)
+
+    def on_link_gone(self) -> None:
+        """The interface left the namespace: it is lost, unless only moved to another namespace."""
+        try:
+            fcntl.ioctl(self._fd, _TUNGETIFF, bytearray(_IFREQ.size))
+        except OSError as error:
+            self._fail(error)
+        else:
+            self._fail(OSError(errno.ENODEV, "moved to another network namespace"))
+
+    def on_address_lists(self, lists: AddressLists) -> None:
+        """Take over the lists; the adapter hears of every change made while the device is up.
+
+        While an up or down is on its way the lists are left alone, to be read after it: the driver is first told
+        that the device is up, with the lists as they were before, and then of what that has led the host to add.
+        """
+        if self._transitions:
+            return
+        for now in single_changes(AddressLists(self.uc_list, self.mc_list), lists):
+            self.uc_list, self.mc_list = now.uc, now.mc
+            if self.is_up and self.ops is not None:
+                self.ops.ndo_set_rx_mode()
+
+    def _host_set_address(self, mac: MacAddr, overwritten: int) -> None:
+        if not self._usable or overwritten != self._overwritten or mac == self.address:
+            return
+        refused = self.ops.ndo_set_mac_address(mac) if self.ops is not None else 0
+        if refused == 0:
+            self.address = mac
+            return
+        if mac != self.kernel.address:
+            return  # the host has chosen another one since
+        log.warning(
+            "[%s] address %s refused (%s), put back to %s",
+            self.name,
+            mac_text(mac),
+            os.strerror(-refused),
+            mac_text(self.address),
+        )
+        self.set_address(self.address)
+
+    def _host_set_mtu(self, mtu: int) -> None:
+        if mtu <= self.max_mtu:
+            self.mtu = mtu
+            return
+        log.warning(
+            "[%s] MTU %d is more than %d, put back to %d",
+            self.name,
+            mtu,
+            self.max_mtu,
+            min(self.mtu, self.max_mtu),
+        )
+        self.set_mtu(min(self.mtu, self.max_mtu))
+
+    def _host_up_or_down(self, up: bool) -> None:
+        self._transitions -= 1
+        if up:
+            self._host_up()
+        else:
+            self._host_down()
+        if not self._transitions:
+            self._watcher.want_lists()
+
+    def _host_up(self) -> None:
+        if self.is_up or not self._usable:
+            return
+        refused = self.ops.ndo_open() if self.ops is not None else 0
+        if refused:
+            log.warning("[%s] cannot be set up: %s; set down again", self.name, os.strerror(-refused))
+            self._request(lambda: self._watcher.links.set_up(self.ifindex, False))
+            return
+        self.is_up = True
+        if self.ops is not None:
+            self.ops.ndo_set_rx_mode()
+
+    def _host_down(self) -> None:
+        if not self.is_up:
+            return
+        if self.ops is not None:
+            self.ops.ndo_stop()
+        self.is_up = False
+
+    # trouble
+
+    def _request(self, request: Callable[[], None]) -> None:
+        try:
+            request()
+        except NetdevError as error:
+            log.warning("[%s] %s", self.name, error)
+
+    def _fail(self, error: OSError) -> None:
+        """The interface is gone under us: say so once, and let the adapter close."""
+        if self.dead is not None or self._fd < 0:
+            return
+        self.hand_over()
+        self.dead = error.strerror or str(error)
+        log.error("[%s] lost: %s", self.name, self.dead)
+        self._watcher.remove(self)
+        self.carrier = False
+        self._host_down()
+
+
+def _open_tap(name: str, vnet_hdr: bool) -> int:
+    """Return the descriptor of a new TAP in the network namespace of this thread."""
+    try:
+        fd = os.open(TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise NetdevError(f"cannot open {TUN_DEVICE}: {error.strerror}", error.errno or 0) from error
+    try:
+        features = bytearray(4)
+        fcntl.ioctl(fd, _TUNGETFEATURES, features)
+        flags = _IFF_TAP | _IFF_NO_PI | _IFF_TUN_EXCL | (_IFF_VNET_HDR if vnet_hdr else 0)
+        flags |= struct.unpack("I", features)[0] & _IFF_NO_CARRIER
+        fcntl.ioctl(fd, _TUNSETIFF, _IFREQ.pack(name.encode(), flags))
+        fcntl.ioctl(fd, _TUNSETOFFLOAD, 0)
+        fcntl.ioctl(fd, _TUNSETCARRIER, struct.pack("i", 0))
+    except OSError as error:
+        os.close(fd)
+        reason = error.strerror
+        if error.errno in (errno.EBUSY, errno.EINVAL):
+            reason = "an interface of that name exists"
+        raise NetdevError(f"cannot make TAP {name}: {reason}", error.errno or 0) from error
+    return fd
+
+
+class TapFactory:
+    """Makes the TAPs of one host: `factory(name)` is a NetdevFactory."""
+
+    def __init__(
+        self,
+        namespace: Path | None,
+        loop: asyncio.AbstractEventLoop,
+        alias: str = "",
+        *,
+        vnet_hdr: bool = False,
+    ) -> None:
+        """Begin to watch the namespace. `alias` marks every interface made here; `vnet_hdr`: see TapNetdev."""
+        self.watcher = NamespaceWatcher(namespace, loop)
+        self._loop = loop
+        self._alias = alias
+        self._vnet_hdr = vnet_hdr
+        self._devices: list[TapNetdev] = []
+
+    def __call__(self, name: str) -> TapNetdev:
+        """Return a new TAP of that name. Raises NetdevError where it cannot be made."""
+        device = TapNetdev(
+            name, watcher=self.watcher, loop=self._loop, alias=self._alias, vnet_hdr=self._vnet_hdr
+        )
+        self._devices.append(device)
+        return device
+
+    def release(self) -> list[int]:
+        """Let go of all interfaces made here and return their descriptors, for `close_descriptors`."""
+        fds = [fd for device in self._devices if (fd := device.release()) >= 0]
+        self._devices.clear()
+        return fds
+
+    def close(self) -> None:
+        """Take all interfaces made here away and stop watching."""
+        close_descriptors(self.release())
+        self.watcher.close()
+
+
+def close_descriptors(fds: Sequence[int]) -> None:
+    """Close the descriptors of many TAPs, side by side.
+
+    The kernel waits some 20 ms for each interface that goes, nearly all of it without holding a lock.
+    """
+    if fds:
+        with ThreadPoolExecutor(min(len(fds), _CLOSING_THREADS)) as pool:
+            list(pool.map(os.close, fds))

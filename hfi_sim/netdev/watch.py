@@ -1,0 +1,175 @@
+"""What the kernel says about the interfaces of one namespace, brought to the netdevs that live there.
+
+One watcher serves all TAPs of a namespace: links and address lists are notified; what is not (a static
+`ip maddr add`) shows in /proc/net/dev_mcast, which is read once a second and compared as text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+from pathlib import Path
+from typing import Final, Protocol
+
+from hfi_sim.errors import NetdevError
+from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.netlink import (
+    RTM_DELLINK,
+    RTM_DELMULTICAST,
+    RTM_DELNEIGH,
+    RTM_NEWLINK,
+    RTM_NEWMULTICAST,
+    RTM_NEWNEIGH,
+    AddressLists,
+    LinkClient,
+    LinkState,
+    ifindex_of,
+    is_of_bridge,
+    messages,
+    open_notifications,
+    parse_link,
+)
+
+log = logging.getLogger("hfi_sim.netdev.watch")
+
+POLL_S: Final = 1.0
+_RECEIVE_BYTES: Final = 1 << 18
+_MCAST_FILE: Final = "/proc/thread-self/net/dev_mcast"
+_LIST_MESSAGES: Final = frozenset({RTM_NEWNEIGH, RTM_DELNEIGH, RTM_NEWMULTICAST, RTM_DELMULTICAST})
+
+
+class WatchedDevice(Protocol):
+    """What the watcher tells a device."""
+
+    ifindex: int
+
+    def on_link(self, state: LinkState) -> None:
+        """The kernel's view of the interface, in the order of its changes."""
+
+    def on_link_gone(self) -> None:
+        """The interface left the namespace: deleted, or moved to another."""
+
+    def on_address_lists(self, lists: AddressLists) -> None:
+        """The secondary addresses as they are now; the same lists may come again."""
+
+
+class NamespaceWatcher:
+    """Notifications and requests for the devices in one network namespace, on one event loop."""
+
+    def __init__(self, namespace: Path | None, loop: asyncio.AbstractEventLoop) -> None:
+        """Open the sockets inside `namespace` (None: this process's own) and begin to listen.
+
+        Raises:  NetdevError: the namespace cannot be entered.
+        """
+        self.namespace = namespace
+        self.links = LinkClient(namespace)
+        self.overruns = 0
+        """How often the kernel dropped notifications because too many were waiting; each was made good."""
+        self._loop = loop
+        self._devices: dict[int, WatchedDevice] = {}
+        self._lists_due = False
+        self._closed = False
+        self._notifications = open_notifications(namespace)
+        self._mcast_fd = run_in_namespace(namespace, lambda: os.open(_MCAST_FILE, os.O_RDONLY | os.O_CLOEXEC))
+        self._mcast_text = b""
+        loop.add_reader(self._notifications.fileno(), self.drain)
+        self._timer = loop.call_later(POLL_S, self._poll)
+
+    def close(self) -> None:
+        """Stop listening; harmless when done twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._timer.cancel()
+        self._loop.remove_reader(self._notifications.fileno())
+        self._notifications.close()
+        self.links.close()
+        os.close(self._mcast_fd)
+
+    def add(self, device: WatchedDevice) -> None:
+        """Begin to tell `device` what happens to its interface."""
+        self._devices[device.ifindex] = device
+
+    def remove(self, device: WatchedDevice) -> None:
+        """Tell `device` nothing more."""
+        self._devices.pop(device.ifindex, None)
+
+    def drain(self) -> None:
+        """Pass on every notification that is waiting."""
+        while not self._closed:
+            try:
+                datagram = self._notifications.recv(_RECEIVE_BYTES)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                self.overruns += 1
+                self._resynchronise()
+                continue
+            for kind, data in messages(datagram):
+                self._dispatch(kind, data)
+
+    def _dispatch(self, kind: int, data: bytes) -> None:
+        if kind in _LIST_MESSAGES:
+            self.want_lists()
+            return
+        if kind not in (RTM_NEWLINK, RTM_DELLINK):
+            return
+        device = self._devices.get(ifindex_of(data))
+        if device is not None and not is_of_bridge(data):
+            if kind == RTM_DELLINK:
+                device.on_link_gone()
+            else:
+                device.on_link(parse_link(data))
+        self.want_lists()  # a macvlan on top of a device shows as a change of links only
+
+    def _resynchronise(self) -> None:
+        for device in list(self._devices.values()):
+            state = self.links.get(device.ifindex)
+            if state is None:
+                device.on_link_gone()
+            else:
+                device.on_link(state)
+        self.want_lists()
+
+    def want_lists(self) -> None:
+        """Read the address lists soon: once, however many ask for it."""
+        if not self._lists_due and self._devices:
+            self._lists_due = True
+            self._loop.call_soon(self._lists_now)
+
+    def _lists_now(self) -> None:
+        self._lists_due = False
+        if self._closed:
+            return
+        try:
+            lists = self.links.address_lists()
+        except NetdevError as error:
+            log.warning("%s; address lists are stale until the next change", error)
+            return
+        self.drain()  # a device that went up or down before the reading must know it before it sees the lists
+        for ifindex, device in list(self._devices.items()):
+            device.on_address_lists(lists.get(ifindex, AddressLists()))
+
+    def _poll(self) -> None:
+        if self._closed:
+            return
+        self._timer = self._loop.call_later(POLL_S, self._poll)
+        text = self._read_mcast()
+        if text != self._mcast_text:
+            self._mcast_text = text
+            self.want_lists()
+
+    def _read_mcast(self) -> bytes:
+        parts = []
+        offset = 0
+        try:
+            while part := os.pread(self._mcast_fd, 1 << 16, offset):
+                parts.append(part)
+                offset += len(part)
+        except OSError as error:
+            log.debug("cannot read %s: %s", _MCAST_FILE, error)
+        return b"".join(parts)

@@ -1,0 +1,68 @@
+"""The partition table of a port, and the two questions that enforcement asks of it.
+
+Source: InfiniBand's partition rules, which OPA keeps: bit 15 is full membership, two limited members of one
+partition do not talk to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hfi_sim.types import PKEY_FULL_MEMBER, PKEY_LIMITED_MANAGEMENT, Pkey
+
+
+@dataclass(frozen=True, slots=True)
+class PkeyTable:
+    """An immutable table of P_Keys; the subnet manager gives a port a new one whole."""
+
+    entries: tuple[Pkey, ...] = (PKEY_LIMITED_MANAGEMENT,)
+    _sendable: frozenset[int] = field(init=False, repr=False, compare=False)
+    _admitted: frozenset[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for entry in self.entries:
+            if not entry & 0x7FFF or not 0 < entry <= 0xFFFF:
+                raise ValueError(
+                    f"P_Key {entry:#06x} names no partition: its low 15 bits must be 1 to 0x7fff"
+                )
+        admitted: set[int] = set()
+        for entry in self.entries:
+            admitted.add(entry | PKEY_FULL_MEMBER)
+            if entry & PKEY_FULL_MEMBER:
+                admitted.add(entry & 0x7FFF)
+        object.__setattr__(self, "_sendable", frozenset(self.entries))
+        object.__setattr__(self, "_admitted", frozenset(admitted))
+
+    @classmethod
+    def of(cls, entries: Iterable[int]) -> PkeyTable:
+        """Return a table of `entries`, duplicates removed, order kept."""
+        return cls(tuple(dict.fromkeys(Pkey(entry) for entry in entries)))
+
+    @property
+    def sendable(self) -> frozenset[int]:
+        """P_Keys that `may_send` answers yes to."""
+        return self._sendable
+
+    @property
+    def admitted(self) -> frozenset[int]:
+        """P_Keys that `admits` answers yes to."""
+        return self._admitted
+
+    def may_send(self, pkey: int) -> bool:
+        """Return whether a packet that leaves this port may bear `pkey`: it stands in the table."""
+        return pkey in self._sendable
+
+    def admits(self, pkey: int) -> bool:
+        """Return whether a packet with `pkey` may enter: same partition, and not both members limited."""
+        return pkey in self._admitted
+
+    @property
+    def management(self) -> Pkey:
+        """The P_Key this port puts on MADs: full management where it has it, else limited."""
+        return self.answering(PKEY_LIMITED_MANAGEMENT)
+
+    def answering(self, pkey: int) -> Pkey:
+        """Return this port's own P_Key of the partition that `pkey` names: full where it has it, else limited."""
+        full = Pkey(pkey | PKEY_FULL_MEMBER)
+        return full if full in self._sendable else Pkey(pkey & ~PKEY_FULL_MEMBER)

@@ -1,0 +1,134 @@
+"""The reliable connection service on an HFI port: the shell around `RcEndpoint`."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from typing import Final
+
+from hfi_sim.clock import Clock, TimerHandle
+from hfi_sim.counters import Drop
+from hfi_sim.hfi import HfiPort
+from hfi_sim.reliable.config import RcConfig, RcEvent
+from hfi_sim.reliable.endpoint import RcEndpoint
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import Lrh16B, slid_of
+from hfi_sim.wire.packet import build_packet, strip
+
+log = logging.getLogger("hfi_sim.reliable.service")
+
+DEFAULT_PKEY: Final = 0x8001
+"""Full member of the first partition behind the management one; the subnet manager must grant it."""
+
+
+class ReliableService:
+    """All reliable connections of one port. `on_event` gets every event and may call any method."""
+
+    def __init__(
+        self,
+        port: HfiPort,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        on_event: Callable[[RcEvent], None],
+        config: RcConfig | None = None,
+        pkey: int = DEFAULT_PKEY,
+    ) -> None:
+        self.port = port
+        self.pkey = pkey
+        self.endpoint = RcEndpoint(rng.getrandbits, config)
+        self._clock = clock
+        self._on_event = on_event
+        self._timer: TimerHandle | None = None
+        self._timer_at = 0.0
+        self._busy = False
+        port.register_l4(L4.VENDOR_RC, self._receive)
+
+    def connect(self, remote_lid: int, service: int, private: bytes = b"") -> int:
+        """Ask for a connection; see `RcEndpoint.connect`."""
+        conn_id = self.endpoint.connect(remote_lid, service, private)
+        self.poll()
+        return conn_id
+
+    def accept(self, conn_id: int, private: bytes = b"") -> None:
+        """Grant a request; see `RcEndpoint.accept`."""
+        self.endpoint.accept(conn_id, private)
+        self.poll()
+
+    def reject(self, conn_id: int, private: bytes = b"") -> None:
+        """Refuse a request; see `RcEndpoint.reject`."""
+        self.endpoint.reject(conn_id, private)
+        self.poll()
+
+    def send(self, conn_id: int, tag: int, data: bytes | memoryview) -> int:
+        """Queue a message; see `RcEndpoint.send`."""
+        message_id = self.endpoint.send(conn_id, tag, data)
+        self.poll()
+        return message_id
+
+    def close(self, conn_id: int) -> None:
+        """Close a connection; see `RcEndpoint.close`."""
+        self.endpoint.close(conn_id)
+        self.poll()
+
+    def shutdown(self) -> None:
+        """Take the service off the port; connections that still stand are forgotten without a word."""
+        self.port.unregister_l4(L4.VENDOR_RC)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _receive(self, port: HfiPort, packet: bytes) -> Drop | None:
+        if not self.endpoint.receive(slid_of(packet), strip(packet), self._clock.time()):
+            return Drop.RC_MALFORMED
+        self.poll()
+        return None
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.endpoint.on_timer(self._clock.time())
+        self.poll()
+
+    def poll(self) -> None:
+        """Do what the endpoint wants done; needed after calls on `endpoint` itself.
+
+        Events go up first, packets down after them: what a handler sends carries the acknowledgement.
+        """
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._step():
+                pass
+        finally:
+            self._busy = False
+        self._arm()
+
+    def _step(self) -> bool:
+        events = self.endpoint.events()
+        if events:
+            for event in events:
+                self._on_event(event)
+            return True
+        packets = self.endpoint.flush(self._clock.time())
+        for dlid, payload in packets:  # an answer may come back before the last of them is sent
+            self._transmit(dlid, payload)
+        return bool(packets)
+
+    def _transmit(self, dlid: int, payload: bytes) -> None:
+        lrh = Lrh16B(slid=self.port.lid, dlid=dlid, l4=L4.VENDOR_RC, pkey=self.pkey)
+        drop = self.port.send(build_packet(lrh, payload, self.port.icrc))
+        if drop is not None:
+            log.debug("[%s] packet to lid %#x ended here: %s", self.port.name, dlid, drop)
+
+    def _arm(self) -> None:
+        deadline = self.endpoint.deadline()
+        if deadline is None:
+            return  # a timer that still runs finds nothing to do
+        if self._timer is not None:
+            if self._timer_at <= deadline:
+                return
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self._clock.call_at(deadline, self._on_timer)

@@ -1,0 +1,200 @@
+"""Routing engines: from every switch, the ports that lead to each other switch.
+
+- min_hop: shortest paths, all of them. Free of deadlock only where the shape is (trees, meshes with luck).
+- up_down: no path goes up again once it went down, so buffers cannot wait for each other in a circle.
+- fat_tree: up_down on a fat tree, with the upward port chosen by the destination's number, digit by digit, so that
+  all-to-all traffic spreads evenly over all cables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from hfi_sim.errors import FabricError
+from hfi_sim.routing.graph import SwitchGraph, bits, mask_of
+
+Ports = tuple[int, ...]
+
+NextHops = list[list[Ports]]
+"""`hops[destination][switch]`: the ports of `switch` that lead to `destination`; empty: itself, or out of reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """What an engine found."""
+
+    hops: NextHops
+    divisors: list[int] | None = None
+    """Fat tree: at this switch the n-th LID of the fabric starts at the port (n // divisor) of its choice."""
+
+
+class _PortChoice:
+    """The ports of a switch towards a set of neighbours, each set worked out once."""
+
+    def __init__(self, graph: SwitchGraph) -> None:
+        self._arcs = graph.arcs
+        self._known: list[dict[int, Ports]] = [{} for _ in graph.names]
+
+    def ports(self, switch: int, neighbours: int) -> Ports:
+        """Return the ports of `switch` to the switches in the mask, in order."""
+        known = self._known[switch]
+        ports = known.get(neighbours)
+        if ports is None:
+            ports = tuple(sorted(port for port, far in self._arcs[switch].items() if neighbours >> far & 1))
+            known[neighbours] = ports
+        return ports
+
+
+def min_hop(graph: SwitchGraph) -> Routes:
+    """Return all shortest paths between all switches."""
+    adjacency = graph.adjacency()
+    choice = _PortChoice(graph)
+    return Routes(
+        [_towards(destination, adjacency, adjacency, choice) for destination in range(len(adjacency))]
+    )
+
+
+def _towards(destination: int, back: list[int], forth: list[int], choice: _PortChoice) -> list[Ports]:
+    """Return the next hops to `destination` of all switches, by breadth-first search from it.
+
+    Args:  back: who can come one step before a switch; forth: where a switch may go.
+    """
+    hops: list[Ports] = [()] * len(back)
+    level = seen = 1 << destination
+    while level:
+        before = 0
+        for switch in bits(level):
+            before |= back[switch]
+        before &= ~seen
+        for switch in bits(before):
+            hops[switch] = choice.ports(switch, forth[switch] & level)
+        seen |= before
+        level = before
+    return hops
+
+
+# --- up/down -----------------------------------------------------------------------------------------------
+
+
+def up_down(graph: SwitchGraph) -> Routes:
+    """Return paths that go up, then down, and never up again. Up is towards the roots.
+
+    The roots are the top of a fat tree, or else the switch from which all others are nearest.
+    """
+    levels = graph.levels()
+    if levels is not None and len(levels) > 1:
+        top = max(levels)
+        routes = _up_down(graph, [top - level for level in levels])
+        if _all_leaves_reach_each_other(graph, routes):
+            return routes
+        # a broken tree may need a path that dives below its top and comes back: rank it from one root instead
+    return _up_down(graph, _ranks_from_centre(graph))
+
+
+def _up_down(graph: SwitchGraph, ranks: list[int]) -> Routes:
+    order = sorted(range(len(ranks)), key=lambda switch: (ranks[switch], switch))
+    place = {switch: index for index, switch in enumerate(order)}
+    ups = [
+        mask_of(far for far in arcs.values() if place[far] < place[switch])
+        for switch, arcs in enumerate(graph.arcs)
+    ]
+    downs = [mask & ~up for mask, up in zip(graph.adjacency(), ups, strict=True)]
+    up_lists = [list(bits(mask)) for mask in ups]
+    choice = _PortChoice(graph)
+    hops = []
+    for destination in range(len(ranks)):
+        row = _towards(destination, ups, downs, choice)
+        distance = _distances(row, destination, graph, order)
+        for switch in order:
+            if distance[switch] is not None:
+                continue
+            nearest = min((d for far in up_lists[switch] if (d := distance[far]) is not None), default=None)
+            if nearest is not None:
+                distance[switch] = nearest + 1
+                best = mask_of(far for far in up_lists[switch] if distance[far] == nearest)
+                row[switch] = choice.ports(switch, best)
+        hops.append(row)
+    return Routes(hops)
+
+
+def _distances(row: list[Ports], destination: int, graph: SwitchGraph, order: list[int]) -> list[int | None]:
+    """Return the number of hops along the downward paths in `row`; None where there is none."""
+    distance: list[int | None] = [None] * len(row)
+    distance[destination] = 0
+    for switch in reversed(order):
+        if row[switch]:
+            below = distance[graph.arcs[switch][row[switch][0]]]
+            distance[switch] = None if below is None else below + 1
+    return distance
+
+
+def _all_leaves_reach_each_other(graph: SwitchGraph, routes: Routes) -> bool:
+    leaves = graph.leaves()
+    return all(
+        routes.hops[destination][switch] or destination == switch
+        for destination in leaves
+        for switch in leaves
+    )
+
+
+def _ranks_from_centre(graph: SwitchGraph) -> list[int]:
+    """Return the distance of each switch from the one with the smallest greatest distance, part by part."""
+    adjacency = graph.adjacency()
+    ranks: dict[int, int] = {}
+    for start in range(len(adjacency)):
+        if start in ranks:
+            continue
+        part = _ranks_from(start, adjacency)
+        candidates = [_ranks_from(root, adjacency) for root in part]
+        depths = [max(found.values()) for found in candidates]
+        ranks.update(candidates[depths.index(min(depths))])
+    return [ranks[switch] for switch in range(len(adjacency))]
+
+
+def _ranks_from(root: int, adjacency: list[int]) -> dict[int, int]:
+    ranks = {root: 0}
+    level = seen = 1 << root
+    at = 0
+    while level:
+        following = 0
+        for switch in bits(level):
+            following |= adjacency[switch]
+        level = following & ~seen
+        seen |= level
+        at += 1
+        ranks.update(dict.fromkeys(bits(level), at))
+    return ranks
+
+
+# --- fat tree ----------------------------------------------------------------------------------------------
+
+
+def fat_tree(graph: SwitchGraph) -> Routes:
+    """Return up/down paths on a fat tree, with divisors that spread destinations digit by digit.
+
+    Raises:  FabricError: the fabric is no fat tree: a cable joins switches that are not one level apart.
+    """
+    levels = graph.levels()
+    if levels is None:
+        raise FabricError(
+            "routing engine fat-tree: the fabric is no fat tree: hosts must sit at the lowest switches only, and "
+            "every cable must join neighbouring levels; try up-down"
+        )
+    width = [1] * (max(levels, default=0) + 1)
+    for switch, arcs in enumerate(graph.arcs):
+        ups = sum(1 for far in arcs.values() if levels[far] > levels[switch])
+        width[levels[switch]] = max(width[levels[switch]], ups)
+    divisors = [1]
+    for count in width:
+        divisors.append(divisors[-1] * count)
+    return Routes(up_down(graph).hops, [divisors[level] for level in levels])
+
+
+ENGINES: Final[dict[str, Callable[[SwitchGraph], Routes]]] = {
+    "min-hop": min_hop,
+    "up-down": up_down,
+    "fat-tree": fat_tree,
+}
+"""Engines by the name that lab files and the command line use."""

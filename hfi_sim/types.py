@@ -1,0 +1,60 @@
+"""Names for the plain integers and bytes that cross the fabric, so that a LID is never taken for a P_Key."""
+
+from __future__ import annotations
+
+from typing import Final, NewType
+
+Lid = NewType("Lid", int)
+"""24-bit local identifier of a port (unicast) or of a group (multicast, 0xF00000 and up)."""
+
+Pkey = NewType("Pkey", int)
+"""16-bit partition key: bit 15 says full member, the low 15 bits name the partition."""
+
+Guid = NewType("Guid", int)
+"""64-bit globally unique identifier of a node or of a port."""
+
+MacAddr = NewType("MacAddr", bytes)
+"""6 bytes, in transmission order."""
+
+VeswId = NewType("VeswId", int)
+"""12-bit id of a virtual Ethernet switch; the L4 header of a VNIC packet carries it in 16 bits."""
+
+LID_NONE: Final = Lid(0)
+"""Never a destination, and the LID of a port that the subnet manager has not seen."""
+
+LID_PERMISSIVE: Final = Lid(0xFFFFFF)
+"""The destination of a packet whose sender knows no LID."""
+
+LID_MULTICAST_FIRST: Final = Lid(0xF00000)
+"""The first multicast LID: DLID[23:20] = 0xF."""
+
+PKEY_FULL_MANAGEMENT: Final = Pkey(0xFFFF)
+PKEY_LIMITED_MANAGEMENT: Final = Pkey(0x7FFF)
+PKEY_FULL_MEMBER: Final = 0x8000
+"""The membership bit of a P_Key."""
+
+
+def is_multicast_lid(lid: int) -> bool:
+    """Return whether `lid` names a group; the permissive LID does not."""
+    return LID_MULTICAST_FIRST <= lid < LID_PERMISSIVE
+
+
+def mac_text(mac: bytes) -> str:
+    """Return 6 bytes as people write them: `06:2c:00:05:00:00`."""
+    return mac.hex(":")
+
+
+def parse_mac(text: str) -> MacAddr:
+    """Read `06:2c:00:05:00:00` (or with dashes).
+
+    Raises:  ValueError: not six two-digit hex numbers.
+    """
+    parts = text.replace("-", ":").split(":")
+    if len(parts) != 6 or not all(len(part) == 2 for part in parts):
+        raise ValueError(f"MAC address {text!r} is not six two-digit hex numbers such as 06:2c:00:05:00:00")
+    try:
+        return MacAddr(bytes(int(part, 16) for part in parts))
+    except ValueError:
+        raise ValueError(
+            f"MAC address {text!r} is not six two-digit hex numbers such as 06:2c:00:05:00:00"
+        ) from None

@@ -1,0 +1,226 @@
+"""What values of the wire formats mean, in a few words each. An unknown code has no meaning: the empty string."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Final
+
+from hfi_sim.mad.header import RESPONSE_BIT, MadClass, MadHeader, Method, mad_size
+from hfi_sim.types import LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
+from hfi_sim.wire.packet import QUAD_WORD
+
+_L4_NAMES: Final[dict[int, str]] = {
+    L4.ETHERNET: "Ethernet of a virtual switch",
+    L4.FM: "management: FM header and MAD",
+    L4.IB_LOCAL: "InfiniBand, no global route header",
+    L4.IB_GLOBAL: "InfiniBand with global route header",
+    L4.EEPH: "encapsulated Ethernet of another kind",
+    L4.VENDOR_RC: "this project's reliable connections",
+}
+_CLASS_NAMES: Final[dict[int, str]] = {
+    MadClass.SUBN_LID: "subnet management, LID routed",
+    MadClass.SUBN_ADM: "subnet administration",
+    MadClass.PERFORMANCE: "performance management",
+    MadClass.EMA: "Ethernet management agent",
+    MadClass.SUBN_DIRECTED: "subnet management, directed route",
+}
+_METHOD_NAMES: Final[dict[int, str]] = {
+    Method.GET: "Get",
+    Method.SET: "Set",
+    Method.SEND: "Send",
+    Method.TRAP: "Trap",
+    Method.REPORT: "Report",
+    Method.TRAP_REPRESS: "TrapRepress",
+    Method.GET_TABLE: "GetTable",
+    Method.DELETE: "Delete",
+    Method.GET_RESP: "GetResp",
+    Method.REPORT_RESP: "ReportResp",
+    Method.GET_TABLE_RESP: "GetTableResp",
+    Method.DELETE_RESP: "DeleteResp",
+}
+_EMA_ATTRIBUTES: Final[dict[int, str]] = {
+    0x01: "ClassPortInfo",
+    0x02: "Notice",
+    0x11: "VeswPortInfo",
+    0x12: "MacEntries",
+    0x13: "IfaceUcastMacs",
+    0x14: "IfaceMcastMacs",
+    0x15: "DeleteVesw",
+    0x20: "SummaryCounters",
+    0x22: "ErrorCounters",
+}
+_SUBNET_ATTRIBUTES: Final[dict[int, str]] = {
+    0x02: "Notice",
+    0x10: "NodeDescription",
+    0x11: "NodeInfo",
+    0x12: "SwitchInfo",
+    0x15: "PortInfo",
+    0x16: "PartitionTable",
+    0x20: "SMInfo",
+}
+_COMMON_ATTRIBUTES: Final[dict[int, str]] = {0x01: "ClassPortInfo", 0x02: "Notice"}
+_ATTRIBUTES: Final[dict[int, dict[int, str]]] = {
+    MadClass.EMA: _EMA_ATTRIBUTES,
+    MadClass.SUBN_LID: _SUBNET_ATTRIBUTES,
+    MadClass.SUBN_DIRECTED: _SUBNET_ATTRIBUTES,
+}
+_STATUS_NAMES: Final[dict[int, str]] = {
+    0x0000: "",
+    0x0001: "busy",
+    0x0004: "bad base or class version",
+    0x0008: "method not supported",
+    0x000C: "method and attribute do not go together",
+    0x001C: "a value in attribute or modifier is wrong",
+}
+_ETHERTYPES: Final[dict[int, str]] = {
+    0x0800: "IPv4",
+    0x0806: "ARP",
+    0x8100: "VLAN tag (802.1Q)",
+    0x86DD: "IPv6",
+    0x88A8: "service VLAN tag (802.1ad)",
+    0x88CC: "LLDP",
+}
+_IP_PROTOCOLS: Final[dict[int, str]] = {1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 58: "ICMPv6"}
+_OUI_INTEL: Final = bytes.fromhex("00066a")
+
+
+def lid(value: int) -> str:
+    """Return what kind of LID it is, if a special one."""
+    if value == 0:
+        return "LID 0: never a destination"
+    if value == LID_PERMISSIVE:
+        return "the permissive LID"
+    return f"LID {value:#x}, multicast" if is_multicast_lid(value) else f"LID {value}"
+
+
+def header_field(name: str, value: int, lrh: Lrh16B, size: int) -> str:
+    """Return what a field of the 16B header says, in a packet of `size` bytes; empty: nothing beyond its name."""
+    match name:
+        case "slid_high":
+            return f"source LID, bits 23:20: {lid(lrh.slid)}"
+        case "dlid_high":
+            return f"destination LID, bits 23:20: {lid(lrh.dlid)}"
+        case "length_qw":
+            claimed = value * QUAD_WORD
+            return f"{claimed} bytes" + ("" if claimed == size else f", but there are {size}")
+        case "becn" | "fecn":
+            direction = "backward" if name == "becn" else "forward"
+            return f"{direction} congestion " + ("notified" if value else "not notified")
+        case "sc":
+            return f"service class {value}"
+        case "l2":
+            return "16B" if value == L2_16B else "not 16B"
+        case "lt":
+            return "head flit" if value == LT_HEAD else "not a head flit"
+        case "l4":
+            return _L4_NAMES.get(value, "unknown L4 type")
+        case "pkey":
+            return pkey(value)
+    return ""
+
+
+def pkey(value: int) -> str:
+    """Return the partition and the kind of membership."""
+    partition = "management partition" if value & 0x7FFF == 0x7FFF else f"partition {value & 0x7FFF:#x}"
+    return f"{partition}, {'full' if value & 0x8000 else 'limited'} member"
+
+
+def ethernet_l4_field(name: str, value: int) -> str:
+    """Return what a field of the Ethernet L4 header says."""
+    if name != "vesw_id":
+        return ""
+    return f"virtual Ethernet switch {value}" + ("" if value < 1 << 12 else ", more than the 12 bits in use")
+
+
+def fm_field(name: str, value: int) -> str:
+    """Return what a field of the FM header says."""
+    if not name.endswith("_qp"):
+        return ""
+    side = "destination" if name == "dest_qp" else "source"
+    return f"{side}: " + {0: "the subnet manager's QP", 1: "the management QP"}.get(value, f"QP {value}")
+
+
+def mad_field(name: str, value: int, header: MadHeader) -> str:
+    """Return what a field of a MAD header says."""
+    match name:
+        case "base_version":
+            return f"{mad_size(value)} bytes of MAD" if value in (1, 0x80) else "unknown base version"
+        case "mgmt_class":
+            return _CLASS_NAMES.get(value, "unknown class")
+        case "method":
+            return _METHOD_NAMES.get(
+                value, "unknown method" + (", a response" if value & RESPONSE_BIT else "")
+            )
+        case "status":
+            return _STATUS_NAMES.get(value, "failed")
+        case "attr_id":
+            return attribute(header.mgmt_class, value)
+        case "attr_mod":
+            if header.mgmt_class == MadClass.EMA and header.attr_id not in (0x01, 0x02):
+                return f"vport {value & 0xFF}"
+    return ""
+
+
+def attribute(mgmt_class: int, attr_id: int) -> str:
+    """Return the name of an attribute of a management class."""
+    return _ATTRIBUTES.get(mgmt_class, _COMMON_ATTRIBUTES).get(attr_id, "unknown attribute")
+
+
+def vendor_field(name: str, value: Any) -> str:
+    """Return what a field of the RMPP or vendor header says."""
+    if name == "oui":
+        return "the OUI of the VNIC's management" if value == _OUI_INTEL else "another vendor's OUI"
+    return ""
+
+
+def mac(address: bytes) -> str:
+    """Return what kind of MAC address it is; of a locally administered one also what it says as a VNIC's."""
+    if address == b"\xff" * 6:
+        return "broadcast"
+    if address[0] & 1:
+        return "multicast"
+    if not address[0] & 2:
+        return ""
+    ids = address[0] >> 2 | address[1] << 6 | address[2] << 14
+    port_lid = int.from_bytes(address[3:], "little")
+    return f"locally administered; a VNIC's says fabric {ids & 0x3FF:#x}, vesw {ids >> 10}, LID {port_lid}"
+
+
+def ethertype(value: int) -> str:
+    """Return the name of an Ethernet type."""
+    if value < 0x0600:
+        return "a length: 802.3 with LLC"
+    return _ETHERTYPES.get(value, "")
+
+
+def vlan_tci(value: int) -> str:
+    """Return the parts of a VLAN tag."""
+    return f"VLAN {value & 0xFFF}, priority {value >> 13}" + (", drop eligible" if value & 0x1000 else "")
+
+
+def network_payload(ether_type: int, data: bytes) -> str:
+    """Return addresses and protocol of an IP packet; empty for everything else."""
+    if ether_type == 0x0800 and len(data) >= 20 and data[0] >> 4 == 4:
+        ends, protocol = f"{IPv4Address(data[12:16])} > {IPv4Address(data[16:20])}", data[9]
+    elif ether_type == 0x86DD and len(data) >= 40 and data[0] >> 4 == 6:
+        ends, protocol = f"{IPv6Address(data[8:24])} > {IPv6Address(data[24:40])}", data[6]
+    else:
+        return ""
+    return f"{_IP_PROTOCOLS.get(protocol, f'protocol {protocol}')} {ends}"
+
+
+def byte_count(count: int) -> str:
+    """Return `1 byte`, `2 bytes`."""
+    return f"{count} byte" if count == 1 else f"{count} bytes"
+
+
+def pad_count(value: int) -> str:
+    """Return what the Tail field says."""
+    return f"pad of {byte_count(value)}" if value <= 7 else "impossible: pad counts are 0 to 7"
+
+
+def tail_lt(value: int) -> str:
+    """Return what LT says in the last byte of a packet."""
+    return {1: "tail flit", 0: "left to the hardware"}.get(value, "impossible: 01 is a tail flit")

@@ -1,0 +1,18 @@
+//! Whatever a TAP hands over: no panic, and every frame is delivered or counted in one drop.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use opavnic_native::core::Options;
+use opavnic_native::testing::{Kept, assert_balance, two_hosts};
+use opavnic_native::vnet::{SIZE, VnetHeader};
+
+fuzz_target!(|data: &[u8]| {
+    let Some((head, frame)) = data.split_first_chunk::<SIZE>() else { return };
+    let mut core = two_hosts(Options { icrc: true, merge: true, enforce: true });
+    let mut host = Kept::default();
+    let mut buffer = frame.to_vec();
+    buffer.resize(frame.len().max(60), 0xa5);
+    core.transmit(0, &VnetHeader::parse(head), &mut buffer, frame.len(), None);
+    core.flush(&mut host);
+    assert_balance(&core);
+});

@@ -1,0 +1,505 @@
+//! The datapath without threads and without I/O of its own: frames in, packets through the fabric, frames out.
+//!
+//! All packets of a burst lie in one arena. A packet is built there, sealed, checked and taken apart in place;
+//! what is to be written refers to it until the burst is flushed. Nothing is allocated once the buffers have
+//! grown to the size of a burst.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::counters::{Drop, Element, Vnic};
+use crate::encap::{Refusal, VportConfig, hash15, is_tagged};
+use crate::fabric::{End, Fabric, HfiPort, Lane, NO_ROUTE};
+use crate::frame::parse;
+use crate::gro::{Coalescer, Origin, Span};
+use crate::segment::Segments;
+use crate::vnet::{SIZE, VnetHeader};
+use crate::wire::{self, Fault, HeaderWords, VNIC_HEADER};
+
+/// Packets that wait for Python at most; more are dropped as link_overflow.
+pub const MAX_UPCALLS: usize = 8192;
+const ARENA: usize = 1 << 20;
+/// A burst that has filled this much is flushed before the next frame.
+const ARENA_FULL: usize = ARENA - (160 << 10);
+
+/// A packet that Python is to carry on from the start of a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upcall {
+    pub lane: (u32, u8),
+    pub packet: Vec<u8>,
+}
+
+/// Where received frames go.
+pub trait Host {
+    /// Write one frame, headers and all, to the device of `vport`; false where it was not taken.
+    fn write(&mut self, vport: usize, parts: &[&[u8]]) -> bool;
+}
+
+#[derive(Clone, Copy)]
+struct Packet {
+    span: Span,
+    origin: Origin,
+}
+
+/// One VNIC.
+#[derive(Default)]
+pub struct Vport {
+    pub config: Arc<VportConfig>,
+    /// Index of its HFI port in the current fabric; None while it is on none.
+    pub port: Option<u32>,
+    pub counters: Vnic,
+    /// The same traffic as the conservation law sees it: frames from the host, frames to the host.
+    pub tx_law: Element,
+    pub rx_law: Element,
+    coalescer: Coalescer,
+    pub in_use: bool,
+}
+
+/// Choices that hold for all packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Compute and check the ICRC on links inside the process.
+    pub icrc: bool,
+    /// Coalesce received segments.
+    pub merge: bool,
+    /// Let ports refuse to send what they should not; conformance runs look at the VNIC alone.
+    pub enforce: bool,
+}
+
+pub struct Core {
+    pub options: Options,
+    pub fabric: Arc<Fabric>,
+    pub vports: Vec<Vport>,
+    pub port_tx: Vec<Element>,
+    pub port_rx: Vec<Element>,
+    pub switches: Vec<Element>,
+    /// Two per link, by the end they start from.
+    pub lanes: Vec<[Element; 2]>,
+    pub upcalls: VecDeque<Upcall>,
+    arena: Vec<u8>,
+    used: usize,
+    queue: VecDeque<(Lane, Packet)>,
+    dirty: Vec<u32>,
+    random: u64,
+}
+
+impl Core {
+    pub fn new(options: Options, seed: u64) -> Self {
+        Core {
+            options,
+            fabric: Arc::default(),
+            vports: Vec::new(),
+            port_tx: Vec::new(),
+            port_rx: Vec::new(),
+            switches: Vec::new(),
+            lanes: Vec::new(),
+            upcalls: VecDeque::new(),
+            arena: vec![0; ARENA],
+            used: 0,
+            queue: VecDeque::new(),
+            dirty: Vec::new(),
+            random: seed,
+        }
+    }
+
+    /// Swap the fabric. Counters start at zero for its elements: take the old ones first.
+    pub fn set_fabric(&mut self, fabric: Fabric) -> Result<(), String> {
+        fabric.validate(self.vports.len())?;
+        self.port_tx = vec![Element::default(); fabric.ports.len()];
+        self.port_rx = vec![Element::default(); fabric.ports.len()];
+        self.switches = vec![Element::default(); fabric.switches.len()];
+        self.lanes = vec![<[Element; 2]>::default(); fabric.links.len()];
+        self.fabric = Arc::new(fabric);
+        Ok(())
+    }
+
+    /// SplitMix64: one word of the seeded stream that faults draw from.
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// Whether the burst is so big that it has to be flushed before the next frame.
+    pub fn is_full(&self) -> bool {
+        self.used >= ARENA_FULL
+    }
+
+    // --- from the host -------------------------------------------------------------------------------------
+
+    /// Take one frame from the host of `vport`, `header` telling what offload it asks for.
+    ///
+    /// `buffer` holds the frame in its first `len` bytes and has at least 60; `bucket` is the flow's hash where
+    /// the caller knows better.
+    pub fn transmit(
+        &mut self,
+        vport: usize,
+        header: &VnetHeader,
+        buffer: &mut [u8],
+        len: usize,
+        bucket: Option<u16>,
+    ) {
+        let Some(slot) = self.vports.get_mut(vport) else { return };
+        if len < 14 {
+            return slot.malformed(len);
+        }
+        if len < 60 {
+            buffer[len..60].fill(0);
+        }
+        let padded = &buffer[..len.max(60)];
+        let parsed = parse(padded);
+        let Ok(mut segments) = Segments::new(&buffer[..len], header, &parsed) else {
+            return slot.malformed(len);
+        };
+        let config = Arc::clone(&slot.config);
+        let bucket = bucket.unwrap_or_else(|| hash15(padded, &parsed));
+        let encap = config.encap(padded, &parsed, bucket);
+        let way = Way {
+            port: slot.port,
+            words: encap.words,
+            refusal: config.refusal(padded, encap.dlid, slot.port.is_some()),
+            multicast: padded[0] & 1 != 0,
+            tagged: is_tagged(padded),
+            origin: segments.origin(),
+        };
+        slot.counters.tx_cut += segments.remaining() as u64 - 1;
+        while let Some(raw_len) = segments.next_len() {
+            self.transmit_segment(vport, &way, &mut segments, raw_len);
+        }
+    }
+
+    /// Count, build and send the next of `segments`.
+    #[inline]
+    fn transmit_segment(&mut self, vport: usize, way: &Way, segments: &mut Segments<'_>, raw_len: usize) {
+        let slot = &mut self.vports[vport];
+        let len = raw_len.max(60);
+        if len > wire::MAX_FRAME {
+            segments.skip();
+            return slot.malformed(raw_len);
+        }
+        slot.tx_law.enter(raw_len);
+        if let Some(refusal) = way.refusal {
+            segments.skip();
+            return slot.refuse(refusal, len);
+        }
+        slot.tx_law.leave(len);
+        let (pad, size) = wire::sizes(len);
+        let span = self.reserve(size);
+        let packet = &mut self.arena[span.at as usize..][..size];
+        segments.write_next(&mut packet[VNIC_HEADER..VNIC_HEADER + len]);
+        way.words.write(packet);
+        wire::seal(packet, pad, self.options.icrc);
+        let sent = way.port.is_some_and(|port| self.send(port, Packet { span, origin: way.origin }));
+        let counters = &mut self.vports[vport].counters;
+        counters.tx.attempt(len);
+        if sent {
+            counters.tx.kind(way.multicast, way.tagged);
+        } else {
+            counters.tx_carrier_errors += 1;
+        }
+    }
+
+    fn reserve(&mut self, size: usize) -> Span {
+        let at = self.used;
+        // packets start on a cache line of their own, more or less
+        self.used = (at + size + 31) & !31;
+        if self.used > self.arena.len() {
+            self.arena.resize(self.used.next_power_of_two(), 0);
+        }
+        Span { at: at as u32, len: size as u32 }
+    }
+
+    // --- through the fabric --------------------------------------------------------------------------------
+
+    /// Send a packet from an HFI port; false where the port refused it.
+    fn send(&mut self, port: u32, packet: Packet) -> bool {
+        let bytes = &self.arena[packet.span.at as usize..][..packet.span.len as usize];
+        let hfi = &self.fabric.ports[port as usize];
+        let tx = &mut self.port_tx[port as usize];
+        tx.enter(bytes.len());
+        let refusal = if self.options.enforce { egress_refusal(hfi, bytes) } else { None };
+        match (refusal, hfi.lane) {
+            (None, Some(lane)) => {
+                tx.leave(bytes.len());
+                self.queue.push_back((lane, packet));
+                self.run();
+                true
+            }
+            (refusal, _) => {
+                tx.drop(refusal.unwrap_or(Drop::TxPortDown));
+                false
+            }
+        }
+    }
+
+    /// Take a whole packet at an HFI port, as if a link had delivered it.
+    pub fn receive(&mut self, port: u32, packet: &[u8]) {
+        let span = self.reserve(packet.len());
+        self.arena[span.at as usize..][..packet.len()].copy_from_slice(packet);
+        let fabric = Arc::clone(&self.fabric);
+        self.arrive(&fabric, port, Packet { span, origin: Origin::Unknown });
+    }
+
+    /// Give a whole packet to the VNICs of a port, past the port's own checks; for conformance runs.
+    pub fn demultiplex(&mut self, port: u32, packet: &[u8]) {
+        let span = self.reserve(packet.len());
+        self.arena[span.at as usize..][..packet.len()].copy_from_slice(packet);
+        let fabric = Arc::clone(&self.fabric);
+        self.deliver(&fabric.ports[port as usize], Packet { span, origin: Origin::Unknown });
+    }
+
+    fn run(&mut self) {
+        let fabric = Arc::clone(&self.fabric);
+        while let Some((lane, packet)) = self.queue.pop_front() {
+            let Some(packet) = self.cross(&fabric, lane, packet) else { continue };
+            let far = fabric.links[lane.link as usize].ends[usize::from(lane.from ^ 1)];
+            match far {
+                End::Hfi(port) => self.arrive(&fabric, port, packet),
+                End::Switch(switch, port) => self.forward(&fabric, switch, port, packet),
+            }
+        }
+    }
+
+    /// Take a packet over a link; None where it ended, or went to Python.
+    fn cross(&mut self, fabric: &Fabric, lane: Lane, mut packet: Packet) -> Option<Packet> {
+        let link = &fabric.links[lane.link as usize];
+        let size = packet.span.len as usize;
+        if link.slow {
+            if self.upcalls.len() < MAX_UPCALLS {
+                let packet = self.arena[packet.span.at as usize..][..size].to_vec();
+                self.upcalls.push_back(Upcall { lane: (lane.link, lane.from), packet });
+                return None;
+            }
+            let counters = &mut self.lanes[lane.link as usize][usize::from(lane.from)];
+            counters.enter(size);
+            counters.drop(Drop::LinkOverflow);
+            return None;
+        }
+        let lost = link.loss != 0 && (self.draw() as u32) < link.loss;
+        let damaged = link.corrupt != 0 && (self.draw() as u32) < link.corrupt;
+        let counters = &mut self.lanes[lane.link as usize][usize::from(lane.from)];
+        counters.enter(size);
+        if !link.up || lost {
+            counters.drop(if link.up { Drop::LinkFault } else { Drop::LinkDown });
+            return None;
+        }
+        counters.leave(size);
+        if damaged {
+            packet = self.damage(packet);
+        }
+        Some(packet)
+    }
+
+    /// Flip one bit, in a copy: replicas of a multicast packet share their bytes.
+    fn damage(&mut self, packet: Packet) -> Packet {
+        let span = self.reserve(packet.span.len as usize);
+        let from = packet.span.at as usize;
+        self.arena.copy_within(from..from + packet.span.len as usize, span.at as usize);
+        let bit = self.draw() % (u64::from(span.len) * 8);
+        self.arena[span.at as usize + (bit / 8) as usize] ^= 1 << (bit % 8);
+        Packet { span, origin: Origin::Unknown }
+    }
+
+    fn forward(&mut self, fabric: &Fabric, index: u32, in_port: u32, packet: Packet) {
+        let bytes = &self.arena[packet.span.at as usize..][..packet.span.len as usize];
+        let switch = &fabric.switches[index as usize];
+        let counters = &mut self.switches[index as usize];
+        counters.enter(bytes.len());
+        if !switch.up {
+            return counters.drop(Drop::SwDown);
+        }
+        if !switch.ports[in_port as usize].active {
+            return counters.drop(Drop::SwPortDown);
+        }
+        if wire::l2(bytes) != 2 {
+            return counters.drop(Drop::SwMalformed);
+        }
+        let dlid = wire::dlid(bytes);
+        let mut out = |counters: &mut Element, port: u32| match &switch.ports[port as usize] {
+            port if port.active && port.lane.is_some() => {
+                counters.leave(bytes.len());
+                self.queue.push_back((port.lane.unwrap(), packet));
+            }
+            _ => counters.drop(Drop::SwPortDown),
+        };
+        if !wire::is_multicast(dlid) {
+            return match switch.lft.get(dlid as usize) {
+                Some(&port) if port != NO_ROUTE => out(counters, u32::from(port)),
+                _ => counters.drop(Drop::SwNoRoute),
+            };
+        }
+        // a port outside the tree may not inject into it
+        let group = switch.mft.get(&dlid).map_or(&[][..], Vec::as_slice);
+        if group.len() < 2 || !group.contains(&in_port) {
+            return counters.drop(Drop::SwNoGroup);
+        }
+        counters.copies += group.len() as u64 - 2;
+        for &port in group.iter().filter(|&&port| port != in_port) {
+            out(counters, port);
+        }
+    }
+
+    // --- to the host ---------------------------------------------------------------------------------------
+
+    fn arrive(&mut self, fabric: &Fabric, index: u32, packet: Packet) {
+        let bytes = &self.arena[packet.span.at as usize..][..packet.span.len as usize];
+        let port = &fabric.ports[index as usize];
+        self.port_rx[index as usize].enter(bytes.len());
+        let refusal = match ingress_refusal(port, bytes, self.options.icrc) {
+            None => self.deliver(port, packet),
+            refusal => refusal,
+        };
+        let rx = &mut self.port_rx[index as usize];
+        match refusal {
+            None => rx.leave(packet.span.len as usize),
+            Some(reason) => rx.drop(reason),
+        }
+    }
+
+    /// Find the VNIC of a packet and let it take the frame; what the VNIC drops, it counts itself.
+    fn deliver(&mut self, port: &HfiPort, packet: Packet) -> Option<Drop> {
+        let start = packet.span.at as usize;
+        let bytes = &self.arena[start..start + packet.span.len as usize];
+        if bytes.len() < VNIC_HEADER || wire::l4(bytes) != wire::L4_ETHERNET || port.demux.mask == 0 {
+            return Some(Drop::RxL4);
+        }
+        let id = u32::from(wire::vesw_id(bytes) & port.demux.mask);
+        let Some(&vport) = port.demux.vports.get(&id) else {
+            if let Some(vport) = port.demux.nohandler {
+                self.vports[vport as usize].counters.rx_nohandler += 1;
+            }
+            return Some(Drop::VnicNoVesw);
+        };
+        let slot = &mut self.vports[vport as usize];
+        let range = wire::frame_range(bytes);
+        slot.rx_law.enter(bytes.len());
+        if slot.admits(range.len()) {
+            if slot.coalescer.is_empty() {
+                self.dirty.push(vport);
+            }
+            let frame = Span { at: (start + range.start) as u32, len: range.len() as u32 };
+            slot.coalescer.push(&self.arena, frame, packet.origin, self.options.merge);
+        }
+        None
+    }
+
+    /// Write everything that the burst delivered and start a new one.
+    pub fn flush(&mut self, host: &mut impl Host) {
+        for index in self.dirty.drain(..) {
+            let Vport { coalescer, counters, rx_law, .. } = &mut self.vports[index as usize];
+            coalescer.flush(&self.arena, |lengths, parts| {
+                let taken = host.write(index as usize, parts);
+                let first = parts[parts.len().min(2) - 1];
+                let head = if parts.len() == 2 { first } else { &parts[0][SIZE..] };
+                let (multicast, tagged) = (head[0] & 1 != 0, is_tagged(head));
+                let mut frames = 0;
+                for len in lengths {
+                    frames += u64::from(taken);
+                    if taken {
+                        counters.rx.attempt(len);
+                        counters.rx.kind(multicast, tagged);
+                        rx_law.leave(len);
+                    } else {
+                        counters.rx_fifo += 1;
+                        rx_law.drop(Drop::VnicRxHost);
+                    }
+                }
+                counters.rx_merged += frames.saturating_sub(1);
+            });
+        }
+        self.used = 0;
+    }
+}
+
+/// What is decided once for all segments of a frame.
+struct Way {
+    port: Option<u32>,
+    words: HeaderWords,
+    refusal: Option<Refusal>,
+    multicast: bool,
+    tagged: bool,
+    origin: Origin,
+}
+
+impl Vport {
+    fn malformed(&mut self, len: usize) {
+        self.tx_law.enter(len);
+        self.tx_law.drop(Drop::VnicTxMalformed);
+    }
+
+    /// Count a frame that is not sent. Where the driver had put headers before it, it counts them as well.
+    fn refuse(&mut self, refusal: Refusal, len: usize) {
+        let counters = &mut self.counters;
+        let (field, extra, reason) = match refusal {
+            Refusal::State => (&mut counters.tx_drop_state, VNIC_HEADER + 4, Drop::VnicTxState),
+            Refusal::Source => (&mut counters.tx_smac_filt, 0, Drop::VnicTxSmac),
+            Refusal::NoDlid => (&mut counters.tx_dlid_zero, VNIC_HEADER, Drop::VnicTxDlid),
+        };
+        *field += 1;
+        self.tx_law.drop(reason);
+        counters.tx.attempt(len + extra);
+    }
+
+    /// Check a received frame as the driver does, and count it where it ends here.
+    #[inline]
+    fn admits(&mut self, len: usize) -> bool {
+        let counters = &mut self.counters;
+        let reason = if !self.config.oper_up {
+            counters.rx_drop_state += 1;
+            Drop::VnicRxState
+        } else if len > self.config.mtu + 18 {
+            counters.rx_oversize += 1;
+            counters.rx.attempt(len);
+            Drop::VnicRxOversize
+        } else if len < 60 {
+            counters.rx_runt += 1;
+            counters.rx.attempt(len);
+            Drop::VnicRxRunt
+        } else {
+            return true;
+        };
+        self.rx_law.drop(reason);
+        false
+    }
+}
+
+fn egress_refusal(port: &HfiPort, packet: &[u8]) -> Option<Drop> {
+    if !port.active {
+        return Some(Drop::TxPortDown);
+    }
+    if wire::l2(packet) != 2 || wire::length(packet) != packet.len() {
+        return Some(Drop::TxMalformed);
+    }
+    if wire::slid(packet) >> port.lmc != port.lid >> port.lmc {
+        return Some(Drop::TxSlid);
+    }
+    if wire::dlid(packet) == 0 {
+        return Some(Drop::TxDlid);
+    }
+    (!port.sendable.contains(wire::pkey(packet))).then_some(Drop::TxPkey)
+}
+
+fn ingress_refusal(port: &HfiPort, packet: &[u8], icrc: bool) -> Option<Drop> {
+    if !port.active {
+        return Some(Drop::RxPortDown);
+    }
+    if let Err(fault) = wire::check(packet, icrc) {
+        return Some(match fault {
+            Fault::Truncated => Drop::RxTruncated,
+            Fault::L2 => Drop::RxL2,
+            Fault::Length => Drop::RxLength,
+            Fault::Icrc => Drop::RxIcrc,
+        });
+    }
+    let dlid = wire::dlid(packet);
+    if wire::is_multicast(dlid) {
+        if !port.groups.contains_key(&dlid) {
+            return Some(Drop::RxDlid);
+        }
+    } else if dlid >> port.lmc != port.lid >> port.lmc && dlid != wire::LID_PERMISSIVE {
+        return Some(Drop::RxDlid);
+    }
+    (!port.admitted.contains(wire::pkey(packet))).then_some(Drop::RxPkey)
+}

@@ -1,0 +1,531 @@
+//! What Python sees: `opavnic._native`. Its types are declared in opavnic/_native.pyi.
+
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::core::{Core, Options};
+use crate::counters::{DROP_NAMES, Element, Group, Vnic};
+use crate::encap::{self, Channels, Sources, VportConfig, mac_key};
+use crate::fabric::{Demux, End, Fabric, HfiPort, Lane, Link, NO_ROUTE, PkeySet, Switch, SwitchPort};
+use crate::segment::Segments;
+use crate::tap;
+use crate::vnet::{SIZE, VnetHeader};
+use crate::wire;
+use crate::worker::{Shared, State, Worker};
+use std::sync::Arc;
+
+// --- from Python -------------------------------------------------------------------------------------------
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct VportArgs {
+    vesw_id: u16,
+    pkey: u16,
+    slid: u32,
+    rc: u32,
+    u_mcast_dlid: u32,
+    flow_dlids: [u32; 32],
+    sc_uc: [u8; 8],
+    sc_mc: [u8; 8],
+    non_vlan_sc_uc: u8,
+    non_vlan_sc_mc: u8,
+    macs: Vec<([u8; 6], u32)>,
+    sources: Option<SourceArgs>,
+    mtu: usize,
+    oper_up: bool,
+}
+
+impl VportArgs {
+    fn build(self) -> VportConfig {
+        let mut macs = encap::FastMap::default();
+        for (mac, dlid) in self.macs {
+            macs.entry(mac_key(&mac)).or_insert(dlid);
+        }
+        VportConfig {
+            vesw_id: self.vesw_id,
+            pkey: self.pkey,
+            slid: self.slid,
+            rc: self.rc,
+            u_mcast_dlid: self.u_mcast_dlid,
+            flow_dlids: self.flow_dlids,
+            unicast: Channels { by_pcp: self.sc_uc, untagged: self.non_vlan_sc_uc },
+            multicast: Channels { by_pcp: self.sc_mc, untagged: self.non_vlan_sc_mc },
+            macs,
+            sources: self.sources.map(build_sources),
+            mtu: self.mtu,
+            oper_up: self.oper_up,
+        }
+    }
+}
+
+/// Exact addresses; masks and the addresses they apply to.
+type SourceArgs = (Vec<[u8; 6]>, Vec<([u8; 6], [u8; 6])>);
+
+fn build_sources((exact, masked): SourceArgs) -> Sources {
+    Sources {
+        exact: exact.iter().map(|mac| (mac_key(mac), ())).collect(),
+        masked: masked.iter().map(|(mask, mac)| (mac_key(mask), mac_key(mask) & mac_key(mac))).collect(),
+    }
+}
+
+type LaneArgs = Option<(u32, u8)>;
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct PortArgs {
+    active: bool,
+    lid: u32,
+    lmc: u8,
+    sendable: Vec<u16>,
+    admitted: Vec<u16>,
+    groups: Vec<u32>,
+    lane: LaneArgs,
+    vesw_mask: u16,
+    vesws: HashMap<u32, u32>,
+    nohandler: Option<u32>,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct SwitchArgs {
+    up: bool,
+    ports: Vec<(bool, LaneArgs)>,
+    lft: HashMap<u32, u16>,
+    mft: HashMap<u32, Vec<u32>>,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct LinkArgs {
+    /// (index of an HFI port, None) or (index of a switch, index of its port)
+    ends: [(u32, Option<u32>); 2],
+    up: bool,
+    slow: bool,
+    loss: f64,
+    corrupt: f64,
+}
+
+/// LIDs that a dense table takes; the unicast range of OPA with 24-bit LIDs is larger than any lab.
+const LFT_LIMIT: u32 = 1 << 20;
+
+fn lane(args: LaneArgs) -> Option<Lane> {
+    args.map(|(link, from)| Lane { link, from })
+}
+
+fn chance(probability: f64) -> u32 {
+    (probability.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32
+}
+
+fn build_switch(args: SwitchArgs) -> PyResult<Switch> {
+    let highest = args.lft.keys().copied().max().unwrap_or(0);
+    if highest >= LFT_LIMIT {
+        return Err(PyValueError::new_err(format!(
+            "LID {highest:#x} is beyond the forwarding table ({LFT_LIMIT:#x})"
+        )));
+    }
+    let mut lft = vec![NO_ROUTE; highest as usize + 1];
+    for (lid, port) in args.lft {
+        lft[lid as usize] = port;
+    }
+    let mut mft = encap::FastMap::default();
+    for (lid, mut group) in args.mft {
+        group.sort_unstable();
+        mft.insert(lid, group);
+    }
+    let ports = args.ports.into_iter().map(|(active, l)| SwitchPort { active, lane: lane(l) }).collect();
+    Ok(Switch { up: args.up, ports, lft, mft })
+}
+
+fn build_port(args: PortArgs) -> HfiPort {
+    HfiPort {
+        active: args.active,
+        lid: args.lid,
+        lmc: args.lmc,
+        sendable: PkeySet(args.sendable),
+        admitted: PkeySet(args.admitted),
+        groups: args.groups.into_iter().map(|lid| (lid, ())).collect(),
+        lane: lane(args.lane),
+        demux: Demux {
+            mask: args.vesw_mask,
+            vports: args.vesws.into_iter().collect(),
+            nohandler: args.nohandler,
+        },
+    }
+}
+
+fn build_link(args: LinkArgs) -> Link {
+    let end = |(node, port): (u32, Option<u32>)| match port {
+        None => End::Hfi(node),
+        Some(port) => End::Switch(node, port),
+    };
+    Link {
+        ends: args.ends.map(end),
+        up: args.up,
+        slow: args.slow,
+        loss: chance(args.loss),
+        corrupt: chance(args.corrupt),
+    }
+}
+
+// --- to Python ---------------------------------------------------------------------------------------------
+
+fn element_dict<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("in_packets", element.in_packets)?;
+    dict.set_item("in_bytes", element.in_bytes)?;
+    dict.set_item("copies", element.copies)?;
+    dict.set_item("out_packets", element.out_packets)?;
+    dict.set_item("out_bytes", element.out_bytes)?;
+    let drops = PyDict::new(py);
+    for (name, count) in DROP_NAMES.iter().zip(element.drops) {
+        if count != 0 {
+            drops.set_item(name, count)?;
+        }
+    }
+    dict.set_item("drops", drops)?;
+    Ok(dict)
+}
+
+fn group_tuple(group: &Group) -> Vec<u64> {
+    let mut values =
+        vec![group.packets, group.bytes, group.unicast, group.mcastbcast, group.untagged, group.vlan];
+    values.extend(group.sizes);
+    values
+}
+
+fn vnic_dict<'py>(py: Python<'py>, vnic: &Vnic) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("tx", group_tuple(&vnic.tx))?;
+    dict.set_item("rx", group_tuple(&vnic.rx))?;
+    for (name, value) in [
+        ("tx_dlid_zero", vnic.tx_dlid_zero),
+        ("tx_drop_state", vnic.tx_drop_state),
+        ("tx_smac_filt", vnic.tx_smac_filt),
+        ("tx_carrier_errors", vnic.tx_carrier_errors),
+        ("rx_drop_state", vnic.rx_drop_state),
+        ("rx_nohandler", vnic.rx_nohandler),
+        ("rx_oversize", vnic.rx_oversize),
+        ("rx_runt", vnic.rx_runt),
+        ("rx_fifo_errors", vnic.rx_fifo),
+        ("tx_cut", vnic.tx_cut),
+        ("rx_merged", vnic.rx_merged),
+    ] {
+        dict.set_item(name, value)?;
+    }
+    Ok(dict)
+}
+
+/// What was counted since the last time, taken out of the core under its lock.
+struct Harvest {
+    port_tx: Vec<Element>,
+    port_rx: Vec<Element>,
+    switches: Vec<Element>,
+    lanes: Vec<[Element; 2]>,
+    vports: Vec<(usize, Vnic, Element, Element)>,
+}
+
+impl Harvest {
+    fn take(core: &mut Core) -> Self {
+        fn take_all<T: Clone + Default>(counters: &mut Vec<T>) -> Vec<T> {
+            let fresh = vec![T::default(); counters.len()];
+            std::mem::replace(counters, fresh)
+        }
+        Harvest {
+            port_tx: take_all(&mut core.port_tx),
+            port_rx: take_all(&mut core.port_rx),
+            switches: take_all(&mut core.switches),
+            lanes: take_all(&mut core.lanes),
+            vports: core
+                .vports
+                .iter_mut()
+                .enumerate()
+                .filter(|(_, vport)| vport.in_use)
+                .map(|(index, vport)| {
+                    let taken = std::mem::take(&mut vport.counters);
+                    (index, taken, std::mem::take(&mut vport.tx_law), std::mem::take(&mut vport.rx_law))
+                })
+                .collect(),
+        }
+    }
+
+    fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+        fn list<'py>(py: Python<'py>, elements: &[Element]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+            elements.iter().map(|element| element_dict(py, element)).collect()
+        }
+        let dict = PyDict::new(py);
+        dict.set_item("port_tx", list(py, &self.port_tx)?)?;
+        dict.set_item("port_rx", list(py, &self.port_rx)?)?;
+        dict.set_item("switches", list(py, &self.switches)?)?;
+        let lanes: PyResult<Vec<_>> = self.lanes.iter().map(|pair| list(py, pair)).collect();
+        dict.set_item("lanes", lanes?)?;
+        let vports = PyDict::new(py);
+        for (index, vnic, tx, rx) in &self.vports {
+            let entry = vnic_dict(py, vnic)?;
+            entry.set_item("tx_law", element_dict(py, tx)?)?;
+            entry.set_item("rx_law", element_dict(py, rx)?)?;
+            vports.set_item(index, entry)?;
+        }
+        dict.set_item("vports", vports)?;
+        Ok(dict)
+    }
+}
+
+// --- the engine --------------------------------------------------------------------------------------------
+
+#[pyclass(frozen)]
+struct Engine {
+    shared: Arc<Shared>,
+    worker: std::sync::Mutex<Option<Worker>>,
+}
+
+impl Engine {
+    /// Lock the core without holding the GIL, so that the thread is never waited for with it.
+    fn with<R: Send>(&self, py: Python<'_>, action: impl FnOnce(&mut State) -> R + Send) -> R {
+        py.detach(|| action(&mut self.shared.lock()))
+    }
+}
+
+fn no_vport(vport: usize) -> PyErr {
+    PyValueError::new_err(format!("there is no vport with index {vport}"))
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    #[pyo3(signature = (*, icrc=true, merge=true, enforce=true, seed=0))]
+    fn new(icrc: bool, merge: bool, enforce: bool, seed: u64) -> PyResult<Self> {
+        let core = Core::new(Options { icrc, merge, enforce }, seed);
+        Ok(Engine { shared: Shared::new(core)?, worker: std::sync::Mutex::new(None) })
+    }
+
+    fn start(&self) -> PyResult<()> {
+        let mut worker = self.worker.lock().unwrap();
+        if worker.is_none() {
+            *worker = Some(Worker::start(Arc::clone(&self.shared))?);
+        }
+        Ok(())
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        let worker = self.worker.lock().unwrap().take();
+        py.detach(|| drop(worker));
+    }
+
+    fn pause(&self, py: Python<'_>) {
+        py.detach(|| self.shared.pause(true));
+    }
+
+    fn resume(&self, py: Python<'_>) {
+        py.detach(|| self.shared.pause(false));
+    }
+
+    #[getter]
+    fn notice_fd(&self) -> RawFd {
+        self.shared.notice.fd()
+    }
+
+    #[getter]
+    fn failure(&self) -> Option<String> {
+        self.shared.failure()
+    }
+
+    #[pyo3(signature = (fd=None))]
+    fn add_vport(&self, py: Python<'_>, fd: Option<RawFd>) -> PyResult<usize> {
+        let device = fd.map(tap::duplicate).transpose()?;
+        let poller = &self.shared.poller;
+        self.with(py, |state| {
+            let vports = &mut state.core.vports;
+            let index = vports.iter().position(|vport| !vport.in_use).unwrap_or(vports.len());
+            if index == vports.len() {
+                vports.push(crate::core::Vport::default());
+                state.devices.fds.push(None);
+            }
+            if let Some(device) = &device {
+                use std::os::fd::AsRawFd;
+                poller.add(device.as_raw_fd(), index as u64)?;
+            }
+            vports[index].in_use = true;
+            state.devices.fds[index] = device;
+            Ok(index)
+        })
+        .map_err(|error: std::io::Error| PyOSError::new_err(error))
+    }
+
+    fn remove_vport(&self, py: Python<'_>, vport: usize) -> PyResult<()> {
+        let poller = &self.shared.poller;
+        self.with(py, |state| {
+            let slot = state.core.vports.get_mut(vport).filter(|slot| slot.in_use)?;
+            *slot = crate::core::Vport::default();
+            if let Some(fd) = state.devices.fd(vport) {
+                poller.remove(fd);
+            }
+            state.devices.fds[vport] = None;
+            Some(())
+        })
+        .ok_or_else(|| no_vport(vport))
+    }
+
+    #[pyo3(signature = (vport, config, port=None))]
+    fn set_vport(&self, py: Python<'_>, vport: usize, config: VportArgs, port: Option<u32>) -> PyResult<()> {
+        let config = Arc::new(config.build());
+        self.with(py, |state| {
+            if port.is_some_and(|port| port as usize >= state.core.fabric.ports.len()) {
+                return None;
+            }
+            let slot = state.core.vports.get_mut(vport).filter(|slot| slot.in_use)?;
+            slot.config = config;
+            slot.port = port;
+            Some(())
+        })
+        .ok_or_else(|| no_vport(vport))
+    }
+
+    /// Swap the fabric; return what was counted on the old one, which is where the indexes belong.
+    fn set_fabric<'py>(
+        &self,
+        py: Python<'py>,
+        ports: Vec<PortArgs>,
+        switches: Vec<SwitchArgs>,
+        links: Vec<LinkArgs>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let fabric = Fabric {
+            ports: ports.into_iter().map(build_port).collect(),
+            switches: switches.into_iter().map(build_switch).collect::<PyResult<_>>()?,
+            links: links.into_iter().map(build_link).collect(),
+        };
+        self.with(py, |state| {
+            let harvest = Harvest::take(&mut state.core);
+            state.core.set_fabric(fabric).map(|()| harvest)
+        })
+        .map_err(PyValueError::new_err)?
+        .into_dict(py)
+    }
+
+    fn collect<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.with(py, |state| Harvest::take(&mut state.core)).into_dict(py)
+    }
+
+    fn take_packets<'py>(&self, py: Python<'py>) -> Vec<(u32, u8, Bound<'py, PyBytes>)> {
+        self.shared.notice.clear();
+        let taken = self.with(py, |state| std::mem::take(&mut state.core.upcalls));
+        taken.into_iter().map(|u| (u.lane.0, u.lane.1, PyBytes::new(py, &u.packet))).collect()
+    }
+
+    fn take_lost(&self, py: Python<'_>) -> Vec<(usize, i32)> {
+        self.with(py, |state| std::mem::take(&mut state.lost))
+    }
+
+    fn take_frames<'py>(&self, py: Python<'py>) -> Vec<(usize, Bound<'py, PyBytes>)> {
+        let kept = self.with(py, |state| std::mem::take(&mut state.devices.kept));
+        kept.into_iter().map(|(vport, frame)| (vport, PyBytes::new(py, &frame))).collect()
+    }
+
+    #[pyo3(signature = (vport, frame, header=None, hash15=None))]
+    fn transmit(
+        &self,
+        py: Python<'_>,
+        vport: usize,
+        frame: &[u8],
+        header: Option<[u8; SIZE]>,
+        hash15: Option<u16>,
+    ) {
+        let header = header.map_or_else(VnetHeader::default, |bytes| VnetHeader::parse(&bytes));
+        let mut buffer = frame.to_vec();
+        buffer.resize(frame.len().max(60), 0);
+        self.with(py, |state| {
+            state.core.transmit(vport, &header, &mut buffer, frame.len(), hash15);
+            state.core.flush(&mut state.devices);
+            if !state.core.upcalls.is_empty() {
+                self.shared.notice.raise();
+            }
+        });
+    }
+
+    #[pyo3(signature = (port, packet, *, checked=true))]
+    fn receive(&self, py: Python<'_>, port: u32, packet: &[u8], checked: bool) -> PyResult<()> {
+        self.with(py, |state| {
+            if port as usize >= state.core.fabric.ports.len() {
+                return Err(PyValueError::new_err(format!("there is no HFI port with index {port}")));
+            }
+            if checked {
+                state.core.receive(port, packet);
+            } else {
+                state.core.demultiplex(port, packet);
+            }
+            state.core.flush(&mut state.devices);
+            Ok(())
+        })
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        drop(self.worker.lock().unwrap().take());
+    }
+}
+
+// --- pure functions, for tests and conformance runs --------------------------------------------------------
+
+#[pyfunction]
+fn icrc(packet: &[u8]) -> PyResult<u32> {
+    if packet.len() < wire::HEADER + wire::TRAILER {
+        return Err(PyValueError::new_err(format!("{} bytes are no 16B packet", packet.len())));
+    }
+    Ok(crate::icrc::icrc(packet))
+}
+
+#[pyfunction]
+fn check(packet: &[u8]) -> Option<&'static str> {
+    wire::check(packet, true).err().map(|fault| match fault {
+        wire::Fault::Truncated => "rx_truncated",
+        wire::Fault::L2 => "rx_l2",
+        wire::Fault::Length => "rx_length",
+        wire::Fault::Icrc => "rx_icrc",
+    })
+}
+
+#[pyfunction]
+fn hash15(frame: &[u8]) -> PyResult<u16> {
+    if frame.len() < 14 {
+        return Err(PyValueError::new_err(format!("{} bytes are no Ethernet frame", frame.len())));
+    }
+    Ok(encap::hash15(frame, &crate::frame::parse(frame)))
+}
+
+#[pyfunction]
+fn segment<'py>(py: Python<'py>, header: [u8; SIZE], frame: &[u8]) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let refused = || PyValueError::new_err("the virtio-net header does not fit the frame");
+    if frame.len() < 14 {
+        return Err(refused());
+    }
+    let parsed = crate::frame::parse(frame);
+    let mut segments = Segments::new(frame, &VnetHeader::parse(&header), &parsed).map_err(|_| refused())?;
+    let mut frames = Vec::new();
+    while let Some(len) = segments.next_len() {
+        let mut out = vec![0xa5; len];
+        segments.write_next(&mut out);
+        frames.push(PyBytes::new(py, &out));
+    }
+    Ok(frames)
+}
+
+#[pyfunction]
+fn relay(py: Python<'_>, a: RawFd, b: RawFd, stop: RawFd) -> PyResult<()> {
+    Ok(py.detach(|| crate::relay::relay(a, b, stop))?)
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("VNET_HEADER_SIZE", SIZE)?;
+    module.add_class::<Engine>()?;
+    module.add_function(wrap_pyfunction!(icrc, module)?)?;
+    module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(hash15, module)?)?;
+    module.add_function(wrap_pyfunction!(segment, module)?)?;
+    module.add_function(wrap_pyfunction!(relay, module)?)?;
+    Ok(())
+}

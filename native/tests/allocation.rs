@@ -1,0 +1,79 @@
+//! Once its buffers have grown, the datapath allocates nothing for a packet.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use opavnic_native::core::{Host, Options};
+use opavnic_native::testing::two_hosts;
+use opavnic_native::vnet::{self, VnetHeader};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is passed on to the system's allocator
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Nowhere;
+
+impl Host for Nowhere {
+    fn write(&mut self, _vport: usize, _parts: &[&[u8]]) -> bool {
+        true
+    }
+}
+
+/// A large TCP send to LID 2, and a plain frame to everybody.
+fn frames() -> Vec<(VnetHeader, Vec<u8>)> {
+    let mut tcp = vec![0x06, 0x2c, 0, 2, 0, 0, 0x06, 0x2c, 0, 1, 0, 0, 8, 0];
+    tcp.extend([0x45, 0, 0xea, 0x88, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 9, 2, 1, 10, 9, 2, 2]);
+    tcp.extend([0x13, 0x89, 0xc0, 1, 0, 0, 0, 1, 0, 0, 0, 7, 0x50, 0x10, 1, 2, 0, 0, 0, 0]);
+    tcp.resize(54 + 59_988, 0x5a);
+    let header = VnetHeader {
+        flags: vnet::NEEDS_CSUM,
+        gso_type: vnet::GSO_TCPV4,
+        hdr_len: 54,
+        gso_size: 1460,
+        csum_start: 34,
+        csum_offset: 16,
+    };
+    let mut broadcast = vec![0xff; 6];
+    broadcast.extend([0x06, 0x2c, 0, 1, 0, 0, 0x88, 0xb5]);
+    broadcast.resize(200, 1);
+    vec![(header, tcp), (VnetHeader::default(), broadcast)]
+}
+
+#[test]
+fn steady_state_allocates_nothing() {
+    let mut core = two_hosts(Options { icrc: true, merge: true, enforce: true });
+    let mut frames = frames();
+    let mut burst = |core: &mut opavnic_native::core::Core| {
+        for (header, frame) in &mut frames {
+            let len = frame.len();
+            core.transmit(0, header, frame, len, None);
+        }
+        core.flush(&mut Nowhere);
+    };
+    for _ in 0..10 {
+        burst(&mut core);
+    }
+    let before = ALLOCATIONS.with(Cell::get);
+    for _ in 0..100 {
+        burst(&mut core);
+    }
+    assert_eq!(ALLOCATIONS.with(Cell::get), before);
+    assert_eq!(core.vports[1].counters.rx.packets, 110 * (59_988u64.div_ceil(1460) + 1));
+}

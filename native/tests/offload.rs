@@ -1,0 +1,248 @@
+//! Large sends are cut into frames as a NIC would cut them, and come together again without a trace.
+
+use opavnic_native::checksum::{fold, sum};
+use opavnic_native::frame::parse;
+use opavnic_native::gro::{Coalescer, Origin, Span};
+use opavnic_native::segment::{Malformed, Segments};
+use opavnic_native::vnet::{self, VnetHeader};
+
+/// A frame of TCP or UDP over IPv4 or IPv6 as the kernel hands it over: checksums left to us.
+struct Send {
+    ipv6: bool,
+    tcp: bool,
+    tags: usize,
+    payload: usize,
+    size: u16,
+}
+
+impl Send {
+    fn build(&self) -> (VnetHeader, Vec<u8>) {
+        let mut frame = vec![6, 0x2c, 0, 2, 0, 0, 6, 0x2c, 0, 1, 0, 0];
+        for tag in 0..self.tags {
+            frame.extend([0x81, 0, 0x60, tag as u8 + 5]);
+        }
+        let l4_len = if self.tcp { 32 } else { 8 } + self.payload;
+        let protocol = if self.tcp { 6 } else { 17 };
+        let addresses: Vec<u8> = if self.ipv6 {
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            frame.extend((l4_len as u16).to_be_bytes());
+            frame.extend([protocol, 64]);
+            (0..32).collect()
+        } else {
+            frame.extend([8, 0, 0x45, 0]);
+            frame.extend((20 + l4_len as u16).to_be_bytes());
+            frame.extend([0xff, 0xfe, 0x40, 0, 64, protocol, 0, 0]);
+            vec![10, 9, 2, 1, 10, 9, 2, 2]
+        };
+        frame.extend(&addresses);
+        let l4 = frame.len();
+        frame.extend([0x13, 0x89, 0xc0, 0x01]);
+        if self.tcp {
+            frame.extend(0xffff_ff00u32.to_be_bytes());
+            frame.extend([0, 0, 0, 7, 0x80, 0x19, 1, 2, 0, 0, 0, 0]);
+            frame.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
+        } else {
+            frame.extend((l4_len as u16).to_be_bytes());
+            frame.extend([0, 0]);
+        }
+        frame.extend((0..self.payload).map(|i| (i * 7 + i / 255) as u8));
+        let pseudo =
+            sum(&addresses) + u64::from(u16::from(protocol).to_be()) + u64::from((l4_len as u16).to_be());
+        let field = if self.tcp { 16 } else { 6 };
+        frame[l4 + field..l4 + field + 2].copy_from_slice(&fold(pseudo).to_ne_bytes());
+        let gso_type = match (self.tcp, self.ipv6) {
+            (true, false) => vnet::GSO_TCPV4,
+            (true, true) => vnet::GSO_TCPV6,
+            (false, _) => vnet::GSO_UDP_L4,
+        };
+        let header = VnetHeader {
+            flags: vnet::NEEDS_CSUM,
+            gso_type,
+            hdr_len: 0,
+            gso_size: self.size,
+            csum_start: l4 as u16,
+            csum_offset: field as u16,
+        };
+        (header, frame)
+    }
+}
+
+fn cut(header: &VnetHeader, frame: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
+    let mut segments = Segments::new(frame, header, &parse(frame))?;
+    let mut frames = Vec::new();
+    while let Some(len) = segments.next_len() {
+        let mut out = vec![0xa5; len.max(60)];
+        segments.write_next(&mut out);
+        frames.push(out);
+    }
+    Ok(frames)
+}
+
+fn merge(frames: &[Vec<u8>], origin: Origin) -> Vec<(usize, Vec<u8>)> {
+    let mut arena = Vec::new();
+    let mut coalescer = Coalescer::default();
+    let mut spans = Vec::new();
+    for frame in frames {
+        spans.push(Span { at: arena.len() as u32, len: frame.len() as u32 });
+        arena.extend(frame);
+    }
+    for span in spans {
+        coalescer.push(&arena, span, origin, true);
+    }
+    let mut written = Vec::new();
+    coalescer.flush(&arena, |lengths, parts| written.push((lengths.count(), parts.concat())));
+    written
+}
+
+fn checksums_are_right(frame: &[u8]) -> bool {
+    let parsed = parse(frame);
+    let (l3, l4) = (parsed.l3, parsed.l4);
+    let (addresses, end) = if parsed.ethertype == 0x0800 {
+        if fold(sum(&frame[l3..l4])) != 0xffff {
+            return false;
+        }
+        (&frame[l3 + 12..l3 + 20], l3 + usize::from(u16::from_be_bytes([frame[l3 + 2], frame[l3 + 3]])))
+    } else {
+        let len = usize::from(u16::from_be_bytes([frame[l3 + 4], frame[l3 + 5]]));
+        (&frame[l3 + 8..l3 + 40], l3 + 40 + len)
+    };
+    let pseudo = sum(addresses)
+        + u64::from(u16::from(parsed.protocol).to_be())
+        + u64::from(((end - l4) as u16).to_be());
+    fold(pseudo + sum(&frame[l4..end])) == 0xffff
+}
+
+fn all_kinds(check: impl Fn(Send)) {
+    for ipv6 in [false, true] {
+        for tcp in [false, true] {
+            for tags in 0..3 {
+                for (payload, size) in
+                    [(1, 1448), (1448, 1448), (1449, 1448), (40_000, 1447), (3000, 100), (64_000, 8948)]
+                {
+                    if tcp || payload / usize::from(size) < 64 {
+                        check(Send { ipv6, tcp, tags, payload, size });
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn cutting_a_large_send_gives_frames_with_right_checksums() {
+    all_kinds(|send| {
+        let (header, frame) = send.build();
+        let frames = cut(&header, &frame).unwrap();
+        assert_eq!(frames.len(), send.payload.div_ceil(usize::from(send.size)));
+        assert!(frames.iter().all(|frame| checksums_are_right(frame)));
+    });
+}
+
+#[test]
+fn only_the_last_segment_says_push_and_fin() {
+    let (header, frame) = Send { ipv6: false, tcp: true, tags: 0, payload: 4000, size: 1000 }.build();
+    let flags: Vec<u8> = cut(&header, &frame).unwrap().iter().map(|frame| frame[47]).collect();
+    assert_eq!(flags, [0x10, 0x10, 0x10, 0x19]);
+}
+
+#[test]
+fn merging_gives_back_what_was_cut() {
+    all_kinds(|send| {
+        let (header, frame) = send.build();
+        let frames = cut(&header, &frame).unwrap();
+        for origin in [Origin::Cut, Origin::Unknown] {
+            let written = merge(&frames, origin);
+            assert_eq!(written.iter().map(|(count, _)| count).sum::<usize>(), frames.len());
+            if !send.tcp && origin != Origin::Cut {
+                // datagrams that were sent one by one arrive one by one
+                assert_eq!(written.len(), frames.len());
+                continue;
+            }
+            if frames.len() == 1 || frames[0].len() == 60 {
+                continue;
+            }
+            // 64 KiB of small segments are more pieces than one frame takes
+            let first = &written[0].1;
+            let merged = &first[vnet::SIZE..];
+            let back = VnetHeader::parse(first[..vnet::SIZE].try_into().unwrap());
+            assert_eq!(back.gso_type, header.gso_type);
+            assert_eq!(back.gso_size, header.gso_size);
+            if written.len() == 1 {
+                assert_eq!(merged.len(), frame.len());
+                let l4 = usize::from(header.csum_start);
+                assert_eq!(merged[l4 + 20..], frame[l4 + 20..]);
+            }
+            assert!(!send.tcp || checksums_are_right(merged));
+        }
+    });
+}
+
+#[test]
+fn wrong_checksum_is_never_merged_away() {
+    let (header, frame) = Send { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
+    let mut frames = cut(&header, &frame).unwrap();
+    frames[1][200] ^= 1;
+    let written = merge(&frames, Origin::Unknown);
+    assert_eq!(written.len(), 3);
+    assert!(!checksums_are_right(&written[1].1[vnet::SIZE..]));
+}
+
+#[test]
+fn frames_that_do_not_follow_each_other_stay_apart() {
+    let (header, frame) = Send { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
+    let frames = cut(&header, &frame).unwrap();
+    for order in [[0, 2, 1], [1, 0, 2], [2, 1, 0]] {
+        let shuffled: Vec<_> = order.iter().map(|&i| frames[i].clone()).collect();
+        let written = merge(&shuffled, Origin::Cut);
+        let contents: Vec<u8> = written.iter().map(|(_, bytes)| bytes[vnet::SIZE + 41]).collect();
+        assert_eq!(written.len(), contents.len());
+        assert!(written.len() >= 2);
+    }
+}
+
+#[test]
+fn headers_that_lie_are_malformed() {
+    let (header, frame) = Send { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
+    let wrong = [
+        VnetHeader { gso_size: 0, ..header },
+        VnetHeader { csum_start: 60_000, ..header },
+        VnetHeader { csum_start: 10, ..header },
+        VnetHeader { gso_type: vnet::GSO_TCPV6, ..header },
+        VnetHeader { gso_type: vnet::GSO_UDP_L4, ..header },
+        VnetHeader { gso_type: 3, ..header },
+        VnetHeader { flags: 0, ..header },
+        VnetHeader { gso_type: 0, csum_start: 13, ..header },
+        VnetHeader { gso_type: 0, csum_offset: 60_000, ..header },
+    ];
+    for header in wrong {
+        assert_eq!(cut(&header, &frame).err(), Some(Malformed), "{header:?}");
+    }
+    for len in 14..frame.len().min(120) {
+        let _ = cut(&header, &frame[..len]);
+    }
+}
+
+#[test]
+fn any_bytes_pass_without_a_panic() {
+    let mut state = 1u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32
+    };
+    let (header, frame) = Send { ipv6: false, tcp: true, tags: 1, payload: 500, size: 100 }.build();
+    for _ in 0..20_000 {
+        let mut bytes = frame.clone();
+        for _ in 0..draw() % 6 {
+            let at = draw() as usize % 90;
+            bytes[at] = draw() as u8;
+        }
+        bytes.truncate(14 + draw() as usize % (frame.len() - 13));
+        let mut raw = header.build();
+        for _ in 0..draw() % 4 {
+            raw[draw() as usize % vnet::SIZE] = draw() as u8;
+        }
+        if let Ok(frames) = cut(&VnetHeader::parse(&raw), &bytes) {
+            merge(&frames, Origin::Unknown);
+        }
+    }
+}

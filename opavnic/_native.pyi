@@ -1,0 +1,114 @@
+"""Types of the native datapath (native/src/python.rs). The module is there only where it could be built."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+VNET_HEADER_SIZE: int
+
+class VportConfig(TypedDict):
+    vesw_id: int
+    pkey: int
+    slid: int
+    rc: int
+    u_mcast_dlid: int
+    flow_dlids: Sequence[int]
+    sc_uc: Sequence[int]
+    sc_mc: Sequence[int]
+    non_vlan_sc_uc: int
+    non_vlan_sc_mc: int
+    macs: Sequence[tuple[bytes, int]]
+    sources: tuple[Sequence[bytes], Sequence[tuple[bytes, bytes]]] | None
+    mtu: int
+    oper_up: bool
+
+Lane = tuple[int, int]
+
+class Port(TypedDict):
+    active: bool
+    lid: int
+    lmc: int
+    sendable: Sequence[int]
+    admitted: Sequence[int]
+    groups: Sequence[int]
+    lane: Lane | None
+    vesw_mask: int
+    vesws: Mapping[int, int]
+    nohandler: int | None
+
+class Switch(TypedDict):
+    up: bool
+    ports: Sequence[tuple[bool, Lane | None]]
+    lft: Mapping[int, int]
+    mft: Mapping[int, Sequence[int]]
+
+class Link(TypedDict):
+    ends: tuple[tuple[int, int | None], tuple[int, int | None]]
+    up: bool
+    slow: bool
+    loss: float
+    corrupt: float
+
+class ElementCounts(TypedDict):
+    in_packets: int
+    in_bytes: int
+    copies: int
+    out_packets: int
+    out_bytes: int
+    drops: dict[str, int]
+
+class VnicCounts(TypedDict):
+    tx: list[int]
+    rx: list[int]
+    tx_dlid_zero: int
+    tx_drop_state: int
+    tx_smac_filt: int
+    tx_carrier_errors: int
+    rx_drop_state: int
+    rx_nohandler: int
+    rx_oversize: int
+    rx_runt: int
+    rx_fifo_errors: int
+    tx_cut: int
+    rx_merged: int
+    tx_law: ElementCounts
+    rx_law: ElementCounts
+
+class Counts(TypedDict):
+    port_tx: list[ElementCounts]
+    port_rx: list[ElementCounts]
+    switches: list[ElementCounts]
+    lanes: list[list[ElementCounts]]
+    vports: dict[int, VnicCounts]
+
+class Engine:
+    def __init__(
+        self, *, icrc: bool = True, merge: bool = True, enforce: bool = True, seed: int = 0
+    ) -> None: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    @property
+    def notice_fd(self) -> int: ...
+    @property
+    def failure(self) -> str | None: ...
+    def add_vport(self, fd: int | None = None) -> int: ...
+    def remove_vport(self, vport: int) -> None: ...
+    def set_vport(self, vport: int, config: VportConfig, port: int | None = None) -> None: ...
+    def set_fabric(
+        self, ports: Sequence[Port], switches: Sequence[Switch], links: Sequence[Link]
+    ) -> Counts: ...
+    def collect(self) -> Counts: ...
+    def take_packets(self) -> list[tuple[int, int, bytes]]: ...
+    def take_lost(self) -> list[tuple[int, int]]: ...
+    def take_frames(self) -> list[tuple[int, bytes]]: ...
+    def transmit(
+        self, vport: int, frame: bytes, header: bytes | None = None, hash15: int | None = None
+    ) -> None: ...
+    def receive(self, port: int, packet: bytes, *, checked: bool = True) -> None: ...
+
+def icrc(packet: bytes) -> int: ...
+def check(packet: bytes) -> str | None: ...
+def hash15(frame: bytes) -> int: ...
+def segment(header: bytes, frame: bytes) -> list[bytes]: ...
+def relay(a: int, b: int, stop: int) -> None: ...

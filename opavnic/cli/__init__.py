@@ -1,0 +1,1 @@
+"""The command line: one program, `opavnic`, one module for each group of commands."""

@@ -1,0 +1,104 @@
+"""`opavnic conformance`: run recorded test vectors, print `PASS n/n` or the first differences.
+
+Other packages join through the entry point group "opavnic.conformance": name -> a function that is a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opavnic.cli.joined import JoinedGroup
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json
+from opavnic.conformance.datapaths import AUTO, find_datapath
+from opavnic.conformance.encap import run_encap
+from opavnic.conformance.result import Result
+from opavnic.conformance.rx import run_rx
+from opavnic.conformance.target import run_vema_target
+from opavnic.conformance.vema import run_vema
+from opavnic.errors import DatapathUnavailableError, VectorFileError
+from opavnic.mad_client import MadClient, MadSocketError
+from vema.errors import AgentError
+
+
+class ConformanceGroup(JoinedGroup):
+    """The kinds of vectors of this module, and those of installed packages."""
+
+    joined_by = "opavnic.conformance"
+
+
+app = typer.Typer(
+    cls=ConformanceGroup,
+    help="Run recorded test vectors.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+Files = Annotated[
+    list[Path], typer.Argument(help="vector files: JSON lines, plain or gzip'ed", show_default=False)
+]
+DatapathName = Annotated[str, typer.Option("--datapath", help="python, native, or auto for the fastest here")]
+Target = Annotated[
+    Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket of a running lab")
+]
+TargetLid = Annotated[
+    int | None, typer.Option("--lid", min=1, help="of the agent behind --target; the lowest if not given")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="print a JSON array, one object for each file")]
+
+
+@app.command(epilog="Example: opavnic conformance encap tests/vectors/encap-1.jsonl.gz")
+def encap(files: Files, datapath: DatapathName = AUTO, as_json: AsJson = False) -> None:
+    """Encapsulate recorded frames and compare headers, packets and counters."""
+    _run(lambda: [run_encap(path, find_datapath(datapath)) for path in files], as_json)
+
+
+@app.command(epilog="Example: opavnic conformance rx tests/vectors/rx-1.jsonl.gz")
+def rx(files: Files, datapath: DatapathName = AUTO, as_json: AsJson = False) -> None:
+    """Receive recorded packets and compare what is delivered, and where the others are counted."""
+    _run(lambda: [run_rx(path, find_datapath(datapath)) for path in files], as_json)
+
+
+@app.command(epilog="Example: opavnic conformance vema tests/vectors/vema-1.jsonl.gz")
+def vema(files: Files, target: Target = None, lid: TargetLid = None, as_json: AsJson = False) -> None:
+    """Replay recorded sessions of the management agent; compare responses, traps and the netdevs' states.
+
+    With --target, the requests go to an agent of a running lab; what the hosts of a session do is skipped.
+    """
+    if target is None:
+        _run(lambda: [run_vema(path) for path in files], as_json)
+    else:
+        _run(lambda: _run_target(files, target, lid), as_json)
+
+
+def _run_target(files: list[Path], target: Path, lid: int | None) -> list[Result]:
+    with MadClient(target) as client:
+        if lid is None:
+            agents = client.agents()
+            if not agents:
+                raise MadSocketError(f"{target}: no port of the lab has a management agent")
+            lid = agents[0]
+        return [run_vema_target(path, client, lid) for path in files]
+
+
+def _run(run: Callable[[], list[Result]], as_json: bool) -> None:
+    """Print the results; exit 1 where a case differs, 2 where the input cannot be used."""
+    try:
+        results = run()
+    except (VectorFileError, DatapathUnavailableError, MadSocketError) as error:
+        fail(str(error), EXIT_USAGE)
+    except AgentError as error:
+        fail(str(error), EXIT_FAILED)
+    if as_json:
+        print_json([result.to_json() for result in results])
+    else:
+        for result in results:
+            for difference in result.differences:
+                print("\n".join(difference.lines()))
+            print(result.summary())
+    if not all(result.ok for result in results):
+        raise typer.Exit(EXIT_FAILED)

@@ -1,0 +1,117 @@
+"""`opavnic demo`: see it work, in one command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say
+
+if TYPE_CHECKING:
+    from opavnic.lab.demo import DemoResult
+
+
+def demo(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    netdev: Annotated[
+        Literal["tap", "memory"] | None,
+        typer.Option(help="Netdevs of the hosts; without it TAPs, or memory where none can be had."),
+    ] = None,
+) -> None:
+    """Two hosts in two virtual switches: pings both ways, a TCP transfer, and counters that must agree.
+
+    \b
+    Example:
+      opavnic demo
+      opavnic demo --json
+      opavnic demo --netdev memory
+    """
+    import asyncio
+    import signal
+
+    from opavnic.lab.demo import run_demo
+    from opavnic.lab.errors import PrivilegeError
+    from opavnic.lab.privileges import obtain
+
+    private = False
+    reason = None
+    kind: Literal["tap", "memory"] = netdev or "tap"
+    if kind == "tap":
+        try:
+            private = obtain()
+        except PrivilegeError as error:
+            if netdev is not None:
+                raise
+            kind, reason = "memory", str(error)
+            say(f"no TAPs: {reason}")
+            say("the demonstration runs on netdevs in memory instead")
+
+    async def run() -> DemoResult:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - asyncio.run has made it
+        loop = asyncio.get_running_loop()
+
+        def end_once() -> None:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, _silent)  # a second Ctrl-C must not stop the removal
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, end_once)
+        return await run_demo(kind, private=private, reason=reason, progress=_silent if as_json else say)
+
+    try:
+        result = asyncio.run(run())
+    except asyncio.CancelledError:
+        fail("demo ended by a signal; its lab is removed")
+    if as_json:
+        print_json(result.as_json())
+    else:
+        _summary(result)
+    if not result.ok:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _silent(*_: object) -> None:
+    """Say and do nothing."""
+
+
+def _summary(result: DemoResult) -> None:
+    from opavnic.lab.units import rate_text
+
+    def verdict(ok: bool) -> str:
+        return "[green]ok[/green]" if ok else "[red]FAILED[/red]"
+
+    rows = [
+        [
+            f"ping {ping.source} -> {ping.target} in {ping.vesw}",
+            f"{ping.received} of {ping.sent} answered, {100 * (1 - ping.received / max(ping.sent, 1)):.0f}% loss"
+            + (f", {ping.rtt_ms:.3g} ms" if ping.rtt_ms is not None else ""),
+            verdict(ping.ok),
+        ]
+        for ping in result.pings
+    ]
+    rows += [
+        [
+            f"{transfer.program} {transfer.source} -> {transfer.target} in {transfer.vesw}",
+            f"{transfer.bytes / 1e6:.1f} MB in {transfer.seconds:.2f} s, {rate_text(transfer.bits_per_second)}",
+            verdict(transfer.bytes > 0),
+        ]
+        for transfer in result.transfers
+    ]
+    rows.append(["MADs exchanged", str(result.mads), verdict(result.mads > 0)])
+    print_table(
+        ("what", "result", ""), rows, title=f"demo on {_netdevs(result)} netdevs, {result.took_s:g} s"
+    )
+    print_table(
+        ("packets", "there", "here", ""),
+        [[count.what, count.first, count.second, verdict(count.ok)] for count in result.counts],
+    )
+    lost = ", ".join(f"{name} {missing:+}" for name, missing in result.balance.items())
+    print_rich(f"every packet accounted for: {verdict(not lost)} {lost}")
+    print_rich(f"demo {'passed' if result.ok else 'FAILED'}")
+
+
+def _netdevs(result: DemoResult) -> str:
+    return "TAP" if result.netdev == "tap" else "in-memory"

@@ -1,0 +1,195 @@
+"""`opavnic em`: the Ethernet Manager of a running lab."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_table, say
+from opavnic.lab.client import LabClient
+from opavnic.lab.em_file import EmFile
+from opavnic.lab.errors import ConfigError
+from opavnic.lab.runtime import running_lab
+from vema.em.desired import EmConfig
+
+WATCH_S = 1.0
+"""Between two looks of --watch, in seconds."""
+VERIFY_LIMIT_S = 600.0
+_SHOWN_MACS = 3
+_COUNTERS = ("tx_packets", "rx_packets", "tx_bytes", "rx_bytes", "tx_errors", "rx_errors")
+
+app = typer.Typer(
+    help="The Ethernet Manager of a running lab.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+LabOption = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.callback()
+def em() -> None:
+    """The Ethernet Manager of a running lab."""
+
+
+class Topic(StrEnum):
+    """What `show` can show."""
+
+    VESWS = "vesws"
+    VPORTS = "vports"
+    MAC_TABLE = "mac-table"
+    COUNTERS = "counters"
+    EVENTS = "events"
+
+
+def _client(lab: str | None, timeout_s: float = 30.0) -> LabClient:
+    directory, _ = running_lab(lab)
+    return LabClient(directory.control_socket, timeout_s)
+
+
+@app.command(epilog="Example: opavnic em apply examples/em-one-switch.yaml --diff")
+def apply(
+    file: Annotated[Path, typer.Argument(help="EM file (YAML)")],
+    diff: Annotated[bool, typer.Option("--diff", help="only show what would change")] = False,
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a running lab's virtual switches what an EM file says; what is right already is not touched."""
+    try:
+        config = EmFile(file).config
+    except ConfigError as error:
+        for line in error.problems:
+            say(line)
+        raise typer.Exit(EXIT_USAGE) from None
+    data = _client(lab, 60.0).post(
+        f"/em/apply{'?diff=1' if diff else ''}", json.loads(config.model_dump_json())
+    )
+    if as_json:
+        print_json(data)
+    else:
+        for line in data["changes"]:
+            print(line)
+        if not diff:
+            print(f"{data['sets']} Sets sent")
+    if not diff and not data["converged"]:
+        fail("the manager is still at work; see: opavnic em show vports", EXIT_FAILED)
+
+
+@app.command(epilog="Example: opavnic em show mac-table --vesw 2 --json")
+def show(
+    topic: Annotated[Topic, typer.Argument(help="what")],
+    vesw: Annotated[
+        int | None, typer.Option("--vesw", help="of the MAC table: only this virtual switch")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="of counters and events: how many")] = 50,
+    watch: Annotated[bool, typer.Option("--watch", help="show it again every second, until Ctrl-C")] = False,
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the manager knows: virtual switches, vports, MAC tables, counters, events."""
+    client = _client(lab)
+    path = {
+        Topic.MAC_TABLE: "/em/mac-table" + (f"?vesw={vesw}" if vesw is not None else ""),
+        Topic.COUNTERS: f"/em/counters?limit={limit}",
+        Topic.EVENTS: f"/em/events?limit={limit}",
+    }.get(topic, f"/em/{topic.value}")
+    while True:
+        data = client.get(path)
+        if as_json:
+            print_json(data)
+        else:
+            _SHOW[topic](next(iter(data.values())))
+        if not watch:
+            return
+        time.sleep(WATCH_S)
+
+
+@app.command(epilog="Example: opavnic em verify")
+def verify(lab: LabOption = None, as_json: AsJson = False) -> None:
+    """Ask every agent for all it has, and print what differs from what was wanted; exit 1 where anything does."""
+    data = _client(lab, VERIFY_LIMIT_S).post("/em/verify")
+    if as_json:
+        print_json(data)
+    else:
+        for line in data["differences"]:
+            print(line)
+        if not data["differences"]:
+            print("every agent has what it is to have")
+    if data["differences"]:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command(epilog="Example: opavnic em schema > em.schema.json")
+def schema() -> None:
+    """Print the JSON schema of EM files, by which an editor completes their keys."""
+    print_json(EmConfig.model_json_schema())
+
+
+# --- tables --------------------------------------------------------------------------------------------------
+
+
+def _show_vesws(rows: list[dict[str, Any]]) -> None:
+    print_table(
+        ("id", "name", "pkey", "MTU", "MAC policy", "group", "members", "addresses"),
+        [
+            [row["id"], row["name"], f"{row['pkey']:#06x}", row["mtu"], row["mac"], f"{row['multicast_lid']:#x}",
+             len(row["members"]), row["addresses"]]
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def _show_vports(rows: list[dict[str, Any]]) -> None:
+    print_table(
+        ("port", "LID", "vport", "vesw", "state", "link", "base MAC", "unicast", "multicast", "digest"),
+        [
+            [
+                *pick(row, "port", "lid", "vport_num", "vesw_id", "state", "link", "base_mac"),
+                _few(row["unicast"]),
+                _few(row["multicast"]),
+                f"{row['digest']:08x}",
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _few(macs: list[str]) -> str:
+    more = f" +{len(macs) - _SHOWN_MACS}" if len(macs) > _SHOWN_MACS else ""
+    return " ".join(macs[:_SHOWN_MACS]) + more
+
+
+def _show_mac_table(rows: list[dict[str, Any]]) -> None:
+    columns = ("vesw_id", "slot", "mac", "lid", "port")
+    print_table(columns, [pick(row, *columns) for row in rows])
+
+
+def _show_counters(rows: list[dict[str, Any]]) -> None:
+    table = [[_when(row["time"]), *pick(row, "port", "vport_num", "vesw_id", *_COUNTERS)] for row in rows]
+    print_table(("time", "port", "vport", "vesw", *_COUNTERS), table)
+
+
+def _show_events(rows: list[dict[str, Any]]) -> None:
+    table = [[_when(row["time"]), *pick(row, "kind", "port", "vport_num", "vesw_id", "text")] for row in rows]
+    print_table(("time", "event", "port", "vport", "vesw", ""), table)
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+_SHOW: dict[Topic, Callable[[list[dict[str, Any]]], None]] = {
+    Topic.VESWS: _show_vesws,
+    Topic.VPORTS: _show_vports,
+    Topic.MAC_TABLE: _show_mac_table,
+    Topic.COUNTERS: _show_counters,
+    Topic.EVENTS: _show_events,
+}

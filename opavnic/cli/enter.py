@@ -1,0 +1,60 @@
+"""`opavnic exec` and `opavnic shell`: programs on the hosts of a running lab."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from opavnic.cli.output import EXIT_USAGE, fail
+
+Lab = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
+Host = Annotated[str, typer.Argument(help="A host of the lab.")]
+Plain = Annotated[
+    bool, typer.Option("--print", help="Print the plain command this stands for, and do nothing.")
+]
+
+
+def exec_command(
+    host: Host,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="The program and its arguments, after --.")
+    ] = None,
+    lab: Lab = None,
+    plain: Plain = False,
+) -> None:
+    """Run a program on a host of a lab; its exit code is passed on.
+
+    \b
+    Example:
+      opavnic exec h1 -- ping -c3 10.9.2.2
+      opavnic exec h2 --lab two-hosts -- iperf3 -s
+    """
+    if not command:
+        fail("exec: which program? Example: opavnic exec h1 -- ping -c3 10.9.2.2", EXIT_USAGE)
+    _run(host, command, lab, plain)
+
+
+def shell(host: Host, lab: Lab = None, plain: Plain = False) -> None:
+    """Open a shell on a host of a lab.
+
+    \b
+    Example:
+      opavnic shell h1
+    """
+    _run(host, [os.environ.get("SHELL") or "/bin/sh"], lab, plain)
+
+
+def _run(host: str, command: list[str], lab: str | None, plain: bool) -> None:
+    from opavnic.lab.enter import become, plain_command
+    from opavnic.lab.runtime import running_lab
+
+    _, journal = running_lab(lab)
+    if plain:
+        print(plain_command(journal, host, command))
+        return
+    become(journal, host, command)
+
+
+exec_command.context_settings = {"ignore_unknown_options": True}  # type: ignore[attr-defined]

@@ -1,0 +1,81 @@
+"""`opavnic fault`: break the fabric of a running lab, and mend it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from opavnic.cli.inspect import AsJson, LabOption
+from opavnic.cli.output import EXIT_USAGE, fail, pick, print_json, print_table
+from opavnic.lab.client import LabClient
+
+app = typer.Typer(
+    help="Break the fabric of a running lab, and mend it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+def _client(lab: str | None) -> LabClient:
+    from opavnic.lab.runtime import running_lab
+
+    directory, _ = running_lab(lab)
+    return LabClient(directory.control_socket)
+
+
+def _print(data: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(data)
+    elif not data["faults"]:
+        print(f"no fault is set (seed {data['seed']})")
+    else:
+        rows = [pick(row, "number", "fault", "state", "seen", "hits") for row in data["faults"]]
+        print_table(("number", "fault", "state", "seen", "hits"), rows, title=f"seed {data['seed']}")
+
+
+@app.command(epilog="Example: opavnic fault add loss on h1 20% l4=mad for=2s")
+def add(
+    fault: Annotated[list[str], typer.Argument(metavar="KIND on PLACE [OPTION=VALUE ...]")],
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set a fault; others stay as they are.
+
+    Kinds: loss, duplicate, reorder, corrupt, delay, rate, link-down, port-error, switch-reboot, hfi-removal,
+    partition. Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one way of it (h1->sw0), * for all.
+    Options: 20%, count=, skip=, after=, for=, every=, and l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=,
+    direction=; by kind delay=, rate=, bits=, copies=, behind=, hold=.
+    """
+    from hfi_sim.errors import FaultError
+    from hfi_sim.faults import parse_fault
+
+    text = " ".join(fault)
+    try:
+        parse_fault(text)
+    except FaultError as error:
+        fail(str(error), EXIT_USAGE)
+    _print(_client(lab).post("/faults", {"fault": text}), as_json)
+
+
+@app.command(epilog="Example: opavnic fault show --json")
+def show(lab: LabOption = None, as_json: AsJson = False) -> None:
+    """List the faults, with what each has done, and the seed."""
+    _print(_client(lab).get("/faults"), as_json)
+
+
+@app.command(epilog="Example: opavnic fault remove 3")
+def remove(
+    number: Annotated[int, typer.Argument(help="As `opavnic fault show` says.")],
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove one fault; what it did to links and nodes is undone."""
+    _print(_client(lab).post("/faults/remove", {"number": number}), as_json)
+
+
+@app.command(epilog="Example: opavnic fault clear")
+def clear(lab: LabOption = None, as_json: AsJson = False) -> None:
+    """Remove all faults."""
+    _print(_client(lab).post("/faults/remove", {"number": None}), as_json)

@@ -1,0 +1,120 @@
+"""`opavnic status`, `ps`, `logs`: what runs, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from opavnic.cli.output import pick, print_json, print_table, say
+
+LabOption = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def status(
+    lab: LabOption = None,
+    counters: Annotated[bool, typer.Option("--counters", help="Also what every element counted.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a running lab: its hosts and VNICs, what the Ethernet Manager made of them, its links.
+
+    \b
+    Example:
+      opavnic status
+      opavnic status --counters --json
+    """
+    from opavnic.lab.client import LabClient
+    from opavnic.lab.runtime import running_lab
+
+    directory, _ = running_lab(lab)
+    data = LabClient(directory.control_socket).get("/status?counters=1" if counters else "/status")
+    if as_json:
+        print_json(data)
+        return
+    print_vnics(data)
+    print_table(
+        ("link", "state", "packets ->", "packets <-", "drops"),
+        [pick(link, "name", "state", "packets_forth", "packets_back", "drops") for link in data["links"]],
+    )
+    if lost := data["balance"]:
+        say(
+            f"packets not accounted for (a bug): {', '.join(f'{name} {count:+}' for name, count in lost.items())}"
+        )
+    if counters:
+        print_table(("element", "counter", "value"), list(_counter_rows(data["counters"])), title="counters")
+
+
+def print_vnics(data: dict[str, Any]) -> None:
+    """Print the head of a status and its table of VNICs."""
+    quirks = "on" if data["driver_quirks"] else "off"
+    print(
+        f"lab {data['lab']}: pid {data['pid']}, netdevs {data['netdev']}, datapath {data['datapath']}, "
+        f"EM {data['em']}, driver quirks {quirks}, {data['mads']} MADs"
+    )
+    rows = [
+        [host["name"], host["lid"], *pick(vnic, "vesw", "interface", "ip", "mac", "mtu", "state")]
+        for host in data["hosts"]
+        for vnic in host["vnics"]
+    ]
+    print_table(("host", "LID", "vesw", "interface", "address", "MAC", "MTU", "state"), rows)
+
+
+def _counter_rows(counters: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, Any]]:
+    for element, values in counters.items():
+        shown = {key: value for key, value in values.items() if value}
+        for index, (key, value) in enumerate(shown.items()):
+            yield element if index == 0 else "", key, value
+
+
+def ps(as_json: AsJson = False) -> None:
+    """List the labs that run, and those that left something behind.
+
+    \b
+    Example:
+      opavnic ps
+    """
+    from opavnic.lab.runtime import all_labs
+
+    found = []
+    for lab in all_labs():
+        journal = lab.load()
+        running = journal is not None and journal.alive
+        found.append(
+            {
+                "lab": lab.name,
+                "state": "running" if running else "gone (opavnic prune)",
+                "pid": journal.pid if journal is not None and running else None,
+                "hosts": len(journal.hosts) if journal is not None else 0,
+                "file": journal.file if journal is not None else "",
+            }
+        )
+    if as_json:
+        print_json(found)
+    elif not found:
+        print("no lab runs")
+    else:
+        print_table(("lab", "state", "pid", "hosts", "file"), [list(one.values()) for one in found])
+
+
+def logs(
+    lab: LabOption = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until Ctrl-C.")] = False,
+) -> None:
+    """Show what a lab has logged; also one that was killed, until it is pruned.
+
+    \b
+    Example:
+      opavnic logs -f
+    """
+    from opavnic.lab.client import LabClient
+    from opavnic.lab.runtime import all_labs, running_lab
+
+    killed = next((one for one in all_labs() if one.name == lab and not one.running), None)
+    if killed is not None and killed.log_file.exists():
+        print(killed.log_file.read_text(encoding="utf-8", errors="replace"), end="")
+        return
+    directory, _ = running_lab(lab)
+    for line in LabClient(directory.control_socket).stream("/logs?follow=1" if follow else "/logs"):
+        print(line, flush=follow)

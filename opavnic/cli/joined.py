@@ -1,0 +1,36 @@
+"""A command group that installed packages join: `opavnic bench NAME`, `opavnic conformance NAME`."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+
+
+class JoinedGroup(TyperGroup):
+    """The commands of a module, and those of the entry point group that a subclass names.
+
+    An entry point is name -> a function that is a command; it is imported when it is called.
+    """
+
+    joined_by: ClassVar[str]
+    """The entry point group."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Return the names of all commands."""
+        return [
+            *super().list_commands(ctx),
+            *sorted(point.name for point in entry_points(group=self.joined_by)),
+        ]
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+        """Return a command, or None."""
+        command = super().get_command(ctx, cmd_name)
+        for point in entry_points(group=self.joined_by) if command is None else ():
+            if point.name == cmd_name:
+                single = typer.Typer(add_completion=False, rich_markup_mode=None)
+                single.command(cmd_name)(point.load())
+                command = typer.main.get_command(single)
+        return command

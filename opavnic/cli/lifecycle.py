@@ -1,0 +1,178 @@
+"""`opavnic up`, `down`, `prune`, `validate`, `lab-schema`: labs come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opavnic.cli.output import fail, print_json, say
+
+if TYPE_CHECKING:
+    from opavnic.lab.detach import Tell
+    from opavnic.lab.lab import Lab
+    from opavnic.lab.model import LabModel
+
+File = Annotated[Path, typer.Argument(help="A lab file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def up(
+    file: File,
+    detach: Annotated[bool, typer.Option("-d", "--detach", help="Return once the lab is ready.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a lab real. In the foreground it runs until Ctrl-C, which removes every trace of it.
+
+    \b
+    Example:
+      opavnic up examples/two-hosts.yaml
+      opavnic up examples/two-switches.yaml -d
+    """
+    from opavnic.lab.loader import load_lab
+    from opavnic.lab.privileges import obtain
+
+    model = load_lab(file)
+    private = obtain()
+    if detach:
+        _up_detached(model, file.resolve(), private, as_json)
+    else:
+        _up_here(model, file.resolve(), private, as_json)
+
+
+def _make_lab(model: LabModel, file: Path, private: bool) -> Lab:
+    from opavnic.lab.lab import Lab
+
+    return Lab(model, file=str(file), private=private)
+
+
+def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
+    from opavnic.lab.daemon import run_lab
+
+    def ready(status: dict[str, Any]) -> None:
+        _show_ready(status, as_json)
+        say(f"lab {model.name} runs; Ctrl-C ends it")
+
+    lab = _make_lab(model, file, private)
+    lab.progress = say
+    removed = asyncio.run(run_lab(lab, ready))
+    say(f"lab {model.name} is down, removed:")
+    for line in removed.lines():
+        say(f"  {line}")
+
+
+def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
+    from opavnic.lab.detach import spawn
+
+    def body(tell: Tell) -> None:
+        from opavnic.lab.daemon import run_lab
+
+        lab = _make_lab(model, file, private)
+        lab.progress = lambda text: tell("progress", text)
+        asyncio.run(run_lab(lab, lambda status: tell("ready", status)))
+
+    for word, value in spawn(body):
+        if word == "progress":
+            say(value)
+        elif word == "error":
+            fail(value)
+        else:
+            _show_ready(value, as_json)
+            say(f"lab {model.name} runs in the background (pid {value['pid']}); end it with: opavnic down")
+
+
+def _show_ready(status: dict[str, Any], as_json: bool) -> None:
+    from opavnic.cli.inspect import print_vnics
+
+    if as_json:
+        print_json(status)
+    else:
+        print_vnics(status)
+
+
+def down(
+    lab: Annotated[str | None, typer.Argument(help="The lab; not needed where only one runs.")] = None,
+    lab_option: Annotated[
+        str | None, typer.Option("--lab", help="The same, as other commands have it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a running lab, remove every trace of it, and list what was removed.
+
+    \b
+    Example:
+      opavnic down
+      opavnic down two-hosts
+    """
+    from opavnic.lab.down import end_lab
+
+    removed = end_lab(lab or lab_option)
+    if as_json:
+        print_json(removed.as_json())
+        return
+    print(f"lab {removed.lab} is down, removed:")
+    for line in removed.lines():
+        print(f"  {line}")
+
+
+def prune(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Only list what would be removed.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove what labs left whose process was killed; running labs and the things of others are left alone.
+
+    \b
+    Example:
+      opavnic prune --dry-run
+      opavnic prune
+    """
+    from opavnic.lab.cleanup import prune as prune_labs
+
+    removed = prune_labs(dry_run=dry_run)
+    if as_json:
+        print_json({"dry_run": dry_run, "labs": [one.as_json() for one in removed]})
+        return
+    if not removed:
+        print("nothing to remove")
+    for one in removed:
+        print(f"lab {one.lab} is gone, {'would remove' if dry_run else 'removed'}:")
+        for line in one.lines():
+            print(f"  {line}")
+
+
+def validate(file: File, as_json: AsJson = False) -> None:
+    """Check a lab file: every mistake with file, line and path. Needs no privilege.
+
+    \b
+    Example:
+      opavnic validate examples/two-hosts.yaml
+    """
+    from opavnic.lab.errors import ConfigError
+    from opavnic.lab.loader import load_lab
+
+    try:
+        model = load_lab(file)
+    except ConfigError as error:
+        if as_json:
+            print_json({"ok": False, "problems": list(error.problems)})
+        raise
+    if as_json:
+        print_json({"ok": True, "problems": [], "lab": model.model_dump(mode="json")})
+        return
+    print(f"{file}: lab {model.name} is right: {len(model.hosts)} hosts, {len(model.vesws)} virtual switches")
+
+
+def lab_schema() -> None:
+    """Print the JSON schema of lab files, for editors (also in docs/lab.schema.json).
+
+    \b
+    Example:
+      opavnic lab-schema > lab.schema.json
+    """
+    from opavnic.lab.model import LabModel
+
+    print_json(LabModel.model_json_schema())

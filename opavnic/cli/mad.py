@@ -1,0 +1,245 @@
+"""`opavnic mad`: any attribute of any agent, by hand; MADs recorded and replayed."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hfi_sim.errors import WireError
+from hfi_sim.mad.header import Method
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
+from opavnic.lab.client import LabClient
+from opavnic.lab.runtime import running_lab
+from opavnic.mad_client import MadClient, MadSocketError
+from opavnic.mad_record import Exchange, Pairing, RecordError, pcapng_head, pcapng_packet, read_record
+from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
+from vema.attributes.iface_macs import IfaceMacs
+from vema.attributes.mac_entries import MAX_SECTION, MacEntries
+from vema.em.messages import build_request, read_response
+from vema.errors import AgentError
+from vema.types import AttrId
+
+app = typer.Typer(
+    help="Send management datagrams to agents; record and replay them.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+Attr = Annotated[str, typer.Argument(help="vesw-port-info, mac-entries, ..., or a number such as 0x11")]
+Fields = Annotated[list[str] | None, typer.Argument(help="field=value, name[0]=value", show_default=False)]
+LidOption = Annotated[int, typer.Option("--lid", min=1, help="LID of the agent's port")]
+Vport = Annotated[int, typer.Option("--vport", min=0, max=255, help="number of the vport")]
+Target = Annotated[
+    Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket, if no lab's")
+]
+LabOption = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
+_LISTS = (AttrId.IFACE_UCAST_MACS, AttrId.IFACE_MCAST_MACS)
+_TID = slice(8, 16)
+
+
+@app.callback()
+def mad() -> None:
+    """Send management datagrams to agents; record and replay them."""
+
+
+@contextmanager
+def _client(target: Path | None, lab: str | None) -> Iterator[MadClient]:
+    """Connect; what goes wrong becomes one line and an exit code."""
+    if target is None:
+        directory, _ = running_lab(lab)
+        target = directory.mad_socket
+    try:
+        with MadClient(target) as client:
+            yield client
+    except (MadSocketError, AgentError, WireError) as error:
+        fail(str(error), EXIT_FAILED)
+    except (ValueError, RecordError) as error:
+        fail(str(error), EXIT_USAGE)
+
+
+def _ask(client: MadClient, lid: int, request: bytes) -> bytes:
+    response = client.request(lid, request)
+    if response is None:
+        raise AgentError(f"the agent at LID {lid:#x} does not answer")
+    return response
+
+
+@app.command(epilog="Example: opavnic mad get vesw-port-info --lid 2 --vport 1")
+def get(
+    attr: Attr,
+    fields: Fields = None,
+    lid: LidOption = 1,
+    vport: Vport = 1,
+    target: Target = None,
+    lab: LabOption = None,
+) -> None:
+    """Get an attribute, as JSON. Which part: offset=0 num=125 of mac-entries, start=0 num_macs=0 of lists."""
+    with _client(target, lab) as client:
+        attr_id = attribute_id(attr)
+        request = build_request(Method.GET, attr_id, _part(attr_id, fields or []), attr_mod=vport, tid=1)
+        print_json(_shown(attr_id, read_response(request, _ask(client, lid, request))))
+
+
+@app.command("set", epilog="Example: opavnic mad set vesw-port-info --lid 2 --vport 1 eth_mtu=9000")
+def set_(
+    attr: Attr,
+    fields: Fields = None,
+    lid: LidOption = 1,
+    vport: Vport = 1,
+    target: Target = None,
+    lab: LabOption = None,
+) -> None:
+    """Set an attribute: what the agent has now, with the given fields replaced. Prints what it answers."""
+    with _client(target, lab) as client:
+        attr_id = attribute_id(attr)
+        data = b""
+        if attr_id == AttrId.MAC_ENTRIES:
+            data = assign(MacEntries(0, 0), fields or []).build()
+        elif attr_id in (AttrId.CLASS_PORT_INFO, AttrId.VESW_PORT_INFO):
+            now = build_request(Method.GET, attr_id, attr_mod=vport, tid=1)
+            seen = CLASSES[attr_id].parse(read_response(now, _ask(client, lid, now)))
+            data = assign(seen, fields or []).build()
+        elif fields:
+            raise ValueError(f"a Set of {attr} takes no fields; send other data with: opavnic mad raw")
+        request = build_request(Method.SET, attr_id, data, attr_mod=vport, tid=2)
+        print_json(_shown(attr_id, read_response(request, _ask(client, lid, request))))
+
+
+@app.command(epilog="Example: opavnic mad raw 80348001... --lid 2")
+def raw(
+    mad_hex: Annotated[
+        str, typer.Argument(metavar="HEX", help="the MAD; - reads it from stdin", show_default=False)
+    ],
+    lid: LidOption = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="print the response as JSON")] = False,
+    target: Target = None,
+    lab: LabOption = None,
+) -> None:
+    """Send a MAD as it is and print the response in hex, without the zeros at its end."""
+    with _client(target, lab) as client:
+        request = bytes.fromhex(sys.stdin.read() if mad_hex == "-" else mad_hex)
+        response = _ask(client, lid, request)
+        if as_json:
+            print_json(mad_json(response))
+        else:
+            print(response.rstrip(b"\0").hex())
+
+
+@app.command(epilog="Example: opavnic mad record mads.jsonl --count 100")
+def record(
+    file: Annotated[Path, typer.Argument(help="FILE.pcapng: 16B packets; any other name: JSON lines")],
+    count: Annotated[int | None, typer.Option("--count", min=1, help="end after so many packets")] = None,
+    lab: LabOption = None,
+) -> None:
+    """Record the MADs that pass the lab's management port, until Ctrl-C."""
+    directory, _ = running_lab(lab)
+    lines = LabClient(directory.control_socket).stream("/mads")
+    next(lines, "")  # it has begun
+    say(f"recording to {file}; end with Ctrl-C")
+    seen = 0
+    try:
+        with file.open("wb") as stream:
+            write, finish = _writer(file, stream.write)
+            with suppress(KeyboardInterrupt):
+                for line in lines:
+                    item = json.loads(line)
+                    write(item["time"], bytes.fromhex(item["packet"]))
+                    stream.flush()
+                    seen += 1
+                    if seen == count:
+                        break
+            finish()
+    except OSError as error:
+        fail(f"{file}: {error.strerror}", EXIT_FAILED)
+    say(f"{seen} packets recorded")
+
+
+def _writer(
+    file: Path, write: Callable[[bytes], object]
+) -> tuple[Callable[[float, bytes], None], Callable[[], None]]:
+    """Return what takes a packet, and what ends the file."""
+    if file.suffix == ".pcapng":
+        write(pcapng_head())
+        return lambda time_s, packet: _discard(write(pcapng_packet(time_s, packet))), lambda: None
+    pairing = Pairing()
+
+    def put(exchanges: Iterator[Exchange]) -> None:
+        for exchange in exchanges:
+            write(exchange.to_json().encode() + b"\n")
+
+    return lambda _, packet: put(pairing.take(packet)), lambda: put(pairing.rest())
+
+
+def _discard(_: object) -> None:
+    """Take what `write` returns."""
+
+
+@app.command(epilog="Example: opavnic mad replay mads.jsonl --lid 3")
+def replay(
+    file: Annotated[Path, typer.Argument(help="JSON lines, or a pcap or pcapng capture of 16B packets")],
+    lid: Annotated[int | None, typer.Option("--lid", min=1, help="send all to this LID instead")] = None,
+    compare: Annotated[bool, typer.Option(help="hold responses against the recorded ones")] = True,
+    target: Target = None,
+    lab: LabOption = None,
+) -> None:
+    """Send recorded requests again; exit 1 where a response differs from the recorded one."""
+    sent = differ = 0
+    with _client(target, lab) as client:
+        for exchange in read_record(file):
+            if not exchange.is_request:
+                continue
+            sent += 1
+            response = client.request(exchange.lid if lid is None else lid, exchange.mad)
+            if compare and not _same(exchange.response, response):
+                differ += 1
+                print(f"request {sent}, attribute {int.from_bytes(exchange.mad[16:18], 'big'):#06x}:")
+                print(f"  recorded {_hex(exchange.response)}\n  now      {_hex(response)}")
+    print(f"{sent} requests sent" + (f", {differ} answered otherwise" if compare else ""))
+    if differ:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _same(recorded: bytes | None, now: bytes | None) -> bool:
+    if recorded is None or now is None:
+        return recorded is now
+    blank = bytes(8)
+    ours, theirs = bytearray(recorded.ljust(len(now), b"\0")), bytearray(now)
+    ours[_TID] = theirs[_TID] = blank
+    return ours == theirs
+
+
+def _hex(mad_bytes: bytes | None) -> str:
+    return "no response" if mad_bytes is None else mad_bytes.rstrip(b"\0").hex()
+
+
+def _part(attr_id: int, fields: list[str]) -> bytes:
+    """Return the data of a Get, which says what part of an attribute is wanted."""
+    if attr_id == AttrId.MAC_ENTRIES:
+        wanted = {"offset": 0, "num": MAX_SECTION}
+        for field in fields:
+            name, _, value = field.partition("=")
+            if name not in wanted:
+                raise ValueError(f'"{field}": of mac-entries, offset=N and num=N can be asked for')
+            wanted[name] = int(value, 0)
+        try:
+            return struct.pack(">HHI", wanted["offset"], wanted["num"], 0)
+        except struct.error:
+            raise ValueError(f"offset and num have 16 bits: {wanted}") from None
+    if attr_id in _LISTS:
+        return bytes(assign(IfaceMacs(0, 0), fields).build())
+    if fields:
+        raise ValueError("a Get of this attribute takes no fields")
+    return b""
+
+
+def _shown(attr_id: int, data: bytes) -> Any:
+    kind = CLASSES.get(attr_id)
+    return {"data": data.rstrip(b"\0").hex()} if kind is None else to_json(kind.parse(data))

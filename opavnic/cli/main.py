@@ -1,0 +1,226 @@
+"""The program `opavnic`: finds commands, starts them, and turns every failure into one line and an exit code.
+
+A command's module is imported when the command is called, so that `opavnic exec` starts as fast as Python.
+Other packages join through the entry point group "opavnic.cli": name -> typer.Typer, or a function.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import importlib.util
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, say
+
+ENTRY_POINTS: Final = "opavnic.cli"
+
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """A command that is imported when it is called."""
+
+    target: str
+    """module:attribute, a typer.Typer or a function."""
+    help: str
+
+
+COMMANDS: Final = {
+    "demo": LazyCommand(
+        "opavnic.cli.demo:demo", "Two hosts, two virtual switches: ping, a TCP transfer, a summary."
+    ),
+    "up": LazyCommand(
+        "opavnic.cli.lifecycle:up", "Make a lab real, in the foreground or (-d) in the background."
+    ),
+    "down": LazyCommand("opavnic.cli.lifecycle:down", "End a running lab and remove every trace of it."),
+    "prune": LazyCommand("opavnic.cli.lifecycle:prune", "Remove what labs left whose process was killed."),
+    "validate": LazyCommand("opavnic.cli.lifecycle:validate", "Check a lab file; needs no privilege."),
+    "lab-schema": LazyCommand("opavnic.cli.lifecycle:lab_schema", "Print the JSON schema of lab files."),
+    "status": LazyCommand("opavnic.cli.inspect:status", "Show a running lab: hosts, VNICs, links, counters."),
+    "ps": LazyCommand("opavnic.cli.inspect:ps", "List the labs that run."),
+    "labs": LazyCommand("opavnic.cli.inspect:ps", "The same as ps."),
+    "logs": LazyCommand("opavnic.cli.inspect:logs", "Show what a lab has logged; -f follows it."),
+    "exec": LazyCommand("opavnic.cli.enter:exec_command", "Run a program on a host of a lab."),
+    "shell": LazyCommand("opavnic.cli.enter:shell", "Open a shell on a host of a lab."),
+    "em": LazyCommand("opavnic.cli.em:app", "The Ethernet Manager of a lab: apply, show, verify."),
+    "mad": LazyCommand("opavnic.cli.mad:app", "Send management datagrams to agents; record and replay them."),
+    "decode": LazyCommand("opavnic.cli.decode:decode", "Print a 16B packet field by field."),
+    "conformance": LazyCommand(
+        "opavnic.cli.conformance:app", "Run test vectors against this implementation."
+    ),
+    "topo": LazyCommand("opavnic.cli.topo:topo", "Show a fabric: cables, routes, drawings."),
+    "fault": LazyCommand("opavnic.cli.fault:app", "Break the fabric of a running lab, and mend it."),
+    "bench": LazyCommand("opavnic.cli.bench:app", "Measure, side by side with the peers that are installed."),
+}
+
+
+class OpavnicGroup(TyperGroup):
+    """The top level: the commands above, and those of installed packages."""
+
+    _listing = False
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Return the names of all commands whose module is there."""
+        own = [name for name, command in COMMANDS.items() if _exists(command)]
+        return own + sorted(point.name for point in _entry_points() if point.name not in COMMANDS)
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+        """Return a command: imported, or in the list of commands no more than its name and help."""
+        lazy = COMMANDS.get(cmd_name)
+        if lazy is not None and _exists(lazy):
+            if self._listing:
+                return TyperCommand(cmd_name, help=lazy.help)
+            return _load(cmd_name, lazy)
+        for point in _entry_points():
+            if point.name == cmd_name:
+                return _command(cmd_name, point.load())
+        return None
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Print the help, without importing the commands it lists."""
+        self._listing = True
+        super().format_help(ctx, formatter)
+
+
+def _exists(command: LazyCommand) -> bool:
+    return importlib.util.find_spec(command.target.partition(":")[0]) is not None
+
+
+def _entry_points() -> Sequence[Any]:
+    from importlib.metadata import entry_points
+
+    return tuple(entry_points(group=ENTRY_POINTS))
+
+
+def _load(name: str, lazy: LazyCommand) -> Any:
+    module, _, attribute = lazy.target.partition(":")
+    return _command(name, getattr(importlib.import_module(module), attribute))
+
+
+def _command(name: str, target: typer.Typer | Callable[..., Any]) -> Any:
+    if isinstance(target, typer.Typer):
+        app = target
+    else:
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        # what follows a program's name belongs to the program: `opavnic exec h1 ping -c3 10.9.2.2`
+        app.command(name, context_settings=getattr(target, "context_settings", None))(target)
+    command = typer.main.get_command(app)
+    command.name = name
+    return command
+
+
+app = typer.Typer(
+    name="opavnic",
+    cls=OpavnicGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"opavnic {version('opavnic')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Log to stderr what the program does.")
+    ] = False,
+) -> None:
+    """Omni-Path VNIC on an ordinary Linux host: real programs over a simulated 16B fabric.
+
+    \b
+    Example:
+      opavnic demo
+      opavnic up examples/two-hosts.yaml -d
+      opavnic exec h1 -- ping -c3 10.9.2.2
+      opavnic down
+    """
+    if verbose:
+        logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s: %(message)s")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code: 0 ok, 1 what was asked for failed, 2 it was asked wrongly."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(
+            args=list(sys.argv[1:] if arguments is None else arguments),
+            prog_name="opavnic",
+            standalone_mode=False,
+        )
+    except typer.Abort:
+        say("opavnic: aborted")
+        return EXIT_FAILED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads: no complaint at exit
+        return EXIT_FAILED
+    except Exception as error:
+        return _explain(error)
+    return code if isinstance(code, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    """Say what went wrong in one line, or one for each mistake in a file, and return the exit code."""
+    if hasattr(error, "format_message"):  # a usage error of the command line
+        context = getattr(error, "ctx", None)
+        hint = f" (see: {context.command_path} --help)" if context is not None else ""
+        say(
+            f"opavnic: {' '.join(error.format_message().split()).rstrip('.')}{hint}"
+            if error.format_message()
+            else ""
+        )
+        return int(getattr(error, "exit_code", EXIT_USAGE))
+    from hfi_sim.errors import HfiSimError
+    from opavnic.lab.errors import ConfigError, LabError
+
+    if isinstance(error, ConfigError):
+        for problem in error.problems:
+            say(problem)
+        return EXIT_USAGE
+    if isinstance(error, LabError | HfiSimError):
+        say(f"opavnic: {error}")
+        return EXIT_FAILED
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # no bug: stdout, or /run
+        say(f"opavnic: cannot write: {error.strerror}")
+        return EXIT_FAILED
+    say(f"opavnic: internal error, {type(error).__name__}: {' '.join(str(error).split())}{_keep(error)}")
+    return EXIT_FAILED
+
+
+def _keep(error: Exception) -> str:
+    """Write the traceback of a bug to a file and say where."""
+    from opavnic.lab.runtime import runtime_root
+
+    text = "".join(traceback.format_exception(error))
+    file = runtime_root().with_name(runtime_root().name + "-error.log")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "a") as log:
+            log.write(text)
+    except OSError:
+        return ""
+    return f" (traceback in {file})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""`opavnic topo`: look at a fabric: one that runs, one from a file, or a shape by its numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hfi_sim.errors import HfiSimError, TopologyError
+from hfi_sim.topology import GENERATORS, Topology, generate
+from opavnic.cli.output import EXIT_USAGE, fail, print_json
+
+
+@dataclass(slots=True)
+class _Shown:
+    """A fabric to look at."""
+
+    topology: Topology
+    down: list[str] = field(default_factory=list)
+    engine: str = ""
+    deadlock: list[str] = field(default_factory=list)
+    paths: list[list[str]] = field(default_factory=list)
+
+
+def topo(
+    source: Annotated[
+        str | None, typer.Argument(help="A shape, or a file of ibnetdiscover; a running lab without it.")
+    ] = None,
+    numbers: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE ...]")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Write a drawing.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Write the topology as ibnetdiscover does.")] = None,
+    routes: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="FROM TO", help="Show the way between two hosts.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="min-hop, up-down or fat-tree; not for a running lab.")
+    ] = "min-hop",
+    lab: Annotated[str | None, typer.Option("--lab", help="Which lab, where several run.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show a fabric as text or SVG: nodes, cables, the way between two hosts, whether it could deadlock.
+
+    Shapes: single-switch, fat-tree k= pods=, clos leaves= spines= hosts_per_leaf= uplinks=,
+    dragonfly routers= hosts_per_router= global_links= groups=, mesh dims=3x3, torus dims=4x4; each with hosts=.
+
+    \b
+    Example:
+      opavnic topo fat-tree k=4 --svg fat-tree.svg --routes h1 h16 --engine fat-tree
+      opavnic topo --routes h1 h2
+    """
+    try:
+        shown = _running(lab, routes) if source is None else _planned(source, numbers or [], routes, engine)
+    except TopologyError as error:
+        fail(str(error), EXIT_USAGE)
+    except (HfiSimError, OSError) as error:
+        fail(str(error))
+    from hfi_sim.topology.draw import as_svg, as_text
+    from hfi_sim.topology.ibnet import dumps
+
+    if svg is not None:
+        svg.write_text(as_svg(shown.topology, is_down=lambda name: name in shown.down), encoding="utf-8")
+    if export is not None:
+        export.write_text(dumps(shown.topology), encoding="utf-8")
+    if as_json:
+        print_json(_as_data(shown))
+    elif routes is not None:
+        for path in shown.paths:
+            print(" -> ".join(path))
+    else:
+        print(as_text(shown.topology), end="")
+        for name in shown.down:
+            print(f"down: {name}")
+        waits = f"could deadlock: {' -> '.join(shown.deadlock)}" if shown.deadlock else "free of deadlock"
+        print(f"routing {shown.engine}: {waits}")
+
+
+def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
+    from urllib.parse import urlencode
+
+    from hfi_sim.topology.ibnet import loads
+    from opavnic.lab.client import LabClient
+    from opavnic.lab.runtime import running_lab
+
+    directory, _ = running_lab(lab)
+    client = LabClient(directory.control_socket)
+    data = client.get("/topology")
+    topology = loads(data["ibnetdiscover"])
+    topology.name = data["lab"]
+    shown = _Shown(topology, data["down"], data["engine"], data["deadlock"])
+    if routes is not None:
+        query = urlencode({"from": routes[0], "to": routes[1]})
+        shown.paths = client.get(f"/routes?{query}")["paths"]
+    return shown
+
+
+def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, engine: str) -> _Shown:
+    from hfi_sim.fabric import Fabric
+    from hfi_sim.names import unknown_name
+    from hfi_sim.subnet_manager import Routing, SubnetManager
+
+    topology = _read(source, numbers)
+    fabric = topology.build(Fabric())
+    manager = SubnetManager(fabric, routing=Routing(engine=engine))
+    manager.sweep()
+    shown = _Shown(topology, [], engine, manager.deadlock())
+    if routes is not None:
+        for name in routes:
+            if name not in fabric.hfis:
+                raise TopologyError(unknown_name("host", name, fabric.hfis))
+        a, b = (fabric.hfis[name].ports[1] for name in routes)
+        shown.paths = manager.routes(a, b)
+    return shown
+
+
+def _read(source: str, numbers: list[str]) -> Topology:
+    path = Path(source)
+    if source not in GENERATORS and (path.suffix or path.exists()):
+        from hfi_sim.topology.ibnet import loads
+
+        return loads(path.read_text(encoding="utf-8"), source)
+    return generate(source, **dict(map(_number, numbers)))
+
+
+def _number(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not (value.isdecimal() or name == "dims"):
+        raise TopologyError(f'"{text}" is not NAME=NUMBER such as k=4 or dims=3x3')
+    return name, value if name == "dims" else int(value)
+
+
+def _as_data(shown: _Shown) -> dict[str, Any]:
+    topology = shown.topology
+    return {
+        "name": topology.name,
+        "nodes": [
+            {"name": node.name, "kind": node.kind.value, "ports": node.ports}
+            for node in topology.nodes.values()
+        ],
+        "cables": [
+            {
+                "name": cable.name,
+                "rate_bps": cable.rate_bps,
+                "latency_s": cable.latency_s,
+                "up": cable.name not in shown.down,
+            }
+            for cable in topology.cables
+        ],
+        "engine": shown.engine,
+        "deadlock": shown.deadlock,
+        "paths": shown.paths,
+    }

@@ -1,0 +1,39 @@
+"""The datapaths that frame vectors can be run against, by name: a new one is an entry of the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from opavnic.conformance.native_datapath import NativeDatapath
+from opavnic.conformance.python_datapath import PythonDatapath
+from opavnic.conformance.situations import Datapath
+from opavnic.errors import DatapathUnavailableError
+
+AUTO: Final = "auto"
+"""The fastest that is here."""
+
+DATAPATHS: Final[Mapping[str, Callable[[], Datapath]]] = {
+    "native": NativeDatapath,
+    "python": PythonDatapath,
+}
+"""How each datapath is made, fastest first; making one raises DatapathUnavailableError where it is missing."""
+
+
+def find_datapath(name: str) -> Datapath:
+    """Return the datapath of that name, or the fastest for `auto`.
+
+    Raises:  DatapathUnavailableError: there is none of that name, or it is not installed.
+    """
+    if name != AUTO:
+        if name not in DATAPATHS:
+            known = ", ".join([*DATAPATHS, AUTO])
+            raise DatapathUnavailableError(f"datapath {name!r} is not installed (here: {known})")
+        return DATAPATHS[name]()
+    reasons = []
+    for make in DATAPATHS.values():
+        try:
+            return make()
+        except DatapathUnavailableError as error:
+            reasons.append(str(error))
+    raise DatapathUnavailableError("; ".join(reasons))

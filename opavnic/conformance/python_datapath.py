@@ -1,0 +1,114 @@
+"""The reference datapath: the adapter itself, with a netdev in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from hfi_sim.counters import Drop
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.packet import seal_packet
+from opavnic.adapter import Adapter
+from opavnic.conformance.situations import (
+    EncapOutcome,
+    EncapSituation,
+    RxOutcome,
+    VportSetup,
+    VportState,
+    rx_counters,
+    tx_counters,
+)
+from opavnic.demux import VnicDemux
+from opavnic.encap import pad_frame
+from opavnic.flow import entropy_of
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.types import ConfigState, VportNum
+
+
+class PythonDatapath:
+    """Encapsulation and receipt in Python."""
+
+    name = "python"
+
+    def encap(self, situation: EncapSituation) -> EncapOutcome:
+        """Set up one vport and send one frame."""
+        packets: list[bytes] = []
+        icrc = Icrc()
+
+        def transmit(header_and_frame: bytes) -> Drop | None:
+            packets.append(seal_packet(header_and_frame, icrc))
+            return None
+
+        adapter = configured_adapter(situation, transmit)
+        frame = pad_frame(situation.frame)
+        adapter.send_frame(frame, situation.hash15)
+        return EncapOutcome(
+            packet=packets[0] if packets else None,
+            vl=adapter.forwarding.vl(frame, situation.vlan_tci),
+            entropy=entropy_of(situation.hash15),
+            counters=tx_counters(adapter.counters),
+        )
+
+    def rx(self, vports: Sequence[VportSetup], packet: bytes) -> RxOutcome:
+        """Set up the vports of a port and give it one packet."""
+        demux, adapters = set_up_vports(vports)
+        demux.receive(packet)
+        frames = {}
+        for vport_num, adapter in adapters.items():
+            assert isinstance(adapter.netdev, MemoryNetdev)  # noqa: S101 - _adapter made it
+            if adapter.netdev.received:
+                frames[vport_num] = adapter.netdev.received.popleft()
+        return RxOutcome(frames, {num: rx_counters(adapter.counters) for num, adapter in adapters.items()})
+
+
+def configured_adapter(situation: EncapSituation, transmit: Callable[[bytes], Drop | None]) -> Adapter:
+    """Return a VNIC that is set up for an encapsulation vector."""
+    adapter = _adapter(VportNum(1), VnicDemux(driver_quirks=True), transmit)
+    adapter.apply(replace(situation.info, config_state=ConfigState.FORWARDING))
+    for batch in situation.mac_batches:
+        adapter.update_mac_table(batch.offset, batch.entries, batch.digest)
+    adapter.port_changed(True)  # vesw_id 0 is among the vectors, and cannot be opened
+    return adapter
+
+
+def set_up_vports(vports: Sequence[VportSetup]) -> tuple[VnicDemux, dict[int, Adapter]]:
+    """Return a port's demultiplexer and its VNICs by vport, set up for a receive vector."""
+    demux = VnicDemux(driver_quirks=True)
+    adapters = {vport.vport_num: _adapter(VportNum(vport.vport_num), demux) for vport in vports}
+    for vport in vports:
+        _set_up(adapters[vport.vport_num], vport)
+    return demux, adapters
+
+
+def _adapter(
+    vport_num: VportNum, demux: VnicDemux, transmit: Callable[[bytes], Drop | None] = lambda _: None
+) -> Adapter:
+    return Adapter(
+        vport_num,
+        MemoryNetdev(f"veth{vport_num}"),
+        demux=demux,
+        transmit=transmit,
+        report=lambda _vnic, _opcode: None,
+        driver_quirks=True,
+    )
+
+
+def _set_up(adapter: Adapter, vport: VportSetup) -> None:
+    netdev = adapter.netdev
+    assert isinstance(netdev, MemoryNetdev)  # noqa: S101 - _adapter made it
+    info = replace(
+        VeswPortInfo.power_on(),
+        vesw_id=vport.vesw_id,
+        eth_mtu=vport.mtu,
+        config_state=ConfigState.FORWARDING,
+    )
+    adapter.apply(info)
+    netdev.change_mtu(vport.mtu)
+    if vport.state is VportState.CLOSED:
+        return
+    netdev.open()
+    if vport.state is VportState.DORMANT:
+        adapter.apply(replace(info, config_state=ConfigState.DROP_ALL))
+    elif vport.state is VportState.NO_CARRIER:
+        adapter.port_changed(False)

@@ -1,0 +1,124 @@
+"""What a run of vectors found: how many cases passed, and the first differences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+DEFAULT_KEPT: Final = 10
+"""How many differing cases a result describes; the others are only counted."""
+_ROW: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field of one case that came out otherwise than recorded."""
+
+    case: int
+    """The id of the case."""
+    where: str
+    """The step and the field."""
+    expected: Any
+    got: Any
+
+    def lines(self) -> list[str]:
+        """Return the difference as text; bytes are shown around the first one that differs."""
+        head = f"case {self.case}: {self.where}"
+        if isinstance(self.expected, bytes) and isinstance(self.got, bytes):
+            return [head, *_hex_difference(self.expected, self.got)]
+        return [head, f"  expected {_text(self.expected)}", f"  got      {_text(self.got)}"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the difference as a JSON object."""
+        document: dict[str, Any] = {"case": self.case, "where": self.where}
+        if isinstance(self.expected, bytes) and isinstance(self.got, bytes):
+            document["offset"] = _first_difference(self.expected, self.got)
+        return document | {"expected": _plain(self.expected), "got": _plain(self.got)}
+
+
+@dataclass(slots=True)
+class Result:
+    """The outcome of one file."""
+
+    kind: str
+    """encap, rx or vema."""
+    path: str
+    total: int = 0
+    failed: int = 0
+    skipped: int = 0
+    """Steps that the target cannot do (a running lab takes no host operations from here)."""
+    differences: list[Difference] = field(default_factory=list)
+    kept: int = DEFAULT_KEPT
+
+    @property
+    def ok(self) -> bool:
+        """Whether there were cases and all passed."""
+        return self.total > 0 and not self.failed
+
+    def add(self, differences: list[Difference]) -> None:
+        """Count one case that came out with these differences."""
+        self.total += 1
+        if differences:
+            self.failed += 1
+            if self.failed <= self.kept:
+                self.differences.extend(differences)
+
+    def summary(self) -> str:
+        """Return `PASS n/n FILE`, or `FAIL n/m FILE`."""
+        skipped = f", {self.skipped} steps skipped" if self.skipped else ""
+        verdict = "PASS" if self.ok else "FAIL"
+        return f"{verdict} {self.total - self.failed}/{self.total} {self.path}{skipped}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as a JSON object."""
+        return {
+            "kind": self.kind,
+            "file": self.path,
+            "ok": self.ok,
+            "total": self.total,
+            "passed": self.total - self.failed,
+            "skipped_steps": self.skipped,
+            "differences": [difference.to_json() for difference in self.differences],
+        }
+
+
+def compare(case: int, where: str, expected: dict[str, Any], got: dict[str, Any]) -> list[Difference]:
+    """Return a difference for each key of `expected` whose value in `got` is another."""
+    prefix = f"{where}, " if where else ""
+    return [
+        Difference(case, prefix + key, value, got.get(key))
+        for key, value in expected.items()
+        if value != got.get(key)
+    ]
+
+
+def _text(value: Any) -> str:
+    return value.hex() or "no bytes" if isinstance(value, bytes) else repr(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def _first_difference(expected: bytes, got: bytes) -> int:
+    for offset, (a, b) in enumerate(zip(expected, got, strict=False)):
+        if a != b:
+            return offset
+    return min(len(expected), len(got))
+
+
+def _hex_difference(expected: bytes, got: bytes) -> list[str]:
+    offset = _first_difference(expected, got)
+    row = offset - offset % _ROW
+    sizes = "" if len(expected) == len(got) else f"; {len(expected)} bytes expected, {len(got)} got"
+    return [
+        f"  first difference at byte {offset} ({offset:#x}){sizes}",
+        f"  expected {row:#06x}: {expected[row : row + _ROW].hex(' ')}",
+        f"  got      {row:#06x}: {got[row : row + _ROW].hex(' ')}",
+    ]

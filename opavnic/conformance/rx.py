@@ -1,0 +1,80 @@
+"""Running receive vectors: a packet arrives at a port with some vports; the port's own checks are not applied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opavnic.conformance.result import Difference, Result, compare
+from opavnic.conformance.situations import Datapath, RxOutcome, VportSetup, VportState
+from opavnic.conformance.vectors import Json, read_cases
+
+_DROPS = ("rx_nohandler", "rx_drop_state", "rx_oversize", "rx_runt")
+
+
+@dataclass(frozen=True, slots=True)
+class RxCase:
+    """One case of a file."""
+
+    case: int
+    vports: tuple[VportSetup, ...]
+    packet: bytes
+    expect: Json
+
+    @classmethod
+    def parse(cls, document: Json) -> RxCase:
+        """Read a case from its JSON object."""
+        vports = tuple(
+            VportSetup(
+                int(vport["vport"]), int(vport["vesw_id"]), int(vport["mtu"]), VportState(vport["state"])
+            )
+            for vport in document["vports"]
+        )
+        packet = bytes.fromhex(document["packet"])
+        if len(packet) != document["tlen"]:
+            raise ValueError(f"packet has {len(packet)} bytes, tlen says {document['tlen']}")
+        given = document["expect"]
+        expect = {
+            "delivered_on": given["delivered_on"],
+            "frame": None if given["frame"] is None else bytes.fromhex(given["frame"]),
+            "drop": given["drop"],
+            "drop_vport": given["drop_vport"],
+            "counters": {int(vport): counts for vport, counts in given["counters"].items()},
+        }
+        if given.get("frame_len") is not None and expect["frame"] is not None:
+            expect["frame_len"] = int(given["frame_len"])
+        return cls(int(document["id"]), vports, packet, expect)
+
+
+def run_rx(path: Path, datapath: Datapath) -> Result:
+    """Run every case of a file against `datapath`.
+
+    Raises:  VectorFileError: the file cannot be read, or is none of receive vectors.
+    """
+    result = Result("rx", str(path))
+    for case in read_cases(path, RxCase.parse):
+        result.add(_check(case, datapath.rx(case.vports, case.packet)))
+    return result
+
+
+def _check(case: RxCase, outcome: RxOutcome) -> list[Difference]:
+    drop: str | None = None if outcome.frames else "uncounted"
+    drop_vport: int | None = None
+    for vport_num, counters in outcome.counters.items():
+        for name in _DROPS:
+            if counters.get(name):
+                drop, drop_vport = name, vport_num
+    delivered_on, frame = next(iter(outcome.frames.items()), (None, None))
+    observed: dict[str, Any] = {
+        "delivered_on": delivered_on,
+        "frame_len": None if frame is None else len(frame),
+        "frame": frame,
+        "drop": drop,
+        "drop_vport": drop_vport,
+        "counters": outcome.counters,
+    }
+    differences = compare(case.case, "", case.expect, observed)
+    if len(outcome.frames) > 1:
+        differences.append(Difference(case.case, "delivered on several vports", 1, sorted(outcome.frames)))
+    return differences

@@ -1,0 +1,135 @@
+"""What a frame vector sets up, and what a datapath answers. Every datapath speaks in these values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from opavnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters
+from vema.attributes.mac_entries import MacEntries
+from vema.attributes.vesw_port_info import VeswPortInfo
+
+
+@dataclass(frozen=True, slots=True)
+class EncapSituation:
+    """A vport that is up, and a frame that its host sends."""
+
+    info: VeswPortInfo
+    mac_batches: tuple[MacEntries, ...]
+    """MacEntries Sets, in the order applied."""
+    frame: bytes
+    """As the host hands it over, maybe shorter than 60 bytes."""
+    hash15: int
+    """0 to 32767."""
+    vlan_tci: int | None
+    """The VLAN tag that the host keeps beside the frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncapOutcome:
+    """What came of it."""
+
+    packet: bytes | None
+    """As handed to the HFI port, with any ICRC; None where there was no destination."""
+    vl: int
+    """Virtual lane, a whole byte as configured."""
+    entropy: int
+    """8 bits."""
+    counters: dict[str, int]
+    """Transmit counters that are not 0."""
+
+
+class VportState(StrEnum):
+    """What was done to a vport before the packet arrived."""
+
+    UP = "up"
+    CLOSED = "closed"
+    DORMANT = "dormant"
+    """Opened, then config_state set to DROP_ALL."""
+    NO_CARRIER = "no_carrier"
+    """Opened, then the HFI port went down."""
+
+
+@dataclass(frozen=True, slots=True)
+class VportSetup:
+    """One vport of the receiving port."""
+
+    vport_num: int
+    vesw_id: int
+    mtu: int
+    """Of the netdev, in bytes."""
+    state: VportState
+
+
+@dataclass(frozen=True, slots=True)
+class RxOutcome:
+    """What came of a received packet."""
+
+    frames: dict[int, bytes] = field(default_factory=dict)
+    """The Ethernet frame by the vport that its host got it from."""
+    counters: dict[int, dict[str, int]] = field(default_factory=dict)
+    """Receive counters that are not 0, by vport."""
+
+
+class Datapath(Protocol):
+    """An implementation of encapsulation and receipt, as the vectors drive it."""
+
+    name: str
+
+    def encap(self, situation: EncapSituation) -> EncapOutcome:
+        """Set up the vport, send the frame once."""
+        ...
+
+    def rx(self, vports: Sequence[VportSetup], packet: bytes) -> RxOutcome:
+        """Set up the vports of a port in the order given, give it one packet; the port checks nothing."""
+        ...
+
+
+def tx_counters(counters: VnicCounters) -> dict[str, int]:
+    """Return the transmit counters that are not 0, under the names of the vectors."""
+    return _nonzero(
+        {
+            "tx_packets": counters.tx.packets,
+            "tx_bytes": counters.tx.bytes,
+            "tx_errors": counters.tx_errors,
+            "tx_fifo_errors": counters.tx_fifo_errors,
+            "tx_carrier_errors": counters.tx_carrier_errors,
+            "tx_dlid_zero": counters.tx_dlid_zero,
+            "tx_drop_state": counters.tx_drop_state,
+            **group_counters(counters.tx),
+        }
+    )
+
+
+def rx_counters(counters: VnicCounters) -> dict[str, int]:
+    """Return the receive counters that are not 0, under the names of the vectors."""
+    return _nonzero(
+        {
+            "rx_packets": counters.rx.packets,
+            "rx_bytes": counters.rx.bytes,
+            "rx_errors": counters.rx_errors,
+            "rx_fifo_errors": counters.rx_fifo_errors,
+            "rx_nohandler": counters.rx_nohandler,
+            "rx_drop_state": counters.rx_drop_state,
+            "rx_runt": counters.rx_runt,
+            "rx_oversize": counters.rx_oversize,
+            **group_counters(counters.rx),
+        }
+    )
+
+
+def group_counters(traffic: TrafficCounters) -> dict[str, int]:
+    """Return the counters by kind and size, under the names of the vectors."""
+    return {
+        "unicast": traffic.unicast,
+        "mcastbcast": traffic.mcastbcast,
+        "untagged": traffic.untagged,
+        "vlan": traffic.vlan,
+        **{f"s_{name}": count for name, count in zip(SIZE_NAMES, traffic.sizes, strict=True)},
+    }
+
+
+def _nonzero(counters: dict[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counters.items() if count}

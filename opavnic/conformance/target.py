@@ -1,0 +1,212 @@
+"""Running agent sessions against the agent of a lab, over its raw MAD socket.
+
+Of a session, the requests are sent; what its hosts do cannot be done from here. So
+
+- steps of hosts, ports and time are skipped, and requests of methods that a MAD stack does not pass on to the agent;
+- each vport of a session stands for an unused one of the target, and what a session expects of a vport that does
+  not exist is compared only where the target's has never existed either;
+- of a vport that exists, the fields that hosts change are not compared: link and operational state, generation
+  counts, lists and counter values.
+
+When it is over, the vports that were used are back to power-on defaults and the trap sink is what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.mad.header import (
+    BASE_VERSION_OPA,
+    DATA_OFFSET_VENDOR,
+    MAD_SIZE,
+    OUI_OFFSET,
+    MadClass,
+    MadHeader,
+    Method,
+)
+from opavnic.conformance.result import Difference, Result
+from opavnic.conformance.vectors import Json, read_cases
+from opavnic.conformance.vema import VemaSession
+from opavnic.errors import VectorFileError
+from opavnic.mad_client import MadClient
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.em.messages import build_request, read_response
+from vema.errors import AgentError
+from vema.types import EMA_CLASS_VERSION, EMA_OUI, AttrId
+
+MAX_FRESH: Final = 16
+"""Vports that the target is made to create; later sessions use them again."""
+_VPORT_AT: Final = 23
+"""The low byte of the attribute modifier."""
+_HOSTS_FIELDS: Final = (156, 167, *range(268, 272))
+"""Bytes of VeswPortInfo that hosts change."""
+_LIST_COMPARED: Final = 2
+_COUNTERS_COMPARED: Final = 8
+
+
+class _Target:
+    """The agent of one port, and which of its vports stand for those of the session."""
+
+    def __init__(self, client: MadClient, lid: int) -> None:
+        self._client = client
+        self.lid = lid
+        self._fresh: Iterator[int] = iter(self._find_fresh())
+        self._used: list[int] = []
+        self._busy: dict[int, int] = {}
+        self._created: set[int] = set()
+        self._sink = ClassPortInfo.parse(self.ask(Method.GET, AttrId.CLASS_PORT_INFO, b"", 0))
+
+    def _find_fresh(self) -> list[int]:
+        fresh = []
+        for vport_num in range(255, 0, -1):
+            info = VeswPortInfo.parse(self.ask(Method.GET, AttrId.VESW_PORT_INFO, b"", vport_num))
+            if not info.eth_link_status:
+                fresh.append(vport_num)
+            if len(fresh) == MAX_FRESH:
+                break
+        return fresh
+
+    def ask(self, method: Method, attr_id: AttrId, data: bytes, vport_num: int) -> bytes:
+        """Send a request of our own and return the attribute.
+
+        Raises:  AgentError: no response, or an error.
+        """
+        request = build_request(method, attr_id, data, attr_mod=vport_num, tid=1)
+        response = self._client.request(self.lid, request)
+        if response is None:
+            raise AgentError(f"the agent at LID {self.lid:#x} does not answer")
+        return read_response(request, response)
+
+    def send(self, request: bytes) -> bytes | None:
+        """Send a request of the session."""
+        return self._client.request(self.lid, request)
+
+    def begin_session(self) -> None:
+        """Put the agent in the state in which every session begins."""
+        self._busy.clear()
+        self._created.clear()
+        self.ask(Method.SET, AttrId.CLASS_PORT_INFO, ClassPortInfo().build(), 0)
+
+    def vport(self, wanted: int) -> int | None:
+        """Return the target's vport that stands for `wanted` in this session; None where there are too many."""
+        if wanted not in self._busy:
+            vport_num = next(self._fresh, None)
+            if vport_num is None:
+                vport_num = next((n for n in self._used if n not in self._busy.values()), None)
+                if vport_num is None:
+                    return None
+                self.ask(Method.SET, AttrId.DELETE_VESW, b"", vport_num)
+            self._busy[wanted] = vport_num
+        return self._busy[wanted]
+
+    def exists(self, vport_num: int) -> bool:
+        """Return whether the session has made the vport."""
+        return vport_num in self._created
+
+    def was_used(self, vport_num: int) -> bool:
+        """Return whether any session has made the vport."""
+        return vport_num in self._used
+
+    def made(self, vport_num: int) -> None:
+        """Remember that the session has made the vport."""
+        self._created.add(vport_num)
+        if vport_num not in self._used:
+            self._used.append(vport_num)
+
+    def restore(self) -> None:
+        """Leave the agent as it was found, but for vports that exist now."""
+        for vport_num in self._used:
+            self.ask(Method.SET, AttrId.DELETE_VESW, b"", vport_num)
+        self.ask(Method.SET, AttrId.CLASS_PORT_INFO, self._sink.build(), 0)
+
+
+def run_vema_target(path: Path, client: MadClient, lid: int) -> Result:
+    """Run the sessions of a file against the agent of the port with LID `lid`.
+
+    Raises:  VectorFileError: the file cannot be read, or is none of agent sessions. MadSocketError: the lab has
+             gone. AgentError: the agent does not answer the requests that prepare a session.
+    """
+    result = Result("vema", str(path))
+    target = _Target(client, lid)
+    try:
+        for session in read_cases(path, VemaSession.parse):
+            target.begin_session()
+            result.add(_run_session(session, target, result))
+    finally:
+        target.restore()
+    return result
+
+
+def _run_session(session: VemaSession, target: _Target, result: Result) -> list[Difference]:
+    for number, step in enumerate(session.steps):
+        if step["op"] != "mad" or not _can_be_sent(step["in"]):
+            result.skipped += 1
+            continue
+        expected_got = _exchange(step, target)
+        if expected_got is None:
+            result.skipped += 1
+            continue
+        expected, got = expected_got
+        if expected != got:
+            return [
+                Difference(session.case, f"step {number} ({step.get('note', 'mad')}), out", expected, got)
+            ]
+    return []
+
+
+def _can_be_sent(request: bytes) -> bool:
+    if len(request) != MAD_SIZE:
+        raise VectorFileError(f"a request has {len(request)} bytes, a MAD has {MAD_SIZE}")
+    return request[3] in (Method.GET, Method.SET)
+
+
+def _addressed(mad: bytes) -> bytes:
+    """Return a MAD with the versions, class and OUI by which a MAD stack finds the agent, which ignores them."""
+    versions = bytes((BASE_VERSION_OPA, MadClass.EMA, EMA_CLASS_VERSION))
+    return versions + mad[3:OUI_OFFSET] + EMA_OUI + mad[DATA_OFFSET_VENDOR:]
+
+
+def _exchange(step: Json, target: _Target) -> tuple[bytes, bytes | None] | None:
+    """Send a request; return what is compared of the recorded and of the real response, None to skip the step."""
+    request, recorded = _addressed(step["in"]), _addressed(step["out"])
+    header = MadHeader.parse(request)
+    refused = MadHeader.parse(recorded).status != 0
+    if header.attr_id == AttrId.CLASS_PORT_INFO:
+        return recorded, target.send(request)
+    vport_num = target.vport(request[_VPORT_AT])
+    if vport_num is None:
+        return None
+    makes = header.method == Method.SET and header.attr_id == AttrId.VESW_PORT_INFO
+    absent = not target.exists(vport_num) and not makes
+    if absent and target.was_used(vport_num):
+        return None
+    response = target.send(_with_vport(request, vport_num))
+    if makes:
+        target.made(vport_num)
+    recorded = _with_vport(recorded, vport_num)
+    if refused or absent or response is None:
+        return recorded, response
+    return _comparable(header.attr_id, recorded, vport_num), _comparable(header.attr_id, response, vport_num)
+
+
+def _with_vport(mad: bytes, vport_num: int) -> bytes:
+    return mad[:_VPORT_AT] + bytes([vport_num]) + mad[_VPORT_AT + 1 :]
+
+
+def _comparable(attr_id: int, response: bytes, vport_num: int) -> bytes:
+    """Return a response without what hosts have changed."""
+    start = DATA_OFFSET_VENDOR
+    if attr_id in (AttrId.VESW_PORT_INFO, AttrId.DELETE_VESW):
+        masked = bytearray(response)
+        for offset in _HOSTS_FIELDS:
+            masked[start + offset] = 0
+        return bytes(masked)
+    if attr_id in (AttrId.IFACE_UCAST_MACS, AttrId.IFACE_MCAST_MACS):
+        return response[: start + _LIST_COMPARED]
+    if attr_id in (AttrId.SUMMARY_COUNTERS, AttrId.ERROR_COUNTERS):
+        named = response[:start] + vport_num.to_bytes(2, "big") + response[start + 2 :]
+        return named[: start + _COUNTERS_COMPARED]
+    return response

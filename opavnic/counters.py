@@ -1,0 +1,145 @@
+"""The counters of a VNIC, with the driver's rules.
+
+Source: the public driver's hfi1_vnic_update_tx_counters(), hfi1_vnic_update_rx_counters() and
+update_len_counters(); names and order under ethtool: vnic_get_strings().
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+from vema.attributes.counters import CounterGroup
+
+FCS_SIZE: Final = 4
+"""Bytes of frame check sequence, which byte counters include."""
+
+SIZE_NAMES: Final = ("64", "65_127", "128_255", "256_511", "512_1023", "1024_1518", "1519_max")
+"""Size classes in bytes with FCS."""
+SIZE_LIMITS: Final = (61, 124, 252, 508, 1020, 1515)
+"""Where each class after the first begins, in bytes without FCS."""
+
+
+class TrafficCounters:
+    """Frames of one direction."""
+
+    __slots__ = ("bytes", "mcastbcast", "packets", "sizes", "unicast", "untagged", "vlan")
+
+    def __init__(self) -> None:
+        self.packets = 0
+        self.bytes = 0
+        self.unicast = 0
+        self.mcastbcast = 0
+        self.untagged = 0
+        self.vlan = 0
+        self.sizes = [0] * len(SIZE_NAMES)
+
+    def count_attempt(self, length: int) -> None:
+        """Count a frame of `length` bytes without FCS, whatever becomes of it."""
+        self.packets += 1
+        self.bytes += length + FCS_SIZE
+        self.sizes[bisect_right(SIZE_LIMITS, length)] += 1
+
+    def count_good(self, frame: bytes) -> None:
+        """Count a whole frame, which is sent or delivered, by its size, kind and tag."""
+        length = len(frame)
+        self.packets += 1
+        self.bytes += length + FCS_SIZE
+        self.sizes[bisect_right(SIZE_LIMITS, length)] += 1
+        if frame[0] & 1:
+            self.mcastbcast += 1
+        else:
+            self.unicast += 1
+        tag = frame[12:14]
+        if tag == b"\x81\x00" or tag == b"\x88\xa8":
+            self.vlan += 1
+        else:
+            self.untagged += 1
+
+    def group(self) -> CounterGroup:
+        """Return the counts by kind and size."""
+        return CounterGroup(self.unicast, self.mcastbcast, self.untagged, self.vlan, tuple(self.sizes))
+
+
+class VnicCounters:
+    """All counters of one VNIC. They are never cleared."""
+
+    __slots__ = (
+        "rx",
+        "rx_drop_state",
+        "rx_fifo_errors",
+        "rx_nohandler",
+        "rx_oversize",
+        "rx_runt",
+        "tx",
+        "tx_carrier_errors",
+        "tx_dlid_zero",
+        "tx_drop_state",
+        "tx_fifo_errors",
+        "tx_smac_filt",
+    )
+
+    def __init__(self) -> None:
+        self.tx = TrafficCounters()
+        self.rx = TrafficCounters()
+        self.tx_fifo_errors = 0
+        self.tx_carrier_errors = 0
+        """The HFI port did not send it."""
+        self.tx_dlid_zero = 0
+        self.tx_drop_state = 0
+        self.tx_smac_filt = 0
+        """Refused by the source entries of the MAC table. The driver has the counter, but no such filter."""
+        self.rx_fifo_errors = 0
+        """The host did not take it."""
+        self.rx_nohandler = 0
+        """For a virtual switch that no VNIC of the port is on."""
+        self.rx_drop_state = 0
+        self.rx_oversize = 0
+        self.rx_runt = 0
+
+    @property
+    def tx_errors(self) -> int:
+        """Frames that were not sent, by the driver's reasons."""
+        return self.tx_fifo_errors + self.tx_carrier_errors + self.tx_drop_state + self.tx_dlid_zero
+
+    @property
+    def rx_errors(self) -> int:
+        """Frames that were not delivered."""
+        return self.rx_fifo_errors + self.rx_nohandler + self.rx_drop_state + self.rx_oversize + self.rx_runt
+
+    def ethtool_stats(self) -> dict[str, int]:
+        """Return all counters under the driver's names, in the driver's order."""
+        stats = {
+            "rx_packets": self.rx.packets,
+            "tx_packets": self.tx.packets,
+            "rx_bytes": self.rx.bytes,
+            "tx_bytes": self.tx.bytes,
+            "rx_errors": self.rx_errors,
+            "tx_errors": self.tx_errors,
+            "rx_dropped": self.rx_errors,
+            "tx_dropped": self.tx_errors,
+        }
+        stats |= _group_stats("tx", self.tx) | _group_stats("rx", self.rx)
+        return stats | {
+            "rx_fifo_errors": self.rx_fifo_errors,
+            "rx_length_errors": self.rx_oversize + self.rx_runt,
+            "tx_fifo_errors": self.tx_fifo_errors,
+            "tx_carrier_errors": self.tx_carrier_errors,
+            "tx_dlid_zero": self.tx_dlid_zero,
+            "tx_drop_state": self.tx_drop_state,
+            "rx_drop_state": self.rx_drop_state,
+            "rx_oversize": self.rx_oversize,
+            "rx_runt": self.rx_runt,
+        }
+
+
+def _group_stats(prefix: str, traffic: TrafficCounters) -> dict[str, int]:
+    kinds = {
+        f"{prefix}_unicast": traffic.unicast,
+        f"{prefix}_mcastbcast": traffic.mcastbcast,
+        f"{prefix}_untagged": traffic.untagged,
+        f"{prefix}_vlan": traffic.vlan,
+        f"{prefix}_64_size": traffic.sizes[0],
+    }
+    sizes = zip(SIZE_NAMES[1:], traffic.sizes[1:], strict=True)
+    return kinds | {f"{prefix}_{name}": count for name, count in sizes}

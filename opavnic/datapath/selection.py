@@ -1,0 +1,53 @@
+"""Which datapath a lab runs on: `auto`, `python` or `native`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Final, Literal
+
+from hfi_sim.wire.icrc import IBA_POLYNOMIAL
+from opavnic.errors import DatapathUnavailableError
+
+DatapathName = Literal["python", "native"]
+NOT_BUILT: Final = "the native datapath is not built here; with cargo on PATH: make native"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The datapath that runs, and why where it is not the fastest."""
+
+    name: DatapathName
+    reason: str = ""
+
+
+def load_native() -> ModuleType | None:
+    """Return the native module, or None where it was not built."""
+    try:
+        from opavnic import _native
+    except ImportError:
+        return None
+    return _native
+
+
+def choose_datapath(
+    wanted: Literal["auto", "python", "native"], *, tap: bool = True, polynomial: int = IBA_POLYNOMIAL
+) -> Choice:
+    """Return the datapath to run on.
+
+    Args:    tap: whether netdevs are TAPs. polynomial: that of the fabric's ICRC.
+    Raises:  DatapathUnavailableError: `native` was asked for and cannot be had.
+    """
+    if wanted == "python":
+        return Choice("python")
+    if not tap:
+        obstacle = "the native datapath works on TAPs, these netdevs are in memory"
+    elif load_native() is None:
+        obstacle = NOT_BUILT
+    elif polynomial != IBA_POLYNOMIAL:
+        obstacle = f"the native datapath knows no ICRC polynomial but {IBA_POLYNOMIAL:#010x}"
+    else:
+        return Choice("native")
+    if wanted == "native":
+        raise DatapathUnavailableError(obstacle)
+    return Choice("python", obstacle)

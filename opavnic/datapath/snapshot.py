@@ -1,0 +1,223 @@
+"""Snapshots for the native datapath: the fabric by index, and the configuration of a vport. Sans-IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from hfi_sim.fabric import Fabric
+from hfi_sim.hfi import HfiPort
+from hfi_sim.link import Link, LinkDirection, LinkPort
+from hfi_sim.port_state import PortState
+from hfi_sim.switch import Switch, SwitchPort
+from opavnic.adapter import Adapter
+from opavnic.vnic_port import VnicPort
+
+if TYPE_CHECKING:
+    from opavnic import _native
+
+FAST_RATE_BPS: Final = 40e9
+"""A link of this rate and more is never the bottleneck of one thread; slower ones are carried by Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFault:
+    """What the native datapath does to packets on a link. Both are probabilities per packet."""
+
+    loss: float = 0.0
+    """Count it as link_fault."""
+    corrupt: float = 0.0
+    """Flip one of its bits, any one with equal chance."""
+
+
+@dataclass(slots=True)
+class Elements:
+    """The elements behind the indexes of one snapshot, to attribute counters to."""
+
+    ports: list[HfiPort] = field(default_factory=list)
+    switches: list[Switch] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class FabricSnapshot:
+    """What the native datapath is given, and what it means."""
+
+    elements: Elements
+    ports: list[_native.Port]
+    switches: list[_native.Switch]
+    links: list[_native.Link]
+
+    @property
+    def port_index(self) -> dict[str, int]:
+        """The index of each HFI port by name."""
+        return {port.name: index for index, port in enumerate(self.elements.ports)}
+
+
+def take_fabric(
+    fabric: Fabric,
+    vnic_ports: Sequence[VnicPort],
+    vport_index: Mapping[Adapter, int],
+    faults: Mapping[str, LinkFault],
+) -> FabricSnapshot:
+    """Return the fabric as it is now.
+
+    Args:  vport_index: the adapters whose frames the native datapath carries. faults: by link name.
+    """
+    elements = Elements(list(fabric.hfi_ports()), list(fabric.switches.values()), list(fabric.links))
+    link_index = {id(link): index for index, link in enumerate(elements.links)}
+    ends = _end_index(elements)
+    vnics = {id(vnics.port): vnics for vnics in vnic_ports}
+
+    def lane(port: LinkPort) -> _native.Lane | None:
+        if port.link is None:
+            return None
+        return link_index[id(port.link)], 0 if port is port.link.ends[0] else 1
+
+    def link(item: Link) -> _native.Link:
+        fault = faults.get(item.name, LinkFault())
+        return {
+            "ends": (ends[id(item.ends[0])], ends[id(item.ends[1])]),
+            "up": item.up,
+            "slow": slow_reason(item, vnics, vport_index) != "",
+            "loss": fault.loss,
+            "corrupt": fault.corrupt,
+        }
+
+    return FabricSnapshot(
+        elements,
+        [_port(port, lane(port), vnics.get(id(port)), vport_index) for port in elements.ports],
+        [_switch(switch, [lane(port) for port in switch.ports.values()]) for switch in elements.switches],
+        [link(item) for item in elements.links],
+    )
+
+
+def slow_reason(item: Link, vnics: Mapping[int, VnicPort], vport_index: Mapping[Adapter, int]) -> str:
+    """Return why Python carries what enters a link; empty where the native datapath does."""
+    if item.observers:
+        return "observed"
+    if any(direction.faults is not None for direction in item.directions):
+        return "faults"
+    if any(direction.lanes is not None for direction in item.directions):
+        return "credits"
+    if item.latency_s + item.jitter_s > item.conveyor.timer_resolution_s:
+        return f"latency {item.latency_s + item.jitter_s:g} s"
+    if item.rate_bps < FAST_RATE_BPS:
+        return f"rate {item.rate_bps:g} bit/s"
+    for end in item.ends:
+        if isinstance(end, SwitchPort) and end.switch.lft.has_choices:
+            return f"{end.switch.name} chooses among equal paths"
+        if isinstance(end, HfiPort):
+            here = vnics.get(id(end))
+            if here is None:
+                return f"{end.name} has no VNICs"
+            if any(vnic not in vport_index for vnic in here.demux.table.values()):
+                return f"{end.name} has VNICs that are no TAPs"
+    return ""
+
+
+def _end_index(elements: Elements) -> dict[int, tuple[int, int | None]]:
+    ends: dict[int, tuple[int, int | None]] = {id(port): (i, None) for i, port in enumerate(elements.ports)}
+    for index, switch in enumerate(elements.switches):
+        ends |= {id(port): (index, number) for number, port in enumerate(switch.ports.values())}
+    return ends
+
+
+def _port(
+    port: HfiPort,
+    lane: _native.Lane | None,
+    vnics: VnicPort | None,
+    vport_index: Mapping[Adapter, int],
+) -> _native.Port:
+    table = vnics.demux.table if vnics is not None else {}
+    vesws = {
+        key: vport_index[vnic]
+        for key, vnic in table.items()
+        if isinstance(vnic, Adapter) and vnic in vport_index
+    }
+    return {
+        "active": port.state is PortState.ACTIVE,
+        "lid": port.lid,
+        "lmc": port.lmc,
+        "sendable": sorted(port.pkeys.sendable),
+        "admitted": sorted(port.pkeys.admitted),
+        "groups": sorted(port.multicast_lids),
+        "lane": lane,
+        "vesw_mask": vnics.demux.mask if vnics is not None else 0,
+        "vesws": vesws,
+        "nohandler": vesws[min(vesws)] if vesws else None,
+    }
+
+
+def _switch(switch: Switch, lanes: Sequence[_native.Lane | None]) -> _native.Switch:
+    order = {number: index for index, number in enumerate(switch.ports)}
+    return {
+        "up": switch.up,
+        "ports": [
+            (port.state is PortState.ACTIVE, lane)
+            for port, lane in zip(switch.ports.values(), lanes, strict=True)
+        ],
+        "lft": {lid: order[number] for lid, number in switch.lft.items()},
+        "mft": {lid: sorted(order[number] for number in group) for lid, group in switch.mft.items()},
+    }
+
+
+def take_vport(adapter: Adapter) -> _native.VportConfig:
+    """Return how one VNIC encapsulates now, and whether frames pass."""
+    forwarding = adapter.forwarding
+    info = forwarding.info
+    sources = adapter.sources
+    return {
+        "vesw_id": info.vesw_id,
+        "pkey": info.pkey,
+        "slid": info.encap_slid,
+        "rc": info.rc,
+        "u_mcast_dlid": info.u_mcast_dlid,
+        "flow_dlids": forwarding.flow_dlids,
+        "sc_uc": tuple(info.pcp_to_sc_uc),
+        "sc_mc": tuple(info.pcp_to_sc_mc),
+        "non_vlan_sc_uc": info.non_vlan_sc_uc,
+        "non_vlan_sc_mc": info.non_vlan_sc_mc,
+        "macs": list(forwarding.dlids.items()),
+        "sources": None
+        if sources is None
+        else (
+            sorted(sources.exact),
+            [(mask.to_bytes(6, "big"), mac.to_bytes(6, "big")) for mask, mac in sources.masked],
+        ),
+        "mtu": adapter.netdev.mtu,
+        "oper_up": adapter.is_passing,
+    }
+
+
+def fingerprint(fabric: Fabric, vnic_ports: Sequence[VnicPort]) -> list[object]:
+    """Return what the snapshots are made of, for comparison: equal means that nothing changed.
+
+    Tables are immutable and swapped whole, so the comparison looks at few of them closely.
+    """
+    marks: list[object] = [len(fabric.observers)]
+    for port in fabric.hfi_ports():
+        marks.append((port.state, port.lid, port.lmc, port.pkeys, port.multicast_lids, port.link))
+    for switch in fabric.switches.values():
+        marks.append((switch.up, switch.lft, switch.mft, [_mark(port) for port in switch.ports.values()]))
+    marks += [_link_mark(link) for link in fabric.links]
+    for vnics in vnic_ports:
+        marks.append(tuple(vnics.demux.table.items()))
+        for adapter in vnics.adapters.values():
+            marks.append((adapter, adapter.forwarding, adapter.netdev.mtu, adapter.is_passing))
+    return marks
+
+
+def _link_mark(link: Link) -> object:
+    hooks = [(direction.faults is not None, direction.lanes) for direction in link.directions]
+    return link, link.up, link.rate_bps, link.latency_s, link.jitter_s, len(link.observers), hooks
+
+
+def _mark(port: SwitchPort) -> object:
+    return port.state, port.link
+
+
+def lane_of(elements: Elements, link: int, start: int) -> LinkDirection:
+    """Return the direction that an index pair of the native datapath names."""
+    return elements.links[link].directions[start]

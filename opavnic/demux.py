@@ -1,0 +1,81 @@
+"""Receive side of an HFI port: which VNIC a packet with L4 type Ethernet belongs to.
+
+Source: the public driver's hfi1_vnic_bypass_rcv(). Its table holds the VNICs that are up, by the low 8 bits of
+their virtual switch; with the driver's quirks off, ours goes by all 12.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from hfi_sim.counters import Drop
+from hfi_sim.wire.l4 import L4
+
+VESW_ID_MASK: Final = 0xFFF
+"""The bits of the L4 header's 16 that name a virtual switch."""
+DRIVER_VESW_ID_MASK: Final = 0xFF
+"""The bits of them that the driver looks at."""
+_L4_AT: Final = 8
+_VESW_ID_AT: Final = 18
+_HEADER_SIZE: Final = 20
+
+
+class VnicReceiver(Protocol):
+    """A VNIC that is up, as the demultiplexer sees it."""
+
+    def receive(self, packet: bytes) -> None:
+        """Take a whole packet: deliver or count it."""
+
+    def count_no_handler(self) -> None:
+        """Count a packet for a virtual switch that no VNIC of the port is on."""
+
+
+class VnicDemux:
+    """The VNICs of one HFI port that are up, by virtual switch."""
+
+    def __init__(self, *, driver_quirks: bool = False) -> None:
+        self.mask = DRIVER_VESW_ID_MASK if driver_quirks else VESW_ID_MASK
+        """The bits of the virtual switch id that the table goes by."""
+        self._table: dict[int, VnicReceiver] = {}
+
+    @property
+    def table(self) -> Mapping[int, VnicReceiver]:
+        """The VNICs that are up, by the bits of their virtual switch's id."""
+        return self._table
+
+    def attach(self, vesw_id: int, vnic: VnicReceiver) -> int:
+        """Enter a VNIC that goes up; return 0, -EINVAL for vesw_id 0, -EBUSY where the place is taken.
+
+        Source: the public driver's hfi1_vnic_up().
+        """
+        if not vesw_id:
+            return -errno.EINVAL
+        key = vesw_id & self.mask
+        if key in self._table:
+            return -errno.EBUSY
+        self._table[key] = vnic
+        return 0
+
+    def detach(self, vnic: VnicReceiver) -> None:
+        """Remove a VNIC that goes down; harmless where it is not up."""
+        self._table = {key: other for key, other in self._table.items() if other is not vnic}
+
+    def receive(self, packet: bytes) -> Drop | None:
+        """Give a packet to its VNIC; return the Drop where it has none.
+
+        The driver has no counter of the port for these: it counts rx_nohandler on the VNIC with the lowest id.
+
+        Args:  packet: header, frame, pad, ICRC and tail; the port has checked it.
+        """
+        if len(packet) < _HEADER_SIZE or packet[_L4_AT] != L4.ETHERNET:
+            return Drop.RX_L4
+        vesw_id = packet[_VESW_ID_AT] | packet[_VESW_ID_AT + 1] << 8
+        vnic = self._table.get(vesw_id & self.mask)
+        if vnic is not None:
+            vnic.receive(packet)
+            return None
+        if self._table:
+            self._table[min(self._table)].count_no_handler()
+        return Drop.VNIC_NO_VESW

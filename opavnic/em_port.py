@@ -1,0 +1,108 @@
+"""The EM on a simulated fabric: what it needs of the subnet manager, and how it is started on a port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hfi_sim.clock import Clock
+from hfi_sim.hfi import HfiPort
+from hfi_sim.port_state import CapabilityMask3
+from hfi_sim.subnet_manager import SmNotice, SubnetManager
+from vema.em.desired import PortFacts
+from vema.em.election import ELECTION_GROUP
+from vema.em.service import EthernetService
+from vema.em.store import IN_MEMORY, Store
+
+HostOf = Callable[[HfiPort], str]
+"""The name of the host that a port's HFI sits in."""
+
+
+def _hfi_name(port: HfiPort) -> str:
+    return port.hfi.name
+
+
+class SmTopology:
+    """A subnet manager as an EM sees it; a `vema.em.service.Topology`."""
+
+    def __init__(self, sm: SubnetManager, port: HfiPort, *, host_of: HostOf = _hfi_name) -> None:
+        """Look at the fabric of `sm` from `port`, where the EM runs."""
+        self._sm = sm
+        self._port = port
+        self._host_of = host_of
+
+    @property
+    def lid(self) -> int:
+        """LID of the port that the EM runs on."""
+        return self._port.lid
+
+    def ports(self) -> list[PortFacts]:
+        """Return the ports that are in service and announce Ethernet on fabric."""
+        announced = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
+        return [self._facts(p) for p in self._sm.ports_in_service() if announced in p.capability_mask3]
+
+    def known(self) -> list[PortFacts]:
+        """Return all ports that announce Ethernet on fabric, cabled or not."""
+        announced = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
+        return [self._facts(p) for p in self._sm.fabric.hfi_ports() if announced in p.capability_mask3]
+
+    def set_groups(self, groups: dict[int, frozenset[int]]) -> None:
+        """Make each multicast LID a group of the ports with these GUIDs."""
+        ports = {int(port.guid): port for port in self._sm.fabric.hfi_ports()}
+        self._sm.set_groups(
+            {mlid: [ports[guid] for guid in guids if guid in ports] for mlid, guids in groups.items()}
+        )
+
+    def group_members(self, mlid: int) -> frozenset[int]:
+        """Return the GUIDs of the ports in a group."""
+        return frozenset(int(guid) for guid in self._sm.group_members(mlid))
+
+    def join_election(self) -> None:
+        """Have this port hear the heartbeats of other EMs."""
+        self._sm.join(ELECTION_GROUP, self._port)
+
+    def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
+        """Call `handler` when ports come, go or change."""
+
+        def notice(_: SmNotice) -> None:
+            handler()
+
+        return self._sm.subscribe(notice)
+
+    def _facts(self, port: HfiPort) -> PortFacts:
+        return PortFacts(
+            guid=int(port.guid),
+            lid=int(port.lid),
+            name=port.name,
+            hfi=port.hfi.name,
+            host=self._host_of(port),
+            opa_port_num=port.opa_port_num,
+            pkeys=frozenset(int(pkey) for pkey in port.pkeys.entries),
+        )
+
+
+def make_em(
+    sm: SubnetManager,
+    port: HfiPort,
+    *,
+    clock: Clock,
+    wall_clock: Callable[[], float],
+    database: Path | str = IN_MEMORY,
+    host_of: HostOf = _hfi_name,
+    hear_traps: bool = True,
+) -> EthernetService:
+    """Return an EM that runs on `port`, which has to be a full member of the management partition; not started.
+
+    Args:    wall_clock: seconds since 1970, for events and counters. database: a file, or `:memory:`.
+             hear_traps: False where somebody else registers for traps and hands them on.
+    Raises:  StoreError: the database cannot be opened.
+    """
+    topology = SmTopology(sm, port, host_of=host_of)
+    return EthernetService(
+        port.mad,
+        topology,
+        Store(database, wall_clock=wall_clock),
+        clock=clock,
+        guid=int(port.guid),
+        hear_traps=hear_traps,
+    )

@@ -1,0 +1,198 @@
+"""Encapsulation: from an Ethernet frame to the 20 bytes in front of it. Five little-endian 32-bit words.
+
+A `Forwarding` is an immutable snapshot of one vport's configuration and MAC table, with everything computed that
+does not depend on the frame. The adapter makes a new one at each change and swaps it whole.
+
+Source: the public driver's opa_vnic_make_header(), opa_vnic_get_dlid(), opa_vnic_get_sc(), opa_vnic_get_vl(),
+opa_vnic_get_rc(), opa_vnic_wire_length() and, for the flow table, opa_vnic_process_vema_config().
+Differs: SC, VL and RC follow the VLAN tags of the frame. The driver reads them at an offset where its own header
+is about to be written, and so treats tagged frames as untagged (test_tagged_frame_uses_its_priority).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.packet import pad_count, wire_length_qw
+from opavnic.flow import innermost_ethertype_at
+from opavnic.mac_table import MacTable
+from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
+
+HEADER_SIZE: Final = 20
+"""Bytes in front of the frame: 16B header and Ethernet L4 header."""
+MIN_FRAME: Final = 60
+"""Shorter frames are padded with zeros to this many bytes (without FCS)."""
+MAX_FRAME: Final = 2047 * 8 - HEADER_SIZE - 5
+"""Bytes of the longest frame that Length can tell."""
+FLOW_TABLE_SIZE: Final = 32
+
+_HEADER: Final = struct.Struct("<5I")
+_L2_AND_LT: Final = 0xC0000000
+_VLAN_TPIDS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
+_UINT32: Final = 0xFFFFFFFF
+_IPV4: Final = 0x0800
+_IPV6: Final = 0x86DD
+_TCP: Final = 6
+_UDP: Final = 17
+
+_PBC_BYPASS: Final = 1 << 28
+_PBC_NO_HCRC: Final = 2 << 26
+_PBC_CREDIT_RETURN: Final = 1 << 25
+_PBC_INSERT_BYPASS_ICRC: Final = 1 << 24
+
+
+class Forwarding:
+    """How one vport encapsulates now."""
+
+    __slots__ = (
+        "_default_rc",
+        "_dlids",
+        "_entropy_dlid",
+        "_info",
+        "_u_mcast_dlid",
+        "_word0",
+        "_word2",
+        "_word4",
+        "sources",
+    )
+
+    def __init__(self, info: VeswPortInfo, mac_table: MacTable) -> None:
+        self._info = info
+        self._dlids = mac_table.dlids
+        self.sources = mac_table.sources
+        """The source filter of the MAC table; the adapter decides whether it applies."""
+        flow_table = _flow_table(info)
+        self._entropy_dlid = tuple(flow_table[(value & 15) + (value >> 4)] for value in range(256))
+        self._u_mcast_dlid = info.u_mcast_dlid
+        self._default_rc = _rc(info.rc, RcShift.DEFAULT)
+        slid = info.encap_slid
+        self._word0 = slid & 0xFFFFF
+        self._word2 = L4.ETHERNET | (slid >> 20 & 0xF) << 8 | info.pkey << 16
+        self._word4 = info.vesw_id << 16
+
+    @property
+    def info(self) -> VeswPortInfo:
+        """The configuration that the snapshot was made of."""
+        return self._info
+
+    @property
+    def dlids(self) -> Mapping[bytes, int]:
+        """The MAC table: LID for each destination address."""
+        return self._dlids
+
+    @property
+    def flow_dlids(self) -> tuple[int, ...]:
+        """The LID of the default port of each flow, 0 to 31; 0 where there are no default ports."""
+        return _flow_table(self._info)
+
+    def dlid(self, frame: bytes, entropy: int) -> int:
+        """Return where `frame` goes; 0 means "no destination", which the caller counts as tx_dlid_zero.
+
+        The order: the MAC table; the multicast LID; the LID in a locally administered address, even if it is 0;
+        the default port of the flow. Configured LIDs are looked at with all 32 bits.
+
+        Args:  entropy: 8 bits.
+        """
+        dlid = self._dlids.get(frame[:6])
+        if dlid is not None:
+            return dlid
+        first = frame[0]
+        if first & 1:
+            return self._u_mcast_dlid
+        if first & 2:
+            return frame[5] << 16 | frame[4] << 8 | frame[3]
+        return self._entropy_dlid[entropy]
+
+    def encap(self, frame: bytes, hash15: int) -> bytes | None:
+        """Return the 20 bytes to send before `frame`, or None where it has no destination.
+
+        Args:  frame: 60 bytes and more, without FCS. hash15: 0 to 32767.
+        """
+        entropy = (hash15 >> 8 ^ hash15) & 0xFF
+        dlid = self.dlid(frame, entropy)
+        if not dlid:
+            return None
+        sc, rc = self._sc_and_rc(frame)
+        length_qw = (len(frame) + 32) >> 3  # 20 bytes before it, 5 behind it, rounded up
+        return _HEADER.pack(
+            self._word0 | length_qw << 20 & _UINT32,
+            (dlid & 0xFFFFF | sc << 20 | rc << 25 | _L2_AND_LT) & _UINT32,
+            self._word2 | (dlid >> 20 & 0xF) << 12,
+            entropy,
+            self._word4,
+        )
+
+    def _sc_and_rc(self, frame: bytes) -> tuple[int, int]:
+        """Return the service class (a whole byte, as configured) and the routing control (3 bits)."""
+        info = self._info
+        group = frame[0] & 1
+        at = 12
+        if frame[12:14] in _VLAN_TPIDS:
+            at = innermost_ethertype_at(frame)
+            sc = (info.pcp_to_sc_mc if group else info.pcp_to_sc_uc)[frame[14] >> 5]
+        else:
+            sc = info.non_vlan_sc_mc if group else info.non_vlan_sc_uc
+        ethertype = frame[at] << 8 | frame[at + 1]
+        if ethertype == _IPV4:
+            return sc, _ip_rc(info.rc, frame, at + 11, RcShift.IPV4, RcShift.IPV4_TCP, RcShift.IPV4_UDP)
+        if ethertype == _IPV6:
+            return sc, _ip_rc(info.rc, frame, at + 8, RcShift.IPV6, RcShift.IPV6_TCP, RcShift.IPV6_UDP)
+        return sc, self._default_rc
+
+    def vl(self, frame: bytes, vlan_tci: int | None = None) -> int:
+        """Return the virtual lane, a whole byte as configured. The simulated fabric has one lane.
+
+        Args:  vlan_tci: the tag that the host keeps beside the frame, if any. As in the driver it selects the
+               lane, and not the service class.
+        """
+        info = self._info
+        group = frame[0] & 1
+        if vlan_tci is None:
+            if frame[12:14] not in _VLAN_TPIDS:
+                return info.non_vlan_vl_mc if group else info.non_vlan_vl_uc
+            vlan_tci = frame[14] << 8
+        return (info.pcp_to_vl_mc if group else info.pcp_to_vl_uc)[vlan_tci >> 13]
+
+
+def pad_frame(frame: bytes) -> bytes:
+    """Return `frame` with zeros up to 60 bytes."""
+    return frame if len(frame) >= MIN_FRAME else frame.ljust(MIN_FRAME, b"\0")
+
+
+def frame_length_qw(frame_len: int) -> int:
+    """Return the Length field, in 8-byte units, for a frame of `frame_len` bytes (60 and more)."""
+    return wire_length_qw(HEADER_SIZE + frame_len)
+
+
+def frame_pad_count(frame_len: int) -> int:
+    """Return the number of pad bytes, 0-7, behind a frame of `frame_len` bytes (60 and more)."""
+    return pad_count(HEADER_SIZE + frame_len)
+
+
+def pbc(length_qw: int, vl: int) -> int:
+    """Return the per-buffer control word that hfi1 puts before a packet; only hardware reads it.
+
+    Source: the public driver's create_bypass_pbc(); its length counts 4-byte units, itself included.
+    """
+    flags = _PBC_BYPASS | _PBC_NO_HCRC | _PBC_CREDIT_RETURN | _PBC_INSERT_BYPASS_ICRC
+    return flags | (vl & 0xF) << 12 | (length_qw * 2 + 2)
+
+
+def _rc(rc: int, shift: int) -> int:
+    return rc >> shift & 0x7
+
+
+def _ip_rc(rc: int, frame: bytes, protocol_at: int, other: int, tcp: int, udp: int) -> int:
+    protocol = frame[protocol_at] if protocol_at < len(frame) else 0
+    return _rc(rc, tcp if protocol == _TCP else udp if protocol == _UDP else other)
+
+
+def _flow_table(info: VeswPortInfo) -> tuple[int, ...]:
+    """Return the LID of the default port of each flow; 0 where there are no default ports."""
+    ports = [port for port in range(16) if info.def_port_mask >> port & 1]
+    if not ports:
+        return (0,) * FLOW_TABLE_SIZE
+    return tuple(info.u_ucast_dlid[ports[flow % len(ports)]] for flow in range(FLOW_TABLE_SIZE))

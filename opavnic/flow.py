@@ -1,0 +1,90 @@
+"""The hash that spreads flows: over default ports (seed 000) and, as entropy, over the paths of the fabric.
+
+One flow always has one hash, so its packets keep their order. The hash is the CRC-32 of zlib over
+
+    source MAC (6), destination MAC (6), the innermost ethertype (2),
+    IPv4: source (4), destination (4), protocol (1);  IPv6: source (16), destination (16), next header (1),
+    TCP and UDP: both ports (4), unless the IPv4 packet is a fragment.
+
+Ethertypes are looked for behind any number of VLAN tags (0x8100, 0x88a8). Of IPv6, only the first next header
+counts. Parts that the frame is too short for, and the ports behind an IPv4 header length under 5 words, are left
+out. The native datapath computes the same.
+
+Source: the place of the hash is that of the driver's skb hash, whose values are the kernel's and change from boot
+to boot; the function is this project's.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+HASH15_RANGE: Final = 1 << 15
+"""hash15 is 0 to 32767: the driver scales its 32-bit hash to 2**15 buckets."""
+
+_VLAN_TPIDS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
+_IPV4: Final = b"\x08\x00"
+_IPV6: Final = b"\x86\xdd"
+_IPV4_SIZE: Final = 20
+_IPV6_SIZE: Final = 40
+_PORTS_SIZE: Final = 4
+_WITH_PORTS: Final = frozenset({6, 17})
+"""TCP and UDP."""
+_FRAGMENT: Final = 0x3F
+"""More-fragments flag and the high bits of the fragment offset, in the first byte of the two."""
+
+
+def innermost_ethertype_at(frame: bytes) -> int:
+    """Return where the ethertype behind all VLAN tags stands; 12 where there is no tag."""
+    at = 12
+    while frame[at : at + 2] in _VLAN_TPIDS and at + 6 <= len(frame):
+        at += 4
+    return at
+
+
+def flow_key(frame: bytes) -> bytes:
+    """Return the bytes of `frame` (14 and more, padded to 60) that name its flow."""
+    at = 12
+    ethertype = frame[12:14]
+    if ethertype in _VLAN_TPIDS:
+        at = innermost_ethertype_at(frame)
+        ethertype = frame[at : at + 2]
+    macs = frame[6:12] + frame[:6]
+    ip = at + 2
+    if ethertype == _IPV4 and len(frame) >= ip + _IPV4_SIZE:
+        ports = ip + (frame[ip] & 0xF) * 4
+        addresses = frame[ip + 12 : ip + 20] + frame[ip + 9 : ip + 10]
+        whole = not (frame[ip + 6] & _FRAGMENT or frame[ip + 7]) and ports >= ip + _IPV4_SIZE
+        protocol = frame[ip + 9] if whole else 0
+    elif ethertype == _IPV6 and len(frame) >= ip + _IPV6_SIZE:
+        ports = ip + _IPV6_SIZE
+        addresses = frame[ip + 8 : ip + 40] + frame[ip + 6 : ip + 7]
+        protocol = frame[ip + 6]
+    else:
+        return macs + ethertype
+    if protocol in _WITH_PORTS and len(frame) >= ports + _PORTS_SIZE:
+        return macs + ethertype + addresses + frame[ports : ports + _PORTS_SIZE]
+    return macs + ethertype + addresses
+
+
+def flow_hash(frame: bytes) -> int:
+    """Return the 32-bit hash of the flow that `frame` belongs to."""
+    return zlib.crc32(flow_key(frame))
+
+
+def flow_hash15(frame: bytes) -> int:
+    """Return the hash scaled to 0..32767, as encapsulation takes it."""
+    return zlib.crc32(flow_key(frame)) >> 17
+
+
+def entropy_of(hash15: int) -> int:
+    """Return the entropy of a packet, 8 bits.
+
+    Source: the public driver's opa_vnic_calc_entropy().
+    """
+    return (hash15 >> 8 ^ hash15) & 0xFF
+
+
+def flow_of(entropy: int) -> int:
+    """Return the flow, 0 to 30, which selects the default port."""
+    return (entropy & 15) + (entropy >> 4)

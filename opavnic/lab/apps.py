@@ -1,0 +1,74 @@
+"""Apps of a lab: programs of the lab's own process that stand on a host where else a kernel would.
+
+Packages bring kinds of apps through the entry point group "opavnic.apps": kind -> an AppFactory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from hfi_sim.netdev.base import Netdev
+from hfi_sim.netdev.memory import MemoryNetdev
+from opavnic.lab.errors import LabError
+from opavnic.lab.hosts import Interface, LabHost
+from opavnic.lab.model import AppModel
+from opavnic.lab.names import nearest
+
+if TYPE_CHECKING:
+    from opavnic.lab.lab import Lab
+
+ENTRY_POINTS: Final = "opavnic.apps"
+
+
+class LabApp(Protocol):
+    """An app that runs."""
+
+    def status(self) -> dict[str, Any]:
+        """Return what `opavnic status` shows of it, as plain data."""
+        ...
+
+    async def stop(self) -> None:
+        """End it."""
+
+
+AppFactory = Callable[["Lab", AppModel], Awaitable[LabApp]]
+
+
+class NodeHost(LabHost):
+    """A host without a kernel and without programs: its VNICs are an app's, no TAP is made."""
+
+    def _make(self, name: str) -> MemoryNetdev:
+        return MemoryNetdev(name)
+
+    def _configure(self, interface: Interface, netdev: Netdev) -> None:
+        assert isinstance(netdev, MemoryNetdev)  # noqa: S101 - made by _make
+        netdev.change_mtu(interface.vesw.mtu)
+        refused = netdev.open()
+        if refused:
+            self.trouble.append(f"{interface}: cannot be set up (errno {-refused})")
+
+
+async def start_app(lab: Lab, app: AppModel) -> LabApp:
+    """Start an app on its host.
+
+    Raises:  LabError: no installed package brings its kind, or it cannot start.
+    """
+    factories = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    if app.kind not in factories:
+        raise LabError(f'host {app.host}: unknown kind of app "{app.kind}" ({nearest(app.kind, factories)})')
+    factory: AppFactory = factories[app.kind].load()
+    return await factory(lab, app)
+
+
+def node_netdev(lab: Lab, host: str) -> MemoryNetdev:
+    """Return the netdev of a node's first VNIC, once the lab has started.
+
+    Raises:  LabError: the host is none, or its VNIC has not been made.
+    """
+    interfaces = lab.host(host).interfaces
+    netdev = interfaces[0].netdev if interfaces else None
+    if not isinstance(netdev, MemoryNetdev):
+        raise LabError(f"host {host} has no VNIC in this process")
+    return netdev

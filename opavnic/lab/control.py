@@ -1,0 +1,116 @@
+"""The control API of a running lab: HTTP and JSON on a Unix socket that only its user may open.
+
+    GET  /status           hosts, VNICs, links; ?counters=1 adds what every element counted
+    GET  /logs             the log as text; ?follow=1 goes on until the reader leaves
+    POST /down             end the lab; the answer lists what was removed
+    /em/...                the Ethernet Manager, see em_api
+
+Packages add routes of their own through the entry point group "opavnic.control": name -> a function that takes
+the Lab and returns aiohttp routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from hfi_sim.errors import HfiSimError
+from opavnic.lab.em_api import em_routes
+from opavnic.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from opavnic.lab.lab import Lab
+    from opavnic.lab.logs import LogHub
+
+log = logging.getLogger("opavnic.lab.control")
+
+ENTRY_POINTS = "opavnic.control"
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ControlServer:
+    """Serves the routes it is given until it is closed."""
+
+    def __init__(self, socket_path: Path, routes: Iterable[web.RouteDef]) -> None:
+        self._path = socket_path
+        app = web.Application(middlewares=[_errors_as_json])
+        app.add_routes(list(routes))
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+
+    async def start(self) -> None:
+        """Open the socket, mode 0600."""
+        await self._runner.setup()
+        before = os.umask(0o177)
+        try:
+            await web.UnixSite(self._runner, str(self._path)).start()
+        finally:
+            os.umask(before)
+
+    async def close(self) -> None:
+        """Finish what is being answered and close the socket; harmless when done twice."""
+        await self._runner.cleanup()
+
+
+@web.middleware
+async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return web.json_response(
+            {"error": f"{error.reason}: {request.method} {request.path}"}, status=error.status
+        )
+    except (LabError, HfiSimError, ValueError) as error:
+        return web.json_response({"error": str(error)}, status=409)
+    except Exception as error:  # one broken request must not end the lab
+        log.exception("%s %s failed", request.method, request.path)
+        return web.json_response({"error": f"internal error, {type(error).__name__}: {error}"}, status=500)
+
+
+def lab_routes(lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Any]]) -> list[web.RouteDef]:
+    """Return the routes of a lab: the ones above and those of installed packages.
+
+    Args:    down: ends the lab and returns what was removed, as plain data.
+    """
+
+    async def status(request: web.Request) -> web.Response:
+        return web.json_response(lab.status(counters=request.query.get("counters") == "1"))
+
+    async def logs(request: web.Request) -> web.StreamResponse:
+        return await _stream_log(request, hub, follow=request.query.get("follow") == "1")
+
+    async def post_down(request: web.Request) -> web.Response:
+        return web.json_response(await down())
+
+    routes = [web.get("/status", status), web.get("/logs", logs), web.post("/down", post_down)]
+    routes += em_routes(lab)
+    for point in entry_points(group=ENTRY_POINTS):
+        routes += point.load()(lab)
+    return routes
+
+
+async def _stream_log(request: web.Request, hub: LogHub, follow: bool) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
+    queue = hub.subscribe() if follow else None
+    try:
+        await response.prepare(request)
+        for line in list(hub.lines):
+            await response.write(line.encode() + b"\n")
+        while queue is not None:
+            news = await queue.get()
+            if news is None:
+                break
+            await response.write(news.encode() + b"\n")
+        await response.write_eof()
+    except (ConnectionError, asyncio.CancelledError):
+        log.debug("a reader of the log left")
+    finally:
+        if queue is not None:
+            hub.unsubscribe(queue)
+    return response

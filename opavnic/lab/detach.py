@@ -1,0 +1,68 @@
+"""Run a lab in a process of its own and wait, here, until it is ready or has failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from opavnic.lab.errors import LabError
+
+Tell = Callable[[str, Any], None]
+"""Sends the waiting parent a word and its value: progress, ready, error."""
+
+
+def spawn(body: Callable[[Tell], None]) -> Iterator[tuple[str, Any]]:
+    """Run `body` in a new session without a terminal; yield what it tells until it is ready or has failed.
+
+    Raises:  LabError: the process ended without a word.
+    """
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _child(body, writer)
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as lines:
+        for line in lines:
+            word, value = json.loads(line)
+            yield word, value
+            if word in ("ready", "error"):
+                return
+    _, status = os.waitpid(pid, 0)
+    raise LabError(
+        f"the process of the lab ended before it was ready (status {os.waitstatus_to_exitcode(status)})"
+    )
+
+
+def _child(body: Callable[[Tell], None], writer: int) -> NoReturn:
+    code = 1
+    pipe = os.fdopen(writer, "w", encoding="utf-8", buffering=1)
+
+    def tell(word: str, value: Any) -> None:
+        try:
+            pipe.write(json.dumps([word, value], default=str) + "\n")
+            if word in ("ready", "error"):
+                pipe.close()
+        except (OSError, ValueError):
+            pass  # the parent has gone: the lab runs on without it
+
+    try:
+        os.setsid()
+        os.chdir("/")
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(nothing, fd)
+        body(tell)
+        code = 0
+    except Exception as error:
+        tell(
+            "error",
+            f"{error}" if isinstance(error, LabError) else f"internal error, {type(error).__name__}: {error}",
+        )
+    finally:
+        os._exit(code)

@@ -1,0 +1,81 @@
+"""End a running lab from outside, and check that nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.netdev.netlink import LinkClient
+from opavnic.lab.cleanup import Removed, netdev_names
+from opavnic.lab.client import LabClient
+from opavnic.lab.errors import LabError
+from opavnic.lab.namespaces import namespace_inode, programs_in
+from opavnic.lab.runtime import Journal, LabDir, running_lab
+
+PATIENCE_S: Final = 15.0
+"""How long the process of a lab may take to end."""
+
+
+def end_lab(name: str | None) -> Removed:
+    """End a lab and wait until it is gone.
+
+    Returns: what was removed.
+    Raises:  NoLabError: it does not run. LabError: it did not end, or something of it is left.
+    """
+    lab, journal = running_lab(name)
+    process = os.pidfd_open(journal.pid)
+    try:
+        removed = _ask(lab, journal, process)
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        if not poll.poll(PATIENCE_S * 1000):
+            raise LabError(
+                f"lab {lab.name} (pid {journal.pid}) did not end within {PATIENCE_S:g} s; see: opavnic logs; "
+                f"to force it: kill -9 {journal.pid} and opavnic prune"
+            )
+    finally:
+        os.close(process)
+    left = leftovers(lab, journal)
+    if left:
+        raise LabError(f"lab {lab.name} ended and left {', '.join(left)}; remove it with: opavnic prune")
+    return removed
+
+
+def _ask(lab: LabDir, journal: Journal, process: int) -> Removed:
+    """Ask a lab to end, by its control API, or by a signal where it does not answer (yet)."""
+    try:
+        return Removed.from_json(LabClient(lab.control_socket, PATIENCE_S).post("/down"))
+    except LabError:
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+    namespaces = [Path(entry.path).name for entry in journal.namespaces]
+    return Removed(lab.name, [], namespaces, netdev_names(journal), str(lab.path))
+
+
+def leftovers(lab: LabDir, journal: Journal) -> list[str]:
+    """Return what is still there of a lab that has ended."""
+    inodes = [entry.inode for entry in journal.namespaces]
+    left = [
+        f"namespace {Path(item.path).name}" for item in journal.namespaces if namespace_inode(Path(item.path))
+    ]
+    left += [f"program {program}" for program in programs_in(inodes)]
+    if on_host := [entry.name for entry in journal.netdevs if entry.namespace is None]:
+        links = LinkClient()
+        try:
+            found = {name: links.find(name) for name in on_host}
+        finally:
+            links.close()
+        mark = alias(lab.name)
+        left += [
+            f"interface {name}" for name, state in found.items() if state is not None and state.alias == mark
+        ]
+    if lab.path.exists():
+        left.append(f"directory {lab.path}")
+    return left
+
+
+def alias(lab: str) -> str:
+    """Return the mark that an interface of a lab bears, as `ip link` shows it."""
+    return f"opavnic:{lab}"

@@ -1,0 +1,217 @@
+"""The part of a lab's control API that is about its Ethernet Manager.
+
+POST /em/apply       an EM configuration as JSON; ?diff=1 only says what it would change
+GET  /em/vesws       virtual switches; /em/vports: vports; /em/mac-table: entries (?vesw=ID)
+GET  /em/counters    readings of counters, oldest first (?limit=N); /em/events: what happened (?after=N)
+POST /em/verify      ask every agent for all it has; the differences from what was wanted
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from hfi_sim.counters import Drop
+from hfi_sim.link import LinkDirection
+from hfi_sim.types import mac_text
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import l4_of
+from opavnic.lab.errors import LabError
+from vema.em.core import EmCore
+from vema.em.desired import EmConfigError, parse_config
+from vema.em.service import EthernetService
+from vema.em.state import Port, Vport
+from vema.types import EthLinkStatus
+
+if TYPE_CHECKING:
+    from opavnic.lab.lab import Lab
+
+APPLY_LIMIT_S = 25.0
+"""How long an apply may take before it is answered as unfinished; the manager goes on."""
+
+
+MADS_UNREAD = 10_000
+"""MADs that wait for a reader who records them; more are left out."""
+
+
+def em_routes(lab: Lab) -> list[web.RouteDef]:
+    """Return the routes."""
+
+    def running() -> tuple[EthernetService, EmCore]:
+        manager = lab.manager
+        if manager is None or manager.em.core is None:
+            raise LabError(
+                f"lab {lab.model.name} has no Ethernet Manager of its own (em: {lab.model.em.mode})"
+            )
+        return manager.em, manager.em.core
+
+    async def apply(request: web.Request) -> web.Response:
+        em, core = running()
+        try:
+            config = parse_config(await request.json())
+            changes = em.preview(config)
+            if request.query.get("diff") == "1":
+                return web.json_response({"changes": changes})
+            sets = core.sets
+            em.apply(config)
+        except EmConfigError as error:
+            problems = [str(problem) for problem in error.problems]
+            return web.json_response({"error": str(error), "problems": problems}, status=422)
+        converged = await em.wait_converged(APPLY_LIMIT_S)
+        return web.json_response({"changes": changes, "sets": core.sets - sets, "converged": converged})
+
+    async def vesws(_: web.Request) -> web.Response:
+        return web.json_response({"vesws": list(_vesw_rows(running()[1]))})
+
+    async def vports(_: web.Request) -> web.Response:
+        core = running()[1]
+        return web.json_response({"vports": [_vport_row(port, vport) for port, vport in core.vports()]})
+
+    async def mac_table(request: web.Request) -> web.Response:
+        vesw = request.query.get("vesw")
+        rows = [row for row in _table_rows(running()[1]) if vesw in (None, str(row["vesw_id"]))]
+        return web.json_response({"mac_table": rows})
+
+    async def counters(request: web.Request) -> web.Response:
+        em, core = running()
+        readings = [
+            {
+                "time": stored.time,
+                "port": _port_name(core, stored.counters.guid),
+                "vport_num": stored.counters.vport_num,
+                "vesw_id": stored.counters.vesw_id,
+                **stored.counters.values,
+            }
+            for stored in em.store.counters(limit=_number(request, "limit", 100))
+        ]
+        return web.json_response({"counters": readings})
+
+    async def events(request: web.Request) -> web.Response:
+        em, _ = running()
+        after, limit = _number(request, "after", 0), _number(request, "limit", 100)
+        rows = [
+            {
+                "number": stored.number,
+                "time": stored.time,
+                "kind": stored.event.kind,
+                "port": stored.event.port,
+                "vport_num": stored.event.vport_num,
+                "vesw_id": stored.event.vesw_id,
+                "text": stored.event.text,
+            }
+            for stored in em.store.events(after=after, limit=limit)
+        ]
+        return web.json_response({"events": rows})
+
+    async def verify(_: web.Request) -> web.Response:
+        em, _core = running()
+        return web.json_response({"differences": [str(difference) for difference in await em.verify()]})
+
+    async def mads(request: web.Request) -> web.StreamResponse:
+        return await _stream_mads(request, lab)
+
+    return [
+        web.get("/mads", mads),
+        web.post("/em/apply", apply),
+        web.post("/em/verify", verify),
+        web.get("/em/vesws", vesws),
+        web.get("/em/vports", vports),
+        web.get("/em/mac-table", mac_table),
+        web.get("/em/counters", counters),
+        web.get("/em/events", events),
+    ]
+
+
+async def _stream_mads(request: web.Request, lab: Lab) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+    await response.prepare(request)
+    queue: asyncio.Queue[bytes] = asyncio.Queue(MADS_UNREAD)
+    link = lab.wiring.em_port.link
+
+    def observe(direction: LinkDirection, packet: bytes, drop: Drop | None) -> None:
+        if direction.link is link and drop is None and l4_of(packet) == L4.FM and not queue.full():
+            queue.put_nowait(packet)
+
+    observers = lab.wiring.fabric.observers
+    observers.append(observe)
+    try:
+        await response.write(b"\n")  # says that recording has begun
+        while True:
+            line = json.dumps({"time": time.time(), "packet": (await queue.get()).hex()})
+            await response.write(line.encode() + b"\n")
+    except (ConnectionError, asyncio.CancelledError):
+        return response
+    finally:
+        observers.remove(observe)
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    if not text.isdecimal() or len(text) > 9:
+        raise LabError(f"{name}={text!r} is no number")
+    return int(text)
+
+
+def _port_name(core: EmCore, guid: int) -> str:
+    port = core.ports.get(guid)
+    return f"{guid:#018x}" if port is None else port.facts.name
+
+
+def _vesw_rows(core: EmCore) -> Iterator[dict[str, Any]]:
+    for vesw in core.vesws.values():
+        section = vesw.plan.section
+        yield {
+            "id": section.id,
+            "name": section.name,
+            "pkey": section.pkey,
+            "mtu": section.mtu,
+            "mac": core.config.policy(section),
+            "multicast_lid": section.mlid,
+            "members": [port.name for port in vesw.plan.members],
+            "default_lids": list(vesw.plan.default_lids),
+            "addresses": len(vesw.table.entries()),
+            "left_out": [mac_text(mac) for mac in vesw.table.left_out],
+        }
+
+
+def _vport_row(port: Port, vport: Vport) -> dict[str, Any]:
+    info = vport.info
+    return {
+        "port": port.facts.name,
+        "lid": port.facts.lid,
+        "vport_num": vport.num,
+        "vesw_id": vport.vesw_id,
+        "state": _state(port, vport),
+        "link": "up" if info is not None and info.eth_link_status == EthLinkStatus.UP else "down",
+        "base_mac": mac_text(vport.base_mac),
+        "unicast": [mac_text(mac) for mac in vport.unicast.macs],
+        "multicast": [mac_text(mac) for mac in vport.multicast.macs],
+        "digest": vport.digest,
+    }
+
+
+def _state(port: Port, vport: Vport) -> str:
+    if port.isolated:
+        return f"isolated: {port.isolated}"
+    if not port.in_service:
+        return "away"
+    if port.failures:
+        return "silent"
+    return "ok" if vport.done else "in progress"
+
+
+def _table_rows(core: EmCore) -> Iterator[dict[str, Any]]:
+    for vesw_id, vesw in core.vesws.items():
+        for slot, mac, lid, owner in vesw.table.entries():
+            yield {
+                "vesw_id": vesw_id,
+                "slot": slot,
+                "mac": mac_text(mac),
+                "lid": lid,
+                "port": _port_name(core, owner) if owner else "",
+            }

@@ -1,0 +1,109 @@
+"""Move this process onto a host of a lab, as `ip netns exec` does for a namespace."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+from pathlib import Path
+from typing import Final, NoReturn
+
+from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, Libc
+from opavnic.lab.errors import LabError, NoLabError, PrivilegeError
+from opavnic.lab.names import nearest
+from opavnic.lab.namespaces import namespace_inode
+from opavnic.lab.runtime import Journal
+
+_MS_REC: Final = 0x4000
+_MS_SLAVE: Final = 1 << 19
+_MNT_DETACH: Final = 2
+
+
+def host_namespace(journal: Journal, host: str) -> Path | None:
+    """Return the file of a host's namespace; None for a host that is the machine itself.
+
+    Raises:  NoLabError: the lab has no such host.
+    """
+    for entry in journal.namespaces:
+        if entry.host == host:
+            return Path(entry.path)
+    known = journal.hosts
+    if host in known:
+        return None
+    raise NoLabError(f'unknown host "{host}" in lab {journal.lab} ({nearest(host, known)})')
+
+
+def plain_command(journal: Journal, host: str, command: list[str]) -> str:
+    """Return the command of the system's own tools that does the same."""
+    path = host_namespace(journal, host)
+    words = command if path is None else ["ip", "netns", "exec", path.name, *command]
+    if journal.private and path is not None:
+        words = ["nsenter", f"--target={journal.pid}", "--user", "--mount", f"--net={path}", *command]
+    return shlex.join(words)
+
+
+def become(journal: Journal, host: str, command: list[str]) -> NoReturn:
+    """Replace this process by `command`, run on a host of a running lab.
+
+    The program finds in its environment where it is: OPAVNIC_LAB and OPAVNIC_HOST.
+
+    Raises:  NoLabError: no such host. PrivilegeError, LabError: it cannot be entered, or the program not started.
+    """
+    path = host_namespace(journal, host)
+    if path is not None:
+        _enter(journal, host, path)
+    for number in (
+        signal.SIGPIPE,
+        signal.SIGXFSZ,
+    ):  # Python ignores them, and an ignored signal outlives exec
+        signal.signal(number, signal.SIG_DFL)
+    environment = {**os.environ, "OPAVNIC_LAB": journal.lab, "OPAVNIC_HOST": host}
+    try:
+        os.execvpe(command[0], command, environment)  # noqa: S606 - the very purpose: an argument list, no shell
+    except OSError as error:
+        raise LabError(f"cannot run {command[0]}: {error.strerror}") from error
+
+
+def _enter(journal: Journal, host: str, path: Path) -> None:
+    libc = Libc()
+    try:
+        if journal.private:
+            _enter_private(libc, journal.pid)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        libc.setns(fd, CLONE_NEWNET)
+        os.close(fd)
+    except PermissionError as error:
+        raise PrivilegeError(
+            f"not permitted to enter host {host}: run this as the user that started the lab"
+        ) from error
+    except OSError as error:
+        raise LabError(f"cannot enter host {host} ({path}): {error.strerror}") from error
+    inode = os.stat("/proc/self/ns/net").st_ino
+    if inode not in {entry.inode for entry in journal.namespaces} or namespace_inode(path) != inode:
+        raise LabError(f"{path} is not the namespace that lab {journal.lab} made; it is left alone")
+    _show_own_interfaces(libc)
+
+
+def _enter_private(libc: Libc, pid: int) -> None:
+    """Enter the user and mount namespaces of a lab that was started without privilege."""
+    for kind, flag in (("user", CLONE_NEWUSER), ("mnt", CLONE_NEWNS)):
+        if os.stat(f"/proc/{pid}/ns/{kind}").st_ino == os.stat(f"/proc/self/ns/{kind}").st_ino:
+            continue
+        fd = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+        libc.setns(fd, flag)
+        os.close(fd)
+
+
+def _show_own_interfaces(libc: Libc) -> None:
+    """Let /sys/class/net show the interfaces of the namespace; where that is not permitted it shows others."""
+    directory = os.getcwd()
+    try:
+        libc.unshare(CLONE_NEWNS)
+        libc.mount("none", "/", "none", _MS_SLAVE | _MS_REC)
+        with contextlib.suppress(OSError):  # without privilege the old one can only be covered
+            libc.umount("/sys", _MNT_DETACH)
+        libc.mount("sysfs", "/sys", "sysfs", 0)
+    except OSError:
+        pass
+    os.chdir(directory)

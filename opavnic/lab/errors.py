@@ -1,0 +1,29 @@
+"""What can go wrong with a lab, told to a person in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class LabError(Exception):
+    """Root of all errors of the lab; the message is one line for stderr."""
+
+
+class PrivilegeError(LabError):
+    """The system does not let this user do it; the message says what is missing and how to get it."""
+
+
+class LabRunningError(LabError):
+    """A lab of that name runs already."""
+
+
+class NoLabError(LabError):
+    """No lab of that name runs, or no lab at all, or more than one where a name is needed."""
+
+
+class ConfigError(LabError):
+    """A lab file is wrong. `problems` holds one line for each mistake, with file, line and path."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)

@@ -1,0 +1,194 @@
+"""The hosts of a lab: where their netdevs are made, and what is done to one as soon as it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv6Interface
+from pathlib import Path
+
+from hfi_sim.errors import NetdevError
+from hfi_sim.netdev.base import Netdev
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.tap import TapFactory, TapNetdev
+from opavnic.lab.errors import LabError
+from opavnic.lab.memory_host import MemoryHost
+from opavnic.lab.model import INTERFACE_NAME_MAX, LabModel, Vesw
+
+log = logging.getLogger("opavnic.lab")
+
+_ANNOUNCE = ("ipv4/conf/{}/arp_notify", "ipv6/conf/{}/ndisc_notify")
+
+
+@dataclass(slots=True)
+class Interface:
+    """One VNIC of a host, as the lab file asks for it."""
+
+    host: str
+    vesw: Vesw
+    vport_num: int
+    name: str
+    address: IPv4Interface | IPv6Interface | None
+    netdev: Netdev | None = None
+    """There once the EM has created the vport."""
+    memory_host: MemoryHost | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.vesw.name}"
+
+
+class LabHost:
+    """One machine of the lab. `make_netdev` is the netdev factory of its HFIs."""
+
+    def __init__(self, name: str, interfaces: list[Interface]) -> None:
+        self.name = name
+        self.interfaces = interfaces
+        """In the order of their vport numbers, from 1."""
+        self.trouble: list[str] = []
+        """What went wrong while netdevs were made or set up."""
+
+    def name_of(self, vport_num: int) -> str:
+        """Return the interface name of a vport; one that the lab file does not know is called vnicN."""
+        if 1 <= vport_num <= len(self.interfaces):
+            return self.interfaces[vport_num - 1].name
+        return f"vnic{vport_num}"
+
+    def make_netdev(self, name: str) -> Netdev:
+        """Make the netdev called `name`, and set it up once the one who asked for it is done with it.
+
+        Raises:  NetdevError: the host refused.
+        """
+        try:
+            netdev = self._make(name)
+        except NetdevError as error:
+            self.trouble.append(f"{self.name}: {error}")
+            raise
+        interface = next((item for item in self.interfaces if item.name == name), None)
+        if interface is not None:
+            interface.netdev = netdev
+            asyncio.get_running_loop().call_soon(self._configure, interface, netdev)
+        return netdev
+
+    def _make(self, name: str) -> Netdev:
+        raise NotImplementedError
+
+    def _configure(self, interface: Interface, netdev: Netdev) -> None:
+        raise NotImplementedError
+
+    def release(self) -> list[int]:
+        """Let go of all netdevs; return the descriptors that still hold them, to be closed by the caller."""
+        return []
+
+    def close(self) -> None:
+        """Give everything back that this host made."""
+
+
+class TapHost(LabHost):
+    """A host of Linux: a network namespace, or the machine itself."""
+
+    def __init__(
+        self,
+        name: str,
+        interfaces: list[Interface],
+        namespace: Path | None,
+        alias: str,
+        *,
+        vnet_hdr: bool = False,
+    ) -> None:
+        """Begin to watch the namespace (None: the machine itself); `alias` marks what is made there.
+
+        Args:  vnet_hdr: make TAPs that can leave checksums and segmentation to the datapath.
+        """
+        super().__init__(name, interfaces)
+        self.namespace = namespace
+        self._factory = TapFactory(namespace, asyncio.get_running_loop(), alias, vnet_hdr=vnet_hdr)
+
+    def has_interface(self, name: str) -> bool:
+        """Return whether an interface of that name is there now."""
+        return self._factory.watcher.links.find(name) is not None
+
+    def _make(self, name: str) -> TapNetdev:
+        return self._factory(name)
+
+    def _configure(self, interface: Interface, netdev: Netdev) -> None:
+        assert isinstance(netdev, TapNetdev)  # noqa: S101 - made by _make
+        links = self._factory.watcher.links
+        try:
+            links.set_mtu(netdev.ifindex, interface.vesw.mtu)  # an EM lowers an MTU, it never raises one
+            if interface.address is not None:
+                links.add_ip(netdev.ifindex, interface.address)
+            announce_addresses(self.namespace, netdev.name)
+            links.set_up(netdev.ifindex, True)
+        except NetdevError as error:
+            self.trouble.append(f"{interface}: {error}")
+            log.error("[%s] %s", interface, error)
+
+    def release(self) -> list[int]:
+        """Let go of all TAPs and return their descriptors."""
+        return self._factory.release()
+
+    def close(self) -> None:
+        """Take the interfaces away and stop watching."""
+        self._factory.close()
+
+
+class InMemoryHost(LabHost):
+    """A host without a kernel: memory netdevs, each with a responder."""
+
+    def _make(self, name: str) -> MemoryNetdev:
+        return MemoryNetdev(name)
+
+    def _configure(self, interface: Interface, netdev: Netdev) -> None:
+        assert isinstance(netdev, MemoryNetdev)  # noqa: S101 - made by _make
+        if interface.address is not None and isinstance(interface.address.ip, IPv4Address):
+            interface.memory_host = MemoryHost(netdev, interface.address.ip)
+        netdev.change_mtu(interface.vesw.mtu)
+        refused = netdev.open()
+        if refused:
+            self.trouble.append(f"{interface}: cannot be set up (errno {-refused})")
+
+
+def plan_interfaces(model: LabModel, host: str) -> list[Interface]:
+    """Return the VNICs of a host: vport 1, 2, ... in the order of the virtual switches in the file."""
+    return [
+        Interface(host, vesw, number, vesw.name, model.address(vesw, host))
+        for number, vesw in enumerate(model.vesws_of(host), start=1)
+    ]
+
+
+def avoid_taken_names(lab: str, interfaces: list[Interface], taken: Callable[[str], bool]) -> None:
+    """Rename interfaces on the machine itself whose name is taken there: LAB-blue, or HOST-blue.
+
+    Raises:  LabError: these are taken or too long as well.
+    """
+    for interface in interfaces:
+        wanted = interface.vesw.name
+        candidates = [wanted, f"{lab}-{wanted}", f"{interface.host}-{wanted}"]
+        free = [name for name in candidates if len(name) <= INTERFACE_NAME_MAX and not taken(name)]
+        others = {item.name for item in interfaces if item is not interface}
+        name = next((name for name in free if name == wanted or name not in others), None)
+        if name is None:
+            raise LabError(
+                f'an interface "{wanted}" exists on this machine, and {", ".join(candidates[1:])} are taken or longer '
+                f"than {INTERFACE_NAME_MAX} characters: give the virtual switch another name"
+            )
+        interface.name = name
+
+
+def announce_addresses(namespace: Path | None, interface: str) -> None:
+    """Have the kernel tell its neighbours when the address of an interface changes (gratuitous ARP, and for IPv6).
+
+    Without it they go on sending to the old address until their entry expires. A kernel without one of the two
+    protocols has nothing to announce.
+    """
+
+    def write() -> None:
+        for switch in _ANNOUNCE:
+            with contextlib.suppress(OSError):
+                Path("/proc/sys/net", switch.format(interface)).write_text("1")
+
+    run_in_namespace(namespace, write)

@@ -1,0 +1,472 @@
+"""A lab in Python: `async with Lab(model) as lab:` builds fabric, hosts and VNICs, and takes them away again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from hfi_sim.errors import HfiSimError
+from hfi_sim.faults import Faults
+from hfi_sim.mad.header import MadClass, Method
+from hfi_sim.mad.stack import MadRequest
+from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.tap import close_descriptors
+from opavnic.adapter import Adapter
+from opavnic.datapath.native import NativeDatapath
+from opavnic.datapath.selection import Choice, choose_datapath
+from opavnic.errors import DatapathUnavailableError
+from opavnic.lab.apps import LabApp, NodeHost, start_app
+from opavnic.lab.cleanup import Removed, netdev_names, remove_leftovers, remove_namespaces
+from opavnic.lab.errors import LabError, PrivilegeError
+from opavnic.lab.hosts import (
+    InMemoryHost,
+    Interface,
+    LabHost,
+    TapHost,
+    avoid_taken_names,
+    plan_interfaces,
+)
+from opavnic.lab.manager import BuiltinManager
+from opavnic.lab.model import LabModel
+from opavnic.lab.names import nearest
+from opavnic.lab.namespaces import (
+    NETNS_DIR,
+    create_namespace,
+    end_programs,
+    private_directory,
+)
+from opavnic.lab.runtime import (
+    Journal,
+    LabDir,
+    NamespaceEntry,
+    NetdevEntry,
+    process_start_time,
+    runtime_root,
+)
+from opavnic.lab.status import counter_status, interface_state, interface_status, link_status
+from opavnic.lab.wiring import TIMER_RESOLUTION_S, Wiring, wire
+from opavnic.mad_socket import MadSocketServer
+from opavnic.vnic_port import VnicPort
+from vema.types import EMA_OUI, VportNum
+
+log = logging.getLogger("opavnic.lab")
+
+NetdevKind = Literal["tap", "memory"]
+CONVERGENCE_S: Final = 30.0
+"""How long it may take until every VNIC is operational."""
+_LOOK_AGAIN_S: Final = 0.01
+
+
+class Lab:
+    """One lab, from its model. Attributes are there after `start`."""
+
+    wiring: Wiring
+    faults: Faults
+    hosts: dict[str, LabHost]
+    vnic_ports: dict[str, VnicPort]
+    """The management agent and the VNICs of each host's port."""
+
+    def __init__(
+        self,
+        model: LabModel,
+        *,
+        netdev: NetdevKind = "tap",
+        file: str = "",
+        private: bool = False,
+        progress: Callable[[str], None] | None = None,
+        timer_resolution_s: float = TIMER_RESOLUTION_S,
+    ) -> None:
+        """Prepare a lab; nothing is made yet.
+
+        Args:  netdev: tap needs privilege, memory none. file: where the model comes from. private: this process
+               is in user, mount and network namespaces of its own. progress: told what is being done.
+               timer_resolution_s: link delays below it pass at once; 0 on virtual time.
+        """
+        self.model = model
+        self.file = file
+        """The lab file, absolute; "" where the model was made in Python."""
+        self.netdev: NetdevKind = netdev
+        self.directory = LabDir(runtime_root() / model.name)
+        self.progress = progress if progress is not None else log.info
+        self.hosts = {}
+        self.vnic_ports = {}
+        self.apps: dict[str, LabApp] = {}
+        """Apps that run, by host."""
+        self._private = private
+        self._timer_resolution_s = timer_resolution_s
+        self._journal = Journal(model.name, os.getpid(), process_start_time(os.getpid()) or 0, file, private)
+        self._manager: BuiltinManager | None = None
+        self._mad_server: MadSocketServer | None = None
+        self._removed: asyncio.Future[Removed] | None = None
+        self._native: NativeDatapath | None = None
+        self.datapath = Choice("python")
+        """What carries frames; settled by `start`."""
+        self.failure = ""
+        """Why a lab that was ready cannot go on; empty while it can."""
+        self._on_failure: Callable[[], None] = _nothing
+        self._started_at = 0.0
+        self._claimed = False
+
+    async def __aenter__(self) -> Self:
+        """Claim the name and start."""
+        self.claim()
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            self.release()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and give the name back."""
+        await self.stop()
+        self.release()
+
+    # coming
+
+    def claim(self) -> None:
+        """Take the lab's directory, and remove what an earlier run of the same lab left when it was killed.
+
+        Raises:  LabRunningError: the lab runs already. LabError: leftovers cannot be removed.
+        """
+        if self.netdev == "memory":
+            return
+        self.directory.acquire()
+        if self.directory.load() is not None:
+            removed = remove_leftovers(self.directory)
+            self.progress(
+                f"removed what an earlier run of {self.model.name} left: {', '.join(removed.lines())}"
+            )
+            self.directory.release()
+            self.directory.acquire()
+        self._claimed = True
+        self.directory.save(self._journal)
+
+    async def start(self) -> None:
+        """Make everything and wait until every VNIC is operational.
+
+        Raises:  LabError: something cannot be made, or does not get ready; call `stop` then.
+        """
+        self._started_at = asyncio.get_running_loop().time()
+        self._choose_datapath()
+        self.progress(f"making {len(self.model.hosts)} hosts")
+        for name in self.model.hosts:
+            self.hosts[name] = self._make_host(name)
+        try:
+            self.wiring = wire(
+                self.model, lambda name: self.hosts[name].make_netdev, self._timer_resolution_s
+            )
+            self.faults = Faults(self.wiring.fabric)
+            self._make_vnic_ports()
+            self._start_datapath()
+            await self._open_mad_socket()
+            if self.model.em.mode == "builtin":
+                self.progress(f"the Ethernet Manager configures {len(self.model.vesws)} virtual switches")
+                self._manager = BuiltinManager(self.model, self.wiring)
+                await self._wait_ready(self._manager)
+            for app in self.model.apps:
+                self.apps[app.host] = await start_app(self, app)
+            for fault in self.model.faults:
+                self.faults.add(fault)
+            if self._native is not None:
+                self._native.refresh()
+        except HfiSimError as error:
+            raise LabError(str(error)) from error
+        self.progress("ready")
+
+    def _choose_datapath(self) -> None:
+        try:
+            self.datapath = choose_datapath(
+                self.model.datapath, tap=self.netdev == "tap", polynomial=self.model.icrc.polynomial
+            )
+        except DatapathUnavailableError as error:
+            raise LabError(f"datapath: native: {error}; or write auto or python") from error
+        if self.datapath.reason and self.netdev == "tap":
+            self.progress(f"on the Python datapath: {self.datapath.reason}")
+
+    def _start_datapath(self) -> None:
+        if self.datapath.name == "native":
+            self._native = NativeDatapath(
+                self.wiring.fabric,
+                self.vnic_ports,
+                asyncio.get_running_loop(),
+                on_failure=self._datapath_failed,
+                icrc=self.model.icrc.links == "always",
+                seed=self.model.seed,
+            )
+
+    def _datapath_failed(self, reason: str) -> None:
+        log.error("%s", reason)
+        self.failure = reason
+        self._on_failure()
+
+    def on_failure(self, handler: Callable[[], None]) -> None:
+        """Call `handler` when `failure` is set: the lab should be stopped."""
+        self._on_failure = handler
+
+    @property
+    def native(self) -> NativeDatapath | None:
+        """The native datapath, where the lab runs on it."""
+        return self._native
+
+    def _make_host(self, name: str) -> LabHost:
+        interfaces = plan_interfaces(self.model, name)
+        if any(app.host == name for app in self.model.apps):
+            return NodeHost(name, interfaces)
+        if self.netdev == "memory":
+            return InMemoryHost(name, interfaces)
+        mark = f"opavnic:{self.model.name}"
+        vnet_hdr = self.datapath.name == "native"
+        if self.model.hosts[name].netns == "host":
+            if self._private:
+                raise PrivilegeError(
+                    f"host {name} has netns: host, and without privilege the machine's own interfaces are out of "
+                    "reach: run this as root"
+                )
+            host = TapHost(name, interfaces, None, mark, vnet_hdr=vnet_hdr)
+            others = {item.name for other in self.hosts.values() for item in _on_machine(other)}
+            avoid_taken_names(
+                self.model.name, interfaces, lambda wanted: wanted in others or host.has_interface(wanted)
+            )
+        else:
+            host = TapHost(name, interfaces, self._make_namespace(name), mark, vnet_hdr=vnet_hdr)
+        where = host.namespace.name if host.namespace is not None else None
+        self._journal.netdevs += [NetdevEntry(name, item.name, where) for item in interfaces]
+        self.directory.save(self._journal)
+        return host
+
+    def _make_namespace(self, host: str) -> Path:
+        directory = private_directory(self.directory.private_names) if self._private else NETNS_DIR
+        path = directory / f"opavnic-{self.model.name}-{host}"
+
+        def announce(inode: int) -> None:
+            self._journal.namespaces.append(NamespaceEntry(host, str(path), inode))
+            self.directory.save(self._journal)
+
+        create_namespace(path, announce)
+        return path
+
+    def _make_vnic_ports(self) -> None:
+        for name, host in self.hosts.items():
+            self.vnic_ports[name] = VnicPort(
+                self.wiring.vnic_port(name),
+                asyncio.get_running_loop(),
+                driver_quirks=self.model.driver_quirks,
+                sets_need_full_member=self.model.em.sets_need_full_member,
+                name_for=host.name_of,
+                attached=self.wiring.fabric.attached,
+            )
+
+    async def _open_mad_socket(self) -> None:
+        """Let programs outside manage from the `em` node; traps to it go to them and to the built-in manager."""
+        mad = self.wiring.em_port.mad
+        server = MadSocketServer(mad, agents=self._agent_lids)
+
+        def trap(request: MadRequest) -> None:
+            server.trap(request)
+            if self._manager is not None:
+                self._manager.trap(request)
+
+        mad.register_agent(MadClass.EMA, EMA_OUI, (Method.TRAP,), trap)
+        if self._claimed:
+            await server.start(self.directory.mad_socket)
+            self._mad_server = server
+
+    def _agent_lids(self) -> list[int]:
+        return [port.port.lid for port in self.vnic_ports.values()]
+
+    async def _wait_ready(self, manager: BuiltinManager) -> None:
+        deadline = asyncio.get_running_loop().time() + CONVERGENCE_S
+        while True:
+            trouble = [line for host in self.hosts.values() for line in host.trouble] + manager.trouble
+            if trouble:
+                raise LabError("; ".join(dict.fromkeys(trouble)))
+            missing = [
+                f"{interface} is {state}"
+                for interface in self.interfaces
+                if (state := interface_state(interface, self.adapter(interface))) != "up"
+            ]
+            if not missing:
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise LabError(f"not ready within {CONVERGENCE_S:g} s: {', '.join(missing)}")
+            await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel says "up" when it likes
+
+    # looking
+
+    @property
+    def manager(self) -> BuiltinManager | None:
+        """The lab's own Ethernet Manager; None where the lab file leaves the work to others."""
+        return self._manager
+
+    @property
+    def interfaces(self) -> list[Interface]:
+        """All VNICs that the lab file asks for."""
+        return [interface for host in self.hosts.values() for interface in host.interfaces]
+
+    def host(self, name: str) -> LabHost:
+        """Return a host. Raises LabError with the nearest name where there is none."""
+        if name not in self.hosts:
+            raise LabError(f'unknown host "{name}" ({nearest(name, self.hosts)})')
+        return self.hosts[name]
+
+    def interface(self, host: str, vesw: str) -> Interface:
+        """Return the VNIC of a host in a virtual switch. Raises LabError where there is none."""
+        interfaces = {interface.vesw.name: interface for interface in self.host(host).interfaces}
+        if vesw not in interfaces:
+            raise LabError(f'host {host} has no VNIC in "{vesw}" ({nearest(vesw, interfaces)})')
+        return interfaces[vesw]
+
+    def adapter(self, interface: Interface) -> Adapter | None:
+        """Return the VNIC behind an interface, once the EM has created it."""
+        return self.vnic_ports[interface.host].adapters.get(VportNum(interface.vport_num))
+
+    @property
+    def mads(self) -> int:
+        """MADs that all ports have sent, responses and retries included."""
+        return sum(port.mad.sent for port in self.wiring.fabric.hfi_ports())
+
+    def status(self, *, counters: bool = False) -> dict[str, Any]:
+        """Return the lab as plain data, with what every element counted where asked for."""
+        if self._native is not None:
+            self._native.sync()
+        data: dict[str, Any] = {
+            "lab": self.model.name,
+            "pid": os.getpid(),
+            "file": self._journal.file,
+            "uptime_s": round(asyncio.get_running_loop().time() - self._started_at, 3),
+            "netdev": self.netdev,
+            "datapath": self.datapath.name,
+            "datapath_reason": self.datapath.reason,
+            "em": self.model.em.mode,
+            "driver_quirks": self.model.driver_quirks,
+            "fabric_id": self.model.fabric.id,
+            "seed": self.model.seed,
+            "mads": self.mads,
+            "hosts": [self._host_status(name) for name in self.hosts],
+            "apps": [
+                {"kind": app.kind, "host": app.host, **self.apps[app.host].status()}
+                for app in self.model.apps
+                if app.host in self.apps
+            ],
+            "links": link_status(
+                self.wiring.fabric, self.datapath.name, self._native.slow_links() if self._native else {}
+            ),
+            "balance": self.wiring.fabric.balance(),
+        }
+        if counters:
+            adapters = {str(item): adapter for item in self.interfaces if (adapter := self.adapter(item))}
+            agents = {host: port.agent.counters for host, port in self.vnic_ports.items()}
+            data["counters"] = counter_status(self.wiring.fabric, agents, adapters)
+        return data
+
+    def _host_status(self, name: str) -> dict[str, Any]:
+        host = self.hosts[name]
+        namespace = getattr(host, "namespace", None)
+        return {
+            "name": name,
+            "namespace": None if namespace is None else namespace.name,
+            "lid": self.wiring.vnic_port(name).lid,
+            "vnics": [interface_status(interface, self.adapter(interface)) for interface in host.interfaces],
+        }
+
+    # programs
+
+    def popen(self, host: str, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+        """Start a program on a host; `options` are those of subprocess.Popen. Text, not bytes.
+
+        Raises:  LabError: no such host, no such program, or a lab in memory.
+        """
+        namespace = getattr(self.host(host), "namespace", None)
+        if self.netdev == "memory":
+            raise LabError("hosts in memory run no programs")
+        if isinstance(self.host(host), NodeHost):
+            raise LabError(f"host {host} is an app's: it runs no programs")
+        try:
+            return run_in_namespace(namespace, lambda: subprocess.Popen(list(command), text=True, **options))
+        except OSError as error:
+            raise LabError(f"cannot run {command[0]}: {error.strerror}") from error
+
+    async def run(
+        self, host: str, command: Sequence[str], *, timeout_s: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program on a host to its end, while the lab goes on; its output is captured.
+
+        Raises:  LabError: as popen, or it took longer than timeout_s; then it was killed.
+        """
+        process = self.popen(host, command, stdin=-3, stdout=-1, stderr=-1)
+
+        def wait() -> subprocess.CompletedProcess[str]:
+            try:
+                out, err = process.communicate(timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                raise
+            return subprocess.CompletedProcess(list(command), process.returncode, out, err)
+
+        try:
+            return await asyncio.to_thread(wait)
+        except subprocess.TimeoutExpired as error:
+            raise LabError(f"{command[0]} on {host} took longer than {timeout_s:g} s") from error
+
+    # going
+
+    async def stop(self) -> Removed:
+        """Take everything away that was made; what was removed is the same for every caller."""
+        if self._removed is None:
+            self._removed = asyncio.ensure_future(self._stop())
+        return await asyncio.shield(self._removed)
+
+    async def _stop(self) -> Removed:
+        removed = Removed(self.model.name)
+        for app in self.apps.values():
+            await app.stop()
+        if self._manager is not None:
+            await self._manager.close()
+        if self._mad_server is not None:
+            await self._mad_server.close()
+        if hasattr(self, "faults"):
+            self.faults.clear()
+        inodes = [entry.inode for entry in self._journal.namespaces]
+        removed.programs = await asyncio.to_thread(end_programs, inodes)
+        if self._native is not None:
+            self._native.close()
+        made = {(item.host, item.name) for item in self.interfaces if item.netdev is not None}
+        descriptors = [fd for host in self.hosts.values() for fd in host.release()]
+        await asyncio.to_thread(close_descriptors, descriptors)
+        for port in self.vnic_ports.values():
+            port.close()
+        for host in self.hosts.values():
+            host.close()
+        self._journal.netdevs = [entry for entry in self._journal.netdevs if (entry.host, entry.name) in made]
+        removed.netdevs = netdev_names(self._journal)
+        remove_namespaces(self._journal, removed)
+        if self.netdev == "tap":
+            removed.directory = str(self.directory.path)
+        return removed
+
+    def release(self) -> None:
+        """Remove the lab's directory and give its name back, after `stop`; nothing where it was not claimed."""
+        if self._claimed:
+            self._claimed = False
+            self.directory.remove()
+            self.directory.release()
+
+
+def _nothing() -> None:
+    """Stand in where nobody wants to hear."""
+
+
+def _on_machine(host: LabHost) -> list[Interface]:
+    """Return the interfaces of a host that is the machine itself."""
+    return host.interfaces if isinstance(host, TapHost) and host.namespace is None else []

@@ -1,0 +1,87 @@
+"""The lab's own Ethernet Manager, at the `em` node: told by the lab file first, by `opavnic em apply` later."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from hfi_sim.hfi import HfiPort
+from hfi_sim.mad.stack import MadRequest
+from opavnic.em_port import make_em
+from opavnic.lab.errors import LabError
+from opavnic.lab.model import LabModel
+from opavnic.lab.wiring import Wiring
+from vema.em.desired import EmConfig, parse_config
+from vema.errors import VemaError
+
+COUNTERS_S = 10.0
+"""Between two readings of the counters of a VNIC, in seconds."""
+
+
+class BuiltinManager:
+    """An Ethernet Manager at work on a wired fabric."""
+
+    def __init__(self, model: LabModel, wiring: Wiring) -> None:
+        """Begin to configure every member of every virtual switch; needs a running event loop.
+
+        Raises:  LabError: the manager cannot do what the lab file asks for.
+        """
+        host_of = {
+            port.guid: host
+            for host, hfis in wiring.hfis.items()
+            for hfi in hfis
+            for port in hfi.ports.values()
+        }
+
+        def name_of_host(port: HfiPort) -> str:
+            return host_of.get(port.guid, port.hfi.name)
+
+        self.em = make_em(
+            wiring.subnet_manager,
+            wiring.em_port,
+            clock=asyncio.get_running_loop(),
+            wall_clock=time.time,
+            host_of=name_of_host,
+            hear_traps=False,
+        )
+        try:
+            self.em.start(em_config(model))
+        except VemaError as error:
+            raise LabError("; ".join(str(error).splitlines())) from error
+
+    @property
+    def trouble(self) -> list[str]:
+        """Ports whose agent makes no sense or refuses, with the reason."""
+        core = self.em.core
+        ports = () if core is None else core.ports.values()
+        return [f"{port.facts.name}: {port.isolated}" for port in ports if port.isolated]
+
+    def trap(self, request: MadRequest) -> None:
+        """Take a trap that came to the `em` node."""
+        self.em.trap(request)
+
+    async def close(self) -> None:
+        """Stop managing; the VNICs stay as they are."""
+        self.em.stop()
+
+
+def em_config(model: LabModel) -> EmConfig:
+    """Return what a lab file asks of the manager; the n-th virtual switch of a host is its vport n."""
+    vesws = [
+        {
+            "id": vesw.id,
+            "name": vesw.name,
+            "pkey": vesw.pkey,
+            "mtu": vesw.mtu,
+            "members": list(vesw.members),
+        }
+        for vesw in model.vesws
+    ]
+    return parse_config(
+        {
+            "fabric": {"id": model.fabric.id},
+            "mac": model.em.mac,
+            "polling": {"counters": COUNTERS_S},
+            "vesws": vesws,
+        }
+    )

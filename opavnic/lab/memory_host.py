@@ -1,0 +1,196 @@
+"""A host without a kernel, for labs in memory: enough of ARP, ICMP echo and a byte stream to show that frames pass.
+
+It stands on the host side of a memory netdev, where Linux stands on a TAP. The byte stream is a go-back-N window
+over UDP datagrams, not TCP; what it needs of the fabric is the same: order, and everything twice checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.types import MacAddr, mac_text
+
+BROADCAST: Final = MacAddr(b"\xff" * 6)
+STREAM_PORT: Final = 5201
+_ETH_ARP: Final = b"\x08\x06"
+_ETH_IPV4: Final = b"\x08\x00"
+_ARP: Final = struct.Struct("!HHBBH6s4s6s4s")
+_IPV4: Final = struct.Struct("!BBHHHBBH4s4s")
+_ICMP: Final = struct.Struct("!BBHHH")
+_UDP: Final = struct.Struct("!HHHH")
+_SEGMENT: Final = struct.Struct("!BI")  # 0 data, 1 acknowledgement; sequence number of the segment
+_ICMP_PROTOCOL: Final = 1
+_UDP_PROTOCOL: Final = 17
+_ECHO_REQUEST: Final = 8
+_WINDOW: Final = 32
+
+
+def checksum(data: bytes) -> int:
+    """Return the Internet checksum: the complement of the 16-bit one's complement sum."""
+    if len(data) % 2:
+        data += b"\0"
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+class MemoryHost:
+    """One IPv4 address on one memory netdev: answers ARP and pings, can ping and send bytes itself."""
+
+    def __init__(self, netdev: MemoryNetdev, address: ipaddress.IPv4Address) -> None:
+        """Attach to the host side of `netdev`."""
+        self.address = address
+        self.received = bytearray()
+        """What streams of others have brought, in order."""
+        self.frames_sent = 0
+        self.frames_received = 0
+        self._netdev = netdev
+        self._neighbours: dict[bytes, MacAddr] = {}
+        self._waiting: dict[object, asyncio.Future[bytes]] = {}
+        self._expected = 0
+        self._acknowledged: Callable[[int], None] = lambda sequence: None
+        netdev.on_receive = self._receive
+
+    async def ping(self, target: ipaddress.IPv4Address, count: int, timeout_s: float = 1.0) -> int:
+        """Send `count` echo requests, one after the other, and return how many were answered."""
+        answered = 0
+        for sequence in range(1, count + 1):
+            body = bytes(range(56))
+            echo = _ICMP.pack(_ECHO_REQUEST, 0, 0, 1, sequence)
+            echo = _ICMP.pack(_ECHO_REQUEST, 0, checksum(echo + body), 1, sequence) + body
+            try:
+                mac = await self._resolve(target, timeout_s)
+                reply = await self._ask(
+                    sequence,
+                    timeout_s,
+                    lambda mac=mac, echo=echo: self._send_ip(  # type: ignore[misc]
+                        mac, target.packed, _ICMP_PROTOCOL, echo
+                    ),
+                )
+            except TimeoutError:
+                continue
+            answered += reply == body
+        return answered
+
+    async def stream(self, target: ipaddress.IPv4Address, data: bytes, timeout_s: float = 1.0) -> int:
+        """Send bytes to the stream port of `target` and return how many were acknowledged."""
+        mac = await self._resolve(target, timeout_s)
+        size = self._netdev.mtu - _IPV4.size - _UDP.size - _SEGMENT.size
+        segments = [data[start : start + size] for start in range(0, len(data), size)]
+        acknowledged = 0
+        progress = asyncio.Event()
+
+        def on_acknowledgement(sequence: int) -> None:
+            nonlocal acknowledged
+            acknowledged = max(acknowledged, sequence)
+            progress.set()
+
+        self._acknowledged = on_acknowledgement
+        while acknowledged < len(segments):
+            before = acknowledged
+            progress.clear()
+            for number in range(acknowledged, min(acknowledged + _WINDOW, len(segments))):
+                self._send_segment(mac, target.packed, _SEGMENT.pack(0, number) + segments[number])
+            if acknowledged == before:
+                try:
+                    await asyncio.wait_for(progress.wait(), timeout_s)
+                except TimeoutError:
+                    break
+        return sum(map(len, segments[:acknowledged]))
+
+    async def _resolve(self, target: ipaddress.IPv4Address, timeout_s: float) -> MacAddr:
+        key = target.packed
+        if key not in self._neighbours:
+            await self._ask(key, timeout_s, lambda: self._send_arp(1, BROADCAST, bytes(6), key))
+        return self._neighbours[key]
+
+    async def _ask(self, key: object, timeout_s: float, send: Callable[[], None]) -> bytes:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[key] = future
+        try:
+            send()
+            return await asyncio.wait_for(future, timeout_s)
+        finally:
+            self._waiting.pop(key, None)
+
+    def _answer(self, key: object, value: bytes) -> None:
+        future = self._waiting.get(key)
+        if future is not None and not future.done():
+            future.set_result(value)
+
+    # frames out
+
+    def _send(self, mac: MacAddr, ethertype: bytes, payload: bytes) -> None:
+        self.frames_sent += self._netdev.transmit(mac + self._netdev.address + ethertype + payload)
+
+    def _send_arp(self, operation: int, mac: MacAddr, target_mac: bytes, target: bytes) -> None:
+        arp = _ARP.pack(
+            1, 0x0800, 6, 4, operation, self._netdev.address, self.address.packed, target_mac, target
+        )
+        self._send(mac, _ETH_ARP, arp)
+
+    def _send_ip(self, mac: MacAddr, target: bytes, protocol: int, payload: bytes) -> None:
+        fields = (0x45, 0, _IPV4.size + len(payload), 0, 0, 64, protocol)
+        header = _IPV4.pack(*fields, 0, self.address.packed, target)
+        header = _IPV4.pack(*fields, checksum(header), self.address.packed, target)
+        self._send(mac, _ETH_IPV4, header + payload)
+
+    def _send_segment(self, mac: MacAddr, target: bytes, segment: bytes) -> None:
+        udp = _UDP.pack(STREAM_PORT, STREAM_PORT, _UDP.size + len(segment), 0)
+        self._send_ip(mac, target, _UDP_PROTOCOL, udp + segment)
+
+    # frames in
+
+    def _receive(self, frame: bytes) -> None:
+        self.frames_received += 1
+        ethertype, payload = frame[12:14], frame[14:]
+        if ethertype == _ETH_ARP and len(payload) >= _ARP.size:
+            self._receive_arp(payload)
+        elif ethertype == _ETH_IPV4 and len(payload) >= _IPV4.size:
+            self._receive_ip(MacAddr(frame[6:12]), payload)
+
+    def _receive_arp(self, payload: bytes) -> None:
+        _, _, _, _, operation, mac, sender, _, target = _ARP.unpack_from(payload)
+        if target != self.address.packed:
+            return
+        self._neighbours[sender] = MacAddr(mac)
+        if operation == 1:
+            self._send_arp(2, MacAddr(mac), mac, sender)
+        else:
+            self._answer(sender, mac)
+
+    def _receive_ip(self, source_mac: MacAddr, packet: bytes) -> None:
+        _, _, length, _, _, _, protocol, _, source, target = _IPV4.unpack_from(packet)
+        payload = packet[_IPV4.size : length]
+        if target != self.address.packed or checksum(packet[: _IPV4.size]):
+            return
+        if protocol == _ICMP_PROTOCOL and len(payload) >= _ICMP.size and not checksum(payload):
+            kind, _, _, ident, sequence = _ICMP.unpack_from(payload)
+            body = payload[_ICMP.size :]
+            if kind == _ECHO_REQUEST:
+                reply = _ICMP.pack(0, 0, 0, ident, sequence)
+                reply = _ICMP.pack(0, 0, checksum(reply + body), ident, sequence)
+                self._send_ip(source_mac, source, _ICMP_PROTOCOL, reply + body)
+            else:
+                self._answer(sequence, body)
+        elif protocol == _UDP_PROTOCOL and len(payload) >= _UDP.size + _SEGMENT.size:
+            self._receive_segment(source_mac, source, payload[_UDP.size :])
+
+    def _receive_segment(self, source_mac: MacAddr, source: bytes, segment: bytes) -> None:
+        kind, sequence = _SEGMENT.unpack_from(segment)
+        if kind == 1:
+            self._acknowledged(sequence)
+            return
+        if sequence == self._expected:
+            self.received += segment[_SEGMENT.size :]
+            self._expected += 1
+        self._send_segment(source_mac, source, _SEGMENT.pack(1, self._expected))
+
+    def __repr__(self) -> str:
+        return f"MemoryHost({self.address} at {mac_text(self._netdev.address)})"

@@ -1,0 +1,471 @@
+"""What a lab file says: fabric, hosts, virtual Ethernet switches. Checked whole before anything is made.
+
+The same model is built in Python: `LabModel(name=..., hosts={...}, vesws=[...])`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import CoreSchema
+
+from hfi_sim.errors import FabricError, FaultError
+from hfi_sim.fabric import Fabric as FabricOfNodes
+from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
+from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
+from hfi_sim.types import PKEY_FULL_MEMBER
+from opavnic.lab.names import nearest
+from opavnic.lab.topology import lab_topology
+from opavnic.lab.units import parse_rate, parse_time
+from opavnic.lab.yaml_source import KeyPath, Problem, path_text
+
+MAX_VPORTS: Final = 255
+"""VNICs on one HFI port (ClassPortInfo says so)."""
+EM_NODE: Final = "em"
+SWITCH: Final = "sw0"
+"""Nodes that every fabric has; no host may have their names."""
+INTERFACE_NAME_MAX: Final = 15
+"""IFNAMSIZ - 1."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_RESERVED_INTERFACES: Final = frozenset({"lo", "all", "default"})
+
+Subnet = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name) or len(name) > 32:
+        raise ValueError(
+            f'name "{name}": 1 to 32 letters, digits, "-" and "_", beginning with a letter or digit '
+            "(it becomes part of a path and of a namespace's name)"
+        )
+    return name
+
+
+def _check_interface(name: str) -> str:
+    if len(name) > INTERFACE_NAME_MAX:
+        raise ValueError(
+            f'name "{name}" has {len(name)} characters; an interface takes it, and those have {INTERFACE_NAME_MAX}'
+        )
+    if not _INTERFACE.fullmatch(name) or name in _RESERVED_INTERFACES:
+        raise ValueError(
+            f'name "{name}" cannot name an interface: letters, digits, ".", "-" and "_", '
+            f"and not {', '.join(sorted(_RESERVED_INTERFACES))}"
+        )
+    return name
+
+
+def _check_ipv4(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise ValueError(f'"{text}" is no IPv4 address such as 10.1.1.2') from None
+
+
+def _check_pkey(pkey: int) -> int:
+    if not pkey & PKEY_FULL_MEMBER and pkey & 0x7FFF:
+        raise ValueError(
+            f"pkey {pkey:#06x} is a limited membership: its members could not talk to each other; "
+            f"write {pkey | PKEY_FULL_MEMBER:#06x}"
+        )
+    if not pkey & 0x7FFF:
+        raise ValueError(f"pkey {pkey:#06x} names no partition: the low 15 bits are 0")
+    return pkey
+
+
+def _parse_subnet(value: object) -> Subnet:
+    if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no subnet such as 10.9.2.0/24")
+    try:
+        return ipaddress.ip_network(value)
+    except ValueError as error:
+        try:
+            meant = ipaddress.ip_network(value, strict=False)
+        except ValueError:
+            raise ValueError(f'"{value}" is no subnet such as 10.9.2.0/24: {error}') from None
+        raise ValueError(f'"{value}" is an address in a subnet; the subnet is {meant}') from None
+
+
+def _empty_is_default(value: object) -> object:
+    return {} if value is None else value
+
+
+def _em_section(value: object) -> object:
+    if value is None:
+        return {}
+    if value is False:  # YAML 1.1 reads `off` as false
+        return {"mode": "off"}
+    return {"mode": value} if isinstance(value, str) else value
+
+
+def _fault_text(value: object) -> str:
+    try:
+        return spec_text(spec_from_data(value) if isinstance(value, dict) else parse_fault(str(value)))
+    except FaultError as error:
+        raise ValueError(str(error)) from None
+
+
+class _AlsoAccepts:
+    """Marks a section that may be written as one of these words; for the JSON schema."""
+
+    def __init__(self, *words: object) -> None:
+        self._words = list(words)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"enum": self._words}]}
+
+
+LabName = Annotated[str, AfterValidator(_check_name)]
+Rate = Annotated[
+    float,
+    BeforeValidator(parse_rate),
+    WithJsonSchema({"type": ["string", "number"], "description": "bits per second: 100G, 800M"}),
+]
+Time = Annotated[
+    float,
+    BeforeValidator(parse_time),
+    WithJsonSchema({"type": ["string", "number"], "description": "300ns, 1us, 2ms; a number is seconds"}),
+]
+
+
+FaultText = Annotated[
+    str,
+    BeforeValidator(_fault_text),
+    WithJsonSchema({"type": ["string", "object"], "description": "KIND on PLACE [OPTION=VALUE ...]"}),
+]
+Count = Annotated[int | None, Field(strict=True, ge=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Topology(_Section):
+    """How HFIs are connected: a shape with its numbers, or `explicit` with switches and links."""
+
+    kind: Literal["single-switch", "fat-tree", "clos", "dragonfly", "mesh", "torus", "explicit"] = (
+        "single-switch"
+    )
+    """single-switch: every HFI port on one switch, sw0."""
+    k: Count = None
+    """fat-tree: ports of each switch."""
+    pods: Count = None
+    leaves: Count = None
+    spines: Count = None
+    hosts_per_leaf: Count = None
+    uplinks: Count = None
+    routers: Count = None
+    hosts_per_router: Count = None
+    global_links: Count = None
+    groups: Count = None
+    dims: str | None = None
+    """mesh, torus: 4x4."""
+    hosts_per_switch: Count = None
+    switches: dict[str, dict[str, Any] | None] | None = None
+    """explicit: name -> {ports: 36}."""
+    links: list[list[str] | dict[str, Any]] | None = None
+    """explicit: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us}."""
+
+    def options(self) -> dict[str, Any]:
+        """Return what is set."""
+        return self.model_dump(exclude_none=True)
+
+
+class LinkModel(_Section):
+    """What every link of the fabric is like."""
+
+    rate: Rate = 100e9
+    latency: Time = 300e-9
+
+
+class Fabric(_Section):
+    """The fabric that all hosts are on."""
+
+    id: Annotated[int, Field(strict=True, ge=0, le=0x3FF)] = 0x001
+    """10 bits; part of every locally administered MAC."""
+    topology: Annotated[Topology, BeforeValidator(_empty_is_default)] = Topology()
+    link: Annotated[LinkModel, BeforeValidator(_empty_is_default)] = LinkModel()
+    routing: Literal["min-hop", "up-down", "fat-tree"] = "min-hop"
+
+
+class LnetModel(_Section):
+    """LNet on a host: its HFIs as the interfaces ib0, ib1, ... of networks."""
+
+    networks: str = ""
+    """As the module parameter: o2ib0(ib0,ib1),o2ib1(ib2); none: `lnetctl net add` makes them."""
+    addresses: list[Annotated[str, AfterValidator(_check_ipv4)]] = Field(min_length=1, max_length=16)
+    """The address of each HFI port in turn: ib0, ib1, ..."""
+    targets: str | None = None
+    """A targets file, from the directory of the lab file: NID IP1 ... IPN in each line."""
+    pkey: Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)] = 0x8001
+    timeout: Annotated[Time, Field(gt=0)] = 50.0
+    """A message that could not be sent by then is reported failed."""
+    idle_timeout: Annotated[Time, Field(gt=0)] | None = None
+    """Close connections that were idle so long; none: they stay up."""
+    announce: bool = False
+    """Tell peers this host's addresses, and use theirs where no target says otherwise."""
+    weighted: bool = False
+    """Give a degraded device a share of the messages by its speed."""
+
+
+class Host(_Section):
+    """One machine: a network namespace with HFIs."""
+
+    netns: Literal["own", "host"] = "own"
+    """own: a namespace `opavnic-LAB-HOST`; host: the VNICs appear on the machine that runs the lab."""
+    hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
+    ports: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
+    """Ports of each HFI. VNICs are on port 1 of the first HFI."""
+    lnet: LnetModel | None = None
+    """LNet on this host; see docs/lnet.md."""
+
+
+class Vesw(_Section):
+    """One virtual Ethernet switch and its members."""
+
+    id: Annotated[int, Field(strict=True, ge=1, le=4095)]
+    name: Annotated[str, AfterValidator(_check_interface)]
+    """Also the name of its interface on every member."""
+    pkey: Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)] = 0x8001
+    """The partition of its members. 0xffff is the management partition: its members may configure every agent."""
+    mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = 1500
+    """Bytes of Ethernet payload."""
+    subnet: Annotated[
+        Subnet | None,
+        BeforeValidator(lambda value: None if value is None else _parse_subnet(value)),
+        PlainSerializer(lambda value: None if value is None else str(value), when_used="json"),
+        WithJsonSchema({"type": ["string", "null"], "description": "10.9.2.0/24; the first host gets .1"}),
+    ] = None
+    """The n-th host of the section `hosts` gets the n-th address. Without it VNICs have no IP address."""
+    members: list[str]
+
+
+class Em(_Section):
+    """Who configures the VNICs."""
+
+    mode: Literal["builtin", "external", "off"] = "builtin"
+    """builtin: the lab's own Ethernet Manager; external: one of yours, over mad.sock; off: nobody."""
+    mac: Literal["locally-administered", "learn"] = "locally-administered"
+    """How members find each other: by LIDs inside their addresses, or by tables of the addresses they have."""
+    sets_need_full_member: Annotated[bool, Field(strict=True)] = True
+    """Agents refuse Sets not from full members of the management partition, Gets from outside it; the driver none."""
+
+
+class IcrcModel(_Section):
+    """How packets are sealed."""
+
+    polynomial: Annotated[int, Field(strict=True, ge=1, le=0xFFFFFFFF)] = 0x04C11DB7
+    """CRC-32 in normal notation; the default is IBA's."""
+    links: Literal["always", "offload"] = "always"
+    """offload: the native datapath leaves the ICRC out on links inside the process."""
+
+
+class AppModel(_Section):
+    """A program of the lab's own process that stands on a host, which then has neither TAP nor namespace."""
+
+    kind: str
+    """What an installed package brings: ejfat-lb."""
+    host: str
+    options: dict[str, Any] = {}
+    """What the kind understands."""
+
+
+class LabModel(_Section):
+    """A whole lab file."""
+
+    name: LabName
+    fabric: Annotated[Fabric, BeforeValidator(_empty_is_default)] = Fabric()
+    hosts: dict[LabName, Annotated[Host, BeforeValidator(_empty_is_default), _AlsoAccepts(None)]] = Field(
+        min_length=1
+    )
+    vesws: Annotated[list[Vesw], BeforeValidator(lambda value: [] if value is None else value)] = []
+    em: Annotated[Em, BeforeValidator(_em_section), _AlsoAccepts("external", "off", False, None)] = Em()
+    apps: Annotated[list[AppModel], BeforeValidator(lambda value: [] if value is None else value)] = []
+    faults: Annotated[list[FaultText], BeforeValidator(lambda value: [] if value is None else value)] = []
+    """Set once the lab is ready: `loss on h1 20% l4=mad`, or the same as a mapping with kind, on and options."""
+    seed: Annotated[int, Field(strict=True, ge=0)] = 1
+    """All randomness of the fabric comes from it."""
+    datapath: Literal["auto", "python", "native"] = "auto"
+    driver_quirks: bool = False
+    """Follow the Linux driver also where isolation and recovery suffer from it."""
+    icrc: Annotated[IcrcModel, BeforeValidator(_empty_is_default)] = IcrcModel()
+
+    @model_validator(mode="after")
+    def _sections_fit(self) -> LabModel:
+        if problems := cross_problems(self.model_dump()) or fabric_problems(self):
+            raise CrossError(problems)
+        return self
+
+    def vesws_of(self, host: str) -> list[Vesw]:
+        """Return the virtual switches that a host is a member of, in file order: vport 1, 2, ..."""
+        return [vesw for vesw in self.vesws if host in vesw.members]
+
+    def address(self, vesw: Vesw, host: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
+        """Return the IP address of a host in a virtual switch, with the prefix; None without a subnet."""
+        if vesw.subnet is None:
+            return None
+        number = list(self.hosts).index(host) + 1
+        return ipaddress.ip_interface(f"{vesw.subnet[number]}/{vesw.subnet.prefixlen}")
+
+
+class CrossError(ValueError):
+    """Sections that are right by themselves and wrong together."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(f"{path_text(problem.path)}: {problem.message}" for problem in problems))
+        self.problems = problems
+
+
+def cross_problems(data: Any) -> list[Problem]:
+    """Return what does not fit together in the plain data of a lab file.
+
+    It looks only at values of the right kind, so that it can list its problems beside those of single values.
+    """
+    hosts = list(data["hosts"]) if isinstance(data, dict) and isinstance(data.get("hosts"), dict) else []
+    vesws = data.get("vesws") if isinstance(data, dict) else None
+    entries = [(i, v) for i, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
+    problems = _repeated(entries, "id") + _repeated(entries, "name") + _subnet_problems(entries, len(hosts))
+    for index, vesw in entries:
+        problems += _member_problems(("vesws", index, "members"), vesw.get("members"), hosts)
+    for host in hosts:
+        if host in (EM_NODE, SWITCH):
+            problems.append(Problem(("hosts", host), f'"{host}" is the name of a node that every fabric has'))
+        problems += _vport_problems(host, entries, bool(data.get("driver_quirks")))
+    return problems + _app_problems(data, hosts, entries)
+
+
+def _app_problems(data: Any, hosts: list[str], entries: list[tuple[int, dict[str, Any]]]) -> list[Problem]:
+    apps = data.get("apps") if isinstance(data, dict) else None
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for index, app in enumerate(apps if isinstance(apps, list) else []):
+        host = app.get("host") if isinstance(app, dict) else None
+        if not isinstance(host, str):
+            continue
+        path: KeyPath = ("apps", index, "host")
+        if host not in hosts:
+            problems.append(Problem(path, f'unknown host "{host}" ({nearest(host, map(str, hosts))})'))
+        elif host in seen:
+            problems.append(Problem(path, f'host "{host}" has an app already'))
+        elif not any(isinstance(v.get("members"), list) and host in v["members"] for _, v in entries):
+            problems.append(Problem(path, f'host "{host}" is in no virtual switch: its app has no VNIC'))
+        seen.add(host)
+    em = data.get("em") if isinstance(data, dict) else None
+    if seen and isinstance(em, dict) and em.get("mode", "builtin") != "builtin":
+        problems.append(Problem(("apps",), "apps start when their VNICs are up, which needs the built-in EM"))
+    return problems
+
+
+def fabric_problems(model: LabModel) -> list[Problem]:
+    """Return why the fabric of a lab cannot be built, or its faults cannot be set on it."""
+    hosts = {name: (host.hfis, host.ports) for name, host in model.hosts.items()}
+    link = model.fabric.link
+    try:
+        topology = lab_topology(
+            model.fabric.topology.options(), hosts, [EM_NODE], rate_bps=link.rate, latency_s=link.latency
+        )
+        faults = Faults(topology.build(FabricOfNodes()))
+    except FabricError as error:
+        return [Problem(("fabric", "topology"), str(error))]
+    problems = []
+    for index, fault in enumerate(model.faults):
+        try:
+            faults.add(fault)
+        except FabricError as error:
+            problems.append(Problem(("faults", index), str(error)))
+    return problems
+
+
+def _repeated(entries: list[tuple[int, dict[str, Any]]], key: str) -> list[Problem]:
+    seen: dict[object, int] = {}
+    problems = []
+    for index, vesw in entries:
+        value = vesw.get(key)
+        if not isinstance(value, int | str):
+            continue
+        if value in seen:
+            problems.append(
+                Problem(("vesws", index, key), f"{key} {value!r} is already that of vesws[{seen[value]}]")
+            )
+        seen.setdefault(value, index)
+    return problems
+
+
+def _subnet_problems(entries: list[tuple[int, dict[str, Any]]], hosts: int) -> list[Problem]:
+    seen: list[tuple[int, Subnet]] = []
+    problems = []
+    for index, vesw in entries:
+        try:
+            subnet = _parse_subnet(vesw.get("subnet"))
+        except ValueError:
+            continue
+        path: KeyPath = ("vesws", index, "subnet")
+        for other, taken in seen:
+            if subnet.version == taken.version and subnet.overlaps(taken):
+                problems.append(Problem(path, f"{subnet} overlaps {taken} of vesws[{other}]"))
+        if subnet.num_addresses < hosts + 2:
+            problems.append(Problem(path, f"{subnet} has no address for each of {hosts} hosts"))
+        seen.append((index, subnet))
+    return problems
+
+
+def _member_problems(path: KeyPath, members: object, hosts: list[str]) -> list[Problem]:
+    problems = []
+    seen: set[str] = set()
+    for index, member in enumerate(members if isinstance(members, list) else []):
+        if not isinstance(member, str):
+            continue
+        if member not in hosts:
+            problems.append(
+                Problem((*path, index), f'unknown host "{member}" ({nearest(member, map(str, hosts))})')
+            )
+        elif member in seen:
+            problems.append(Problem((*path, index), f'host "{member}" stands twice'))
+        seen.add(member)
+    return problems
+
+
+def _vport_problems(
+    host: str, entries: list[tuple[int, dict[str, Any]]], driver_quirks: bool
+) -> list[Problem]:
+    mine = [(i, v) for i, v in entries if isinstance(v.get("members"), list) and host in v["members"]]
+    problems = []
+    if len(mine) > MAX_VPORTS:
+        path: KeyPath = ("vesws", mine[MAX_VPORTS][0], "members")
+        problems.append(
+            Problem(path, f'host "{host}" is in {len(mine)} virtual switches; a port carries {MAX_VPORTS}')
+        )
+    taken: dict[int, int] = {}
+    for index, vesw in mine if driver_quirks else ():
+        vesw_id = vesw.get("id")
+        if not isinstance(vesw_id, int):
+            continue
+        low = vesw_id & 0xFF
+        if low in taken:
+            problems.append(
+                Problem(
+                    ("vesws", index, "id"),
+                    f"{vesw_id:#x} has the low 8 bits of vesws[{taken[low]}], and both are on host "
+                    f'"{host}": with driver_quirks only one of them comes up',
+                )
+            )
+        taken.setdefault(low, index)
+    return problems

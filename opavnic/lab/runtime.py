@@ -1,0 +1,255 @@
+"""Where running labs leave their state, and how one knows whether a lab still runs.
+
+    ROOT/LAB/state.json    the journal: process, namespaces with inodes, interfaces; written before they are made
+    ROOT/LAB/control.sock  HTTP and JSON; ROOT/LAB/mad.sock: raw MADs; ROOT/LAB/log: what the lab says
+
+The process of a lab holds a lock on its directory as long as it lives; the kernel gives it back, also after
+kill -9. So a directory without a lock belongs to a lab that is gone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from hfi_sim.netdev.namespace import Libc
+from opavnic.lab.errors import LabError, LabRunningError, NoLabError
+from opavnic.lab.names import nearest
+
+ROOT_VARIABLE: Final = "OPAVNIC_RUNTIME_DIR"
+STATE_FILE: Final = "state.json"
+CONTROL_SOCKET: Final = "control.sock"
+MAD_SOCKET: Final = "mad.sock"
+LOG_FILE: Final = "log"
+PRIVATE_DIR: Final = "netns"
+"""Names of namespaces where the lab may not use the system's directory."""
+_MNT_DETACH: Final = 2
+_SOCKET_PATH_MAX: Final = 107  # sun_path
+
+
+def runtime_root() -> Path:
+    """Return the directory that holds one directory for each lab.
+
+    $OPAVNIC_RUNTIME_DIR, else /run/opavnic for root, $XDG_RUNTIME_DIR/opavnic, /tmp/opavnic-UID.
+    """
+    if chosen := os.environ.get(ROOT_VARIABLE):
+        return Path(chosen).absolute()
+    if os.getuid() == 0:
+        return Path("/run/opavnic")
+    if base := os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(base) / "opavnic"
+    return Path(f"/tmp/opavnic-{os.getuid()}")  # noqa: S108 - checked below: ours, and closed to others
+
+
+def make_private(directory: Path) -> None:
+    """Make a directory that only this user may enter, or check that it is one.
+
+    Raises:  LabError: it is somebody else's, or open to others.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = directory.lstat()
+    except OSError as error:
+        raise LabError(f"cannot make {directory}: {error.strerror}") from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise LabError(f"{directory} must be a directory of this user, closed to others; it is left alone")
+
+
+@dataclass(slots=True)
+class NamespaceEntry:
+    """A network namespace of the lab."""
+
+    host: str
+    path: str
+    inode: int
+
+
+@dataclass(slots=True)
+class NetdevEntry:
+    """An interface of the lab; it goes with the process that made it."""
+
+    host: str
+    name: str
+    namespace: str | None
+    """None: on the host itself."""
+
+
+@dataclass(slots=True)
+class Journal:
+    """What a lab has made, or is about to make."""
+
+    lab: str
+    pid: int
+    start_time: int
+    """Clock ticks after boot: tells the process from a later one with the same number."""
+    file: str = ""
+    private: bool = False
+    """The lab runs in user, mount and network namespaces of its own."""
+    namespaces: list[NamespaceEntry] = field(default_factory=list)
+    netdevs: list[NetdevEntry] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls, text: str) -> Journal:
+        """Read a journal. Raises ValueError where it is none."""
+        try:
+            data: dict[str, Any] = json.loads(text)
+            data["namespaces"] = [NamespaceEntry(**entry) for entry in data["namespaces"]]
+            data["netdevs"] = [NetdevEntry(**entry) for entry in data["netdevs"]]
+            return cls(**data)
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            raise ValueError(f"no journal of a lab: {error}") from error
+
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts of the lab, each once."""
+        names = [entry.host for entry in self.namespaces] + [entry.host for entry in self.netdevs]
+        return list(dict.fromkeys(names))
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return process_start_time(self.pid) == self.start_time
+
+
+def process_start_time(pid: int) -> int | None:
+    """Return when a process started, in clock ticks after boot; None where none runs (a zombie does not)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+class LabDir:
+    """The directory of one lab."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+        self.control_socket = path / CONTROL_SOCKET
+        self.mad_socket = path / MAD_SOCKET
+        self.log_file = path / LOG_FILE
+        self.private_names = path / PRIVATE_DIR
+        self._lock: int | None = None
+
+    def acquire(self) -> None:
+        """Make the directory and lock it.
+
+        Raises:  LabRunningError: another process holds it. LabError: it cannot be made.
+        """
+        make_private(self.path.parent)
+        if len(os.fsencode(self.control_socket)) > _SOCKET_PATH_MAX:
+            raise LabError(f"{self.control_socket}: too long for a Unix socket ({_SOCKET_PATH_MAX} bytes)")
+        while self._lock is None:
+            make_private(self.path)
+            fd = self._locked_fd()
+            if fd is not None:
+                self._lock = fd
+
+    def _locked_fd(self) -> int | None:
+        """Return a locked descriptor of the directory, or None where it was removed meanwhile."""
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            same = os.fstat(fd).st_ino == self.path.stat().st_ino
+        except BlockingIOError:
+            os.close(fd)
+            journal = self.load()
+            who = f" (pid {journal.pid})" if journal is not None and journal.alive else ""
+            raise LabRunningError(f"lab {self.name} is already running{who}") from None
+        except FileNotFoundError:
+            same = False
+        if same:
+            return fd
+        os.close(fd)
+        return None
+
+    def release(self) -> None:
+        """Give the lock back; harmless when done twice."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def load(self) -> Journal | None:
+        """Return the journal, or None where there is none that can be read."""
+        try:
+            return Journal.from_json((self.path / STATE_FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def save(self, journal: Journal) -> None:
+        """Write the journal, whole or not at all."""
+        text = json.dumps(asdict(journal), indent=1)
+        draft = self.path / (STATE_FILE + ".new")
+        try:
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(self.path / STATE_FILE)
+        except OSError as error:
+            raise LabError(f"cannot write {draft}: {error.strerror}") from error
+
+    @property
+    def running(self) -> bool:
+        """Whether a lab runs here: its process lives."""
+        journal = self.load()
+        return journal is not None and journal.alive
+
+    def remove(self) -> None:
+        """Remove the files that a lab leaves, and the directory."""
+        for name in (CONTROL_SOCKET, MAD_SOCKET, LOG_FILE, STATE_FILE + ".new", STATE_FILE):
+            (self.path / name).unlink(missing_ok=True)
+        try:
+            if self.private_names.is_mount():
+                Libc().umount(str(self.private_names), _MNT_DETACH)
+            if self.private_names.is_dir():
+                self.private_names.rmdir()
+            self.path.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise LabError(f"cannot remove {self.path}: {error.strerror}") from error
+
+
+def all_labs() -> list[LabDir]:
+    """Return the directory of every lab that runs or has left something, by name."""
+    root = runtime_root()
+    try:
+        return [LabDir(path) for path in sorted(root.iterdir()) if path.is_dir() and not path.is_symlink()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise LabError(f"cannot read {root}: {error.strerror}") from error
+
+
+def running_lab(name: str | None) -> tuple[LabDir, Journal]:
+    """Return the running lab of that name, or the only one that runs.
+
+    Raises:  NoLabError: there is none, or more than one and no name was given.
+    """
+    journals = [(lab, journal) for lab in all_labs() if (journal := lab.load()) is not None]
+    running = {lab.name: (lab, journal) for lab, journal in journals if journal.alive}
+    if name is not None:
+        if name in running:
+            return running[name]
+        known = (
+            f" (running: {nearest(name, running).removeprefix('known: ')})" if running else " (no lab runs)"
+        )
+        raise NoLabError(f'lab "{name}" does not run{known}')
+    if not running:
+        if journals:
+            dead = ", ".join(lab.name for lab, _ in journals)
+            raise NoLabError(
+                f"no lab runs; {dead} was killed and left things behind: opavnic prune removes them"
+            )
+        raise NoLabError("no lab runs; start one with: opavnic up FILE")
+    if len(running) > 1:
+        raise NoLabError(f"{len(running)} labs run ({', '.join(running)}); say which one with --lab NAME")
+    return next(iter(running.values()))

@@ -1,0 +1,92 @@
+"""What a lab says of itself, as plain data for `opavnic status`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from hfi_sim.counters import PacketCounters
+from hfi_sim.fabric import Fabric
+from hfi_sim.types import mac_text
+from opavnic.adapter import Adapter
+from opavnic.lab.hosts import Interface
+from vema.agent import AgentCounters
+from vema.types import ConfigState
+
+
+def interface_status(interface: Interface, adapter: Adapter | None) -> dict[str, Any]:
+    """Return one VNIC: what the file asked for, what the EM made of it, what the host sees."""
+    netdev = interface.netdev
+    info = adapter.port_info if adapter is not None else None
+    return {
+        "vesw": interface.vesw.name,
+        "vesw_id": interface.vesw.id,
+        "vport_num": interface.vport_num,
+        "interface": interface.name,
+        "ip": None if interface.address is None else str(interface.address),
+        "mac": None if netdev is None else mac_text(netdev.address),
+        "mtu": None if netdev is None else netdev.mtu,
+        "state": interface_state(interface, adapter),
+        "carrier": netdev is not None and netdev.carrier,
+        "oper_state": None if info is None else int(info.oper_state),
+    }
+
+
+def interface_state(interface: Interface, adapter: Adapter | None) -> str:
+    """Return in a few words how far a VNIC has come; "up" is the last."""
+    netdev = interface.netdev
+    if netdev is None or adapter is None:
+        return "not created by the EM"
+    if lost := getattr(netdev, "dead", None):
+        return f"lost: {lost}"
+    if adapter.port_info.config_state != ConfigState.FORWARDING:
+        return "not configured by the EM"
+    if not netdev.is_up:
+        return "down"
+    if not netdev.carrier:
+        return "no carrier"
+    return "up" if adapter.port_info.oper_state == ConfigState.FORWARDING else "not operational"
+
+
+def link_status(
+    fabric: Fabric, datapath: str = "python", slow: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return every link with what passed on both ways, and which datapath carries it.
+
+    Args:  slow: the links that Python carries although `datapath` is native, with the reason.
+    """
+    slow = slow or {}
+    rows = []
+    for link in fabric.links:
+        forth, back = link.directions
+        rows.append(
+            {
+                "name": forth.name,
+                "state": "up" if link.up else "down",
+                "packets_forth": forth.counters.out_packets,
+                "packets_back": back.counters.out_packets,
+                "drops": forth.counters.dropped + back.counters.dropped,
+                "datapath": "python" if link.name in slow else datapath,
+                "datapath_reason": slow.get(link.name, ""),
+            }
+        )
+    return rows
+
+
+def counter_status(
+    fabric: Fabric, agents: dict[str, AgentCounters], adapters: dict[str, Adapter]
+) -> dict[str, dict[str, Any]]:
+    """Return what every element of the fabric, every management agent and every VNIC has counted, by name."""
+    counters = {name: packet_counters(values) for name, values in fabric.counters()}
+    counters |= {f"{host} agent": asdict(values) for host, values in agents.items()}
+    for name, adapter in adapters.items():
+        counters[f"{name} ethtool"] = adapter.counters.ethtool_stats()
+    return counters
+
+
+def packet_counters(counters: PacketCounters) -> dict[str, Any]:
+    """Return packet counters with each drop reason as a counter of its own."""
+    data = asdict(counters)
+    drops = data.pop("drops")
+    return {**data, **{f"drop_{reason}": count for reason, count in drops.items()}}

@@ -1,0 +1,104 @@
+"""YAML with the line of every value kept, so that a mistake in a lab file can be pointed at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+KeyPath = tuple[str | int, ...]
+"""Keys and list positions from the top of the file: ("vesws", 0, "members", 1)."""
+
+MAX_NODES: Final = 100_000
+"""More nodes than this, aliases followed, is no lab file: it would be built to exhaust memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake: where, and what."""
+
+    path: KeyPath
+    message: str
+
+
+def path_text(path: KeyPath) -> str:
+    """Return a path as people write it: `vesws[0].members[1]`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+class YamlError(Exception):
+    """The text is no YAML that a lab file could be."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"{line}: {reason}")
+        self.line = line
+        self.reason = reason
+
+
+class YamlSource:
+    """A parsed YAML document: `data` in plain Python, and the line of everything in it."""
+
+    def __init__(self, text: str) -> None:
+        """Parse `text`.
+
+        Raises:  YamlError: no YAML, more than one document, or aliases without end.
+        """
+        self.problems: list[Problem] = []
+        """Mistakes that YAML itself forgives: keys that stand twice."""
+        self._lines: dict[KeyPath, int] = {}
+        self._nodes = 0
+        self.data: Any = None
+        try:
+            loader = yaml.SafeLoader(text)
+            node = loader.get_single_node()
+            if node is not None:
+                self._walk(node, (), ())
+                self.data = loader.construct_document(node)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line = 1 if mark is None else mark.line + 1
+            raise YamlError(line, f"not YAML: {error.problem or error.context or error}") from error
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise YamlError(1, f"not YAML: {' '.join(str(error).split())}") from error
+
+    def line(self, path: KeyPath) -> int:
+        """Return the line of a value, or of the nearest thing around it that the file has. Lines begin at 1."""
+        while path and path not in self._lines:
+            path = path[:-1]
+        return self._lines.get(path, 1)
+
+    def _walk(self, node: yaml.Node, path: KeyPath, above: tuple[int, ...]) -> None:
+        line = node.start_mark.line + 1
+        self._nodes += 1
+        if id(node) in above:
+            raise YamlError(line, f"{path_text(path)}: an alias that contains itself")
+        if self._nodes > MAX_NODES:
+            raise YamlError(line, f"more than {MAX_NODES} values: this is no lab file")
+        self._lines.setdefault(path, line)
+        if isinstance(node, yaml.MappingNode):
+            self._walk_mapping(node, path, (*above, id(node)))
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self._walk(item, (*path, index), (*above, id(node)))
+
+    def _walk_mapping(self, node: yaml.MappingNode, path: KeyPath, above: tuple[int, ...]) -> None:
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            name = key.value if isinstance(key, yaml.ScalarNode) else "?"
+            if key.tag == "tag:yaml.org,2002:merge":
+                self._walk(value, path, above)
+                continue
+            here = (*path, name)
+            if name in seen:
+                self.problems.append(Problem(here, f'key "{name}" stands twice (first in line {seen[name]})'))
+            seen.setdefault(name, line)
+            self._lines[here] = line
+            self._walk(value, here, above)

@@ -1,0 +1,97 @@
+"""A program's side of the raw MAD socket: one request after the other, blocking."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from hfi_sim.errors import WireError
+from hfi_sim.mad.header import MadHeader, Method
+from opavnic.errors import OpavnicError
+from opavnic.mad_frames import MadMessage, MessageReader, Outcome
+
+TIMEOUT_S = 30.0
+"""How long to wait for the lab; it gives up on an agent by itself after a few seconds."""
+_READ_SIZE = 65536
+_UNASKED = (Method.TRAP, Method.TRAP_REPRESS)
+
+
+class MadSocketError(OpavnicError):
+    """The socket is not there, speaks something else, or its lab has gone."""
+
+
+class MadClient:
+    """Sends MADs through the socket of a lab: `with MadClient(path) as client: client.request(lid, mad)`."""
+
+    def __init__(self, path: Path, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Connect.
+
+        Raises:  MadSocketError: nobody listens at `path`.
+        """
+        self.path = path
+        self._reader = MessageReader()
+        self._ready: list[MadMessage] = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(timeout_s)
+        try:
+            self._socket.connect(str(path))
+        except OSError as error:
+            self._socket.close()
+            raise MadSocketError(f"{path}: cannot connect: {error.strerror or error}") from error
+
+    def __enter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Hang up."""
+        self.close()
+
+    def close(self) -> None:
+        """Hang up; harmless when done twice."""
+        self._socket.close()
+
+    def agents(self) -> tuple[int, ...]:
+        """Return the LIDs of the ports that have a management agent, ascending.
+
+        Raises:  MadSocketError: the lab has gone.
+        """
+        message = self._exchange(MadMessage(0, b""))
+        return tuple(sorted(struct.unpack(f">{len(message.mad) // 4}I", message.mad)))
+
+    def request(self, lid: int, mad: bytes, *, sl: int = 0, pkey: int = 0) -> bytes | None:
+        """Send a request and return its response; None where the agent does not answer.
+
+        Traps that come meanwhile are passed over.
+
+        Args:    pkey: 0 takes the management P_Key of the lab's port.
+        Raises:  MadSocketError: the lab has gone, or has refused to send it.
+        """
+        message = self._exchange(MadMessage(lid, mad, pkey, sl))
+        if message.outcome == Outcome.REFUSED:
+            raise MadSocketError(f"{self.path}: a MAD for LID {lid:#x} was not sent")
+        return message.mad if message.outcome == Outcome.OK else None
+
+    def _exchange(self, message: MadMessage) -> MadMessage:
+        try:
+            self._socket.sendall(message.build())
+            while True:
+                received = self._next()
+                unasked = len(received.mad) >= MadHeader.SIZE and received.mad[3] in _UNASKED
+                if not unasked or received.outcome != Outcome.OK:
+                    return received
+        except (OSError, WireError) as error:
+            raise MadSocketError(f"{self.path}: {error}") from error
+
+    def _next(self) -> MadMessage:
+        while not self._ready:
+            data = self._socket.recv(_READ_SIZE)
+            if not data:
+                raise ConnectionResetError("the lab has hung up")
+            self._ready.extend(self._reader.feed(data))
+        return self._ready.pop(0)

@@ -1,0 +1,136 @@
+"""Recorded MADs: JSON lines, or the FM packets of a capture (pcap, pcapng)."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from hfi_sim.errors import WireError
+from hfi_sim.mad.header import MadHeader, Method, parse_fm_payload
+from hfi_sim.wire.captures import DLT_USER0, is_capture, read_capture
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.packet import parse_packet
+from opavnic.errors import OpavnicError
+
+_RESPONSE_BIT: Final = 0x80
+_UNASKED: Final = (Method.SEND, Method.TRAP, Method.TRAP_REPRESS)
+
+
+class RecordError(OpavnicError):
+    """A file holds no recorded MADs, or damaged ones; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and its response, or an unasked MAD alone."""
+
+    lid: int
+    """Where the request went, or the unasked MAD came from."""
+    mad: bytes
+    response: bytes | None = None
+
+    def to_json(self) -> str:
+        """Return one line; zeros at the end of a MAD are left out."""
+        data: dict[str, Any] = {"lid": self.lid, "mad": self.mad.rstrip(b"\0").hex()}
+        if self.response is not None:
+            data["response"] = self.response.rstrip(b"\0").hex()
+        return json.dumps(data)
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it can be sent again: a request, not a response or a trap."""
+        method = self.mad[3]
+        return not method & _RESPONSE_BIT and method not in _UNASKED
+
+
+def read_record(file: Path) -> Iterator[Exchange]:
+    """Yield what a file holds, in its order.
+
+    Raises:  RecordError: it cannot be read, or a place in it makes no sense.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{file}: {error.strerror}") from error
+    return _of_capture(file, data) if is_capture(data) else _of_lines(file, data)
+
+
+def _of_lines(file: Path, data: bytes) -> Iterator[Exchange]:
+    for number, line in enumerate(data.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            item = json.loads(line)
+            mad = bytes.fromhex(item["mad"])
+            response = bytes.fromhex(item["response"]) if item.get("response") else None
+            if len(mad) < MadHeader.SIZE:
+                raise ValueError(f"MAD of {len(mad)} bytes")
+            yield Exchange(int(item["lid"]), mad, response)
+        except (ValueError, KeyError, TypeError) as error:
+            raise RecordError(f"{file}:{number}: no recorded MAD: {error}") from error
+
+
+def _of_capture(file: Path, data: bytes) -> Iterator[Exchange]:
+    pairing = Pairing()
+    try:
+        for packet in read_capture(data):
+            if packet.link_type == DLT_USER0:
+                yield from pairing.take(packet.data)
+    except WireError as error:
+        raise RecordError(f"{file}: {error}") from error
+    yield from pairing.rest()
+
+
+class Pairing:
+    """Pairs the requests among 16B packets with their responses, by LIDs and transaction id."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[int, int, int], Exchange] = {}
+
+    def take(self, data: bytes) -> Iterator[Exchange]:
+        """Take one packet; yield what is complete with it. What is no MAD, or a retry, is passed over."""
+        try:
+            packet = parse_packet(data)
+            if packet.lrh.l4 != L4.FM:
+                return
+            _, mad = parse_fm_payload(packet.payload)
+            header = MadHeader.parse(mad)
+        except WireError:
+            return  # damaged on its way: nobody has seen it either
+        slid, dlid = packet.lrh.slid, packet.lrh.dlid
+        if header.method & _RESPONSE_BIT:
+            request = self._waiting.pop((slid, dlid, header.tid), None)
+            if request is not None:
+                yield Exchange(request.lid, request.mad, mad)
+        elif header.method in _UNASKED:
+            yield Exchange(slid, mad)
+        else:
+            self._waiting.setdefault((dlid, slid, header.tid), Exchange(dlid, mad))
+
+    def rest(self) -> Iterator[Exchange]:
+        """Yield the requests that were never answered."""
+        yield from self._waiting.values()
+        self._waiting = {}
+
+
+def pcapng_head() -> bytes:
+    """Return what a pcapng file of 16B packets begins with: a section and an interface of link type USER0."""
+    return _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + _block(
+        1, struct.pack("<HHI", DLT_USER0, 0, 0)
+    )
+
+
+def pcapng_packet(time_s: float, packet: bytes) -> bytes:
+    """Return one packet block; `time_s` is in seconds since 1970."""
+    high, low = divmod(int(time_s * 1e6), 1 << 32)
+    return _block(6, struct.pack("<IIIII", 0, high, low, len(packet), len(packet)) + packet)
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    body += bytes(-len(body) % 4)
+    size = struct.pack("<I", len(body) + 12)
+    return struct.pack("<I", kind) + size + body + size

@@ -1,0 +1,174 @@
+"""The raw MAD socket of a lab: programs outside, an EM in any language, send MADs from one port of the fabric.
+
+server = MadSocketServer(em_port.mad, agents=lambda: [port.lid for port in subnet_manager.ports_in_service()])
+await server.start(path)
+
+Requests are sent with the stack's retries; each comes back with its response, or with the outcome that there was
+none. Traps go to every program that is connected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.errors import HfiSimError, WireError
+from hfi_sim.mad.header import MadHeader, Method
+from hfi_sim.mad.stack import MadRequest, MadStack
+from opavnic.mad_frames import MadMessage, MessageReader, Outcome
+
+log = logging.getLogger("opavnic.mad_socket")
+
+MAX_WAITING: Final = 256
+"""Requests of one program that wait for their response; more are read when one has come."""
+MAX_UNREAD: Final = 1 << 20
+"""Bytes that a program may leave unread; traps beyond that are not kept for it."""
+_READ_SIZE: Final = 65536
+_SL_MAX: Final = 31
+_LID_MAX: Final = 0xFFFFFF
+_NO_RESPONSE_TO: Final = frozenset({Method.SEND, Method.TRAP, Method.TRAP_REPRESS})
+_RESPONSE_BIT: Final = 0x80
+
+
+class MadSocketServer:
+    """Listens on a Unix socket for one port's MAD stack."""
+
+    def __init__(self, mads: MadStack, *, agents: Callable[[], Sequence[int]]) -> None:
+        """Prepare.
+
+        Args:  agents: the LIDs of the ports that have a management agent, for programs that ask.
+        """
+        self.lost_traps = 0
+        """Traps that a program did not get because it does not read."""
+        self._mads = mads
+        self._agents = agents
+        self._programs: set[_Program] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, path: Path) -> None:
+        """Listen at `path`, for the owner alone; what is there is replaced.
+
+        Raises:  OSError: the socket cannot be made.
+        """
+        listener = _listen(path)
+        try:
+            self._server = await asyncio.start_unix_server(self._serve, sock=listener)
+        except BaseException:
+            listener.close()
+            raise
+
+    async def close(self) -> None:
+        """Hang up on everybody and stop listening; harmless when done twice."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        programs = tuple(self._programs)
+        for program in programs:
+            program.task.cancel()
+        await asyncio.gather(*(program.task for program in programs), return_exceptions=True)
+
+    def trap(self, request: MadRequest) -> None:
+        """Pass a trap on to every program that is connected."""
+        message = MadMessage(request.slid, request.mad, request.pkey, request.sc)
+        for program in tuple(self._programs):
+            if not program.send(message, may_drop=True):
+                self.lost_traps += 1
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - asyncio made it for us
+        program = _Program(task, writer)
+        self._programs.add(program)
+        try:
+            messages = MessageReader()
+            while data := await reader.read(_READ_SIZE):
+                for message in messages.feed(data):
+                    await program.free.acquire()
+                    self._take(program, message)
+        except WireError as error:
+            log.warning("a program on the MAD socket is hung up on: %s", error)
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # hung up; a task that ends as cancelled would make asyncio's streams log an error
+        finally:
+            self._programs.discard(program)
+            program.gone = True
+            writer.close()
+
+    def _take(self, program: _Program, message: MadMessage) -> None:
+        """Send one MAD; the program's place is freed when it has its answer."""
+        if not message.mad:
+            lids = self._agents()
+            program.answer(MadMessage(0, struct.pack(f">{len(lids)}I", *lids)))
+            return
+        try:
+            header = MadHeader.parse(message.mad)
+            if message.lid > _LID_MAX or message.sl > _SL_MAX:
+                raise ValueError(f"LID {message.lid:#x} or service level {message.sl} is too large")
+            pkey = message.pkey or None
+            if header.method & _RESPONSE_BIT or header.method in _NO_RESPONSE_TO:
+                self._mads.send(message.lid, message.mad, sl=message.sl, pkey=pkey)
+                program.free.release()
+                return
+            anonymous = message.mad[:8] + bytes(8) + message.mad[16:]
+            self._mads.submit(
+                message.lid,
+                anonymous,
+                lambda response: program.answer(_response(message, response)),
+                sl=message.sl,
+                pkey=pkey,
+            )
+        except (HfiSimError, ValueError) as error:
+            log.info("a program on the MAD socket is refused: %s", error)
+            program.answer(MadMessage(message.lid, message.mad, message.pkey, message.sl, Outcome.REFUSED))
+
+
+class _Program:
+    """One connection."""
+
+    def __init__(self, task: asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
+        self.task = task
+        self.free = asyncio.Semaphore(MAX_WAITING)
+        self.gone = False
+        self._writer = writer
+
+    def answer(self, message: MadMessage) -> None:
+        """Send what a request has led to, and free its place."""
+        self.free.release()
+        self.send(message)
+
+    def send(self, message: MadMessage, *, may_drop: bool = False) -> bool:
+        """Send a message; False where it was dropped because too much is unread."""
+        if self.gone or self._writer.is_closing():
+            return True
+        if may_drop and self._writer.transport.get_write_buffer_size() > MAX_UNREAD:
+            return False
+        self._writer.write(message.build())
+        return True
+
+
+def _listen(path: Path) -> socket.socket:
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.umask(before)
+    return listener
+
+
+def _response(request: MadMessage, response: bytes | None) -> MadMessage:
+    """Return the message that answers `request`, with the transaction id that the program chose."""
+    if response is None:
+        return MadMessage(request.lid, request.mad, request.pkey, request.sl, Outcome.NO_RESPONSE)
+    mad = response[:8] + request.mad[8:16] + response[16:]
+    return MadMessage(request.lid, mad, request.pkey, request.sl)

@@ -1,0 +1,155 @@
+"""Attributes of the EMA class as plain values: what people write as field=value, and what JSON shows.
+
+Numbers may be written in decimal or as 0x...; MAC addresses with colons; reserved bytes and arrays of bytes as
+hex; lists with commas. A field of a list is named NAME[INDEX].
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Final
+
+from hfi_sim.errors import WireError
+from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MadHeader
+from hfi_sim.types import parse_mac
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.counters import ErrorCounters, SummaryCounters
+from vema.attributes.iface_macs import IfaceMacs
+from vema.attributes.mac_entries import MacEntries, MacEntry
+from vema.attributes.notice import Notice
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.types import AttrId
+
+Attribute = ClassPortInfo | VeswPortInfo | MacEntries | IfaceMacs | SummaryCounters | ErrorCounters | Notice
+CLASSES: Final[dict[int, Any]] = {
+    AttrId.CLASS_PORT_INFO: ClassPortInfo,
+    AttrId.NOTICE: Notice,
+    AttrId.VESW_PORT_INFO: VeswPortInfo,
+    AttrId.MAC_ENTRIES: MacEntries,
+    AttrId.IFACE_UCAST_MACS: IfaceMacs,
+    AttrId.IFACE_MCAST_MACS: IfaceMacs,
+    AttrId.DELETE_VESW: VeswPortInfo,
+    AttrId.SUMMARY_COUNTERS: SummaryCounters,
+    AttrId.ERROR_COUNTERS: ErrorCounters,
+}
+NAMES: Final = {
+    "class-port-info": AttrId.CLASS_PORT_INFO,
+    "vesw-port-info": AttrId.VESW_PORT_INFO,
+    "mac-entries": AttrId.MAC_ENTRIES,
+    "ucast-macs": AttrId.IFACE_UCAST_MACS,
+    "mcast-macs": AttrId.IFACE_MCAST_MACS,
+    "delete-vesw": AttrId.DELETE_VESW,
+    "summary-counters": AttrId.SUMMARY_COUNTERS,
+    "error-counters": AttrId.ERROR_COUNTERS,
+}
+"""What people call the attributes; their numbers do as well."""
+_ASSIGNMENT: Final = re.compile(r"(?P<name>\w+)(\[(?P<index>\d+)\])?=(?P<value>.*)")
+_MAC_SIZE: Final = 6
+
+
+def attribute_id(text: str) -> int:
+    """Return the number of an attribute from its name or number.
+
+    Raises:  ValueError: neither, with the names there are.
+    """
+    if text in NAMES:
+        return NAMES[text]
+    try:
+        number = int(text, 0)
+    except ValueError:
+        raise ValueError(f'"{text}" is no attribute: {", ".join(NAMES)}, or a number such as 0x11') from None
+    if not 0 <= number <= 0xFFFF:
+        raise ValueError(f"attribute {text} does not fit 16 bits")
+    return number
+
+
+def to_json(value: Any) -> Any:
+    """Return an attribute, or a part of one, as plain data: bytes as hex, MAC addresses with colons."""
+    if is_dataclass(value):
+        return {item.name: to_json(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, bytes):
+        return value.hex(":") if len(value) == _MAC_SIZE else value.hex()
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    return int(value) if isinstance(value, int) else value
+
+
+def mad_json(mad: bytes) -> dict[str, Any]:
+    """Return a MAD as plain data: the header, and the attribute where it is a known one.
+
+    Raises:  WireError: shorter than a MAD header.
+    """
+    header = MadHeader.parse(mad)
+    shown: dict[str, Any] = {"header": to_json(header)}
+    kind = CLASSES.get(header.attr_id)
+    if kind is not None and not header.status:
+        try:
+            shown["attribute"] = to_json(kind.parse(mad[DATA_OFFSET_VENDOR:]))
+        except WireError as error:
+            shown["error"] = str(error)
+    return shown
+
+
+def assign(attribute: Any, assignments: Sequence[str]) -> Any:
+    """Return an attribute with fields replaced as `field=value` says.
+
+    Raises:  ValueError: no such field, or a value that is none for it.
+    """
+    for assignment in assignments:
+        match = _ASSIGNMENT.fullmatch(assignment)
+        if match is None:
+            raise ValueError(f'"{assignment}" is not field=value')
+        name = match["name"]
+        known = [item.name for item in fields(attribute)]
+        if name not in known:
+            raise ValueError(f'no field "{name}" (known: {", ".join(known)})')
+        old = getattr(attribute, name)
+        if match["index"] is not None:
+            value: Any = _with_item(name, old, int(match["index"]), match["value"])
+        else:
+            value = _value(name, old, match["value"])
+        attribute = replace(attribute, **{name: value})
+    return attribute
+
+
+def _with_item(name: str, old: object, index: int, text: str) -> Any:
+    if not isinstance(old, bytes | tuple) or index >= len(old):
+        raise ValueError(f"{name}[{index}]: there is no such item")
+    items = list(old)
+    items[index] = _number(name, text)
+    return bytes(items) if isinstance(old, bytes) else tuple(items)
+
+
+def _value(name: str, old: object, text: str) -> Any:
+    if name == "entries":
+        return tuple(_entry(part) for part in text.split(",") if part)
+    if isinstance(old, tuple):
+        return tuple(_number(name, part) for part in text.split(",") if part)
+    if isinstance(old, bytes):
+        if len(old) == _MAC_SIZE and (":" in text or "-" in text):
+            return parse_mac(text)
+        try:
+            data = bytes.fromhex(text)
+        except ValueError:
+            raise ValueError(f"{name}: {text!r} is not hex") from None
+        if len(data) != len(old):
+            raise ValueError(f"{name}: {len(data)} bytes, it has {len(old)}")
+        return data
+    return _number(name, text)
+
+
+def _entry(text: str) -> MacEntry | None:
+    """Read MAC@LID, or `-` for a hole."""
+    if text == "-":
+        return None
+    mac, _, lid = text.partition("@")
+    return MacEntry(parse_mac(mac), b"\xff" * _MAC_SIZE, _number("entries", lid) << 8)
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise ValueError(f"{name}: {text!r} is no number") from None

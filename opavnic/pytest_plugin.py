@@ -1,0 +1,233 @@
+"""The pytest plugin: fabrics as fixtures, on virtual time, seeded, checked after each test.
+
+Fixtures:  lab (everything in one object), fabric, hosts, em.
+Markers:   topology("clos", leaves=2, spines=2), fabric_seed(7), fabric_options(routing=..., flow=..., jitter_s=...).
+Options:   --fabric-seed, --fabric-pcap=failed|always|never, --fabric-real.
+
+A coroutine test that uses one of the fixtures runs on a virtual-time loop (looptime); with --fabric-real it runs on
+the real one, over TAPs. A plain function gets a clock that stands still: `lab.advance(ms(5))`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from hfi_sim.fabric import Fabric
+    from opavnic.scenario import Hosts, Scenario, ScenarioEm
+
+_FIXTURES: Final = frozenset({"lab", "fabric", "hosts", "em"})
+_OPTIONS: Final = ("routing", "flow", "jitter_s", "fabric_id")
+_DEFAULT_SEED: Final = 1
+_SHOWN: Final = 16
+_SCENARIO: Final = pytest.StashKey["Scenario"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("fabric", "simulated fabrics (opavnic)")
+    group.addoption(
+        "--fabric-seed", type=int, default=None, help="Seed of every fabric, instead of 1 or the marker's."
+    )
+    group.addoption(
+        "--fabric-pcap",
+        choices=("failed", "always", "never"),
+        default="failed",
+        help="For which tests the fabric's packets are written as pcapng, into .fabric/ (default: failed).",
+    )
+    group.addoption(
+        "--fabric-trace",
+        type=Path,
+        metavar="FILE",
+        help="Append one line per test, its fingerprint and name: two runs with one seed give the same file.",
+    )
+    group.addoption(
+        "--fabric-real",
+        action="store_true",
+        help="TAPs in network namespaces and real time, instead of memory and virtual time; needs the privilege.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Explain the markers."""
+    config.addinivalue_line(
+        "markers", 'topology(kind, **numbers): what `hosts` are cabled to, e.g. ("clos", spines=2)'
+    )
+    config.addinivalue_line("markers", "fabric_seed(n): the seed of this test's fabric")
+    config.addinivalue_line("markers", f"fabric_options(**options): any of {', '.join(_OPTIONS)}")
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Let coroutine tests with a fabric run in an event loop, and that on virtual time.
+
+    Innermost of the wrappers, so that pytest-asyncio sees the mark whatever its mode.
+    """
+    collected = yield
+    for item in collected if isinstance(collected, list) else [collected]:
+        if isinstance(item, pytest.Function) and _uses_fabric(item) and _is_coroutine(item):
+            if item.get_closest_marker("asyncio") is None:
+                item.add_marker(pytest.mark.asyncio)
+            if not collector.config.getoption("--fabric-real"):
+                item.add_marker(pytest.mark.looptime(resolution=_resolution()))
+    return collected
+
+
+def _resolution() -> float:
+    from opavnic.scenario.virtual import RESOLUTION_S
+
+    return RESOLUTION_S
+
+
+def _uses_fabric(item: pytest.Function) -> bool:
+    return bool(_FIXTURES.intersection(item.fixturenames))
+
+
+def _is_coroutine(item: pytest.Function) -> bool:
+    return inspect.iscoroutinefunction(getattr(item.obj, "hypothesis", item.obj))
+
+
+# --- fixtures ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest) -> Iterator[Scenario]:
+    """A whole scenario: topology, hosts, faults, trace; `lab.em` once the test runs."""
+    scenario = _make(request)
+    request.node.stash[_SCENARIO] = scenario
+    if _is_coroutine(request.node):
+        request.node.obj = _inside(scenario, request.node.obj)
+        yield scenario
+    else:
+        yield scenario
+        scenario.check()
+
+
+@pytest.fixture
+def fabric(lab: Scenario) -> Fabric:
+    """The fabric: nodes, links, counters."""
+    return lab.fabric
+
+
+@pytest.fixture
+def hosts(lab: Scenario) -> Hosts:
+    """The hosts, by name or in order: `h1, h2 = hosts`."""
+    return lab.hosts
+
+
+@pytest.fixture
+def em(lab: Scenario) -> ScenarioEm:
+    """The Ethernet Manager: `await em.vesw("blue", members=hosts)`."""
+    return _LateEm(lab)  # type: ignore[return-value]
+
+
+class _LateEm:
+    """Stands for `lab.em`, which is there only once the event loop runs."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scenario.em, name)
+
+
+def _make(request: pytest.FixtureRequest) -> Scenario:
+    from hfi_sim.clock import ManualClock
+    from hfi_sim.topology import generate
+    from opavnic.scenario import Scenario
+
+    node = request.node
+    marker = node.get_closest_marker("topology")
+    kind = marker.args[0] if marker is not None and marker.args else "single-switch"
+    topology = generate(kind, **(marker.kwargs if marker is not None else {}))
+    options: dict[str, Any] = {}
+    for options_marker in reversed(list(node.iter_markers("fabric_options"))):
+        options.update(options_marker.kwargs)
+    unknown = [name for name in options if name not in _OPTIONS]
+    if unknown:
+        raise pytest.UsageError(
+            f"fabric_options: unknown option {unknown[0]!r} (known: {', '.join(_OPTIONS)})"
+        )
+    is_coroutine = _is_coroutine(node)
+    real = bool(request.config.getoption("--fabric-real")) and is_coroutine
+    clock = None if is_coroutine else ManualClock()
+    return Scenario(topology, seed=_seed(node, request.config), clock=clock, real=real, **options)
+
+
+def _seed(node: pytest.Item, config: pytest.Config) -> int:
+    chosen = config.getoption("--fabric-seed")
+    if chosen is not None:
+        return int(chosen)
+    marker = node.get_closest_marker("fabric_seed")
+    return int(marker.args[0]) if marker is not None else _DEFAULT_SEED
+
+
+def _inside(scenario: Scenario, function: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """Return the test with the scenario started before and checked after it, in the test's own event loop.
+
+    Fixtures run outside of virtual time; what starts timers must run inside.
+    """
+
+    @functools.wraps(function)
+    async def run(*args: Any, **kwargs: Any) -> None:
+        async with scenario:
+            await function(*args, **kwargs)
+
+    return run
+
+
+# --- reports -----------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add seed, event timeline and the packets' file to the report of a test that failed."""
+    report = yield
+    scenario = item.stash.get(_SCENARIO, None)
+    if scenario is None or call.when == "setup":
+        return report
+    wanted = item.config.getoption("--fabric-pcap")
+    if call.when == "call":
+        failed = report.failed
+        path = None
+        if wanted == "always" or (wanted == "failed" and failed):
+            path = _write_packets(item, scenario)
+        trace_file = item.config.getoption("--fabric-trace")
+        if trace_file is not None:
+            with trace_file.open("a", encoding="utf-8") as file:
+                file.write(f"{scenario.trace.fingerprint} {scenario.trace.packets} {item.nodeid}\n")
+        if failed:
+            again = f"pytest {item.nodeid!r} --fabric-seed={scenario.seed}"
+            lines = [f"seed {scenario.seed}; the same again: {again}"]
+            lines += [f"packets: {path}"] if path is not None else []
+            lines += [
+                f"faults: {row['fault']} ({row['state']}, {row['hits']} hits)" for row in scenario.fault_log
+            ]
+            lines += _drop_lines(scenario)
+            report.sections.append(("fabric", "\n".join(lines)))
+            report.sections.append(("fabric timeline", scenario.timeline.text()))
+    return report
+
+
+def _drop_lines(scenario: Scenario) -> list[str]:
+    drops = scenario.fabric.drops()
+    worst = sorted(drops, key=lambda name: -sum(drops[name].values()))
+    lines = [f"drops: {name}: {drops[name]}" for name in worst[:_SHOWN]]
+    return lines if len(worst) <= _SHOWN else [*lines, f"drops: and at {len(worst) - _SHOWN} more elements"]
+
+
+def _write_packets(item: pytest.Item, scenario: Scenario) -> Path:
+    directory = Path(item.config.rootpath, ".fabric")
+    directory.mkdir(exist_ok=True)
+    path = directory / (re.sub(r"[^\w.-]+", "_", item.nodeid) + ".pcapng")
+    scenario.write_pcapng(path)
+    return path

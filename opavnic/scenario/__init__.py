@@ -1,0 +1,33 @@
+"""Scenarios: a fabric with hosts, VNICs and an Ethernet Manager in one object, on virtual time, for tests.
+
+    async with Scenario(clos(2, 2), seed=7) as scenario:
+        await scenario.em.vesw("blue", members=["h1", "h4"])
+        h1, h4 = scenario.hosts["h1"], scenario.hosts["h4"]
+        h1.send(ARP(pdst=h4.ip))
+        await h4.expect(ARP(op=1), within=ms(5))
+
+The pytest plugin (`opavnic.pytest_plugin`) makes the same available as fixtures.
+"""
+
+from __future__ import annotations
+
+from opavnic.scenario.em import ScenarioEm
+from opavnic.scenario.hosts import Hosts, ScenarioHost, ScenarioVnic
+from opavnic.scenario.match import Matcher
+from opavnic.scenario.scenario import Scenario
+from opavnic.scenario.units import ms, ns, seconds, us
+from opavnic.scenario.virtual import run_virtual
+
+__all__ = [
+    "Hosts",
+    "Matcher",
+    "Scenario",
+    "ScenarioEm",
+    "ScenarioHost",
+    "ScenarioVnic",
+    "ms",
+    "ns",
+    "run_virtual",
+    "seconds",
+    "us",
+]

@@ -1,0 +1,225 @@
+"""The Ethernet Manager of a scenario: virtual switches by name, made and changed through real MADs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from hfi_sim.mad.header import Method
+from hfi_sim.names import unknown_name
+from hfi_sim.types import mac_text, parse_mac
+from opavnic.em_port import make_em
+from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
+from vema.attributes.mac_entries import MacEntries, MacEntry
+from vema.em.core import EmCore
+from vema.em.desired import EmConfigError, parse_config
+from vema.em.mac_tables import EMPTY
+from vema.em.messages import build_request, read_response
+from vema.errors import AgentError
+from vema.types import AttrId
+
+if TYPE_CHECKING:
+    from opavnic.scenario.scenario import Scenario
+
+DEFAULT_PKEY: Final = 0x8001
+CONVERGENCE_S: Final = 60.0
+
+
+class ScenarioEm:
+    """Runs on the scenario's `em` node, beside the subnet manager."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self.port = scenario.em_port
+        self.vesws: dict[str, dict[str, Any]] = {}
+        """The desired state, by name, as the section `vesws` of an EM file has it."""
+        self.service = make_em(
+            scenario.subnet_manager, self.port, clock=scenario.clock, wall_clock=scenario.clock.time
+        )
+        self._vnics: dict[tuple[str, str], ScenarioVnic] = {}
+
+    def start(self) -> None:
+        """Begin, with no virtual switch."""
+        self.service.start(parse_config(self._config()))
+
+    def stop(self) -> None:
+        """End; agents keep what they have."""
+        self.service.stop()
+
+    @property
+    def core(self) -> EmCore:
+        """The manager's own view of ports and vports.
+
+        Raises:  ScenarioError: it does not run.
+        """
+        if self.service.core is None:
+            raise ScenarioError("the Ethernet Manager does not run")
+        return self.service.core
+
+    async def vesw(
+        self,
+        name: str,
+        *,
+        members: Iterable[str | ScenarioHost],
+        id: int | None = None,  # noqa: A002 - the EM file's word for it
+        **options: Any,
+    ) -> None:
+        """Make a virtual switch and wait until every member is up.
+
+        Args:    members: hosts; id: the lowest free one from 1; options: pkey, mtu, default_ports, qos, rc, mac, link,
+                 as in an EM file.
+        Raises:  ScenarioError: an unknown host or option, a name or id in use, or it does not come up within a minute.
+        """
+        self._add(name, members, id, options)
+        await self._settle()
+
+    async def vesws_of(self, members: Mapping[str, Iterable[str | ScenarioHost]], **options: Any) -> None:
+        """Make many virtual switches at once: name -> members; `options` are those of `vesw`.
+
+        Raises:  ScenarioError: as `vesw`.
+        """
+        for name, hosts in members.items():
+            self._add(name, hosts, None, dict(options))
+        await self._settle()
+
+    async def update(
+        self, name: str, *, members: Iterable[str | ScenarioHost] | None = None, **changes: Any
+    ) -> None:
+        """Change a virtual switch and wait until every member has taken it.
+
+        Raises:  ScenarioError: an unknown virtual switch or host, or a change that is not taken within a minute.
+        """
+        vesw = self._known(name)
+        vesw.update(_plain(changes))
+        if members is not None:
+            self._set_members(name, members)
+        await self._settle()
+
+    async def remove(self, name: str) -> None:
+        """Delete a virtual switch from all its members, and wait until it is gone."""
+        self._known(name)
+        self._set_members(name, [])
+        del self.vesws[name]
+        await self._settle()
+
+    async def set_mac_table(
+        self,
+        host: str | ScenarioHost,
+        table: Sequence[tuple[str, str | ScenarioHost | None]],
+        *,
+        on: str | None = None,
+    ) -> None:
+        """Write the MAC table of a VNIC from its first entry on, past the manager, which leaves it as it is.
+
+        Args:    table: MAC addresses with the host behind each, in the order of the entries; None as the host
+                 removes the entry at that place.
+        Raises:  ScenarioError: the agent refused it, or the manager writes the tables of this virtual switch itself
+                 (`mac="learn"`); MadTimeoutError: the agent did not answer.
+        """
+        vnic = self._host(host).vnic(on)
+        if self._known(vnic.vesw).get("mac") == "learn":
+            raise ScenarioError(f"{vnic.name}: the manager writes this MAC table itself (mac: learn)")
+        entries = [
+            None
+            if target is None
+            else MacEntry(parse_mac(mac), b"\xff" * 6, self._host(target).port.lid << 8)
+            for mac, target in table
+        ]
+        request = build_request(
+            Method.SET,
+            AttrId.MAC_ENTRIES,
+            # the digest of an empty table: the manager would clear one that bears another
+            MacEntries(offset=0, entries=tuple(entries), digest=EMPTY).build(),
+            attr_mod=vnic.vport_num,
+        )
+        try:
+            read_response(request, await self.port.mad.request(vnic.host.port.lid, request))
+        except AgentError as error:
+            raise ScenarioError(f"{vnic.name}: the MAC table was refused: {error}") from error
+
+    def addresses(self, host: str | ScenarioHost) -> set[str]:
+        """Return the unicast addresses that the manager knows of a host, besides those it gave itself."""
+        guid = int(self._host(host).port.guid)
+        known = [vport.unicast.macs for port, vport in self.core.vports() if port.facts.guid == guid]
+        return {mac_text(mac) for macs in known for mac in macs}
+
+    def vnic_of_vport(self, host: str, vport_num: int) -> ScenarioVnic | None:
+        """Return the VNIC for which the manager uses a vport of a host, or None."""
+        guid = int(self._scenario.hosts[host].port.guid)
+        port = self.core.ports.get(guid)
+        vport = port.vports.get(vport_num) if port is not None else None
+        names = {vesw["id"]: name for name, vesw in self.vesws.items()}
+        return self._vnics.get((host, names[vport.vesw_id])) if vport and vport.vesw_id in names else None
+
+    # --- what shall be -------------------------------------------------------------------------------------
+
+    def _add(
+        self,
+        name: str,
+        members: Iterable[str | ScenarioHost],
+        vesw_id: int | None,
+        options: dict[str, Any],
+    ) -> None:
+        if name in self.vesws:
+            raise ScenarioError(f"virtual switch {name} is there already; use `update`")
+        used = {vesw["id"] for vesw in self.vesws.values()}
+        chosen = vesw_id if vesw_id is not None else next(n for n in range(1, 4096) if n not in used)
+        if chosen in used:
+            raise ScenarioError(f"virtual switch id {chosen} is in use")
+        self.vesws[name] = {"id": chosen, "name": name, "pkey": DEFAULT_PKEY, **_plain(options)}
+        self._set_members(name, members)
+
+    def _known(self, name: str) -> dict[str, Any]:
+        if name not in self.vesws:
+            raise ScenarioError(unknown_name("virtual switch", name, self.vesws))
+        return self.vesws[name]
+
+    def _host(self, host: str | ScenarioHost) -> ScenarioHost:
+        return self._scenario.hosts[host] if isinstance(host, str) else host
+
+    def _set_members(self, name: str, members: Iterable[str | ScenarioHost]) -> None:
+        """Note the members of a virtual switch, and give each host its VNIC object."""
+        wanted = [self._host(host) for host in members]
+        self.vesws[name]["members"] = [host.name for host in wanted]
+        for place, host in enumerate(self._scenario.hosts, 1):
+            if host not in wanted:
+                host.vnics.pop(name, None)
+                continue
+            key = (host.name, name)
+            if key not in self._vnics:
+                self._vnics[key] = ScenarioVnic(host, name, place, self.vesws[name]["id"])
+            host.vnics[name] = self._vnics[key]
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "fabric": {"id": self._scenario.fabric_id},
+            "polling": {"interval": 0},  # traps alone: what is on the links is what the test sent
+            "vesws": list(self.vesws.values()),
+        }
+
+    async def _settle(self) -> None:
+        """Bring partitions and VNICs to the desired state, and wait until every VNIC is up."""
+        for host in self._scenario.hosts:
+            pkeys = [vesw["pkey"] for vesw in self.vesws.values() if host.name in vesw["members"]]
+            self._scenario.subnet_manager.set_pkeys(host.port, pkeys)
+        try:
+            self.service.apply(parse_config(self._config()))
+        except EmConfigError as error:
+            raise ScenarioError(str(error)) from error
+        if not await self.service.wait_converged(CONVERGENCE_S):
+            raise ScenarioError(f"the Ethernet Manager has not converged within {CONVERGENCE_S:g} s")
+        for port, vport in list(self.core.vports()):
+            host = self._scenario.hosts[port.facts.host]
+            if (vnic := self.vnic_of_vport(host.name, vport.num)) is not None:
+                vnic.vport_num = vport.num
+                vnic.link = self._scenario.links.get((host.name, vport.num))
+                await self._scenario.vnic_up(vnic)
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as an EM file has them: hosts by their names."""
+    plain = dict(options)
+    if "default_ports" in plain:
+        hosts = plain["default_ports"]
+        plain["default_ports"] = [host if isinstance(host, str) else host.name for host in hosts]
+    return plain

@@ -1,0 +1,343 @@
+"""The hosts of a scenario: send frames into a VNIC, expect frames out of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import TYPE_CHECKING, Any, Final
+
+from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6NDOptDstLLAddr, IPv6
+from scapy.layers.l2 import ARP, Ether
+from scapy.packet import Packet
+
+from hfi_sim.hfi import HfiPort
+from hfi_sim.names import unknown_name
+from hfi_sim.types import MacAddr, mac_text, parse_mac
+from opavnic.lab.memory_host import MemoryHost
+from opavnic.scenario.match import Matcher, Pattern, dissect, summary
+from vema.types import VportNum
+
+if TYPE_CHECKING:
+    from opavnic.adapter import Adapter
+    from opavnic.scenario.link_layer import LinkLayer
+    from opavnic.scenario.scenario import Scenario
+    from opavnic.vnic_port import VnicPort
+
+BROADCAST: Final = "ff:ff:ff:ff:ff:ff"
+DEFAULT_WITHIN_S: Final = 0.01
+_INBOX: Final = 4096
+_SHOWN: Final = 12
+
+Reply = Callable[[Any], Packet | None]
+
+
+class ScenarioError(Exception):
+    """A scenario is used in a way that cannot work: an unknown host, a host with no VNIC there."""
+
+
+@dataclass(slots=True)
+class _Waiter:
+    matcher: Matcher
+    future: asyncio.Future[bytes]
+
+
+class ScenarioVnic:
+    """One VNIC of a host: the frames that came, and the way to send."""
+
+    def __init__(self, host: ScenarioHost, vesw: str, number: int, subnet: int) -> None:
+        self.host = host
+        self.vesw = vesw
+        self.vport_num = 0
+        """As the Ethernet Manager chose it."""
+        self.name = f"{host.name}/{vesw}"
+        self.address = IPv4Address((10 << 24) + (subnet << 12) + number)
+        """10.x.y.z: 4094 addresses for each virtual switch."""
+        self.inbox: deque[bytes] = deque(maxlen=_INBOX)
+        """Frames that came and that no `expect` has taken."""
+        self.frames = 0
+        """All frames that came."""
+        self.on_frame: Callable[[bytes], None] | None = None
+        """Takes every frame instead of the inbox: for many frames, where dissecting each would take long."""
+        self.link: LinkLayer | None = None
+        self._responders: list[tuple[Matcher, Reply]] = []
+        self._waiters: list[_Waiter] = []
+
+    # --- addresses -----------------------------------------------------------------------------------------
+
+    @property
+    def mac(self) -> str:
+        """The device address, as text."""
+        return mac_text(self._wire.address)
+
+    @property
+    def ip(self) -> str:
+        """The IPv4 address, as text."""
+        return str(self.address)
+
+    @property
+    def ip6(self) -> str:
+        """The IPv6 link-local address that belongs to the device address, as text."""
+        mac = parse_mac(self.mac)
+        return str(IPv6Address(bytes([0xFE, 0x80, *bytes(6), mac[0] ^ 2, *mac[1:3], 0xFF, 0xFE, *mac[3:]])))
+
+    @property
+    def adapter(self) -> Adapter:
+        """The VNIC itself: configuration, counters, state."""
+        return self.host.vnic_port.adapters[VportNum(self.vport_num)]
+
+    @property
+    def _wire(self) -> LinkLayer:
+        if self.link is None:
+            raise ScenarioError(f"{self.name}: no Ethernet Manager has made this VNIC yet")
+        return self.link
+
+    # --- sending -------------------------------------------------------------------------------------------
+
+    def send(self, packet: Packet | bytes) -> bytes:
+        """Send a frame, and return it as it was sent.
+
+        Args:  packet: bytes as they are; of a scapy packet, what it leaves open is filled in: an Ethernet header
+               to everybody, our source address, our addresses in ARP.
+        """
+        frame = packet if isinstance(packet, bytes) else bytes(self._filled(packet))
+        self._wire.transmit(frame)
+        return frame
+
+    def _filled(self, packet: Packet) -> Packet:
+        packet = packet.copy()
+        if not isinstance(packet, Ether):
+            packet = Ether(dst=BROADCAST) / packet
+        if "src" not in packet.fields:
+            packet.src = self.mac
+        if ARP in packet:
+            packet[ARP].fields.setdefault("hwsrc", self.mac)
+            packet[ARP].fields.setdefault("psrc", self.ip)
+        return packet
+
+    # --- receiving -----------------------------------------------------------------------------------------
+
+    def deliver(self, frame: bytes) -> None:
+        """Take a frame from the link layer."""
+        self.frames += 1
+        if self.on_frame is not None:
+            self.on_frame(frame)
+            return
+        for matcher, reply in self._responders:
+            if matcher.fits(frame) and (answer := reply(dissect(frame))) is not None:
+                self.send(answer)
+        for waiter in self._waiters:
+            if not waiter.future.done() and waiter.matcher.fits(frame):
+                waiter.future.set_result(frame)
+                return
+        self.inbox.append(frame)
+
+    async def expect(self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S) -> Packet:
+        """Return the first frame that fits, of those that came already or that come in time.
+
+        Args:    pattern: `ARP(op=2)`: that layer with that value; a layer type; a predicate; bytes.
+                 within: seconds.
+        Raises:  AssertionError: none came; what came instead is in the message.
+        """
+        matcher = Matcher(pattern)
+        for frame in self.inbox:
+            if matcher.fits(frame):
+                self.inbox.remove(frame)
+                return dissect(frame)
+        waiter = _Waiter(matcher, asyncio.get_running_loop().create_future())
+        self._waiters.append(waiter)
+        try:
+            return dissect(await asyncio.wait_for(waiter.future, within))
+        except TimeoutError:
+            raise AssertionError(
+                f"{self.name}: no {matcher} within {within * 1e3:g} ms{self._came()}"
+            ) from None
+        finally:
+            self._waiters.remove(waiter)
+
+    async def expect_none(self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S) -> None:
+        """Let time pass, and hold that no frame that fits has come or comes.
+
+        Raises:  AssertionError: one did.
+        """
+        await asyncio.sleep(within)
+        matcher = Matcher(pattern)
+        unwanted = [frame for frame in self.inbox if matcher.fits(frame)]
+        if unwanted:
+            raise AssertionError(
+                f"{self.name}: {len(unwanted)} frames fit {matcher}, the first: {summary(unwanted[0])}"
+            )
+
+    async def sniff(self, *, for_s: float) -> list[Packet]:
+        """Return the frames of the inbox and of the next `for_s` seconds, and empty the inbox."""
+        await asyncio.sleep(for_s)
+        frames = [dissect(frame) for frame in self.inbox]
+        self.inbox.clear()
+        return frames
+
+    def _came(self) -> str:
+        if not self.inbox:
+            return "; nothing else came either"
+        shown = [summary(frame) for frame in list(self.inbox)[-_SHOWN:]]
+        return f"; {len(self.inbox)} other frames came, the last:\n  " + "\n  ".join(shown)
+
+    # --- behaviour -----------------------------------------------------------------------------------------
+
+    def respond(self, pattern: Pattern, reply: Reply) -> None:
+        """Answer each frame that fits with what `reply` makes of it; None sends nothing."""
+        self._responders.append((Matcher(pattern), reply))
+
+    def answer_arp(self) -> None:
+        """Answer ARP requests and neighbour solicitations for our addresses."""
+        self.respond(
+            ARP(op=1, pdst=self.ip),
+            lambda ask: Ether(dst=ask.src) / ARP(op=2, hwdst=ask[ARP].hwsrc, pdst=ask[ARP].psrc),
+        )
+        self.respond(
+            ICMPv6ND_NS(tgt=self.ip6),
+            lambda ask: (
+                Ether(dst=ask.src)
+                / IPv6(src=self.ip6, dst=ask[IPv6].src)
+                / ICMPv6ND_NA(tgt=self.ip6, R=0, S=1)
+                / ICMPv6NDOptDstLLAddr(lladdr=self.mac)
+            ),
+        )
+
+    async def ping(self, target: ScenarioVnic, *, count: int = 1, within: float = 1.0) -> int:
+        """Send echo requests with ARP before them and return how many were answered."""
+        return await self._wire.ping(self, target, count, within)
+
+    def set_mac(self, mac: str) -> None:
+        """Give the device another address.
+
+        Raises:  ScenarioError: the VNIC refused it.
+        """
+        error = self._wire.set_mac(MacAddr(parse_mac(mac)))
+        if error:
+            raise ScenarioError(f"{self.name}: address {mac} was refused, errno {-error}")
+
+    def set_mtu(self, mtu: int) -> None:
+        """Give the device another MTU, as far as its virtual switch allows.
+
+        Raises:  ScenarioError: it does not allow so much.
+        """
+        error = self._wire.set_mtu(mtu)
+        if error:
+            raise ScenarioError(f"{self.name}: MTU {mtu} was refused, errno {-error}")
+
+    def memory_host(self) -> MemoryHost:
+        """Return a small IPv4 stack on this VNIC; what it takes does not come to the inbox any more."""
+        return self._wire.memory_host(self)
+
+
+class ScenarioHost:
+    """One host. With a single VNIC its methods are those of the VNIC; with more, say which: `on="blue"`."""
+
+    def __init__(self, scenario: Scenario, name: str, port: HfiPort) -> None:
+        self.scenario = scenario
+        self.name = name
+        self.port = port
+        """The HFI port that carries the VNICs."""
+        self.vnics: dict[str, ScenarioVnic] = {}
+        """By the name of the virtual switch."""
+
+    @property
+    def vnic_port(self) -> VnicPort:
+        """Agent, demultiplexer and adapters of the port."""
+        return self.scenario.vnic_ports[self.name]
+
+    def vnic(self, on: str | None = None) -> ScenarioVnic:
+        """Return the VNIC on a virtual switch; without a name, the only one.
+
+        Raises:  ScenarioError: there is none, or several.
+        """
+        if on is not None:
+            if on not in self.vnics:
+                raise ScenarioError(f"host {self.name}: {unknown_name('virtual switch', on, self.vnics)}")
+            return self.vnics[on]
+        if len(self.vnics) != 1:
+            raise ScenarioError(
+                f"host {self.name} has {len(self.vnics)} VNICs ({', '.join(self.vnics) or 'none'}); say which: on=..."
+            )
+        return next(iter(self.vnics.values()))
+
+    @property
+    def mac(self) -> str:
+        """The address of the only VNIC."""
+        return self.vnic().mac
+
+    @property
+    def ip(self) -> str:
+        """The IPv4 address of the only VNIC."""
+        return self.vnic().ip
+
+    @property
+    def ip6(self) -> str:
+        """The IPv6 link-local address of the only VNIC."""
+        return self.vnic().ip6
+
+    def send(self, packet: Packet | bytes, *, on: str | None = None) -> bytes:
+        """Send a frame: see `ScenarioVnic.send`."""
+        return self.vnic(on).send(packet)
+
+    async def expect(
+        self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S, on: str | None = None
+    ) -> Packet:
+        """Wait for a frame: see `ScenarioVnic.expect`."""
+        return await self.vnic(on).expect(pattern, within=within)
+
+    async def expect_none(
+        self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S, on: str | None = None
+    ) -> None:
+        """Hold that no such frame comes: see `ScenarioVnic.expect_none`."""
+        await self.vnic(on).expect_none(pattern, within=within)
+
+    async def sniff(self, *, for_s: float, on: str | None = None) -> list[Packet]:
+        """Return what comes: see `ScenarioVnic.sniff`."""
+        return await self.vnic(on).sniff(for_s=for_s)
+
+    def answer_arp(self, *, on: str | None = None) -> None:
+        """Answer ARP and neighbour solicitations: see `ScenarioVnic.answer_arp`."""
+        self.vnic(on).answer_arp()
+
+    async def ping(self, target: ScenarioHost, *, count: int = 1, on: str | None = None) -> int:
+        """Ping another host and return how many requests it answered."""
+        return await self.vnic(on).ping(target.vnic(on), count=count)
+
+    def stall(self) -> None:
+        """Take nothing off the link until `resume`."""
+        self.port.stall()
+
+    def resume(self) -> None:
+        """Take what has waited, and go on."""
+        self.port.resume()
+
+    def __repr__(self) -> str:
+        return f"ScenarioHost({self.name})"
+
+
+class Hosts:
+    """The hosts by name or by number, and in their order: `h1, h2 = hosts`."""
+
+    def __init__(self, hosts: dict[str, ScenarioHost]) -> None:
+        self._hosts = hosts
+
+    def __getitem__(self, key: str | int) -> ScenarioHost:
+        if isinstance(key, int):
+            return list(self._hosts.values())[key]
+        if key not in self._hosts:
+            raise ScenarioError(unknown_name("host", key, self._hosts))
+        return self._hosts[key]
+
+    def __iter__(self) -> Iterator[ScenarioHost]:
+        return iter(self._hosts.values())
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in their order."""
+        return list(self._hosts)

@@ -1,0 +1,166 @@
+"""The two grounds that a VNIC of a scenario can stand on: memory, or a TAP in a network namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.netlink import LinkClient
+from hfi_sim.netdev.tap import TapNetdev
+from hfi_sim.types import MacAddr
+from opavnic.lab.memory_host import MemoryHost
+
+if TYPE_CHECKING:
+    from opavnic.scenario.hosts import ScenarioVnic
+
+_ETH_P_ALL: Final = 3
+_PACKET_OUTGOING: Final = 4
+_FRAME_MAX: Final = 65536
+
+
+class LinkLayer(Protocol):
+    """The host side of one network device."""
+
+    @property
+    def address(self) -> MacAddr:
+        """The device address."""
+        ...
+
+    def transmit(self, frame: bytes) -> None:
+        """Send a frame as a program of the host would."""
+
+    def set_mac(self, mac: MacAddr) -> int:
+        """Give the device another address; return 0 or a negative errno."""
+        ...
+
+    def set_mtu(self, mtu: int) -> int:
+        """Give the device another MTU; return 0 or a negative errno."""
+        ...
+
+    async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
+        """Ping `target` and return how many requests were answered."""
+        ...
+
+    def memory_host(self, vnic: ScenarioVnic) -> MemoryHost:
+        """Return a small IP stack on the device."""
+        ...
+
+    def close(self) -> None:
+        """Give back what was opened here."""
+
+
+class MemoryLink(LinkLayer):
+    """A memory netdev, and on demand the small IP stack that labs in memory use."""
+
+    def __init__(self, netdev: MemoryNetdev, deliver: Callable[[bytes], None]) -> None:
+        self._netdev = netdev
+        self._deliver = deliver
+        self._host: MemoryHost | None = None
+        netdev.on_receive = deliver
+
+    @property
+    def address(self) -> MacAddr:
+        return self._netdev.address
+
+    def transmit(self, frame: bytes) -> None:
+        self._netdev.transmit(frame)
+
+    def set_mac(self, mac: MacAddr) -> int:
+        return self._netdev.set_mac(mac)
+
+    def set_mtu(self, mtu: int) -> int:
+        return self._netdev.change_mtu(mtu)
+
+    async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
+        if target.link is not None:
+            target.link.memory_host(target)
+        return await self.memory_host(vnic).ping(target.address, count, within_s)
+
+    def memory_host(self, vnic: ScenarioVnic) -> MemoryHost:
+        if self._host is None:
+            self._host = MemoryHost(self._netdev, vnic.address)
+            stack = self._netdev.on_receive
+
+            def both(frame: bytes) -> None:
+                self._deliver(frame)
+                if stack is not None:
+                    stack(frame)
+
+            self._netdev.on_receive = both
+        return self._host
+
+    def close(self) -> None:
+        self._netdev.on_receive = None
+
+
+class TapLink(LinkLayer):
+    """A TAP in a network namespace, seen through a packet socket there, beside the kernel's own stack."""
+
+    def __init__(
+        self,
+        netdev: TapNetdev,
+        namespace: Path,
+        links: LinkClient,
+        deliver: Callable[[bytes], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._netdev = netdev
+        self._namespace = namespace
+        self._links = links
+        self._deliver = deliver
+        self._loop = loop
+        self._socket = run_in_namespace(namespace, self._open)
+        loop.add_reader(self._socket, self._readable)
+
+    def _open(self) -> socket.socket:
+        opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+        opened.bind((self._netdev.name, 0))
+        opened.setblocking(False)
+        return opened
+
+    def _readable(self) -> None:
+        with contextlib.suppress(BlockingIOError, OSError):
+            while True:
+                frame, sender = self._socket.recvfrom(_FRAME_MAX)
+                if sender[2] != _PACKET_OUTGOING:
+                    self._deliver(frame)
+
+    @property
+    def address(self) -> MacAddr:
+        return self._netdev.address
+
+    def transmit(self, frame: bytes) -> None:
+        self._socket.send(frame)
+
+    def set_mac(self, mac: MacAddr) -> int:
+        self._links.set_address(self._netdev.ifindex, mac)
+        return 0
+
+    def set_mtu(self, mtu: int) -> int:
+        self._links.set_mtu(self._netdev.ifindex, mtu)
+        return 0
+
+    async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
+        command = ["ping", "-n", "-c", str(count), "-i", "0.2", "-W", str(max(1, round(within_s))), target.ip]
+        output = await asyncio.to_thread(
+            run_in_namespace,
+            self._namespace,
+            lambda: subprocess.run(command, capture_output=True, text=True, check=False).stdout,
+        )
+        answered = re.search(r"(\d+) received", output)
+        return int(answered[1]) if answered else 0
+
+    def memory_host(self, vnic: ScenarioVnic) -> MemoryHost:
+        raise NotImplementedError(f"{vnic.name}: on a TAP the kernel is the IP stack")
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._socket.close()

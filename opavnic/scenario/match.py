@@ -1,0 +1,84 @@
+"""Which frame a test means: a scapy packet as a pattern, a layer, a predicate, or exact bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scapy.layers.l2 import Ether
+from scapy.packet import NoPayload, Packet
+
+Pattern = Any
+"""A packet matches in every field that the pattern sets; a layer type matches where the layer is there."""
+
+
+class Matcher:
+    """A pattern, ready to be asked."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+
+    def fits(self, frame: bytes) -> bool:
+        """Return whether an Ethernet frame is one of those."""
+        pattern = self._pattern
+        if isinstance(pattern, bytes):
+            return frame == pattern
+        packet = dissect(frame)
+        if isinstance(pattern, Packet):
+            return _has_layers(packet, pattern)
+        if isinstance(pattern, type):
+            return bool(packet.haslayer(pattern))
+        return bool(pattern(packet))
+
+    def __str__(self) -> str:
+        pattern = self._pattern
+        if isinstance(pattern, Packet):
+            return " / ".join(_layer_text(layer) for layer in _layers(pattern))
+        if isinstance(pattern, bytes):
+            return f"frame of {len(pattern)} bytes"
+        return getattr(pattern, "__name__", repr(pattern))
+
+
+def dissect(frame: bytes) -> Packet:
+    """Return a frame as scapy sees it."""
+    return Ether(frame)
+
+
+def summary(frame: bytes) -> str:
+    """Return one line about a frame."""
+    return str(dissect(frame).summary())
+
+
+def _layers(packet: Packet) -> list[Packet]:
+    layers = []
+    while not isinstance(packet, NoPayload):
+        layers.append(packet)
+        packet = packet.payload
+    return layers
+
+
+def _has_layers(packet: Packet, pattern: Packet) -> bool:
+    """Return whether `packet` has the layers of `pattern` in their order, with the same values where it sets any."""
+    remaining = packet
+    for layer in _layers(pattern):
+        found = remaining.getlayer(type(layer))
+        while found is not None and not _same_fields(found, layer):
+            found = found.payload.getlayer(type(layer))
+        if found is None:
+            return False
+        remaining = found.payload
+    return True
+
+
+def _same_fields(found: Packet, layer: Packet) -> bool:
+    for name, value in layer.fields.items():
+        field = layer.get_field(name)
+        if field.i2repr(layer, value) != field.i2repr(found, found.getfieldval(name)):
+            return False
+    return True
+
+
+def _layer_text(layer: Packet) -> str:
+    values = ", ".join(
+        f"{name}={layer.get_field(name).i2repr(layer, value)}" for name, value in layer.fields.items()
+    )
+    return f"{type(layer).__name__}({values})"

@@ -1,0 +1,71 @@
+"""The real ground of a scenario: a network namespace for each host, TAPs in them."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hfi_sim.netdev.tap import TapFactory, TapNetdev
+from opavnic.lab.namespaces import NETNS_DIR, create_namespace, remove_namespace
+from opavnic.scenario.link_layer import TapLink
+
+if TYPE_CHECKING:
+    from opavnic.scenario.hosts import ScenarioVnic
+
+_PREFIX_LENGTH = 20
+
+
+class RealGround:
+    """Namespaces `opavnic-test-PID-HOST`, gone again after `close`."""
+
+    def __init__(self) -> None:
+        self._namespaces: dict[str, tuple[Path, int]] = {}
+        self._factories: dict[str, TapFactory] = {}
+        self._links: list[TapLink] = []
+
+    def open(self, hosts: list[str]) -> None:
+        """Make the namespace of each host.
+
+        Raises:  LabError: not permitted.
+        """
+        NETNS_DIR.mkdir(parents=True, exist_ok=True)
+        for host in hosts:
+            path = NETNS_DIR / f"opavnic-test-{os.getpid()}-{host}"
+            inode = create_namespace(path, lambda _inode: None)
+            self._namespaces[host] = (path, inode)
+            self._factories[host] = TapFactory(path, asyncio.get_running_loop(), "opavnic test")
+
+    def make(
+        self, host: str, name: str, vnic: ScenarioVnic, deliver: Callable[[bytes], None]
+    ) -> tuple[TapNetdev, TapLink]:
+        """Make a TAP on a host; it gets its address and goes up once the one who asked is done."""
+        factory = self._factories[host]
+        netdev = factory(name)
+        loop = asyncio.get_running_loop()
+        link = TapLink(netdev, self._namespaces[host][0], factory.watcher.links, deliver, loop)
+        self._links.append(link)
+
+        def set_up() -> None:
+            address = ipaddress.ip_interface(f"{vnic.ip}/{_PREFIX_LENGTH}")
+            factory.watcher.links.add_ip(netdev.ifindex, address)
+            factory.watcher.links.set_up(netdev.ifindex, True)
+
+        loop.call_soon(set_up)
+        return netdev, link
+
+    def close(self) -> None:
+        """Take everything away."""
+        for link in self._links:
+            link.close()
+        for factory in self._factories.values():
+            factory.close()
+        for path, inode in self._namespaces.values():
+            remove_namespace(path, inode)
+
+    def leftovers(self) -> list[str]:
+        """Return the namespaces that should be gone and are not."""
+        return [path.name for path, _ in self._namespaces.values() if path.exists()]

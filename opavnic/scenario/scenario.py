@@ -1,0 +1,236 @@
+"""A scenario: everything that a test needs, built without waiting, run inside the test, checked at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from hfi_sim.clock import Clock, ManualClock
+from hfi_sim.errors import NetdevError
+from hfi_sim.fabric import Fabric
+from hfi_sim.faults import Faults
+from hfi_sim.lanes import FlowControl
+from hfi_sim.netdev.base import ETH_MTU_MAX, Netdev
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.port_state import CapabilityMask3
+from hfi_sim.subnet_manager import Routing, SubnetManager
+from hfi_sim.topology import Topology
+from hfi_sim.trace import Trace
+from opavnic.scenario.clock import RunningLoopClock
+from opavnic.scenario.em import ScenarioEm
+from opavnic.scenario.hosts import Hosts, ScenarioHost, ScenarioVnic
+from opavnic.scenario.link_layer import LinkLayer, MemoryLink
+from opavnic.scenario.real import RealGround
+from opavnic.scenario.timeline import Timeline
+from opavnic.vnic_port import VnicPort
+from vema.types import VportNum
+
+log = logging.getLogger("opavnic.scenario")
+
+EM_NODE: Final = "em"
+DEFAULT_SEED: Final = 1
+DEFAULT_FABRIC_ID: Final = 0x001
+
+
+class Scenario:
+    """A fabric with a subnet manager and an Ethernet Manager, and a VNIC port on each host."""
+
+    em: ScenarioEm
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        seed: int = DEFAULT_SEED,
+        routing: Routing | None = None,
+        flow: FlowControl | None = None,
+        jitter_s: float = 0.0,
+        fabric_id: int = DEFAULT_FABRIC_ID,
+        clock: Clock | None = None,
+        real: bool = False,
+    ) -> None:
+        """Build the fabric; needs no running event loop yet.
+
+        Args:    topology: gets one more HFI, `em`, on a switch. seed: all randomness comes from it.
+                 flow, jitter_s: of every link. clock: for tests without an event loop, a ManualClock.
+                 real: TAPs in network namespaces instead of memory; needs the privilege.
+        Raises:  TopologyError: the topology cannot be built.
+        """
+        self.seed = seed
+        self.fabric_id = fabric_id
+        self.clock: Clock = clock if clock is not None else RunningLoopClock()
+        self.timeline = Timeline(self.clock)
+        self.ground = RealGround() if real else None
+        resolution = 1e-3 if real else 0.0
+        self.fabric = Fabric(self.clock, rng=random.Random(seed), timer_resolution_s=resolution)
+        topology.attach(EM_NODE)
+        topology.build(
+            self.fabric, lambda host: partial(self._make_netdev, host), flow=flow, jitter_s=jitter_s
+        )
+        self.topology = topology
+        self.em_port = self.fabric.hfis[EM_NODE].ports[1]
+        self.subnet_manager = SubnetManager(self.fabric, self.em_port, routing=routing)
+        self.trace = Trace(self.fabric)
+        self.faults = Faults(self.fabric)
+        self.fault_log: list[dict[str, Any]] = []
+        """The faults as they were at the end."""
+        with self.timeline.recording():
+            self.subnet_manager.sweep()
+        self.hosts = Hosts(
+            {
+                name: ScenarioHost(self, name, self.fabric.hfis[hfis[0].name].ports[1])
+                for name, hfis in topology.hosts().items()
+                if name != EM_NODE
+            }
+        )
+        self.vnic_ports: dict[str, VnicPort] = {}
+        self.links: dict[tuple[str, int], LinkLayer] = {}
+        """The host side of each vport's netdev, by host and vport."""
+        self._tasks_before: set[asyncio.Task[Any]] = set()
+        self._recording = contextlib.ExitStack()
+
+    # --- running -------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Start agents and the Ethernet Manager."""
+        self._tasks_before = set(asyncio.all_tasks())
+        self._recording.enter_context(self.timeline.recording())
+        try:
+            if self.ground is not None:
+                self.ground.open(self.hosts.names)
+            for host in self.hosts:
+                self._start_agent(host)
+                self.faults.hook(host.name, partial(self._crash, host), partial(self._restart, host))
+            self.em = ScenarioEm(self)
+            self.em.start()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop everything; a scenario that went well is held to the conservation law and to leave nothing behind.
+
+        Raises:  AssertionError: an element lost count of packets, or a task or a namespace is left.
+        """
+        await self._close()
+        if error is None:
+            self.check()
+
+    async def _close(self) -> None:
+        self.fault_log = self.faults.show()
+        self.faults.clear()
+        if hasattr(self, "em"):
+            self.em.stop()
+        for port in self.vnic_ports.values():
+            port.close()
+        if self.ground is not None:
+            self.ground.close()
+        self.subnet_manager.stop()
+        self._recording.close()
+
+    def check(self) -> None:
+        """Hold the conservation law, and that no task of the test and no namespace is left.
+
+        Raises:  AssertionError: what is wrong, by name.
+        """
+        balance = self.fabric.balance()
+        assert not balance, f"the conservation law is broken (packets too many or too few): {balance}"  # noqa: S101
+        if self._tasks_before:
+            left = asyncio.all_tasks() - self._tasks_before
+            assert not left, f"tasks are left running: {', '.join(map(_task_text, left))}"  # noqa: S101
+        if self.ground is not None:
+            left_over = self.ground.leftovers()
+            assert not left_over, f"namespaces are left: {', '.join(left_over)}"  # noqa: S101
+
+    # --- hosts ---------------------------------------------------------------------------------------------
+
+    def _start_agent(self, host: ScenarioHost) -> None:
+        self.vnic_ports[host.name] = VnicPort(
+            host.port,
+            self.clock,
+            name_for=lambda vport_num: f"v{vport_num}",
+            attached=self.fabric.attached,
+        )
+
+    def _crash(self, host: ScenarioHost) -> None:
+        log.info("[%s] the agent crashes", host.name)
+        for key in [key for key in self.links if key[0] == host.name]:
+            self.links.pop(key).close()
+        for vnic in host.vnics.values():
+            vnic.link = None
+        self.vnic_ports[host.name].close()
+        host.port.withdraw(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
+
+    def _restart(self, host: ScenarioHost) -> None:
+        log.info("[%s] the agent starts again, without a memory", host.name)
+        self._start_agent(host)
+
+    def _make_netdev(self, host_name: str, name: str) -> Netdev:
+        """Make the netdev of a vport and set it up once the one who asked is done with it."""
+        vport_num = int(name[1:])
+        vnic = self.em.vnic_of_vport(host_name, vport_num)
+        if vnic is None:
+            raise NetdevError(f"{host_name}: no virtual switch of the scenario has vport {vport_num}")
+        key = (host_name, vport_num)
+        vnic.vport_num = vport_num
+        netdev: Netdev
+        if self.ground is not None:
+            netdev, link = self.ground.make(host_name, name, vnic, partial(self._deliver, key))
+            vnic.link = self.links[key] = link
+            return netdev
+        memory = MemoryNetdev(name)
+        memory.mtu = ETH_MTU_MAX  # the EM lowers it to that of the virtual switch
+        vnic.link = self.links[key] = MemoryLink(memory, partial(self._deliver, key))
+        asyncio.get_running_loop().call_soon(memory.open)
+        return memory
+
+    def _deliver(self, key: tuple[str, int], frame: bytes) -> None:
+        """Give a frame to the VNIC that uses the vport now."""
+        link = self.links.get(key)
+        for vnic in self.hosts[key[0]].vnics.values():
+            if vnic.link is link and link is not None:
+                vnic.deliver(frame)
+                return
+
+    async def vnic_up(self, vnic: ScenarioVnic) -> None:
+        """Wait until a VNIC is operational."""
+        while True:
+            adapter = vnic.host.vnic_port.adapters.get(VportNum(vnic.vport_num))
+            if adapter is not None and adapter.hfi_up and adapter.netdev.is_up:
+                return
+            await asyncio.sleep(1e-3 if self.ground is not None else 1e-6)
+
+    # --- time ----------------------------------------------------------------------------------------------
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass in a test without an event loop.
+
+        Raises:  TypeError: there is an event loop, whose time passes by itself: await asyncio.sleep(...).
+        """
+        if not isinstance(self.clock, ManualClock):
+            raise TypeError("time is the event loop's here: await asyncio.sleep(...)")
+        self.clock.advance(seconds)
+
+    def write_pcapng(self, path: Path) -> int:
+        """Write the packets of the trace and return how many there are."""
+        from opavnic.scenario.pcapng import write_trace
+
+        return write_trace(path, self.trace.records)
+
+
+def _task_text(task: asyncio.Task[Any]) -> str:
+    return f"{task.get_name()} ({task.get_coro()!r})"
+
+
+ScenarioFactory = Callable[[], Scenario]
+"""Makes a fresh scenario, for tests that compare runs."""

@@ -1,0 +1,50 @@
+"""What happened when: the state changes that the packages log, on the scenario's own time."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from hfi_sim.clock import Clock
+
+_LOGGERS: Final = ("hfi_sim", "vema", "opavnic")
+_KEEP: Final = 500
+
+
+class Timeline(logging.Handler):
+    """Keeps the last events as (seconds, text)."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(logging.INFO)
+        self.events: deque[tuple[float, str]] = deque(maxlen=_KEEP)
+        self._clock = clock
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a log record."""
+        self.events.append((self._clock.time(), f"{record.name}: {record.getMessage()}"))
+
+    def note(self, text: str) -> None:
+        """Add an event of the test's own."""
+        self.events.append((self._clock.time(), text))
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Listen to the packages' loggers for a while."""
+        before = [(logger, logger.level) for logger in map(logging.getLogger, _LOGGERS)]
+        for logger, level in before:
+            logger.addHandler(self)
+            if logger.getEffectiveLevel() > logging.INFO or level == logging.NOTSET:
+                logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            for logger, level in before:
+                logger.removeHandler(self)
+                logger.setLevel(level)
+
+    def text(self) -> str:
+        """Return one line per event."""
+        return "\n".join(f"{when * 1e3:12.6f} ms  {what}" for when, what in self.events) or "nothing happened"

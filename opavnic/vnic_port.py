@@ -1,0 +1,160 @@
+"""All VNIC business of one HFI port: the management agent, the VNICs it creates, and their packets.
+
+vnics = VnicPort(hfi.ports[1], clock, name_for=lambda vport_num: f"veth{vport_num}")
+
+From here on the port announces Ethernet on fabric, and an EM can configure it.
+
+Source: the public driver's opa_vnic_vema_add_one() and the hfi1 side of alloc_rdma_netdev().
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from hfi_sim.clock import Clock
+from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.errors import NetdevError
+from hfi_sim.hfi import HfiPort
+from hfi_sim.mad.header import MadClass, Method
+from hfi_sim.mad.stack import MadRequest
+from hfi_sim.port_state import CapabilityMask3, PortEvent, PortEventKind
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.packet import seal_packet
+from opavnic.adapter import Adapter
+from opavnic.demux import VnicDemux
+from vema.agent import Agent
+from vema.errors import VnicUnavailableError
+from vema.traps import Trap
+from vema.types import EMA_CLASS_VERSION, EMA_OUI, VportNum
+from vema.vnic import VnicReport
+
+log = logging.getLogger("opavnic.vnic_port")
+
+_MAX_LID: Final = 0xFFFFFF
+
+
+class VnicPort:
+    """The VNICs of one HFI port. It is the provider of its agent."""
+
+    def __init__(
+        self,
+        port: HfiPort,
+        clock: Clock,
+        *,
+        name_for: Callable[[VportNum], str],
+        driver_quirks: bool = False,
+        sets_need_full_member: bool = True,
+        smac_filter: bool = True,
+        attached: dict[str, PacketCounters] | None = None,
+    ) -> None:
+        """Register the agent and announce Ethernet on fabric.
+
+        Args:  name_for: the name of the netdev of a vport. driver_quirks: follow the public driver where it
+               surprises (see docs/vema.md). sets_need_full_member: refuse Sets that are not from full
+               members of the management partition; see Agent. smac_filter: see Adapter. attached: where the packet
+               counters of the VNICs are entered, so that the fabric holds them to the conservation law
+               (`fabric.attached`).
+        Raises:  FabricError: the port has an agent of this class, or a handler of Ethernet packets, already.
+        """
+        self.port = port
+        self.adapters: dict[VportNum, Adapter] = {}
+        """The VNICs, by vport; a vport stays once an EM has made it."""
+        self.bad_class_version = 0
+        """Requests of another class version than 0x80, which are dropped."""
+        self._name_for = name_for
+        self._driver_quirks = driver_quirks
+        self._smac_filter = smac_filter
+        self._attached = attached
+        self.demux = VnicDemux(driver_quirks=driver_quirks)
+        self.agent = Agent(
+            self,
+            opa_port_num=port.opa_port_num,
+            now=clock.time,
+            send_trap=self._send_trap,
+            driver_quirks=driver_quirks,
+            sets_need_full_member=sets_need_full_member,
+        )
+        self._registration = port.mad.register_agent(
+            MadClass.EMA, EMA_OUI, (Method.GET, Method.SET), self._receive_mad
+        )
+        port.register_l4(L4.ETHERNET, lambda _port, packet: self.demux.receive(packet))
+        self._unsubscribe = port.subscribe(self._port_event)
+        self._unsubscribe_flow = port.on_flow(self._flow)
+        port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
+
+    def create_vnic(self, vport_num: VportNum, report: VnicReport) -> Adapter:
+        """Make a VNIC and its netdev; the agent calls it when an EM configures a new vport.
+
+        Raises:  VnicUnavailableError: the host has no netdev to give.
+        """
+        try:
+            netdev = self.port.alloc_rdma_netdev(self._name_for(vport_num))
+        except NetdevError as error:
+            raise VnicUnavailableError(str(error)) from error
+        name = f"{self.port.name} vport {vport_num}"
+        adapter = Adapter(
+            vport_num,
+            netdev,
+            demux=self.demux,
+            transmit=self._transmit,
+            report=report,
+            opa_port_num=self.port.opa_port_num,
+            driver_quirks=self._driver_quirks,
+            smac_filter=self._smac_filter,
+            name=name,
+        )
+        self.adapters[vport_num] = adapter
+        if self.port.tx_stopped:
+            netdev.stop_queue()
+        if self._attached is not None:
+            self._attached[f"{name} tx"] = adapter.tx
+            self._attached[f"{name} rx"] = adapter.rx
+        return adapter
+
+    def close(self) -> None:
+        """Take the agent off the port, and all VNICs with their netdevs away. Harmless when done twice."""
+        self.port.mad.unregister_agent(self._registration)
+        self.port.unregister_l4(L4.ETHERNET)
+        self._unsubscribe()
+        self._unsubscribe = _nothing
+        self._unsubscribe_flow()
+        self._unsubscribe_flow = _nothing
+        for adapter in self.adapters.values():
+            adapter.close()
+
+    def _transmit(self, header_and_frame: bytes) -> Drop | None:
+        port = self.port
+        return port.send(seal_packet(header_and_frame, port.icrc))
+
+    def _receive_mad(self, request: MadRequest) -> bytes | None:
+        if request.header.class_version != EMA_CLASS_VERSION:  # the IB core knows no agent of that version
+            self.bad_class_version += 1
+            return None
+        return self.agent.receive(request.mad, pkey=request.pkey)
+
+    def _send_trap(self, trap: Trap) -> None:
+        if trap.dlid > _MAX_LID:
+            log.warning("[%s] trap sink %#x is no LID of 24 bits", self.port.name, trap.dlid)
+            return
+        drop = self.port.mad.send(trap.dlid, trap.mad, sl=trap.sl)
+        if drop is not None:
+            log.info("[%s] trap not sent: %s", self.port.name, drop.value)
+
+    def _flow(self, stopped: bool) -> None:
+        """Stop the queues of all netdevs while the link has no credits for the port."""
+        for adapter in self.adapters.values():
+            if stopped:
+                adapter.netdev.stop_queue()
+            else:
+                adapter.netdev.wake_queue()
+
+    def _port_event(self, event: PortEvent) -> None:
+        if event.kind in (PortEventKind.PORT_ACTIVE, PortEventKind.PORT_ERR):
+            for adapter in self.adapters.values():
+                adapter.port_changed(event.kind is PortEventKind.PORT_ACTIVE)
+
+
+def _nothing() -> None:
+    """Stand in for what has been done already."""

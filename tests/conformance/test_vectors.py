@@ -1,0 +1,161 @@
+"""The recorded vectors pass, and a damaged one is found: which case, which field, where."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from opavnic.cli.conformance import app
+from opavnic.conformance.datapaths import find_datapath
+from opavnic.conformance.encap import run_encap
+from opavnic.conformance.result import Result
+from opavnic.conformance.rx import run_rx
+from opavnic.conformance.vema import run_vema
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+KINDS = ("encap", "rx", "vema")
+
+
+def vector_file(kind: str) -> Path:
+    return VECTORS / f"{kind}-1.jsonl.gz"
+
+
+def run(kind: str, path: Path) -> Result:
+    if kind == "vema":
+        return run_vema(path)
+    return {"encap": run_encap, "rx": run_rx}[kind](path, find_datapath("python"))
+
+
+@pytest.mark.parametrize(("kind", "total"), [("encap", 2000), ("rx", 1000), ("vema", 300)])
+def test_all_recorded_cases_pass(kind: str, total: int) -> None:
+    result = run(kind, vector_file(kind))
+    assert [line for difference in result.differences for line in difference.lines()] == []
+    assert (result.ok, result.total) == (True, total)
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Callable[[str, Callable[[list[Any]], None]], Path]:
+    """Return a function that writes the first cases of a kind, changed."""
+
+    def write(kind: str, change: Callable[[list[Any]], None], count: int = 5) -> Path:
+        with gzip.open(vector_file(kind), "rt") as file:
+            cases = [json.loads(next(file)) for _ in range(count)]
+        change(cases)
+        path = tmp_path / f"{kind}.jsonl"
+        path.write_text("".join(json.dumps(case) + "\n" for case in cases))
+        return path
+
+    return write
+
+
+def flip(text: str, digit: int) -> str:
+    return text[:digit] + f"{int(text[digit], 16) ^ 1:x}" + text[digit + 1 :]
+
+
+def wrong_header(cases: list[Any]) -> None:
+    cases[2]["expect"]["hdr"] = flip(cases[2]["expect"]["hdr"], 11)
+
+
+def wrong_frame(cases: list[Any]) -> None:
+    cases[0]["expect"]["frame"] = flip(cases[0]["expect"]["frame"], 100)
+
+
+def wrong_response(cases: list[Any]) -> None:
+    cases[0]["steps"][1]["out"] = flip(cases[0]["steps"][1]["out"], 81)
+
+
+DAMAGE = [
+    ("encap", wrong_header, ["case 2: hdr", "byte 5 (0x5)"]),
+    ("encap", lambda cases: cases[0]["expect"].update(vl=9), ["case 0: vl", "expected 9"]),
+    ("rx", wrong_frame, ["case 0: frame", "byte 50 (0x32)"]),
+    ("rx", lambda cases: cases[1]["expect"]["counters"].update({"66": {}}), ["case 1: counters"]),
+    ("vema", wrong_response, ["case 0: step 1 (VeswPortInfo SET), out", "byte 40 (0x28)"]),
+    ("vema", lambda cases: cases[0]["steps"][2]["traps"].pop(), ["case 0: step 2 (open), traps"]),
+    ("vema", lambda cases: cases[0]["steps"][2].pop("netdev"), ["case 0: step 2 (open), netdev"]),
+    ("vema", lambda cases: cases[0]["steps"][2].update(rc=-22), ["case 0: step 2 (open), rc"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "change", "lines"), DAMAGE)
+def test_difference_is_shown_with_its_place(damaged: Any, kind: str, change: Any, lines: list[str]) -> None:
+    path = damaged(kind, change)
+
+    outcome = CliRunner().invoke(app, [kind, str(path)])
+
+    assert outcome.exit_code == 1
+    for line in lines:
+        assert line in outcome.stdout
+    assert f"FAIL 4/5 {path}" in outcome.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_good_file_says_pass_and_exits_0(damaged: Any, kind: str) -> None:
+    path = damaged(kind, lambda cases: None)
+    outcome = CliRunner().invoke(app, [kind, str(path), str(path)])
+    assert outcome.stdout == f"PASS 5/5 {path}\n" * 2
+    assert outcome.exit_code == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_has_one_object_for_each_file(damaged: Any, kind: str) -> None:
+    path = damaged(kind, DAMAGE[[entry[0] for entry in DAMAGE].index(kind)][1])
+    outcome = CliRunner().invoke(app, [kind, "--json", str(path)])
+    (document,) = json.loads(outcome.stdout)
+    assert (document["ok"], document["total"], document["passed"]) == (False, 5, 4)
+    assert document["differences"][0]["case"] in range(5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("content", "message"), [
+    (None, "cannot be read"),
+    (b"", "no cases in it"),
+    (b"\xff\xfe\x00", "not text"),
+    (b"{", ":1: no JSON"),
+    (b"[]\n", ":1: a case is a JSON object"),
+    (b'{"id": 1}\n', ":1: the case has no field"),
+    (b"\x1f\x8b\x08garbage", "cannot be read"),
+])  # fmt: skip
+def test_file_that_is_none_is_one_line_and_exit_2(
+    tmp_path: Path, kind: str, content: bytes | None, message: str
+) -> None:
+    path = tmp_path / "vectors"
+    if content is not None:
+        path.write_bytes(content)
+    outcome = CliRunner().invoke(app, [kind, str(path)])
+    assert outcome.exit_code == 2
+    assert outcome.stdout == ""
+    assert message in outcome.stderr
+    assert str(path) in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_case_with_a_value_of_the_wrong_kind_is_exit_2(damaged: Any, kind: str) -> None:
+    def spoil(cases: list[Any]) -> None:
+        for key in ("cfg", "vports", "steps"):
+            if key in cases[3]:
+                cases[3][key] = 5
+
+    path = damaged(kind, spoil)
+    outcome = CliRunner().invoke(app, [kind, str(path)])
+    assert outcome.exit_code == 2
+    assert f"{path}:4: the case cannot be read" in outcome.stderr
+
+
+def test_session_that_works_on_a_vport_nobody_made_is_exit_2(damaged: Any) -> None:
+    path = damaged("vema", lambda cases: cases[0]["steps"][2].update(vport=99))
+    outcome = CliRunner().invoke(app, ["vema", str(path)])
+    assert outcome.exit_code == 2
+    assert "vport 99" in outcome.stderr
+
+
+def test_datapath_that_is_not_there_is_exit_2() -> None:
+    outcome = CliRunner().invoke(app, ["rx", "--datapath", "abacus", str(vector_file("rx"))])
+    assert outcome.exit_code == 2
+    assert "abacus" in outcome.stderr

@@ -1,0 +1,42 @@
+"""The recorded sessions of the management agent, against the agent of a lab that runs."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+pytestmark = pytest.mark.e2e
+
+VECTORS = Path(__file__).parents[1] / "vectors" / "vema-1.jsonl.gz"
+LAB = """
+name: target
+hosts: {h1: , h2: }
+vesws:
+  - {id: 2, name: blue, members: [h1, h2]}
+em: external
+driver_quirks: true
+"""
+
+
+def test_agent_behind_the_socket_of_a_lab_passes_recorded_sessions(opavnic: Program, tmp_path: Path) -> None:
+    sessions = tmp_path / "sessions.jsonl"
+    with gzip.open(VECTORS, "rt") as recorded:
+        sessions.write_text("".join(itertools.islice(recorded, 50)))
+    file = tmp_path / "target.yaml"
+    file.write_text(LAB)
+    started = opavnic("up", file, "-d")
+    assert started.returncode == 0, started.stderr
+    socket = tmp_path / "run" / "target" / "mad.sock"
+    done = opavnic("conformance", "vema", "--target", socket, sessions)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("PASS 50/50 ")
+    agents = json.loads(opavnic("status", "--counters", "--json").stdout)["counters"]
+    assert agents["h1 agent"]["sets"] > 100
+    assert agents["h2 agent"]["sets"] == 0

@@ -1,0 +1,135 @@
+"""The Ethernet Manager with real TAPs: MAC tables follow what hosts do, files are applied, agents verified."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NEW_MAC = "02:00:00:ab:cd:ef"
+
+
+@pytest.fixture
+def lab(opavnic: Program, tmp_path: Path) -> str:
+    """The em-lab example under a name of its own, running."""
+    name = f"em{os.getpid()}"
+    file = tmp_path / "lab.yaml"
+    file.write_text((EXAMPLES / "em-lab.yaml").read_text().replace("name: em-lab", f"name: {name}"))
+    done = opavnic("up", file, "-d")
+    assert done.returncode == 0, done.stderr
+    return name
+
+
+def run(lab: str, host: str, *command: str) -> subprocess.CompletedProcess[str]:
+    arguments = ["ip", "netns", "exec", f"opavnic-{lab}-{host}", *command]
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_changed_address_is_reached_again_within_a_second(lab: str, opavnic: Program) -> None:
+    for host in ("h1", "h3"):
+        assert run(lab, host, "ping", "-c1", "-W2", "10.9.2.2").returncode == 0
+    changed = time.monotonic()
+    assert run(lab, "h2", "ip", "link", "set", "dev", "blue", "address", NEW_MAC).returncode == 0
+    for host in ("h1", "h3"):
+        while run(lab, host, "ping", "-c1", "-W0.2", "10.9.2.2").returncode != 0:
+            assert time.monotonic() - changed < 1.0, f"{host} does not reach h2 any more"
+    assert time.monotonic() - changed < 1.0
+    rows = json.loads(opavnic("em", "show", "mac-table", "--vesw", "2", "--json").stdout)["mac_table"]
+    assert [row["port"] for row in rows if row["mac"] == NEW_MAC] == ["h2:1"]
+    verified(opavnic)
+
+
+def verified(opavnic: Program) -> None:
+    """Wait until verify is clean: agents hold back traps of a burst, the manager looks again a second later."""
+    end = time.monotonic() + 10.0
+    while (done := opavnic("em", "verify")).returncode != 0:
+        assert time.monotonic() < end, done.stdout
+
+
+def test_apply_twice_sends_no_set_the_second_time(lab: str, opavnic: Program) -> None:
+    file = EXAMPLES / "em-two-tenants.yaml"
+    assert "leaves virtual switch 2" in opavnic("em", "apply", file, "--diff").stdout
+    first = json.loads(opavnic("em", "apply", file, "--json").stdout)
+    second = json.loads(opavnic("em", "apply", file, "--json").stdout)
+    assert first["sets"] > 0
+    assert (second["sets"], second["changes"], second["converged"]) == (0, [], True)
+    verified(opavnic)
+
+
+def test_file_that_cannot_be_met_is_refused_with_every_reason(
+    lab: str, opavnic: Program, tmp_path: Path
+) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("vesws:\n  - {id: 0, name: a}\n  - {id: 4, name: b, mtu: 20000}\n  - {id: 4, name: c}\n")
+    done = opavnic("em", "apply", file)
+    assert done.returncode == 2
+    for place in (f"{file}:2: vesws[0].id", f"{file}:3: vesws[1].mtu", f"{file}:4: vesws[2].id"):
+        assert place in done.stderr
+    file.write_text(
+        "vesws:\n  - {id: 4, name: b, pkey: 0x8002, members: [h1, h9]}\n  - {id: 5, name: c, members: [h1]}\n"
+    )
+    done = opavnic("em", "apply", file)
+    assert done.returncode != 0
+    assert 'unknown member "h9"' in done.stderr
+    assert "pkey 0xffff is not in the table of h1:1" in done.stderr
+
+
+def test_show_prints_tables_and_json(lab: str, opavnic: Program) -> None:
+    for topic, key in (("vesws", "name"), ("vports", "base_mac"), ("mac-table", "slot"), ("events", "kind")):
+        assert opavnic("em", "show", topic).returncode == 0
+        rows = next(iter(json.loads(opavnic("em", "show", topic, "--json").stdout).values()))
+        assert key in rows[0]
+    assert json.loads(opavnic("em", "show", "counters", "--json").stdout)
+
+
+def test_mads_by_hand_are_recorded_and_replayed(lab: str, opavnic: Program, tmp_path: Path) -> None:
+    info = json.loads(opavnic("mad", "get", "vesw-port-info", "--lid", "2").stdout)
+    assert (info["vesw_id"], info["eth_link_status"]) == (2, 1)
+    answer = json.loads(opavnic("mad", "set", "class-port-info", "--lid", "2", "trap_pkey=0x1234").stdout)
+    assert answer["trap_pkey"] == 0x1234
+    for name in ("mads.jsonl", "mads.pcapng"):
+        file = tmp_path / name
+        with recording(tmp_path, file):
+            opavnic("mad", "get", "mac-entries", "--lid", "3", "offset=0", "num=5")
+        done = opavnic("mad", "replay", file)
+        assert done.stdout.endswith("requests sent, 0 answered otherwise\n"), done.stdout
+        assert not done.stdout.startswith("0 ")
+    assert opavnic("mad", "get", "class-port-info", "--lid", "77").returncode == 1
+    assert opavnic("mad", "get", "nonsense", "--lid", "2").returncode == 2
+
+
+@contextlib.contextmanager
+def recording(run_in: Path, file: Path) -> Iterator[None]:
+    """Record until two packets, a request and its response, have passed."""
+    command = [sys.executable, "-m", "opavnic.cli.main", "mad", "record", str(file), "--count", "2"]
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(run_in / "run")}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "recording to" in process.stderr.readline()
+        yield
+        assert process.wait(20) == 0
+
+
+def test_clients_of_the_examples_see_every_agent(lab: str, tmp_path: Path) -> None:
+    socket = tmp_path / "run" / lab / "mad.sock"
+    commands = [[sys.executable, str(EXAMPLES / "mad_client.py"), str(socket)]]
+    compiler = shutil.which("cc")
+    if compiler is not None:
+        program = tmp_path / "mad_client"
+        subprocess.run([compiler, "-Wall", "-Werror", "-o", program, EXAMPLES / "mad_client.c"], check=True)
+        commands.append([str(program), str(socket)])
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        assert done.stdout.splitlines() == [f"LID {lid}: virtual switch 2, link up" for lid in (2, 3, 4, 5)]

@@ -1,0 +1,373 @@
+"""Labs made real by the program itself: real TAPs, real namespaces, real programs; and nothing left of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from opavnic.lab.namespaces import NETNS_DIR, programs_in
+from opavnic.lab.runtime import Journal, process_start_time
+
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+# make test gives a whole file to one worker: labs come one after the other
+pytestmark = pytest.mark.e2e
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def lab_name(request: pytest.FixtureRequest) -> str:
+    return f"t{os.getpid()}-{abs(hash(request.node.name)) % 10000}"
+
+
+@pytest.fixture
+def lab_file(tmp_path: Path, lab_name: str) -> Path:
+    """The two-switches example under a name of its own."""
+    text = (EXAMPLES / "two-switches.yaml").read_text().replace("name: two-switches", f"name: {lab_name}")
+    file = tmp_path / "lab.yaml"
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture
+def running(opavnic: Program, lab_file: Path, tmp_path: Path, lab_name: str) -> Journal:
+    """A lab in the background, and its journal."""
+    done = opavnic("up", lab_file, "-d")
+    assert done.returncode == 0, done.stderr
+    return Journal.from_json((tmp_path / "run" / lab_name / "state.json").read_text())
+
+
+def namespaces(lab: str) -> list[str]:
+    return [path.name for path in NETNS_DIR.glob(f"opavnic-{lab}-*")] if NETNS_DIR.exists() else []
+
+
+@contextlib.contextmanager
+def started(lab: str, host: str, *command: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a program on a host for as long as the context lasts; what it prints can be read."""
+    with subprocess.Popen(
+        ["ip", "netns", "exec", f"opavnic-{lab}-{host}", *command], stdout=-1, stderr=-2, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdout is not None
+    assert any(text in line for line in process.stdout), f"{process.args} never said {text!r}"
+
+
+def ok(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def test_ping_reaches_the_other_host_in_each_switch_both_ways(running: Journal, opavnic: Program) -> None:
+    for host, other in (("h1", 2), ("h2", 1)):
+        for net in (2, 3):
+            out = ok(opavnic("exec", host, "--", "ping", "-c3", "-i0.2", "-W2", f"10.9.{net}.{other}"))
+            assert "3 packets transmitted, 3 received, 0% packet loss" in out
+
+
+def test_jumbo_frame_passes_where_the_switch_allows_it(running: Journal, opavnic: Program) -> None:
+    ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W2", "-M", "do", "-s", "8972", "10.9.3.2"))
+    refused = opavnic("exec", "h1", "--", "ping", "-c1", "-W2", "-M", "do", "-s", "8972", "10.9.2.2")
+    assert refused.returncode != 0
+
+
+def test_red_is_not_reached_from_blue_and_not_heard_there(running: Journal, opavnic: Program) -> None:
+    with started(running.lab, "h2", "tcpdump", "-i", "blue", "-lnnU", "--immediate-mode") as sniffer:
+        wait_for_line(sniffer, "listening on")
+        # an address of red, asked for on blue: nobody there has it
+        denied = opavnic("exec", "h1", "--", "ping", "-c2", "-i0.2", "-W1", "-I", "blue", "10.9.3.2")
+        assert denied.returncode == 1
+        ok(opavnic("exec", "h1", "--", "ping", "-c5", "-i0.2", "-W2", "10.9.3.2"))
+        ok(opavnic("exec", "h1", "--", "ping", "-c2", "-i0.2", "-W2", "10.9.2.2"))
+        sniffer.terminate()
+        heard = sniffer.communicate()[0]
+    assert "10.9.2.1 > 10.9.2.2: ICMP echo request" in heard
+    assert "10.9.3.2: ICMP" not in heard
+    assert "10.9.3.1" not in heard
+
+
+def test_tcp_carries_bytes_intact(running: Journal, opavnic: Program, tmp_path: Path) -> None:
+    sent, received = tmp_path / "sent", tmp_path / "received"
+    sent.write_bytes(os.urandom(3 << 20))
+    serve = (
+        "import socket,sys; s=socket.create_server(('10.9.2.2', 7777)); print('listening', flush=True); "
+        f"c,_=s.accept(); f=open({str(received)!r},'wb')\nwhile d:=c.recv(65536): f.write(d)"
+    )
+    send = (
+        "import socket; s=socket.create_connection(('10.9.2.2', 7777)); "
+        f"s.sendall(open({str(sent)!r},'rb').read())"
+    )
+    with started(running.lab, "h2", "python3", "-c", serve) as server:
+        wait_for_line(server, "listening")
+        ok(opavnic("exec", "h1", "--", "python3", "-c", send))
+        server.wait(20)
+    assert received.read_bytes() == sent.read_bytes()
+
+
+def test_exec_passes_the_exit_code_on_and_names_what_is_unknown(running: Journal, opavnic: Program) -> None:
+    assert opavnic("exec", "h1", "--", "sh", "-c", "exit 7").returncode == 7
+    unknown = opavnic("exec", "h9", "--", "true")
+    assert unknown.returncode == 1
+    assert unknown.stderr == f'opavnic: unknown host "h9" in lab {running.lab} (known: h1, h2; nearest: h2)\n'
+    missing = opavnic("exec", "h1", "--", "no-such-program")
+    assert missing.returncode == 1
+    assert missing.stderr == "opavnic: cannot run no-such-program: No such file or directory\n"
+    assert ok(opavnic("exec", "h1", "--", "ls", "/sys/class/net")).split() == ["blue", "lo", "red"]
+    plain = ok(opavnic("exec", "h1", "--print", "--", "ping", "10.9.2.2")).split()
+    assert plain == ["ip", "netns", "exec", f"opavnic-{running.lab}-h1", "ping", "10.9.2.2"]
+
+
+def test_status_tells_what_the_manager_made(running: Journal, opavnic: Program) -> None:
+    status = json.loads(ok(opavnic("status", "--json", "--counters")))
+    assert status["lab"] == running.lab
+    assert status["netdev"] == "tap"
+    assert status["balance"] == {}
+    assert status["mads"] > 0
+    vnics = [vnic for host in status["hosts"] for vnic in host["vnics"]]
+    assert [(vnic["vesw"], vnic["state"], vnic["mtu"]) for vnic in vnics] == [
+        ("blue", "up", 1500),
+        ("red", "up", 9000),
+    ] * 2
+    lid = status["hosts"][0]["lid"]
+    assert vnics[0]["mac"].startswith("06:2c:00:")  # fabric 0x301, virtual switch 2
+    assert bytes.fromhex(vnics[0]["mac"].replace(":", ""))[3:] == lid.to_bytes(3, "little")
+    assert any(name.endswith("ethtool") for name in status["counters"])
+    assert running.lab in ok(opavnic("status"))
+    assert running.lab in ok(opavnic("ps"))
+    assert "configured on 'blue'" in ok(opavnic("logs"))
+
+
+def test_second_up_is_refused_with_the_pid(running: Journal, opavnic: Program, lab_file: Path) -> None:
+    again = opavnic("up", lab_file, "-d")
+    assert again.returncode == 1
+    assert (
+        again.stderr.splitlines()[-1] == f"opavnic: lab {running.lab} is already running (pid {running.pid})"
+    )
+    assert len(namespaces(running.lab)) == 2
+
+
+def test_down_leaves_nothing_and_ends_the_programs_of_the_lab(running: Journal, opavnic: Program) -> None:
+    ok(opavnic("exec", "h1", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 &"))
+    inodes = [entry.inode for entry in running.namespaces]
+    with started(running.lab, "h2", "sh", "-c", "trap '' TERM; echo on; sleep 1000") as stubborn:
+        wait_for_line(stubborn, "on")
+        assert len(programs_in(inodes)) >= 2
+        out = ok(opavnic("down"))
+        assert stubborn.wait(5) == -signal.SIGKILL
+    for line in (
+        f"interface blue in opavnic-{running.lab}-h1",
+        f"namespace opavnic-{running.lab}-h2",
+        "program sleep",
+    ):
+        assert line in out
+    assert namespaces(running.lab) == []
+    assert programs_in(inodes) == []
+    assert process_start_time(running.pid) is None
+    gone = opavnic("down", running.lab)
+    assert gone.returncode == 1
+    assert gone.stderr == f'opavnic: lab "{running.lab}" does not run (no lab runs)\n'
+
+
+def test_lab_whose_control_socket_is_gone_is_ended_all_the_same(
+    running: Journal, opavnic: Program, tmp_path: Path
+) -> None:
+    (tmp_path / "run" / running.lab / "control.sock").unlink()
+    assert f"namespace opavnic-{running.lab}-h1" in ok(opavnic("down"))
+    assert namespaces(running.lab) == []
+
+
+def test_killed_lab_is_pruned_whole_and_comes_up_again(
+    running: Journal, opavnic: Program, lab_file: Path
+) -> None:
+    with started(running.lab, "h1", "sleep", "1000") as sleeper:
+        os.kill(running.pid, signal.SIGKILL)
+        while process_start_time(running.pid) is not None:  # its interfaces go before it does
+            os.sched_yield()
+        assert ok(opavnic("ps", "--json")).count("gone (opavnic prune)") == 1
+        assert "configured on 'red'" in ok(opavnic("logs", "--lab", running.lab))
+        planned = ok(opavnic("prune", "--dry-run"))
+        assert f"namespace opavnic-{running.lab}-h1" in planned
+        assert len(namespaces(running.lab)) == 2
+        removed = json.loads(ok(opavnic("prune", "--json")))["labs"][0]
+        assert removed["namespaces"] == [f"opavnic-{running.lab}-h1", f"opavnic-{running.lab}-h2"]
+        assert sleeper.wait(5) == -signal.SIGTERM
+    assert namespaces(running.lab) == []
+    assert ok(opavnic("prune")) == "nothing to remove\n"
+    ok(opavnic("up", lab_file, "-d"))
+    ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W2", "10.9.2.2"))
+
+
+def test_killed_lab_can_come_up_again_without_prune(
+    running: Journal, opavnic: Program, lab_file: Path
+) -> None:
+    os.kill(running.pid, signal.SIGKILL)
+    done = opavnic("up", lab_file, "-d")
+    assert "removed what an earlier run" in done.stderr
+    assert done.returncode == 0
+    ok(opavnic("exec", "h2", "--", "ping", "-c1", "-W2", "10.9.3.1"))
+
+
+def test_namespace_of_somebody_else_is_refused_and_left_alone(
+    opavnic: Program, lab_file: Path, lab_name: str
+) -> None:
+    theirs = f"opavnic-{lab_name}-h2"
+    subprocess.run(["ip", "netns", "add", theirs], check=True)
+    try:
+        inode = (NETNS_DIR / theirs).stat().st_ino
+        done = opavnic("up", lab_file, "-d")
+        assert done.returncode == 1
+        assert f"network namespace {theirs} exists and is not of this lab; it is left alone" in done.stderr
+        assert (NETNS_DIR / theirs).stat().st_ino == inode
+        assert namespaces(lab_name) == [theirs]
+    finally:
+        subprocess.run(["ip", "netns", "delete", theirs], check=True)
+
+
+def test_interrupt_in_the_foreground_removes_the_lab(lab_file: Path, lab_name: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+    program = [sys.executable, "-m", "opavnic.cli.main", "up", str(lab_file)]
+    process = subprocess.Popen(program, env=environment, stdout=-1, stderr=-1, text=True)
+    assert process.stderr is not None
+    assert any("Ctrl-C ends it" in line for line in process.stderr)
+    assert len(namespaces(lab_name)) == 2
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "blue" in out
+    assert f"namespace opavnic-{lab_name}-h1" in err
+    assert namespaces(lab_name) == []
+
+
+def test_host_vnic_appears_on_the_machine_and_goes(opavnic: Program, tmp_path: Path, lab_name: str) -> None:
+    text = (EXAMPLES / "host-vnic.yaml").read_text().replace("name: host-vnic", f"name: {lab_name}")
+    file = tmp_path / "lab.yaml"
+    file.write_text(text.replace("name: green", "name: tgreen"))
+    ok(opavnic("up", file, "-d"))
+    shown = subprocess.run(
+        ["ip", "link", "show", "dev", "tgreen"], capture_output=True, text=True, check=True
+    )
+    assert f"alias opavnic:{lab_name}" in shown.stdout
+    subprocess.run(["ping", "-c2", "-i0.2", "-W2", "-q", "10.9.4.2"], check=True, capture_output=True)
+    assert ok(opavnic("exec", "me", "--", "ip", "-br", "address", "show", "dev", "tgreen")).startswith(
+        "tgreen"
+    )
+    assert "interface tgreen on the host" in ok(opavnic("down"))
+    assert (
+        subprocess.run(["ip", "link", "show", "dev", "tgreen"], capture_output=True, check=False).returncode
+        != 0
+    )
+
+
+def test_mac_mtu_and_link_changes_of_the_host_are_seen(running: Journal, opavnic: Program) -> None:
+    def blue() -> dict[str, object]:
+        status = json.loads(ok(opavnic("status", "--json")))
+        return dict(status["hosts"][0]["vnics"][0])
+
+    def change(*words: str) -> None:
+        ok(opavnic("exec", "h1", "--", "ip", "link", "set", "dev", "blue", *words))
+
+    change("address", "02:00:00:00:00:77")
+    change("mtu", "1400")
+    assert (blue()["mac"], blue()["mtu"]) == ("02:00:00:00:00:77", 1400)
+    change("mtu", "9000")
+    assert blue()["mtu"] == 1400
+    change("down")
+    assert (blue()["state"], blue()["carrier"], blue()["oper_state"]) == ("down", False, 1)
+    change("up")
+    assert (blue()["state"], blue()["carrier"], blue()["oper_state"]) == ("up", True, 3)
+
+
+def test_lab_file_that_is_wrong_is_told_with_line_and_makes_nothing(opavnic: Program, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("name: x\nhosts: {h1: {}, h2: {}}\nvesws:\n  - {id: 2, name: blue, members: [h1, h9]}\n")
+    for command in (("validate", file), ("up", file, "-d"), ("up", file)):
+        done = opavnic(*command)
+        assert done.returncode == 2
+        assert (
+            done.stderr == f'{file}:4: vesws[0].members[1]: unknown host "h9" (known: h1, h2; nearest: h2)\n'
+        )
+    assert not (tmp_path / "run" / "x").exists()
+
+
+@pytest.mark.parametrize("netdev", ["tap", "memory"])
+def test_demo_passes_and_its_json_says_so(opavnic: Program, netdev: str) -> None:
+    data = json.loads(ok(opavnic("demo", "--json", "--netdev", netdev)))
+    assert data["ok"] is True
+    assert data["netdev"] == netdev
+    assert [(ping["vesw"], ping["source"], ping["received"]) for ping in data["pings"]] == [
+        ("blue", "h1", 5),
+        ("blue", "h2", 5),
+        ("red", "h1", 5),
+        ("red", "h2", 5),
+    ]
+    assert all(transfer["bytes"] > 1_000_000 for transfer in data["transfers"])
+    assert data["mads"] > 0
+    assert data["balance"] == {}
+    assert all(count["ok"] for count in data["counts"])
+
+
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+OPEN_TUN = (
+    'mount -t tmpfs none "$0" && mknod -m 666 "$0/tun" c 10 200 && '
+    'mount --bind "$0/tun" /dev/net/tun && exec "$@"'
+)
+
+
+@pytest.fixture
+def as_nobody(tmp_path: Path, lab_name: str) -> Iterator[Program]:
+    """The program as a user without privilege; with `open_tun` this user may open /dev/net/tun."""
+    root = Path("/tmp") / f"opavnic-{lab_name}"  # noqa: S108 - tmp_path is closed to other users
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(root)}
+
+    def run(*arguments: str | Path, open_tun: bool = False) -> subprocess.CompletedProcess[str]:
+        command = [*NOBODY, sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)]
+        if open_tun:
+            command = ["unshare", "--mount", "sh", "-c", OPEN_TUN, str(mount), *command]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    yield run
+    run("down")
+    run("prune")
+    if root.exists():
+        root.rmdir()
+
+
+def test_demo_without_privilege_says_why_and_runs_in_memory(as_nobody: Program) -> None:
+    if os.stat("/dev/net/tun").st_mode & 0o006 == 0o006:
+        pytest.skip("/dev/net/tun is open to everybody here")
+    done = as_nobody("demo")
+    assert "demo passed" in ok(done)
+    assert done.stderr.startswith(
+        "no TAPs: /dev/net/tun is closed to this user (crw-------), so no TAP can be made"
+    )
+    up = as_nobody("up", EXAMPLES / "two-hosts.yaml", "-d")
+    assert up.returncode == 1
+    assert up.stderr.startswith("opavnic: /dev/net/tun is closed to this user")
+    assert len(up.stderr.splitlines()) == 1
+
+
+def test_lab_without_privilege_runs_in_namespaces_of_its_own(as_nobody: Program) -> None:
+    ok(as_nobody("up", EXAMPLES / "two-hosts.yaml", "-d", open_tun=True))
+    assert "0% packet loss" in ok(as_nobody("exec", "h1", "--", "ping", "-c2", "-i0.2", "-W2", "10.9.2.2"))
+    assert ok(as_nobody("exec", "h1", "--", "ls", "/sys/class/net")).split() == ["blue", "lo"]
+    assert "namespace opavnic-two-hosts-h1" in ok(as_nobody("down"))
+    host = as_nobody("up", EXAMPLES / "host-vnic.yaml", "-d", open_tun=True)
+    assert host.returncode == 1
+    assert "host me has netns: host, and without privilege" in host.stderr

@@ -1,0 +1,163 @@
+"""Real programs over the native datapath: bytes arrive as they were sent, whatever offload or damage."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opavnic.datapath.selection import load_native
+from opavnic.datapath.snapshot import LinkFault
+from opavnic.lab.lab import Lab
+from opavnic.lab.model import LabModel
+
+pytestmark = pytest.mark.skipif(load_native() is None, reason="the native datapath is not built")
+
+STREAM = [sys.executable, str(Path(__file__).with_name("checked_stream.py"))]
+
+
+def model(mtu: int = 1500, **more: Any) -> LabModel:
+    return LabModel.model_validate(
+        {
+            "name": f"native-{os.getpid()}",
+            "datapath": "native",
+            "hosts": {"h1": {}, "h2": {}},
+            "vesws": [
+                {"id": 2, "name": "blue", "pkey": 0x8002, "mtu": mtu, "subnet": "10.9.2.0/24"}
+                | {"members": ["h1", "h2"]}
+            ],
+            **more,
+        }
+    )
+
+
+async def stream(lab: Lab, size: int) -> None:
+    """Send `size` bytes from h1 to h2 and assert that the same bytes arrive."""
+    receiver = lab.popen("h2", [*STREAM, "receive", "10.9.2.2"], stdin=-3, stdout=-1)
+    assert receiver.stdout is not None
+    assert await asyncio.to_thread(receiver.stdout.readline) == "listening\n"
+    sent = await lab.run("h1", [*STREAM, "send", "10.9.2.2", str(size)], timeout_s=110)
+    out, _ = await asyncio.to_thread(receiver.communicate)
+    assert sent.returncode == 0, sent.stderr
+    assert json.loads(out) == json.loads(sent.stdout)
+    assert json.loads(out)["bytes"] == size
+
+
+def drops(lab: Lab, reason: str) -> int:
+    return sum(drops.get(reason, 0) for drops in lab.wiring.fabric.drops().values())
+
+
+@pytest.mark.parametrize("mtu", [1500, 10000])
+async def test_stream_over_native_datapath_arrives_as_it_was_sent(mtu: int) -> None:
+    async with Lab(model(mtu)) as lab:
+        await stream(lab, 100 << 20)
+        assert lab.status()["datapath"] == "native"
+        assert lab.wiring.fabric.balance() == {}
+        adapter = lab.adapter(lab.interface("h1", "blue"))
+        assert adapter is not None
+        # every segment was a packet of its own, although the host handed over few large ones
+        assert adapter.tx.out_packets > (100 << 20) / mtu
+        assert adapter.tx_cut > adapter.tx.out_packets // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mtu", [1500, 10000])
+async def test_gigabyte_over_native_datapath_arrives_as_it_was_sent(mtu: int) -> None:
+    async with Lab(model(mtu)) as lab:
+        await stream(lab, 1 << 30)
+        assert lab.wiring.fabric.balance() == {}
+
+
+async def test_damaged_packets_are_all_rejected_and_the_stream_arrives() -> None:
+    async with Lab(model()) as lab:
+        link = lab.wiring.vnic_port("h2").link
+        assert link is not None
+        assert lab.native is not None
+        lab.native.set_fault(link.name, LinkFault(corrupt=1 / 3000))
+        await stream(lab, 200 << 20)
+        carried = sum(direction.counters.out_packets for direction in link.directions)
+        lab.native.sync()
+        rejected = sum(
+            drops(lab, reason) for reason in ("rx_icrc", "rx_l2", "rx_length", "rx_dlid", "sw_malformed")
+        ) + drops(lab, "sw_no_route")
+        assert rejected > 0.2 * carried / 3000
+        assert lab.wiring.fabric.balance() == {}
+        errors = await lab.run("h2", ["nstat", "-asz", "TcpInCsumErrors"])
+        assert re.search(r"TcpInCsumErrors +0 ", errors.stdout), errors.stdout
+
+
+async def test_lost_packets_are_counted_and_the_stream_arrives() -> None:
+    async with Lab(model()) as lab:
+        link = lab.wiring.vnic_port("h2").link
+        assert link is not None
+        assert lab.native is not None
+        lab.native.set_fault(link.name, LinkFault(loss=0.001))
+        await stream(lab, 20 << 20)
+        assert drops(lab, "link_fault") > 0
+        assert lab.wiring.fabric.balance() == {}
+
+
+async def test_capture_on_the_far_tap_shows_valid_checksums() -> None:
+    async with Lab(model()) as lab:
+        capture = lab.popen(
+            "h2",
+            ["tcpdump", "-i", "blue", "-nvv", "--immediate-mode", "-c", "200", "src", "host", "10.9.2.1"],
+            stdin=-3,
+            stdout=-1,
+            stderr=-1,
+        )
+        assert capture.stderr is not None
+        await asyncio.to_thread(capture.stderr.readline)
+        await stream(lab, 40 << 20)
+        out, _ = await asyncio.to_thread(capture.communicate)
+        assert out.count("(correct)") > 100
+        assert "incorrect" not in out
+
+
+async def test_slow_link_is_carried_by_python_and_status_says_so() -> None:
+    slow = {"fabric": {"link": {"rate": "1G", "latency": "2ms"}}}
+    async with Lab(model(**slow)) as lab:
+        pinged = await lab.run("h1", ["ping", "-c", "3", "-i", "0.2", "10.9.2.2"])
+        assert pinged.returncode == 0, pinged.stdout
+        times = [float(time) for time in re.findall(r"time=([\d.]+) ms", pinged.stdout)]
+        assert min(times) >= 8.0  # four links, two milliseconds each
+        assert {link["datapath"] for link in lab.status()["links"]} == {"python"}
+        assert lab.status()["links"][0]["datapath_reason"] == "latency 0.002 s"
+        assert lab.wiring.fabric.balance() == {}
+
+
+async def test_observer_sees_complete_packets_of_offloaded_sends() -> None:
+    async with Lab(model()) as lab:
+        seen: list[bytes] = []
+        lab.wiring.fabric.observers.append(lambda _direction, packet, _drop: seen.append(packet))
+        assert lab.native is not None
+        lab.native.refresh()
+        await stream(lab, 1 << 20)
+        icrc = lab.wiring.fabric.icrc
+        frames = [packet for packet in seen if packet[8] == 0x78]
+        assert len(frames) > (1 << 20) / 1448
+        assert all(icrc.check(packet) for packet in frames)
+
+
+async def test_interface_set_down_and_up_passes_frames_again() -> None:
+    async with Lab(model()) as lab:
+        await lab.run("h2", ["ip", "link", "set", "dev", "blue", "down"])
+        lost = await lab.run("h1", ["ping", "-c", "1", "-W", "1", "10.9.2.2"])
+        assert lost.returncode != 0
+        await lab.run("h2", ["ip", "link", "set", "dev", "blue", "up"])
+        again = await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])
+        assert again.returncode == 0, again.stdout
+        assert lab.wiring.fabric.balance() == {}
+
+
+async def test_lab_in_python_beside_it_still_works() -> None:
+    async with Lab(model(datapath="python")) as lab:
+        await stream(lab, 4 << 20)
+        assert lab.status()["datapath"] == "python"
+        assert lab.native is None

@@ -1,0 +1,34 @@
+"""`opavnic bench datapath` for real, one short round of what needs no peer installed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opavnic.bench.datapath_peers import PREFIX
+from opavnic.lab.namespaces import NETNS_DIR
+
+
+@pytest.mark.slow
+def test_bench_measures_in_namespaces_of_its_own_and_leaves_none(tmp_path: Path) -> None:
+    drawing = tmp_path / "figures.svg"
+    command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--json", "--rounds", "1"]
+    command += ["--only", "tap_forwarder", "--only", "python", "--plot", str(drawing)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert {row["variant"] for row in report["results"]} == {"tap_forwarder", "python"}
+    assert all(row["tcp_gbps"] > 0 and row["rtt_us_p50"] > 0 for row in report["results"])
+    assert drawing.read_text().startswith("<svg")
+    assert not list(NETNS_DIR.glob(f"{PREFIX}*"))
+
+
+def test_bench_of_an_unknown_variant_is_refused() -> None:
+    command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--only", "vde-switch"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "vde_switch" in done.stderr

@@ -1,0 +1,188 @@
+"""An Ethernet Manager, two switches and hosts on virtual time: everything the EM knows, it knows by MADs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+
+from hfi_sim.fabric import Fabric
+from hfi_sim.hfi import HfiPort
+from hfi_sim.mad.header import MadClass, Method
+from hfi_sim.mad.stack import MadRequest
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.types import MacAddr
+from opavnic.em_port import make_em
+from opavnic.vnic_port import VnicPort
+from vema.attributes.iface_macs import IfaceMacs
+from vema.em.desired import EmConfig, parse_config
+from vema.em.messages import build_request, read_response
+from vema.traps import notice_of
+from vema.types import EMA_OUI, AttrId, TrapOpcode, VportNum
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+BLUE, RED = VportNum(1), VportNum(2)
+BROADCAST = b"\xff" * 6
+LATENCY_S = 0.001
+
+
+class Site:
+    """Hosts h1 and h2 behind switches of their own, each with a VNIC in blue and one in red; the EM beside h1."""
+
+    def __init__(self) -> None:
+        self.fabric = Fabric(asyncio.get_running_loop())
+        left, right = self.fabric.add_switch("left"), self.fabric.add_switch("right")
+        self.em = self.fabric.add_hfi("em").ports[1]
+        self.hosts = [self.fabric.add_hfi(name, netdevs=MemoryNetdev).ports[1] for name in ("h1", "h2")]
+        self.fabric.connect(left.ports[1], right.ports[1], latency_s=LATENCY_S)
+        for port, switch_port in zip(
+            (self.em, *self.hosts), (left.ports[2], left.ports[3], right.ports[2]), strict=True
+        ):
+            self.fabric.connect(port, switch_port, latency_s=LATENCY_S)
+        self.subnet_manager = SubnetManager(self.fabric, self.em)
+        for port in self.hosts:
+            self.subnet_manager.set_pkeys(port, [0x8002, 0x8003])
+        self.subnet_manager.sweep()
+        self.vnics = [
+            VnicPort(
+                port,
+                self.fabric.clock,
+                name_for=lambda number: f"veth{number}",
+                attached=self.fabric.attached,
+            )
+            for port in self.hosts
+        ]
+        self.manager = make_em(
+            self.subnet_manager,
+            self.em,
+            clock=self.fabric.clock,
+            wall_clock=self.fabric.clock.time,
+            hear_traps=False,
+        )
+        self.traps: list[tuple[int, TrapOpcode]] = []
+        self.em.mad.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self._trap)
+
+    def _trap(self, request: MadRequest) -> None:
+        self.traps.append((request.slid, TrapOpcode(notice_of(request.mad).opcode)))
+        self.manager.trap(request)
+
+    def netdev(self, host: int, vport_num: VportNum) -> MemoryNetdev:
+        netdev = self.vnics[host].adapters[vport_num].netdev
+        assert isinstance(netdev, MemoryNetdev)
+        return netdev
+
+    def table(self, host: int, vport_num: VportNum) -> Mapping[bytes, int]:
+        """Return the destinations in the MAC table of a VNIC."""
+        return self.vnics[host].adapters[vport_num].mac_table.dlids
+
+    def set_link(self, host: int, up: bool) -> None:
+        link = self.hosts[host].link
+        assert link is not None
+        self.fabric.set_link(link, up)
+
+    def open_all(self) -> None:
+        for host in (0, 1):
+            for vport_num in (BLUE, RED):
+                assert self.netdev(host, vport_num).open() == 0
+
+    async def ask(self, port: HfiPort, attr_id: AttrId, vport_num: VportNum) -> bytes:
+        request = build_request(Method.GET, attr_id, attr_mod=vport_num)
+        return read_response(request, await self.em.mad.request(port.lid, request))
+
+
+def blue_and_red() -> EmConfig:
+    """Return blue and red with all hosts in both."""
+    vesws = [{"id": 2, "name": "blue", "pkey": 0x8002}, {"id": 3, "name": "red", "pkey": 0x8003}]
+    return parse_config({"fabric": {"id": 0x301}, "mac": "learn", "vesws": vesws})
+
+
+@asynccontextmanager
+async def site(*, down: int | None = None) -> AsyncIterator[Site]:
+    """Yield a site whose EM has made blue and red; at the end nothing may be missing by the conservation law.
+
+    `down` is a host whose link is down at first.
+    """
+    place = Site()
+    if down is not None:
+        place.set_link(down, False)
+    place.manager.start(blue_and_red())
+    assert await place.manager.wait_converged(60.0)
+    yield place
+    place.manager.stop()
+    await asyncio.sleep(1.0)
+    assert place.fabric.balance() == {}
+
+
+def eth(dest: bytes, source: MemoryNetdev, size: int) -> bytes:
+    return (dest + source.address + b"\x88\xb5").ljust(size, b"\x5a")
+
+
+async def test_blue_and_red_carry_frames_and_never_each_others() -> None:
+    async with site() as place:
+        place.open_all()
+        for size, vport_num in ((100, BLUE), (200, RED)):
+            one, two = place.netdev(0, vport_num), place.netdev(1, vport_num)
+            one.transmit(eth(two.address, one, size))
+            two.transmit(eth(BROADCAST, two, size + 1))
+        await asyncio.sleep(1.0)
+        got = {
+            (host, vport_num): [len(frame) for frame in place.netdev(host, vport_num).received]
+            for host in (0, 1)
+            for vport_num in (BLUE, RED)
+        }
+        assert got == {(0, BLUE): [101], (1, BLUE): [100], (0, RED): [201], (1, RED): [200]}
+        assert await place.manager.verify() == []
+
+
+async def test_host_whose_link_is_down_is_configured_when_it_comes_back() -> None:
+    async with site(down=1) as place:
+        assert [len(vnic.adapters) for vnic in place.vnics] == [2, 0]
+        place.set_link(1, True)
+        assert await place.manager.wait_for(lambda: len(place.vnics[1].adapters) == 2, 5.0)
+        assert await place.manager.wait_converged(60.0)
+        assert await place.manager.verify() == []
+
+
+async def test_changes_of_a_host_are_told_once_and_the_lists_agree() -> None:
+    async with site() as place:
+        place.open_all()
+        await asyncio.sleep(2.0)
+        place.traps.clear()
+        port, netdev = place.hosts[1], place.netdev(1, BLUE)
+        own, extra, group = (
+            MacAddr(bytes.fromhex(text)) for text in ("020000000007", "020000000008", "01005e000005")
+        )
+
+        netdev.set_mac(own)
+        netdev.set_uc_list([extra])
+        netdev.set_mc_list([group])
+        netdev.stop()
+        await asyncio.sleep(1.0)
+
+        assert place.traps == [(port.lid, TrapOpcode(code)) for code in (1, 1, 2, 3)]
+        ucast = IfaceMacs.parse(await place.ask(port, AttrId.IFACE_UCAST_MACS, BLUE))
+        mcast = IfaceMacs.parse(await place.ask(port, AttrId.IFACE_MCAST_MACS, BLUE))
+        assert (ucast.macs, mcast.macs) == ((own, extra), (group,))
+        assert await place.manager.wait_for(lambda: own in place.table(0, BLUE), 2.0)
+        assert extra in place.table(0, BLUE)
+        assert own not in place.table(1, BLUE)  # nobody is told of his own addresses
+
+
+async def test_flood_of_changes_sends_five_traps_in_a_window_and_loses_no_count() -> None:
+    async with site() as place:
+        place.open_all()
+        await asyncio.sleep(2.0)
+        place.traps.clear()
+        before = IfaceMacs.parse(await place.ask(place.hosts[0], AttrId.IFACE_UCAST_MACS, BLUE)).gen_count
+        for number in range(40):
+            place.netdev(0, BLUE).set_uc_list([MacAddr(bytes((2, 0, 0, 0, 1, number)))])
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(1.0)
+        assert len(place.traps) == 10
+        after = IfaceMacs.parse(await place.ask(place.hosts[0], AttrId.IFACE_UCAST_MACS, BLUE))
+        assert after.gen_count == before + 40
+        assert after.macs == (MacAddr(bytes((2, 0, 0, 0, 1, 39))),)

@@ -1,0 +1,58 @@
+"""The same seed gives the same run, to the last bit; another seed gives another one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+FILES = ["test_resolution.py", "test_flooding.py", "test_addresses.py", "test_changes.py", "test_failures.py"]
+
+
+def run_suite(trace: Path, hash_seed: str, *options: str) -> dict[str, str]:
+    """Run the suite in a process of its own; return the fingerprint of each test."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        f"--fabric-trace={trace}",
+    ]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    result = subprocess.run(
+        [*command, *options],
+        cwd=HERE.parents[1],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-3000:]
+    lines = [line.split(" ", 2) for line in trace.read_text(encoding="utf-8").splitlines()]
+    return {name: f"{fingerprint} over {packets} packets" for fingerprint, packets, name in lines}
+
+
+@pytest.mark.xdist_group("replay")
+def test_suite_twice_gives_identical_traces(tmp_path: Path) -> None:
+    files = [str(HERE / name) for name in FILES]
+    first = run_suite(tmp_path / "first", "1", *files)
+    second = run_suite(tmp_path / "second", "2", *files)
+    assert len(first) > 20
+    assert first == second
+
+
+@pytest.mark.xdist_group("replay")
+def test_other_seed_gives_another_trace_where_there_is_chance(tmp_path: Path) -> None:
+    lossy = str(HERE / "test_failures.py::test_lossy_link_drops_its_share_and_everything_is_accounted_for")
+    first = run_suite(tmp_path / "first", "1", lossy, "--fabric-seed=1")
+    other = run_suite(tmp_path / "other", "1", lossy, "--fabric-seed=2")
+    assert first.keys() == other.keys()
+    assert first != other

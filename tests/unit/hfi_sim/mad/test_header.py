@@ -1,0 +1,123 @@
+"""The MAD header, and MADs inside 16B packets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hfi_sim.errors import WireError
+from hfi_sim.mad.header import (
+    DATA_OFFSET_VENDOR,
+    LAYOUT,
+    MAD_SIZE,
+    MAD_SIZE_IB,
+    RMPP_LAYOUT,
+    VENDOR_LAYOUT,
+    MadClass,
+    MadHeader,
+    Method,
+    build_fm_packet,
+    is_vendor_class,
+    oui_of,
+    parse_fm_payload,
+)
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.l4 import FmHeader
+from hfi_sim.wire.layout import layout_fields
+from hfi_sim.wire.packet import check_packet, parse_packet, strip
+
+ICRC = Icrc()
+EMA_GET = MadHeader(
+    mgmt_class=MadClass.EMA, method=Method.GET, tid=0x0102030405060708, attr_id=0x11, attr_mod=3
+)
+EMA_GET_BYTES = bytes.fromhex("80348001 00000000 0102030405060708 00110000 00000003")
+
+
+def header_values() -> st.SearchStrategy[dict[str, int]]:
+    """Any values of the header's fields."""
+    return st.fixed_dictionaries(
+        {field.name: st.integers(0, (1 << field.width_bits) - 1) for field in layout_fields(LAYOUT)}
+    )
+
+
+def test_build_known_values_gives_known_bytes() -> None:
+    assert EMA_GET.build() == EMA_GET_BYTES
+
+
+def test_parse_known_bytes_gives_known_values() -> None:
+    assert MadHeader.parse(EMA_GET_BYTES + bytes(2024)) == EMA_GET
+
+
+@given(header_values())
+def test_build_any_values_equal_the_declaration(values: dict[str, int]) -> None:
+    header = MadHeader(**values)
+
+    assert header.build() == LAYOUT.build(values)
+    assert MadHeader.parse(header.build()) == header
+
+
+def test_layout_sizes_lead_to_the_vendor_data_offset() -> None:
+    assert LAYOUT.sizeof() == MadHeader.SIZE == 24
+    assert LAYOUT.sizeof() + RMPP_LAYOUT.sizeof() + VENDOR_LAYOUT.sizeof() == DATA_OFFSET_VENDOR
+
+
+@pytest.mark.parametrize("size", range(MadHeader.SIZE))
+def test_parse_truncated_raises_wire_error(size: int) -> None:
+    with pytest.raises(WireError, match=f"{size} bytes, the MAD header needs 24"):
+        MadHeader.parse(bytes(size))
+
+
+def test_build_value_too_wide_names_the_field() -> None:
+    with pytest.raises(ValueError, match="attr_id 0x10000 does not fit 16 bits"):
+        MadHeader(mgmt_class=1, method=1, tid=0, attr_id=0x10000).build()
+
+
+def test_oui_of_vendor_mad_is_bytes_37_to_39() -> None:
+    mad = bytes(range(64))
+
+    assert oui_of(mad) == bytes([37, 38, 39])
+    with pytest.raises(WireError, match="oui"):
+        oui_of(mad[:39])
+
+
+@pytest.mark.parametrize(
+    ("mgmt_class", "vendor"),
+    [(0x2F, False), (0x30, True), (0x34, True), (0x4F, True), (0x50, False), (0x81, False)],
+)
+def test_is_vendor_class_at_the_limits(mgmt_class: int, vendor: bool) -> None:
+    assert is_vendor_class(mgmt_class) is vendor
+
+
+@pytest.mark.parametrize("mad_len", [24, 272, MAD_SIZE])
+def test_build_fm_packet_opa_mad_has_2080_bytes(mad_len: int) -> None:
+    mad = EMA_GET_BYTES + b"\x5a" * (mad_len - 24)
+
+    packet = build_fm_packet(5, 7, 3, 0x7FFF, 1, 0, mad, ICRC)
+
+    parsed = parse_packet(packet)
+    assert check_packet(packet, ICRC) is None
+    assert (len(packet), parsed.lrh.length_qw, parsed.pad_count) == (2080, 260, 3)
+    assert (parsed.lrh.slid, parsed.lrh.dlid, parsed.lrh.sc, parsed.lrh.pkey) == (5, 7, 3, 0x7FFF)
+    assert parse_fm_payload(strip(packet)) == (FmHeader(dest_qp=0, src_qp=1), mad.ljust(MAD_SIZE, b"\0"))
+
+
+def test_build_fm_packet_ib_mad_has_288_bytes() -> None:
+    mad = b"\x01" + bytes(MAD_SIZE_IB - 1)
+
+    packet = build_fm_packet(5, 7, 0, 0xFFFF, 1, 1, mad, ICRC)
+
+    assert (len(packet), packet[-1] & 7) == (288, 3)
+    assert parse_fm_payload(strip(packet))[1] == mad
+
+
+@pytest.mark.parametrize("mad", [b"", bytes(23), bytes(2049), b"\x01" + bytes(256)])
+def test_build_fm_packet_impossible_mad_is_refused(mad: bytes) -> None:
+    with pytest.raises(ValueError, match=f"MAD of {len(mad)} bytes"):
+        build_fm_packet(5, 7, 0, 0xFFFF, 1, 1, mad, ICRC)
+
+
+@pytest.mark.parametrize("size", range(32))
+def test_parse_fm_payload_truncated_raises_wire_error(size: int) -> None:
+    with pytest.raises(WireError):
+        parse_fm_payload(bytes(size))

@@ -1,0 +1,126 @@
+"""What an HFI port lets out and lets in."""
+
+from __future__ import annotations
+
+import pytest
+
+from hfi_sim.counters import Drop
+from hfi_sim.errors import FabricError, NetdevError
+from hfi_sim.port_state import PortEvent, PortEventKind, PortState
+from hfi_sim.types import Lid
+from unit.hfi_sim.fabric_pair import TEST_L4, Pair, make_pair
+
+
+def test_send_between_two_ports_is_delivered_unchanged() -> None:
+    pair = make_pair()
+    packet = pair.packet()
+    assert pair.a.send(packet) is None
+    assert pair.received == [packet]
+    assert pair.fabric.balance() == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "drop"),
+    [
+        ({"slid": 77}, Drop.TX_SLID),
+        ({"dlid": 0}, Drop.TX_DLID),
+        ({"pkey": 0x8002}, Drop.TX_PKEY),
+        ({"l2": 1}, Drop.TX_MALFORMED),
+    ],
+)
+def test_send_forbidden_packet_is_counted_once(fields: dict[str, int], drop: Drop) -> None:
+    pair = make_pair()
+    assert pair.a.send(pair.packet(**fields)) is drop
+    assert pair.a.tx.drops == {drop: 1}
+    assert pair.received == []
+    assert pair.fabric.balance() == {}
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 23, 25])
+def test_send_fragment_of_any_length_is_malformed(size: int) -> None:
+    pair = make_pair()
+    assert pair.a.send(pair.packet()[:size]) is Drop.TX_MALFORMED
+    assert pair.fabric.balance() == {}
+
+
+def test_receive_partition_of_others_is_dropped() -> None:
+    pair = make_pair()
+    pair.sm.set_pkeys(pair.a, [0x8002])
+    assert pair.a.send(pair.packet(pkey=0x8002)) is None
+    assert pair.b.rx.drops == {Drop.RX_PKEY: 1}
+    pair.sm.set_pkeys(pair.b, [0x8002])
+    pair.a.send(pair.packet(pkey=0x8002))
+    assert len(pair.received) == 1
+
+
+def test_receive_two_limited_members_do_not_talk() -> None:
+    pair = make_pair()
+    for port in (pair.a, pair.b):
+        pair.sm.set_pkeys(port, [0x0002])
+    pair.a.send(pair.packet(pkey=0x0002))
+    assert pair.b.rx.drops == {Drop.RX_PKEY: 1}
+
+
+def test_receive_damaged_packet_is_rejected_by_icrc() -> None:
+    pair = make_pair()
+    packet = bytearray(pair.packet())
+    packet[30] ^= 4
+    pair.b.receive(bytes(packet))
+    assert pair.b.rx.drops == {Drop.RX_ICRC: 1}
+
+
+def test_receive_other_dlid_is_dropped() -> None:
+    pair = make_pair()
+    pair.b.receive(pair.packet(dlid=99))
+    pair.b.receive(pair.packet(dlid=0xF00007))
+    assert pair.b.rx.drops == {Drop.RX_DLID: 2}
+
+
+def test_receive_unknown_l4_is_counted() -> None:
+    pair = make_pair()
+    pair.a.send(pair.packet(l4=0x33))
+    assert pair.b.rx.drops == {Drop.RX_L4: 1}
+    assert pair.fabric.balance() == {}
+
+
+def test_register_l4_twice_raises() -> None:
+    pair = make_pair()
+    with pytest.raises(FabricError, match=r"b:1: L4 type 0x55 already has a handler"):
+        pair.b.register_l4(TEST_L4, lambda port, packet: None)
+
+
+def _events(pair: Pair) -> list[PortEventKind]:
+    seen: list[PortEventKind] = []
+
+    def note(event: PortEvent) -> None:
+        seen.append(event.kind)
+
+    pair.b.subscribe(note)
+    return seen
+
+
+def test_link_down_and_up_reports_err_then_active() -> None:
+    pair = make_pair()
+    seen = _events(pair)
+    link = pair.b.link
+    assert link is not None
+    pair.fabric.set_link(link, False)
+    assert pair.b.state is PortState.DOWN
+    assert pair.b.send(pair.packet()) is Drop.TX_PORT_DOWN
+    pair.fabric.set_link(link, True)
+    assert pair.b.state is PortState.ACTIVE
+    assert seen == [PortEventKind.PORT_ERR, PortEventKind.PORT_ACTIVE]
+
+
+def test_set_lid_of_active_port_reports_lid_change() -> None:
+    pair = make_pair()
+    seen = _events(pair)
+    pair.b.set_lid(Lid(40))
+    pair.b.set_lid(Lid(40))
+    assert seen == [PortEventKind.LID_CHANGE]
+
+
+def test_alloc_rdma_netdev_without_host_raises() -> None:
+    pair = make_pair()
+    with pytest.raises(NetdevError, match="a has no host"):
+        pair.a.alloc_rdma_netdev("blue")

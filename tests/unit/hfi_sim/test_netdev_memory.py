@@ -1,0 +1,120 @@
+"""The netdev without a kernel: what the core network stack does to a driver."""
+
+from __future__ import annotations
+
+import errno
+
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.types import MacAddr
+
+MAC = MacAddr(b"\x02\0\0\0\0\1")
+
+
+class Ops:
+    """An adapter that writes down what it is asked."""
+
+    def __init__(self, *, error: int = 0) -> None:
+        self.error = error
+        self.calls: list[object] = []
+
+    def ndo_open(self) -> int:
+        self.calls.append("open")
+        return self.error
+
+    def ndo_stop(self) -> None:
+        self.calls.append("stop")
+
+    def ndo_set_mac_address(self, mac: MacAddr) -> int:
+        self.calls.append(mac)
+        return self.error
+
+    def ndo_set_rx_mode(self) -> None:
+        self.calls.append("rx_mode")
+
+    def ndo_start_xmit(self, frame: bytes) -> None:
+        self.calls.append(frame)
+
+
+def make(*, error: int = 0, queue_frames: int = 4) -> tuple[MemoryNetdev, Ops]:
+    netdev, ops = MemoryNetdev("veth0", queue_frames=queue_frames), Ops(error=error)
+    netdev.ops = ops
+    return netdev, ops
+
+
+def test_open_and_stop_are_told_once() -> None:
+    netdev, ops = make()
+    assert (netdev.open(), netdev.open(), netdev.is_up) == (0, 0, True)
+    netdev.stop()
+    netdev.stop()
+    assert (ops.calls, netdev.is_up) == (["open", "rx_mode", "stop"], False)
+
+
+def test_open_that_the_adapter_refuses_leaves_the_device_down() -> None:
+    netdev, ops = make(error=-errno.EBUSY)
+    assert netdev.open() == -errno.EBUSY
+    assert (ops.calls, netdev.is_up) == (["open"], False)
+
+
+def test_device_without_an_adapter_cannot_be_opened() -> None:
+    netdev = MemoryNetdev("veth0")
+    assert netdev.open() == -errno.ENODEV
+    assert not netdev.transmit(bytes(60))
+    assert netdev.set_mac(MAC) == 0
+    netdev.stop()
+
+
+def test_lists_are_told_while_up_only() -> None:
+    netdev, ops = make()
+    netdev.set_uc_list([MAC])
+    assert ops.calls == []
+    netdev.open()
+    ops.calls.clear()
+    netdev.set_mc_list([MAC])
+    assert (ops.calls, list(netdev.uc_list), list(netdev.mc_list)) == (["rx_mode"], [MAC], [MAC])
+
+
+def test_address_is_taken_where_the_adapter_agrees() -> None:
+    netdev, _ = make()
+    assert (netdev.set_mac(MAC), netdev.address) == (0, MAC)
+    netdev, _ = make(error=-errno.EADDRNOTAVAIL)
+    assert (netdev.set_mac(MAC), netdev.address) == (-errno.EADDRNOTAVAIL, bytes(6))
+
+
+def test_mtu_of_the_host_stays_within_the_limits() -> None:
+    netdev, _ = make()
+    netdev.set_max_mtu(2000)
+    assert [netdev.change_mtu(mtu) for mtu in (67, 68, 2000, 2001)] == [-errno.EINVAL, 0, 0, -errno.EINVAL]
+    assert netdev.mtu == 2000
+
+
+def test_frames_arrive_in_order_until_the_queue_is_full() -> None:
+    netdev, _ = make(queue_frames=2)
+    assert not netdev.receive(b"down")
+    netdev.open()
+    assert [netdev.receive(frame) for frame in (b"1", b"2", b"3")] == [True, True, False]
+    assert list(netdev.received) == [b"1", b"2"]
+
+
+def test_frames_go_to_the_callback_where_there_is_one() -> None:
+    netdev, _ = make()
+    netdev.open()
+    frames: list[bytes] = []
+    netdev.on_receive = frames.append
+    assert netdev.receive(b"1")
+    assert (frames, list(netdev.received)) == ([b"1"], [])
+
+
+def test_transmit_needs_the_device_up() -> None:
+    netdev, ops = make()
+    assert not netdev.transmit(b"1")
+    netdev.open()
+    assert netdev.transmit(b"2")
+    assert ops.calls[-1] == b"2"
+
+
+def test_closed_device_is_down_and_takes_nothing() -> None:
+    netdev, _ = make()
+    netdev.open()
+    netdev.close()
+    netdev.close()
+    assert (netdev.is_up, netdev.carrier, netdev.receive(b"1")) == (False, False, False)

@@ -1,0 +1,63 @@
+"""What the bench makes of its samples; the measuring itself is tests/e2e/test_native_bench.py."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from xml.etree import ElementTree
+
+from opavnic.bench.datapath import BenchResult
+from opavnic.bench.datapath_measure import Sample
+from opavnic.bench.datapath_peers import Site, Variant
+from opavnic.bench.datapath_plot import plot
+
+SAMPLE = Sample(12.0, 10.0, 200.0, 15.0, 40.0, 1.5, 20.0)
+
+
+def variant(name: str, icrc: str | None = None, mtu: int = 1500) -> Variant:
+    return Variant(name, mtu, icrc, lambda _mtu: nullcontext(Site("a", "b", "10.0.0.1")), lambda: "")
+
+
+def result() -> BenchResult:
+    peer = replace(SAMPLE, tcp_gbps=2.0, peak_mib=None)
+    return BenchResult(
+        samples={
+            variant("native", "always"): [
+                SAMPLE,
+                replace(SAMPLE, tcp_gbps=8.0),
+                replace(SAMPLE, tcp_gbps=10.0),
+            ],
+            variant("tap_forwarder"): [peer],
+            variant("vde_switch"): [],
+            variant("veth", mtu=10000): [peer],
+        },
+        rounds=3,
+    )
+
+
+def test_rows_are_medians_and_leave_out_what_was_not_measured() -> None:
+    rows = result().rows()
+    assert [row["variant"] for row in rows] == ["native", "tap_forwarder", "veth"]
+    assert rows[0]["tcp_gbps"] == 10.0
+    assert rows[1]["peak_mib"] is None
+    assert set(rows[0]) == {
+        "variant", "mtu", "icrc", "tcp_gbps", "tcp4_gbps", "udp64_kpps", "rtt_us_p50", "rtt_us_p99",
+        "cpu_s_per_gb", "peak_mib",
+    }  # fmt: skip
+
+
+def test_ratios_compare_native_with_variants_of_its_mtu() -> None:
+    assert [(ratio["native_to"], ratio["tcp_gbps"]) for ratio in result().ratios()] == [
+        ("tap_forwarder", 5.0)
+    ]
+
+
+def test_plot_is_svg_with_a_bar_per_row_and_measure() -> None:
+    rows = result().rows()
+    document = ElementTree.fromstring(plot(rows))  # noqa: S314 - our own
+    bars = [rect for rect in document.iter("{http://www.w3.org/2000/svg}rect") if rect.get("x")]
+    assert len(bars) == 4 * len(rows)
+
+
+def test_plot_of_nothing_is_still_svg() -> None:
+    assert ElementTree.fromstring(plot([])).tag.endswith("svg")  # noqa: S314 - our own

@@ -1,0 +1,120 @@
+"""The command line: every failure is one line and an exit code, every command explains itself."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from opavnic.cli.main import COMMANDS, LazyCommand, main
+
+# a command whose module a package leaves out is not offered
+OFFERED = [name for name, command in COMMANDS.items() if find_spec(command.target.partition(":")[0])]
+
+
+@pytest.fixture(autouse=True)
+def _own_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def run_main(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_main
+
+
+@pytest.mark.parametrize("name", OFFERED)
+def test_command_explains_itself_with_an_example(name: str, run: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, err = run(name, "--help")
+    assert (code, err) == (0, "")
+    assert "Usage: opavnic" in out
+    assert "╭" not in out, "all helps have one look"
+    assert "--install-completion" not in out
+    if "Commands:" not in out:
+        assert f"opavnic {'ps' if name == 'labs' else name}" in out.split("Options:")[0].split("\n", 1)[1]
+
+
+def test_help_lists_every_command_without_importing_it(run: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    for name in OFFERED:
+        assert f"  {name} " in out
+        assert COMMANDS[name].help.split(":")[0].split(",")[0][:30] in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (["nonsense"], 2, "opavnic: No such command 'nonsense' (see: opavnic --help)"),
+        (["up"], 2, "opavnic: Missing argument 'file' (see: opavnic up --help)"),
+        (["up", "--nonsense", "x"], 2, "opavnic: No such option: --nonsense (see: opavnic up --help)"),
+        (["validate", "/nowhere.yaml"], 2, "/nowhere.yaml: No such file or directory"),
+        (["exec", "h1"], 2, "opavnic: exec: which program? Example: opavnic exec h1 -- ping -c3 10.9.2.2"),
+        (["exec", "h1", "--", "true"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
+        (["shell", "h1"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
+        (["status"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
+        (["logs", "--lab", "x"], 1, 'opavnic: lab "x" does not run (no lab runs)'),
+        (["down"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
+        (["down", "../../etc"], 1, 'opavnic: lab "../../etc" does not run (no lab runs)'),
+    ],
+)
+def test_failure_is_one_line_and_a_code(
+    arguments: list[str], code: int, line: str, run: Callable[..., tuple[int, str, str]]
+) -> None:
+    assert run(*arguments) == (code, "", line + "\n")
+
+
+def test_nothing_to_list_and_nothing_to_prune_is_fine(run: Callable[..., tuple[int, str, str]]) -> None:
+    assert run("ps") == (0, "no lab runs\n", "")
+    assert run("ps", "--json") == (0, "[]\n", "")
+    assert run("prune") == (0, "nothing to remove\n", "")
+
+
+def test_bug_is_one_line_and_its_traceback_is_kept(
+    run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("line one\nline two")
+
+    monkeypatch.setattr("opavnic.cli.inspect.ps", broken)
+    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.inspect:ps", ""))
+    log = tmp_path / "run-error.log"
+    assert run("ps") == (
+        1,
+        "",
+        f"opavnic: internal error, RuntimeError: line one line two (traceback in {log})\n",
+    )
+    assert "in broken" in log.read_text()
+
+
+def test_full_disk_is_no_bug(
+    run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("opavnic.cli.inspect.ps", full)
+    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.inspect:ps", ""))
+    assert run("ps") == (1, "", "opavnic: cannot write: No space left on device\n")
+    assert not (tmp_path / "run-error.log").exists()
+
+
+def test_validate_as_json_lists_the_problems(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text("name: x\nhosts: {h1: {}}\nem: maybe\n")
+    code, out, err = run("validate", str(file), "--json")
+    problem = f"{file}:3: em.mode: should be 'builtin', 'external' or 'off', not 'maybe'"
+    assert code == 2
+    assert err == problem + "\n"
+    assert '"ok": false' in out
+    file.write_text("name: x\nhosts: {h1: {}}\n")
+    assert run("validate", str(file)) == (0, f"{file}: lab x is right: 1 hosts, 0 virtual switches\n", "")

@@ -1,0 +1,92 @@
+"""The native datapath is held to the reference: same configuration and frames, same deliveries and counters."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.packet import check_packet
+from opavnic.datapath.selection import load_native
+from opavnic.flow import flow_hash15
+from unit.opavnic.datapath.twins import NativeTwin, Twin, make_twin, some_frame
+
+native = load_native()
+pytestmark = pytest.mark.skipif(native is None, reason="the native datapath is not built")
+
+FRAMES = 80
+
+
+def counters(twin: Twin) -> dict[str, object]:
+    everything: dict[str, object] = {name: asdict(values) for name, values in twin.fabric.counters()}
+    for index, adapter in enumerate(twin.adapters):
+        everything[f"vnic {index}"] = adapter.counters.ethtool_stats() | {
+            "tx_smac_filt": adapter.counters.tx_smac_filt,
+            "rx_nohandler": adapter.counters.rx_nohandler,
+        }
+    return everything
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_datapaths_with_random_configuration_do_the_same(seed: int) -> None:
+    reference = make_twin(random.Random(seed))
+    other = NativeTwin(make_twin(random.Random(seed)))
+    assert counters(reference) == counters(other.twin)
+    rng = random.Random(seed)
+    lids = [port.lid for port in reference.fabric.hfi_ports()]
+    for _ in range(FRAMES):
+        sender = rng.randrange(len(reference.adapters))
+        frame = some_frame(rng, lids)
+        # the host sends whatever the state is: a netdev that is down would not even hand the frame over
+        reference.adapters[sender].ndo_start_xmit(frame)
+        other.send(sender, frame)
+        received = {
+            index: frames for index in range(len(reference.adapters)) if (frames := reference.received(index))
+        }
+        assert received == other.received(), frame.hex()
+    other.add_up()
+    assert counters(reference) == counters(other.twin)
+    assert reference.fabric.balance() == {}
+    assert other.twin.fabric.balance() == {}
+
+
+def test_host_that_refuses_frames_is_counted_the_same() -> None:
+    """A netdev in memory can refuse; so does a descriptor that takes no frames."""
+    twin = make_twin(random.Random(3))
+    assert isinstance(twin.adapters[0].netdev, MemoryNetdev)
+    other = NativeTwin(twin)
+    other.engine.transmit(0, b"short")
+    other.add_up()
+    assert twin.adapters[0].tx.drops == {"vnic_tx_malformed": 1}
+
+
+@given(st.binary(min_size=14, max_size=2000))
+def test_flow_hash_of_any_frame_equals_the_reference(frame: bytes) -> None:
+    assert native is not None
+    padded = frame.ljust(60, b"\0")
+    assert native.hash15(padded) == flow_hash15(padded)
+
+
+@given(st.randoms(use_true_random=False))
+def test_flow_hash_of_likely_frames_equals_the_reference(rng: random.Random) -> None:
+    assert native is not None
+    frame = some_frame(rng, [1, 2]).ljust(60, b"\0")
+    assert native.hash15(frame) == flow_hash15(frame)
+
+
+@given(st.binary(max_size=400))
+def test_check_of_any_bytes_equals_the_reference(data: bytes) -> None:
+    assert native is not None
+    expected = check_packet(data, Icrc())
+    assert native.check(data) == (None if expected is None else expected.value)
+
+
+@given(st.binary(min_size=21, max_size=3000))
+def test_icrc_of_any_bytes_equals_the_reference(data: bytes) -> None:
+    assert native is not None
+    assert native.icrc(data) == Icrc().compute(data[:-5], data[-1] & 7)

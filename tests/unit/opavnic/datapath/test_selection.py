@@ -1,0 +1,53 @@
+"""Which datapath runs, and what is said where it is not the one that was asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from opavnic.datapath import selection
+from opavnic.datapath.selection import Choice, choose_datapath
+from opavnic.errors import DatapathUnavailableError
+
+
+@pytest.fixture
+def unbuilt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "load_native", lambda: None)
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "load_native", lambda: selection)
+
+
+@pytest.mark.usefixtures("built")
+def test_auto_where_native_is_built_takes_it() -> None:
+    assert choose_datapath("auto") == Choice("native")
+    assert choose_datapath("native") == Choice("native")
+
+
+@pytest.mark.usefixtures("built")
+def test_python_when_asked_for_is_taken_without_a_reason() -> None:
+    assert choose_datapath("python") == Choice("python")
+
+
+@pytest.mark.usefixtures("unbuilt")
+def test_auto_without_native_falls_back_and_says_how_to_get_it() -> None:
+    choice = choose_datapath("auto")
+    assert choice.name == "python"
+    assert "make native" in choice.reason
+
+
+@pytest.mark.usefixtures("unbuilt")
+def test_native_without_native_is_refused() -> None:
+    with pytest.raises(DatapathUnavailableError, match="not built"):
+        choose_datapath("native")
+
+
+@pytest.mark.usefixtures("built")
+@pytest.mark.parametrize(
+    ("options", "reason"), [({"tap": False}, "in memory"), ({"polynomial": 3}, "polynomial")]
+)
+def test_native_that_cannot_serve_the_lab_is_refused(options: dict[str, int], reason: str) -> None:
+    assert choose_datapath("auto", **options).name == "python"  # type: ignore[arg-type]
+    with pytest.raises(DatapathUnavailableError, match=reason):
+        choose_datapath("native", **options)  # type: ignore[arg-type]

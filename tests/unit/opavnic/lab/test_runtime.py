@@ -1,0 +1,131 @@
+"""The journal and the directory of a lab: who holds it, what a dead one leaves, what is never touched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from opavnic.lab.cleanup import prune
+from opavnic.lab.errors import LabError, LabRunningError, NoLabError
+from opavnic.lab.runtime import (
+    Journal,
+    LabDir,
+    NamespaceEntry,
+    NetdevEntry,
+    process_start_time,
+    running_lab,
+    runtime_root,
+)
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+    return tmp_path / "run"
+
+
+def own_journal(lab: str) -> Journal:
+    start = process_start_time(os.getpid())
+    assert start is not None
+    return Journal(lab, os.getpid(), start)
+
+
+def test_journal_written_is_read_back_whole() -> None:
+    lab = LabDir(runtime_root() / "x")
+    lab.acquire()
+    journal = own_journal("x")
+    journal.namespaces.append(NamespaceEntry("h1", "/run/netns/opavnic-x-h1", 4026532177))
+    journal.netdevs.append(NetdevEntry("h1", "blue", "opavnic-x-h1"))
+    lab.save(journal)
+    assert lab.load() == journal
+    assert sorted(path.name for path in lab.path.iterdir()) == ["state.json"]
+    lab.release()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"lab": "x", "namespaces": [{}], "netdevs": []}', "null"]
+)
+def test_damaged_journal_is_no_journal(text: str) -> None:
+    lab = LabDir(runtime_root() / "x")
+    lab.acquire()
+    (lab.path / "state.json").write_text(text)
+    assert lab.load() is None
+    lab.release()
+
+
+def test_directory_held_by_a_running_lab_is_refused_with_its_pid() -> None:
+    first, second = LabDir(runtime_root() / "x"), LabDir(runtime_root() / "x")
+    first.acquire()
+    first.save(own_journal("x"))
+    with pytest.raises(LabRunningError, match=rf"lab x is already running \(pid {os.getpid()}\)"):
+        second.acquire()
+    first.release()
+    second.acquire()
+    second.release()
+
+
+def test_directory_open_to_others_is_left_alone(root: Path) -> None:
+    root.mkdir()
+    root.chmod(0o777)
+    with pytest.raises(LabError, match="closed to others"):
+        LabDir(root / "x").acquire()
+
+
+def test_directory_too_deep_for_a_socket_is_refused(root: Path) -> None:
+    with pytest.raises(LabError, match="too long for a Unix socket"):
+        LabDir(root / ("x" * 120)).acquire()
+
+
+def test_running_lab_is_found_without_a_name_only_where_it_is_the_only_one() -> None:
+    with pytest.raises(NoLabError, match="no lab runs; start one with: opavnic up FILE"):
+        running_lab(None)
+    labs = [LabDir(runtime_root() / name) for name in ("a", "b")]
+    labs[0].acquire()
+    labs[0].save(own_journal("a"))
+    assert running_lab(None)[0].name == "a"
+    labs[1].acquire()
+    labs[1].save(own_journal("b"))
+    with pytest.raises(NoLabError, match=r"2 labs run \(a, b\); say which one with --lab NAME"):
+        running_lab(None)
+    with pytest.raises(NoLabError, match=r'lab "c" does not run \(running: a, b; nearest: [ab]\)'):
+        running_lab("c")
+    for lab in labs:
+        lab.release()
+
+
+def test_prune_removes_a_dead_lab_once_and_leaves_a_running_one(root: Path) -> None:
+    alive, dead = LabDir(root / "alive"), LabDir(root / "dead")
+    alive.acquire()
+    alive.save(own_journal("alive"))
+    dead.acquire()
+    dead.save(Journal("dead", pid=2**22 + 1, start_time=1))
+    dead.control_socket.touch()
+    dead.release()
+    assert [one.lab for one in prune(dry_run=True)] == ["dead"]
+    assert dead.path.exists()
+    assert [one.lines() for one in prune()] == [[f"directory {dead.path}"]]
+    assert not dead.path.exists()
+    assert prune() == []
+    assert alive.load() is not None
+    alive.release()
+
+
+def test_process_with_the_same_number_and_another_start_is_not_the_lab() -> None:
+    journal = own_journal("x")
+    assert journal.alive
+    journal.start_time += 1
+    assert not journal.alive
+    assert process_start_time(2**22 + 1) is None
+
+
+def test_root_directory_follows_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPAVNIC_RUNTIME_DIR")
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    assert runtime_root() == Path("/tmp/opavnic-1000")  # noqa: S108
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")
+    assert runtime_root() == Path("/run/user/1000/opavnic")
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert runtime_root() == Path("/run/opavnic")

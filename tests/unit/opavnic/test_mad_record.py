@@ -1,0 +1,69 @@
+"""Recorded MADs: JSON lines and captures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hfi_sim.mad.header import Method, build_fm_packet
+from hfi_sim.wire.icrc import Icrc
+from opavnic.mad_record import Exchange, Pairing, RecordError, pcapng_head, pcapng_packet, read_record
+from vema.em.messages import build_request
+
+REQUEST = build_request(Method.GET, 0x11, attr_mod=1, tid=5)
+RESPONSE = REQUEST[:3] + b"\x81" + REQUEST[4:]
+TRAP = build_request(Method.TRAP, 2, b"\x08\0\x06\x6a", tid=1)
+
+
+def packet(slid: int, dlid: int, mad: bytes) -> bytes:
+    return build_fm_packet(slid, dlid, 0, 0xFFFF, 1, 1, mad, Icrc())
+
+
+PACKETS = [
+    packet(1, 2, REQUEST),
+    packet(1, 2, REQUEST),
+    packet(2, 1, RESPONSE),
+    packet(2, 1, TRAP),
+    packet(1, 3, REQUEST),
+]
+EXCHANGES = [Exchange(2, REQUEST, RESPONSE), Exchange(2, TRAP), Exchange(3, REQUEST)]
+
+
+def test_requests_are_paired_with_their_responses_and_retries_passed_over() -> None:
+    pairing = Pairing()
+    assert [*(e for p in PACKETS for e in pairing.take(p)), *pairing.rest()] == EXCHANGES
+    assert [exchange.is_request for exchange in EXCHANGES] == [True, False, True]
+
+
+def test_pcapng_is_read_back(tmp_path: Path) -> None:
+    file = tmp_path / "mads.pcapng"
+    file.write_bytes(pcapng_head() + b"".join(pcapng_packet(1.7e9 + n, p) for n, p in enumerate(PACKETS)))
+    assert list(read_record(file)) == EXCHANGES
+
+
+def test_json_lines_are_read_back_without_zeros(tmp_path: Path) -> None:
+    file = tmp_path / "mads.jsonl"
+    file.write_text("\n".join(exchange.to_json() for exchange in EXCHANGES) + "\n\n")
+    back = [
+        Exchange(e.lid, e.mad.ljust(2048, b"\0"), e.response and e.response.ljust(2048, b"\0"))
+        for e in read_record(file)
+    ]
+    assert back == EXCHANGES
+
+
+@pytest.mark.parametrize("text", ["{}", "5", "no json", '{"lid": 1, "mad": "00"}', '{"lid": 1, "mad": "xx"}'])
+def test_damaged_line_is_said_with_its_place(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "mads.jsonl"
+    file.write_text(EXCHANGES[0].to_json() + "\n" + text + "\n")
+    with pytest.raises(RecordError, match=r"mads\.jsonl:2: no recorded MAD"):
+        list(read_record(file))
+
+
+def test_missing_and_cut_files_are_said_so(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="No such file"):
+        list(read_record(tmp_path / "none"))
+    file = tmp_path / "cut.pcapng"
+    file.write_bytes((pcapng_head() + pcapng_packet(0, PACKETS[0]))[:-9])
+    with pytest.raises(RecordError, match=r"cut\.pcapng"):
+        list(read_record(file))

@@ -1,0 +1,190 @@
+"""The raw MAD socket: programs outside talk to agents on the fabric."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from hfi_sim.fabric import Fabric
+from hfi_sim.mad.header import MadClass, Method
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.types import MacAddr
+from opavnic.cli.conformance import app
+from opavnic.conformance.target import MAX_FRESH
+from opavnic.mad_client import MadClient, MadSocketError
+from opavnic.mad_frames import MadMessage, MessageReader, Outcome
+from opavnic.mad_socket import MadSocketServer
+from opavnic.vnic_port import VnicPort
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.em.messages import build_request, read_response
+from vema.traps import notice_of
+from vema.types import EMA_OUI, AttrId, VportNum
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+
+
+class SmallLab(threading.Thread):
+    """An EM port with its socket and one host, on an event loop of their own: the tests are the programs outside."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(daemon=True)
+        self.path = path
+        self.loop = asyncio.new_event_loop()
+        self.ready = threading.Event()
+        self.done: asyncio.Event
+
+    def run(self) -> None:
+        self.loop.run_until_complete(self._live())
+        self.loop.close()
+
+    async def _live(self) -> None:
+        self.done = asyncio.Event()
+        fabric = Fabric(self.loop, timer_resolution_s=1.0)
+        self.em = fabric.add_hfi("em").ports[1]
+        self.host = fabric.add_hfi("h1", netdevs=MemoryNetdev).ports[1]
+        switch = fabric.add_switch("sw")
+        for number, port in enumerate((self.em, self.host), 1):
+            fabric.connect(port, switch.ports[number])
+        SubnetManager(fabric, self.em).sweep()
+        self.vnics = VnicPort(
+            self.host, self.loop, name_for=lambda number: f"veth{number}", driver_quirks=True
+        )
+        self.server = MadSocketServer(self.em.mad, agents=lambda: [self.host.lid])
+        self.em.mad.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self.server.trap)
+        await self.server.start(self.path)
+        self.ready.set()
+        await self.done.wait()
+        await self.server.close()
+        await self.server.close()
+        self.vnics.close()
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Run `function` on the lab's loop, and wait for it."""
+
+        async def run() -> None:
+            function()
+
+        asyncio.run_coroutine_threadsafe(run(), self.loop).result(10)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[SmallLab]:
+    lab = SmallLab(tmp_path / "mad.sock")
+    lab.start()
+    assert lab.ready.wait(10)
+    yield lab
+    lab.loop.call_soon_threadsafe(lab.done.set)
+    lab.join(10)
+    assert not lab.is_alive()
+
+
+@pytest.fixture
+def client(lab: SmallLab) -> Iterator[MadClient]:
+    with MadClient(lab.path, timeout_s=20) as client:
+        yield client
+
+
+def test_socket_is_the_owners_alone(lab: SmallLab) -> None:
+    assert stat.S_IMODE(lab.path.stat().st_mode) == 0o600
+
+
+def test_program_finds_the_agents_and_configures_a_vport(lab: SmallLab, client: MadClient) -> None:
+    (lid,) = client.agents()
+    request = build_request(
+        Method.SET, AttrId.VESW_PORT_INFO, VeswPortInfo(vesw_id=5).build(), attr_mod=3, tid=0xABC
+    )
+    response = client.request(lid, request)
+    assert response is not None
+    assert response[8:16] == request[8:16]
+    assert VeswPortInfo.parse(read_response(request, response)).vesw_id == 5
+    assert VportNum(3) in lab.vnics.adapters
+
+
+def test_two_programs_may_use_the_same_transaction_id(lab: SmallLab, client: MadClient) -> None:
+    request = build_request(Method.GET, AttrId.CLASS_PORT_INFO, tid=1)
+    with MadClient(lab.path) as other:
+        for program in (client, other, client):
+            assert program.request(lab.host.lid, request) is not None
+
+
+@pytest.mark.parametrize("message", [
+    MadMessage(1 << 24, bytes(2048)), MadMessage(2, bytes(23)), MadMessage(2, bytes(2048), sl=32),
+])  # fmt: skip
+def test_what_cannot_be_sent_is_refused_and_the_connection_lives(
+    lab: SmallLab, client: MadClient, message: MadMessage
+) -> None:
+    with pytest.raises(MadSocketError, match="was not sent"):
+        client.request(message.lid, message.mad, sl=message.sl)
+    assert client.agents() == (lab.host.lid,)
+
+
+def test_stream_that_is_none_is_hung_up_on(lab: SmallLab) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
+        stranger.settimeout(10)
+        stranger.connect(str(lab.path))
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert stranger.recv(100) == b""
+    with MadClient(lab.path) as client:
+        assert client.agents()
+
+
+def test_program_that_goes_away_with_open_requests_harms_nobody(lab: SmallLab) -> None:
+    request = build_request(Method.GET, AttrId.CLASS_PORT_INFO)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as hasty:
+        hasty.connect(str(lab.path))
+        hasty.sendall(MadMessage(lab.host.lid, request).build() * 300 + b"\0\0")
+    with MadClient(lab.path) as client:
+        assert client.request(lab.host.lid, request) is not None
+
+
+def test_traps_reach_every_program(lab: SmallLab, client: MadClient) -> None:
+    sink = build_request(Method.SET, AttrId.CLASS_PORT_INFO, ClassPortInfo(trap_lid=lab.em.lid).build())
+    client.request(lab.host.lid, sink)
+    client.request(lab.host.lid, build_request(Method.SET, AttrId.VESW_PORT_INFO, bytes(280), attr_mod=1))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.settimeout(10)
+        listener.connect(str(lab.path))
+        listener.sendall(MadMessage(0, b"").build())
+        reader = MessageReader()
+        messages: list[MadMessage] = []
+        while not messages:
+            messages += reader.feed(listener.recv(65536))
+        netdev = lab.vnics.adapters[VportNum(1)].netdev
+        assert isinstance(netdev, MemoryNetdev)
+        lab.call(lambda: netdev.set_mac(MacAddr(b"\x02\0\0\0\0\1")))
+        while len(messages) < 2:
+            messages += reader.feed(listener.recv(65536))
+    assert (messages[1].lid, messages[1].outcome) == (lab.host.lid, Outcome.OK)
+    assert notice_of(messages[1].mad).opcode == 1
+    assert client.agents()  # the trap that this program was sent meanwhile is passed over
+
+
+def test_nobody_listening_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(MadSocketError, match="cannot connect"):
+        MadClient(tmp_path / "nothing")
+    outcome = CliRunner().invoke(
+        app, ["vema", "--target", str(tmp_path / "nothing"), str(VECTORS / "vema-1.jsonl.gz")]
+    )
+    assert outcome.exit_code == 2
+    assert outcome.stderr.count("\n") == 1
+
+
+def test_conformance_drives_the_agent_of_a_lab(lab: SmallLab) -> None:
+    vectors = str(VECTORS / "vema-1.jsonl.gz")
+    outcome = CliRunner().invoke(app, ["vema", "--target", str(lab.path), "--json", vectors, vectors])
+    assert outcome.exit_code == 0, outcome.output
+    for result in json.loads(outcome.stdout):
+        assert (result["ok"], result["passed"]) == (True, 300)
+        assert 0 < result["skipped_steps"] < 5000
+    assert len(lab.vnics.adapters) <= 2 * MAX_FRESH
+    assert all(adapter.port_info.vesw_id == 0 for adapter in lab.vnics.adapters.values())

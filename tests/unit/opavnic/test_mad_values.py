@@ -1,0 +1,76 @@
+"""Attributes as people write and read them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hfi_sim.errors import WireError
+from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
+from vema.attributes.mac_entries import MacEntries, MacEntry
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.types import AttrId
+
+
+@pytest.mark.parametrize(("text", "number"), [("vesw-port-info", 0x11), ("0x20", 0x20), ("18", 0x12)])
+def test_attribute_is_found_by_name_and_number(text: str, number: int) -> None:
+    assert attribute_id(text) == number
+
+
+@pytest.mark.parametrize("text", ["vesw", "0x10000", "-1", ""])
+def test_unknown_attribute_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no attribute|does not fit"):
+        attribute_id(text)
+
+
+def test_fields_are_replaced_by_kind() -> None:
+    info = assign(
+        VeswPortInfo(),
+        [
+            "eth_mtu=9000",
+            "pkey=0x8002",
+            "base_mac=06:2c:00:05:00:00",
+            "u_ucast_dlid[2]=7",
+            "pcp_to_sc_uc[7]=3",
+        ],
+    )
+    assert (info.eth_mtu, info.pkey, info.base_mac.hex()) == (9000, 0x8002, "062c00050000")
+    assert (info.u_ucast_dlid[2], info.pcp_to_sc_uc) == (7, bytes(7) + b"\3")
+
+
+def test_entries_are_written_as_address_at_lid() -> None:
+    section = assign(MacEntries(0, 0), ["offset=5", "digest=0x99", "entries=02:00:00:00:00:01@7,-"])
+    assert section == MacEntries(5, 0x99, (MacEntry(b"\2\0\0\0\0\1", b"\xff" * 6, 0x700), None))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("mtu=5", 'no field "mtu"'),
+        ("eth_mtu", "is not field=value"),
+        ("eth_mtu=x", "is no number"),
+        ("base_mac=1:2", "is not six"),
+        ("pcp_to_sc_uc=00", "1 bytes, it has 8"),
+        ("pcp_to_sc_uc=zz", "is not hex"),
+        ("u_ucast_dlid[16]=1", "there is no such item"),
+    ],
+)
+def test_wrong_assignment_is_refused_with_a_reason(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason.replace("[", r"\[")):
+        assign(VeswPortInfo(), [text])
+
+
+@given(st.sampled_from(sorted(CLASSES)), st.binary(min_size=2008, max_size=2008))
+def test_any_attribute_is_plain_data_or_an_error(attr_id: int, data: bytes) -> None:
+    mad = bytes.fromhex("80348081") + bytes(12) + attr_id.to_bytes(2, "big") + bytes(22) + data
+    assert json.dumps(mad_json(mad))
+    with pytest.raises(WireError):
+        mad_json(mad[:20])
+
+
+def test_mac_addresses_have_colons() -> None:
+    assert to_json(VeswPortInfo())["base_mac"] == "00:00:00:00:00:00"
+    assert AttrId.NOTICE in CLASSES

@@ -1,0 +1,132 @@
+"""The plugin as its users meet it: small test files, run by a pytest of their own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hfi_sim.trace import TraceRecord
+from opavnic.scenario.pcapng import write_trace
+
+IMPORTS = """
+import asyncio
+import pytest
+from scapy.layers.l2 import ARP
+from opavnic.scenario import *
+"""
+
+
+def run(directory: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (directory / "test_it.py").write_text(
+        "from opavnic.scenario import *\nfrom scapy.all import ARP\nimport asyncio, pytest\n" + source
+    )
+    (directory / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *options]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+
+
+def test_failed_expectation_reports_what_came_seed_timeline_and_packets(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+@pytest.mark.fabric_seed(77)
+@pytest.mark.topology("single-switch", hosts=2)
+async def test_silence(lab, hosts, em):
+    await em.vesw("blue", members=hosts)
+    h1, h2 = hosts
+    lab.faults.add("loss on h1 10% l4=mad")
+    h1.send(ARP(pdst=h2.ip))
+    await h2.expect(ARP(op=2), within=ms(5))
+""",
+    )
+    out = result.stdout
+    assert result.returncode == 1
+    assert re.search(r"AssertionError: h2/blue: no ARP\(op=is.at\) within 5 ms; 1 other frames came", out), (
+        out
+    )
+    assert "Ether / ARP who has" in out
+    assert "seed 77; the same again: pytest 'test_it.py::test_silence' --fabric-seed=77" in out
+    assert "faults: loss on h1 probability=10% l4=0x8 (active, 0 hits)" in out
+    assert re.search(r"ms  vema\.agent: \[port 1 vport 1\] created", out)
+    packets = next(tmp_path.glob(".fabric/*.pcapng"))
+    assert str(packets) in out
+    assert packets.read_bytes()[:4] == bytes.fromhex("0a0d0d0a")
+
+
+def test_checks_after_each_test_find_lost_packets_and_left_tasks(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+async def test_law(fabric, hosts):
+    hosts["h1"].port.tx.in_packets += 1
+
+def test_law_without_a_loop(fabric, hosts):
+    hosts["h1"].port.tx.in_packets += 1
+
+async def test_tasks(fabric):
+    global task
+    task = asyncio.create_task(asyncio.sleep(100), name="forgotten")
+
+async def test_fine(fabric):
+    await asyncio.sleep(3600)
+""",
+    )
+    assert "the conservation law is broken (packets too many or too few): {'h1:1 tx': 1}" in result.stdout
+    assert "tasks are left running: forgotten" in result.stdout
+    assert "2 failed, 2 passed, 1 error" in result.stdout or "3 failed, 1 passed" in result.stdout, (
+        result.stdout[-800:]
+    )
+
+
+def test_markers_options_and_workers(tmp_path: Path) -> None:
+    source = """
+@pytest.mark.topology("clos", leaves=2, spines=2)
+def test_topology(hosts, lab):
+    assert hosts.names == ["h1", "h2", "h3", "h4"]
+    assert lab.seed == 5
+    lab.advance(ms(5))
+    assert lab.clock.time() == 0.005
+
+@pytest.mark.topology("clso")
+def test_wrong_kind(lab):
+    pass
+
+@pytest.mark.fabric_options(jiter_s=1)
+def test_wrong_option(lab):
+    pass
+
+async def test_unknown_host(hosts):
+    hosts["h7"]
+"""
+    result = run(tmp_path, source, "--fabric-seed=5", "--fabric-pcap=never", "-n", "2")
+    assert 'unknown topology "clso" (nearest: "clos"; known: single-switch, fat-tree' in result.stdout
+    assert "fabric_options: unknown option 'jiter_s' (known: routing, flow" in result.stdout
+    assert re.search(r'unknown host "h7" \(nearest: "h\d"; known: h1, h2\)', result.stdout)
+    assert "1 failed, 1 passed, 2 errors" in result.stdout
+    assert not list(tmp_path.glob(".fabric/*"))
+
+
+def test_write_trace_is_read_by_scapy(tmp_path: Path) -> None:
+    from scapy.utils import RawPcapNgReader
+
+    from hfi_sim.counters import Drop
+
+    path = tmp_path / "trace.pcapng"
+    records = [
+        TraceRecord(1.5, "a:1->b:1", bytes(24), None),
+        TraceRecord(2.000000001, "b:1->a:1", bytes(33), Drop.LINK_FAULT),
+    ]
+    assert write_trace(path, records) == 2
+    with RawPcapNgReader(str(path)) as reader:
+        found = list(reader)
+    assert [
+        (data, (meta.tshigh << 32 | meta.tslow) / meta.tsresol, meta.linktype) for data, meta in found
+    ] == [
+        (bytes(24), 1.5, 147),
+        (bytes(33), pytest.approx(2.000000001), 147),
+    ]
+    assert [meta.ifname for _, meta in found] == [b"a:1->b:1", b"b:1->a:1"]

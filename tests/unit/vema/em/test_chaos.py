@@ -1,0 +1,235 @@
+"""The EM under loss, duplication, reordering, kills, restarts and flaps: it ends converged, and verify finds nothing.
+
+Every scenario is seeded and runs on virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hfi_sim.clock import Clock
+from hfi_sim.counters import Drop
+from hfi_sim.hfi import HfiPort
+from hfi_sim.types import MacAddr
+from unit.vema.em.em_fabric import PKEY, EmFabric
+from vema.em.desired import EmConfig, parse_config
+from vema.em.service import EthernetService
+from vema.types import VportNum
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+HOSTS = 6
+
+
+class BadAir:
+    """Loses, doubles and delays what a port sends and receives, before it reaches the link."""
+
+    def __init__(self, port: HfiPort, clock: Clock, rng: random.Random, *, loss: float, twice: float) -> None:
+        self.loss, self.twice, self.late = loss, twice, 0.3
+        self._rng = rng
+        self._clock = clock
+        self._send, self._receive = port.send, port.receive
+        port.send = self.send  # type: ignore[method-assign]
+        port.receive = self.receive  # type: ignore[method-assign]
+
+    def send(self, packet: bytes) -> Drop | None:
+        self._carry(self._send, packet)
+        return None
+
+    def receive(self, packet: bytes) -> None:
+        self._carry(self._receive, packet)
+
+    def calm(self) -> None:
+        """Carry everything from now on."""
+        self.loss = self.twice = self.late = 0.0
+
+    def _carry(self, onward: Callable[[bytes], object], packet: bytes) -> None:
+        copies = 1 + (self._rng.random() < self.twice)
+        for _ in range(copies):
+            if self._rng.random() < self.loss:
+                continue
+            if self._rng.random() < self.late:  # overtaken, now and then by a retry of itself
+                self._clock.call_later(
+                    self._rng.choice((0.01, 0.1, 3.0)) * self._rng.random(), onward, packet
+                )
+            else:
+                onward(packet)
+
+
+def two_vesws() -> EmConfig:
+    return parse_config(
+        {
+            "mac": "learn",
+            "polling": {"interval": "5s"},
+            "limits": {"in_flight": 16, "per_port": 2, "leave_hold": "2s"},
+            "vesws": [
+                {"id": 2, "name": "blue", "pkey": PKEY},
+                {"id": 3, "name": "red", "pkey": 0x8003, "members": ["h1", "h2", "h3"]},
+            ],
+        }
+    )
+
+
+async def clean(em: EthernetService, timeout_s: float = 600.0) -> None:
+    """Wait until the EM is quiet and verify is clean; a look that changes its mind may come in between."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout_s
+    differences = ["never converged"]
+    while differences and loop.time() < end:
+        if await em.wait_converged(end - loop.time()):
+            differences = [str(difference) for difference in await em.verify()]
+            if differences:  # found by verify before the next look of the EM: give it that look
+                await asyncio.sleep(5.0)
+    assert differences == []
+
+
+def disturb(fabric: EmFabric, rng: random.Random) -> None:
+    """Let one thing happen to one host: another address, other lists, an agent or a link that comes and goes."""
+    host = rng.randint(1, HOSTS)
+    what = rng.choice(["mac", "list", "open", "restart", "flap", "mute"])
+    vnic = fabric.vnics[f"h{host}:1"]
+    adapters = list(vnic.adapters.values())
+    if what == "restart":
+        fabric.start_agent(fabric.port(host))
+    elif what == "flap":
+        link = fabric.port(host).link
+        assert link is not None
+        fabric.fabric.set_link(link, False)
+        fabric.clock.call_later(rng.random() * 4.0, fabric.fabric.set_link, link, True)
+    elif what == "mute":  # the agent forgets where its traps go
+        vnic.agent.class_port_info = type(vnic.agent.class_port_info)()
+    elif adapters:
+        netdev = fabric.netdev(host, rng.choice(adapters).vport_num)
+        mac = MacAddr(bytes((2, host, 0, 0, 0, rng.randint(0, 255))))
+        if what == "mac":
+            netdev.set_mac(mac)
+        elif what == "list":
+            netdev.set_uc_list([MacAddr(mac[:5] + bytes((n,))) for n in range(rng.randint(0, 5))])
+            netdev.set_mc_list([MacAddr(b"\x33\x33" + mac[2:])])
+        else:
+            netdev.stop() if netdev.is_up else netdev.open()
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_loss_duplication_and_reordering_end_converged(seed: int) -> None:
+    rng = random.Random(seed)
+    fabric = EmFabric(HOSTS, seed=seed)
+    BadAir(fabric.em_ports[0], fabric.clock, rng, loss=0.3, twice=0.2)
+    em = fabric.em()
+    em.start(two_vesws())
+    await clean(em)
+    for _ in range(10):
+        disturb(fabric, rng)
+        await asyncio.sleep(rng.random() * 3)
+    await asyncio.sleep(10.0)
+    await clean(em)
+    em.stop()
+
+
+async def test_hundred_kills_at_random_moments_end_converged(tmp_path: Path) -> None:
+    rng = random.Random(4)
+    fabric = EmFabric(HOSTS, seed=4)
+    air = BadAir(fabric.em_ports[0], fabric.clock, rng, loss=0.1, twice=0.1)
+    em = fabric.em(database=tmp_path / "em.db")
+    em.start(two_vesws())
+    for _ in range(100):
+        disturb(fabric, rng)
+        await asyncio.sleep(rng.choice((0.0, 0.001, 0.01, 0.1, 1.0, 5.0)) * rng.random())
+        kill(em)
+        em = fabric.em(database=tmp_path / "em.db")
+        em.start()
+    air.calm()
+    await asyncio.sleep(10.0)
+    await clean(em)
+    em.stop()
+    sets = fabric.sets()
+    em = fabric.em(database=tmp_path / "em.db")
+    em.start()
+    await clean(em)
+    assert fabric.sets() == sets
+    em.stop()
+
+
+def kill(em: EthernetService) -> None:
+    """End an EM without a word, as kill -9 does: what SQLite has committed stays, nothing else does."""
+    em.stop()
+
+
+async def test_all_traps_lost_is_made_good_by_polling() -> None:
+    rng = random.Random(9)
+    fabric = EmFabric(HOSTS)
+    em = fabric.em()
+    em.start(two_vesws())
+    await clean(em)
+    for vnic in fabric.vnics.values():
+        vnic.agent.report = lambda vnic, opcode: None  # type: ignore[method-assign]
+    for _ in range(20):
+        disturb(fabric, rng)
+        await asyncio.sleep(rng.random() * 2)
+    await asyncio.sleep(10.0)
+    await clean(em)
+    em.stop()
+
+
+async def test_two_ems_under_loss_never_write_both_and_the_second_takes_over() -> None:
+    rng = random.Random(5)
+    fabric = EmFabric(HOSTS, ems=2)
+    for port in fabric.em_ports:
+        BadAir(port, fabric.clock, rng, loss=0.3, twice=0.1)
+    writers: list[tuple[float, int]] = []
+    for vnic in fabric.vnics.values():
+        note_writers(vnic.port, fabric.clock, writers)
+    first, second = fabric.em(1), fabric.em(2)
+    first.start(elected(7))
+    second.start(elected(3))
+    assert await first.wait_for(lambda: first.converged, 300.0)
+    assert await first.verify() == []
+    died = fabric.clock.time()
+    first.stop()
+    assert await second.wait_for(lambda: second.core is not None and second.core.active, 6.0)
+    assert fabric.clock.time() - died <= 5.5
+    await asyncio.sleep(10.0)
+    await clean(second)
+    slid_one, slid_two = (port.lid for port in fabric.em_ports)
+    last_of_one = max(when for when, slid in writers if slid == slid_one)
+    first_of_two = min(when for when, slid in writers if slid == slid_two)
+    assert last_of_one < first_of_two
+    second.stop()
+
+
+def elected(priority: int) -> EmConfig:
+    data = two_vesws().model_dump()
+    return parse_config(data | {"election": {"priority": priority, "heartbeat": 0.5, "dead_after": 5.0}})
+
+
+def note_writers(port: HfiPort, clock: Clock, writers: list[tuple[float, int]]) -> None:
+    """Write down when which LID sent a Set to this port."""
+    receive = port.receive
+
+    def listen(packet: bytes) -> None:
+        if packet[8] == 0x08 and packet[24 + 1] == 0x34 and packet[24 + 3] == 0x02:
+            writers.append((clock.time(), int.from_bytes(packet[0:3], "little") & 0xFFFFF))
+        receive(packet)
+
+    port.receive = listen  # type: ignore[method-assign]
+
+
+async def test_better_em_takes_over_without_rewriting_tables() -> None:
+    fabric = EmFabric(HOSTS, ems=2)
+    first, second = fabric.em(1), fabric.em(2)
+    first.start(elected(3))
+    assert await first.wait_for(lambda: first.converged, 60.0)
+    sets = fabric.sets()
+    second.start(elected(7))
+    assert await second.wait_for(lambda: second.converged, 60.0)
+    assert not first.core.active  # type: ignore[union-attr]
+    assert await second.verify() == []
+    assert fabric.sets() - sets == HOSTS  # where traps go, and nothing else
+    assert VportNum(1) in fabric.vnics["h1:1"].adapters
+    first.stop()
+    second.stop()

@@ -1,0 +1,128 @@
+"""EM files: what is right is read, what is wrong is listed, all of it at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vema.em.desired import EmConfigError, PortFacts, Roster, fabric_problems, parse_config
+
+
+def facts(n: int, *pkeys: int) -> PortFacts:
+    return PortFacts(0x100 + n, n, f"h{n}:1", f"h{n}", f"h{n}", 1, frozenset(pkeys or (0x8002,)))
+
+
+def problems(data: Any) -> list[str]:
+    with pytest.raises(EmConfigError) as caught:
+        parse_config(data)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_empty_file_wants_nothing() -> None:
+    assert parse_config(None).vesws == []
+
+
+def test_whole_file_is_read() -> None:
+    config = parse_config(
+        {
+            "fabric": {"id": 0x301, "mtu": 9000},
+            "mac": "learn",
+            "trap": {"sl": 3},
+            "polling": {"interval": "10s", "counters": "1m"},
+            "limits": {"in_flight": 32, "per_port": 2},
+            "election": {"priority": 7, "heartbeat": "500ms", "dead_after": "5s"},
+            "vesws": [
+                {
+                    "id": 2,
+                    "name": "blue",
+                    "pkey": 0x8002,
+                    "mtu": 9000,
+                    "members": ["h1", "h2:1"],
+                    "default_ports": ["h1"],
+                    "multicast_lid": 0xF00100,
+                    "rc": {"ipv4_tcp": 3},
+                    "qos": {
+                        "unicast": {"untagged": {"sc": 1, "vl": 1}, "pcp_to_sc": [0, 0, 1, 1, 2, 2, 3, 3]}
+                    },
+                }
+            ],
+        }
+    )
+    assert config.polling.counters == 60
+    assert config.vesws[0].mlid == 0xF00100
+    assert parse_config(config.model_dump()) == config
+
+
+def test_automatic_group_follows_from_the_id() -> None:
+    assert parse_config({"vesws": [{"id": 5, "name": "v"}]}).vesws[0].mlid == 0xF00005
+
+
+def test_every_mistake_is_listed_at_once() -> None:
+    listed = problems(
+        {
+            "fabric": {"mtu": 1500},
+            "vesw": [],
+            "vesws": [
+                {"id": 0, "name": "a"},
+                {"id": 4096, "name": "b", "mtu": 9000},
+                {"id": 7, "name": "c", "pkey": 0x0002, "members": ["h1", "h1"]},
+                {"id": 7, "name": "c", "default_ports": ["h9"], "members": ["h1"], "multicast_lid": 5},
+                {"id": 8, "name": "d", "rc": {"ipv4": 8}, "qos": {"unicast": {"pcp_to_sc": [1]}}},
+            ],
+        }
+    )
+    for expected in (
+        'unknown key "vesw" (known: fabric, mac,',
+        "vesws[0].id: should be greater than or equal to 1, not 0",
+        "vesws[1].id: should be less than or equal to 4095, not 4096",
+        "vesws[1].mtu: 9000 is above the fabric's 1500",
+        "vesws[2].pkey: pkey 0x0002 is a limited membership",
+        'vesws[2].members[1]: "h1" stands twice',
+        "vesws[3].id: id 7 is already that of vesws[2]",
+        "vesws[3].name: name 'c' is already that of vesws[2]",
+        'vesws[3].default_ports[0]: "h9" is no member (known: h1; nearest: h1)',
+        "vesws[3].multicast_lid: 0x5 is no multicast LID",
+        "vesws[4].rc.ipv4: should be less than or equal to 7, not 8",
+        "vesws[4].qos.unicast.pcp_to_sc: 1 values; a service class is given for each of 8 priorities",
+    ):
+        assert any(expected in line for line in listed), f"{expected!r} not in {listed}"
+
+
+@pytest.mark.parametrize(
+    "data", [[], "text", 5, {"vesws": 5}, {"vesws": [None]}, {"election": {"dead_after": "1s"}}]
+)
+def test_nonsense_is_refused_with_a_reason(data: Any) -> None:
+    assert problems(data)
+
+
+def test_fabric_problems_are_listed_at_once() -> None:
+    config = parse_config(
+        {
+            "mac": "learn",
+            "vesws": [
+                {"id": 2, "name": "blue", "pkey": 0x8002, "members": ["h1", "h2", "h7"]},
+                {"id": 3, "name": "big", "pkey": 0xFFFF, "members": "all", "default_ports": ["gw"]},
+            ],
+        }
+    )
+    roster = Roster([facts(1), facts(2, 0x8003), *(facts(n, 0xFFFF) for n in range(10, 2100))])
+    listed = [str(problem) for problem in fabric_problems(config, roster)]
+    assert any('vesws[0].members[2]: unknown member "h7"' in line for line in listed)
+    assert any("vesws[0].pkey: pkey 0x8002 is not in the table of h2:1 (0x8003)" in line for line in listed)
+    assert any(
+        "vesws[1].members: 2092 members with policy learn need 2091 MAC table entries" in x for x in listed
+    )
+    assert any('vesws[1].default_ports[0]: unknown member "gw"' in line for line in listed)
+
+
+def test_too_many_virtual_switches_on_a_port_are_refused() -> None:
+    config = parse_config({"vesws": [{"id": n, "name": f"v{n}", "pkey": 0x8002} for n in range(1, 257)]})
+    assert "h1:1 would be in 256 virtual switches" in str(fabric_problems(config, Roster([facts(1)]))[0])
+
+
+@pytest.mark.parametrize("name", ["h1", "h1:1", "0x101", "0x0000000000000101"])
+def test_member_is_found_by_each_of_its_names(name: str) -> None:
+    found = Roster([facts(1), facts(2)]).find(name)
+    assert found is not None
+    assert found.lid == 1

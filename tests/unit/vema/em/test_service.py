@@ -1,0 +1,375 @@
+"""The EM on a fabric of agents: converges, stays quiet, follows every change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hfi_sim.mad.stack import MadRequest
+from hfi_sim.types import MacAddr
+from unit.vema.em.em_fabric import PKEY, EmFabric, config
+from vema.em.desired import EmConfigError, parse_config
+from vema.em.service import EthernetService
+from vema.lmac import Lmac
+from vema.types import VportNum
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+NEW_MAC = MacAddr(bytes.fromhex("020000abcdef"))
+
+
+async def converged(fabric: EmFabric, em: EthernetService, timeout_s: float = 120.0) -> None:
+    """Wait until the EM has nothing left to do, and hold what agents have against what they are to have."""
+    assert await em.wait_converged(timeout_s)
+    assert [str(difference) for difference in await em.verify()] == []
+    assert fabric.fabric.balance() == {}
+
+
+def base(host: int, lid: int) -> bytes:
+    return Lmac(1, 2, lid).build()
+
+
+async def test_three_members_get_configuration_group_and_tables() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    lids = [port.lid for port in fabric.ports]
+    assert fabric.dlids(1) == {base(2, lids[1]): lids[1], base(3, lids[2]): lids[2]}
+    assert fabric.sm.group_members(0xF00002) == {port.guid for port in fabric.ports}
+    assert fabric.netdev(1).address == base(1, lids[0])
+    em.stop()
+
+
+async def test_locally_administered_policy_sends_no_tables() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config(mac="locally-administered"))
+    await converged(fabric, em)
+    assert fabric.dlids(1) == {}
+    assert em.core is not None
+    assert em.core.sets == 6  # ClassPortInfo and VeswPortInfo of each
+    em.stop()
+
+
+async def test_apply_twice_sends_no_set() -> None:
+    fabric = EmFabric(4)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    before = fabric.sets()
+    em.apply(config())
+    await converged(fabric, em)
+    assert fabric.sets() == before
+    em.stop()
+
+
+async def test_restart_sends_no_set(tmp_path: Path) -> None:
+    fabric = EmFabric(4)
+    em = fabric.em(database=tmp_path / "em.db")
+    em.start(config())
+    await converged(fabric, em)
+    em.stop()
+    before = fabric.sets()
+    em = fabric.em(database=tmp_path / "em.db")
+    em.start()
+    await converged(fabric, em)
+    assert fabric.sets() == before
+    assert len(fabric.dlids(1)) == 3
+    em.stop()
+
+
+async def test_restart_without_memory_sends_no_set() -> None:
+    fabric = EmFabric(4)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    em.stop()
+    before = fabric.sets()
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    assert fabric.sets() == before
+    em.stop()
+
+
+async def test_trap_of_new_address_updates_the_others_only() -> None:
+    fabric = EmFabric(4)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    for host in range(1, 5):
+        assert fabric.netdev(host).open() == 0
+    await converged(fabric, em)
+    before = {name: vnic.agent.counters.sets for name, vnic in fabric.vnics.items()}
+    assert fabric.netdev(2).set_mac(NEW_MAC) == 0
+    assert await em.wait_for(lambda: fabric.dlids(1).get(NEW_MAC) == fabric.port(2).lid, 1.0)
+    await converged(fabric, em)
+    after = {name: vnic.agent.counters.sets for name, vnic in fabric.vnics.items()}
+    assert {name: after[name] - before[name] for name in after} == {
+        "h1:1": 1,
+        "h2:1": 0,
+        "h3:1": 1,
+        "h4:1": 1,
+    }
+    em.stop()
+
+
+async def test_lost_trap_is_noticed_by_polling() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    agent = fabric.vnics["h2:1"].agent
+    agent.class_port_info = type(agent.class_port_info)()  # no sink: nobody hears of it
+    assert fabric.netdev(2).set_mac(NEW_MAC) == 0
+    assert await em.wait_for(lambda: fabric.dlids(1).get(NEW_MAC) == fabric.port(2).lid, 30.0)
+    await converged(fabric, em)
+    em.stop()
+
+
+async def test_burst_of_changes_beyond_the_rate_of_traps_is_followed_within_two_seconds() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config(polling={"interval": "1h"}))
+    await converged(fabric, em)
+    assert fabric.netdev(1).open() == 0
+    for n in range(20):
+        assert fabric.netdev(1).set_mac(MacAddr(bytes((2, 0, 0, 0, 1, n)))) == 0
+    last = MacAddr(bytes((2, 0, 0, 0, 1, 19)))
+    fabric.netdev(1).set_uc_list([NEW_MAC])
+    assert await em.wait_for(lambda: {last, NEW_MAC} <= fabric.dlids(2).keys(), 2.0)
+    await converged(fabric, em)
+    em.stop()
+
+
+async def test_restarted_agent_is_configured_again() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    fabric.start_agent(fabric.port(2))
+    assert await em.wait_for(lambda: bool(fabric.vnics["h2:1"].adapters and fabric.dlids(2)), 30.0)
+    await converged(fabric, em)
+    em.stop()
+
+
+async def test_link_flap_ends_converged_and_without_sets() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    before = fabric.sets()
+    link = fabric.port(2).link
+    assert link is not None
+    fabric.fabric.set_link(link, False)
+    assert await em.wait_for(lambda: not em.core.ports[fabric.port(2).guid].in_service, 1.0)  # type: ignore[union-attr]
+    fabric.fabric.set_link(link, True)
+    await converged(fabric, em)
+    assert fabric.sets() == before
+    em.stop()
+
+
+async def test_port_that_stays_away_leaves_the_tables() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    link = fabric.port(2).link
+    assert link is not None
+    fabric.fabric.set_link(link, False)
+    assert await em.wait_for(lambda: len(fabric.dlids(1)) == 1, 10.0)
+    await converged(fabric, em)
+    fabric.fabric.set_link(link, True)
+    assert await em.wait_for(lambda: len(fabric.dlids(1)) == 2, 10.0)
+    await converged(fabric, em)
+    em.stop()
+
+
+async def test_removed_vesw_is_deleted_and_its_group_too() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    em.apply(parse_config({"mac": "learn"}))
+    await converged(fabric, em)
+    assert fabric.vnics["h1:1"].adapters[VportNum(1)].port_info.vesw_id == 0
+    assert fabric.sm.group_members(0xF00002) == frozenset()
+    em.apply(config())
+    await converged(fabric, em)
+    assert len(fabric.dlids(1)) == 1
+    em.stop()
+
+
+async def test_changed_mtu_and_members_are_previewed_then_applied() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config(["h1", "h2"]))
+    await converged(fabric, em)
+    wanted = config(["h1", "h3"], vesw={"mtu": 9000})
+    assert em.preview(wanted) == [
+        "~ h1:1 vport 1 on blue (2): eth_mtu: 0x5dc -> 0x2328",
+        "+ h3:1: new vport on blue (2)",
+        "- h2:1 vport 1: leaves virtual switch 2, is deleted",
+    ]
+    em.apply(wanted)
+    await converged(fabric, em)
+    assert em.preview(wanted) == []
+    assert set(fabric.dlids(1).values()) == {fabric.port(3).lid}
+    em.stop()
+
+
+async def test_configuration_that_cannot_be_met_sends_nothing() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    before = fabric.sets()
+    with pytest.raises(EmConfigError) as caught:
+        em.apply(config(["h1", "h9"], vesw={"pkey": 0x8009}))
+    assert len(caught.value.problems) == 2
+    await converged(fabric, em)
+    assert fabric.sets() == before
+    em.stop()
+
+
+async def test_changed_trap_level_reaches_the_agents() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    wanted = config(trap={"sl": 3})
+    assert em.preview(wanted) == [f"~ h{n}:1: trap_sl_rsvd: 0 -> 0x18" for n in (1, 2)]
+    em.apply(wanted)
+    await converged(fabric, em)
+    assert fabric.vnics["h1:1"].agent.class_port_info.trap_sl == 3
+    em.stop()
+
+
+async def test_default_ports_and_qos_reach_the_agents() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    qos = {"unicast": {"untagged": {"sc": 3, "vl": 1}, "pcp_to_sc": [1, 1, 2, 2, 3, 3, 4, 4]}}
+    em.start(config(vesw={"default_ports": ["h1"], "rc": {"ipv4": 5, "ipv6_tcp": 2}, "qos": qos}))
+    await converged(fabric, em)
+    gateway = fabric.port(1).lid
+    info = fabric.vnics["h2:1"].adapters[VportNum(1)].port_info
+    assert (info.def_port_mask, info.u_ucast_dlid[0]) == (1, gateway)
+    assert (info.rc, info.non_vlan_sc_uc, info.pcp_to_sc_uc[7]) == (5 << 4 | 2 << 20, 3, 4)
+    own = fabric.vnics["h1:1"].adapters[VportNum(1)].port_info
+    assert own.def_port_mask == 0  # not to itself
+    em.stop()
+
+
+async def test_two_vesws_on_one_port_get_vports_of_their_own() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    vesws = [
+        {"id": 2, "name": "blue", "pkey": PKEY},
+        {"id": 3, "name": "red", "pkey": 0x8003, "members": ["h1"]},
+    ]
+    em.start(parse_config({"mac": "learn", "vesws": vesws}))
+    await converged(fabric, em)
+    ids = {num: adapter.port_info.vesw_id for num, adapter in fabric.vnics["h1:1"].adapters.items()}
+    assert ids == {1: 2, 2: 3}
+    em.stop()
+
+
+@pytest.mark.parametrize("place", [0, 3, 17, 37, 40, 44, 60])
+async def test_agent_that_answers_nonsense_is_isolated_and_the_others_go_on(place: int) -> None:
+    fabric = EmFabric(3)
+    vnic = fabric.vnics["h2:1"]
+    honest = vnic.agent.receive
+
+    def liar(mad: bytes, *, pkey: int = 0xFFFF) -> bytes | None:
+        answer = bytearray(honest(mad, pkey=pkey) or b"")
+        if mad[3] == 1 and int.from_bytes(mad[16:18], "big") == 0x13:  # its address list
+            return bytes(answer[:40]) + b"\xff" * 2008
+        if int.from_bytes(mad[16:18], "big") == 1:
+            answer[place] ^= 0x40
+        return bytes(answer)
+
+    vnic.agent.receive = liar  # type: ignore[method-assign]
+    em = fabric.em()
+    em.start(config())
+
+    def neighbours_know_each_other() -> bool:
+        return bool(fabric.vnics["h1:1"].adapters) and fabric.port(3).lid in fabric.dlids(1).values()
+
+    assert await em.wait_for(neighbours_know_each_other, 30.0)
+
+    def reported() -> bool:
+        return not {"agent-isolated", "port-silent"}.isdisjoint(s.event.kind for s in em.store.events())
+
+    assert await em.wait_for(reported, 30.0)
+    assert {difference.port for difference in await em.verify()} == {"h2:1"}
+    vnic.agent.receive = honest  # type: ignore[method-assign]
+    assert await em.wait_for(lambda: bool(vnic.adapters and fabric.dlids(2)), 700.0)
+    await converged(fabric, em)
+    em.stop()
+
+
+async def test_long_address_list_is_read_in_pages() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    netdev = fabric.netdev(1)
+    assert netdev.open() == 0
+    netdev.set_uc_list([MacAddr(b"\x02\x11\0\0" + n.to_bytes(2, "big")) for n in range(800)])
+    assert await em.wait_for(lambda: len(fabric.dlids(2)) == 801, 5.0)
+    await converged(fabric, em)
+    em.stop()
+
+
+async def test_address_of_two_hosts_stays_with_the_first_and_is_reported() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    for host in (1, 2):
+        assert fabric.netdev(host).set_mac(NEW_MAC) == 0
+    assert await em.wait_for(lambda: NEW_MAC in fabric.dlids(3), 5.0)
+    await converged(fabric, em)
+    assert fabric.dlids(3)[NEW_MAC] == fabric.port(1).lid
+    assert "address-conflict" in [stored.event.kind for stored in em.store.events()]
+    em.stop()
+
+
+async def test_link_state_and_counters_are_recorded() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config(polling={"interval": 10, "counters": 5, "history": 3}))
+    await converged(fabric, em)
+    assert fabric.netdev(1).open() == 0
+    assert await em.wait_for(lambda: "link-up" in [s.event.kind for s in em.store.events()], 5.0)
+    assert await em.wait_for(lambda: len(list(em.store.counters(guid=fabric.port(1).guid))) == 3, 60.0)
+    reading = list(em.store.counters(guid=fabric.port(1).guid))[-1].counters
+    assert (reading.vport_num, reading.vesw_id) == (1, 2)
+    assert {"tx_packets", "rx_1519_max", "rx_bad_veswid"} <= reading.values.keys()
+    em.stop()
+
+
+async def test_bounds_on_what_is_in_flight_hold() -> None:
+    fabric = EmFabric(40)
+    em = fabric.em()
+    em.start(config(limits={"in_flight": 7, "per_port": 1}))
+    await converged(fabric, em)
+    assert em.core is not None
+    assert em.core.deepest == 7
+    em.stop()
+
+
+async def test_stale_trap_and_nonsense_traps_do_no_harm() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    seen: list[MadRequest] = []
+    trap = bytes.fromhex("80348005") + bytes(12) + b"\0\2" + bytes(19) + bytes.fromhex("00066a")
+    for data in (b"", b"\xff" * 300, bytes(2008)):
+        fabric.port(1).mad.send(fabric.em_ports[0].lid, trap + data)
+    await converged(fabric, em)
+    assert seen == []
+    em.stop()

@@ -1,0 +1,183 @@
+"""Codecs of the EM attributes: held to their declarations, lossless, safe on truncated data."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any
+
+import construct
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hfi_sim.errors import WireError
+from hfi_sim.types import MacAddr
+from vema.attributes import class_port_info, counters, iface_macs, mac_entries, notice, vesw_port_info
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters
+from vema.attributes.iface_macs import IfaceMacs
+from vema.attributes.mac_entries import MacEntries, MacEntry
+from vema.attributes.notice import Notice
+from vema.attributes.vesw_port_info import VeswPortInfo
+
+FIXED: list[tuple[Any, Any]] = [
+    (ClassPortInfo, class_port_info.LAYOUT),
+    (VeswPortInfo, vesw_port_info.LAYOUT),
+    (Notice, notice.LAYOUT),
+]
+COUNTERS: list[tuple[Any, Any]] = [
+    (SummaryCounters, counters.SUMMARY_LAYOUT),
+    (ErrorCounters, counters.ERROR_LAYOUT),
+]
+
+macs = st.binary(min_size=6, max_size=6).map(MacAddr)
+entries = st.builds(
+    MacEntry,
+    macs.filter(any),
+    st.binary(min_size=6, max_size=6),
+    st.integers(0, 0xFFFFFFFF),
+)
+
+
+@pytest.mark.parametrize(("view", "layout"), FIXED + COUNTERS)
+def test_size_of_a_view_is_that_of_its_declaration(view: Any, layout: Any) -> None:
+    assert layout.sizeof() == view.SIZE
+
+
+@pytest.mark.parametrize(("view", "layout"), FIXED)
+@given(data=st.data())
+def test_any_bytes_parse_as_declared_and_build_again(view: Any, layout: Any, data: st.DataObject) -> None:
+    raw = data.draw(st.binary(min_size=view.SIZE, max_size=view.SIZE))
+
+    value = view.parse(raw)
+
+    declared = layout.parse(raw)
+    for name in (field.name for field in fields(value)):
+        want = declared[name]
+        assert getattr(value, name) == (tuple(want) if isinstance(want, construct.ListContainer) else want)
+    assert value.build() == raw
+
+
+@pytest.mark.parametrize(("view", "layout"), FIXED + COUNTERS)
+def test_truncation_at_every_length_is_a_wire_error(view: Any, layout: Any) -> None:
+    for size in range(view.SIZE):
+        with pytest.raises(WireError):
+            view.parse(bytes(size))
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=28, max_size=28), st.integers(0, 255))
+def test_summary_counters_stand_where_declared_and_come_back(values: list[int], vport: int) -> None:
+    summary = SummaryCounters(
+        vport_num=vport,
+        vesw_id=0x123,
+        opa_port_num=2,
+        tx_errors=values[0],
+        rx_errors=values[1],
+        tx_packets=values[2],
+        rx_packets=values[3],
+        tx_bytes=values[4],
+        rx_bytes=values[5],
+        tx_group=CounterGroup.of(tuple(values[6:17])),
+        rx_group=CounterGroup.of(tuple(values[17:])),
+    )
+
+    raw = summary.build()
+
+    declared = counters.SUMMARY_LAYOUT.parse(raw)
+    assert [v for k, v in declared.items() if k[:3] in ("tx_", "rx_")] == values
+    assert declared.reserved_232 == bytes(128)
+    assert SummaryCounters.parse(raw) == summary
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=12, max_size=12))
+def test_error_counters_stand_where_declared_and_come_back(values: list[int]) -> None:
+    names = [field.name for field in fields(ErrorCounters) if field.name[:3] in ("tx_", "rx_")]
+    errors = ErrorCounters(vport_num=3, vesw_id=5, opa_port_num=1, **dict(zip(names, values, strict=True)))
+
+    raw = errors.build()
+
+    declared = counters.ERROR_LAYOUT.parse(raw)
+    assert [declared[name] for name in names] == values
+    assert all(not any(v) for k, v in declared.items() if k.startswith("reserved_"))
+    assert ErrorCounters.parse(raw) == errors
+
+
+@pytest.mark.parametrize(
+    ("name", "offset"),
+    [
+        ("fabric_id", 0), ("vesw_id", 2), ("def_port_mask", 10), ("pkey", 14), ("u_mcast_dlid", 20),
+        ("u_ucast_dlid", 24), ("rc", 88), ("eth_mtu", 148), ("vesw_port_num", 152), ("eth_link_status", 156),
+        ("base_mac", 160), ("config_state", 166), ("oper_state", 167), ("max_mac_tbl_ent", 168),
+        ("max_smac_ent", 170), ("mac_tbl_digest", 172), ("encap_slid", 180), ("pcp_to_sc_uc", 184),
+        ("non_vlan_sc_uc", 216), ("uc_macs_gen_count", 268), ("mc_macs_gen_count", 270),
+    ],
+)  # fmt: skip
+def test_vesw_port_info_field_stands_at_the_documents_offset(name: str, offset: int) -> None:
+    at = 0
+    for field in vesw_port_info.LAYOUT.subcons:
+        if field.name == name:
+            break
+        at += field.sizeof()
+    assert at == offset
+
+
+def test_value_too_wide_for_its_field_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="VeswPortInfo"):
+        VeswPortInfo(vesw_id=0x10000).build()
+    with pytest.raises(ValueError, match="ClassPortInfo"):
+        ClassPortInfo(trap_lid=-1).build()
+    with pytest.raises(ValueError, match="MacEntries"):
+        MacEntries(1 << 16, 0).build()
+
+
+@given(st.integers(0, 1923), st.integers(0, 0xFFFFFFFF), st.lists(st.none() | entries, max_size=125))
+def test_mac_entries_round_trip_with_holes(offset: int, digest: int, wanted: list[MacEntry | None]) -> None:
+    section = MacEntries(offset, digest, tuple(wanted))
+
+    raw = section.build()
+
+    assert MacEntries.parse(raw + bytes(7)) == section
+    declared = mac_entries.HEADER_LAYOUT.parse(raw)
+    assert (declared.offset, declared.num_entries, declared.digest) == (offset, len(wanted), digest)
+    if wanted and (first := wanted[0]) is not None:
+        entry = mac_entries.ENTRY_LAYOUT.parse(raw[8:])
+        assert (entry.mac, entry.mask, entry.dlid_sd) == (first.mac, first.mask, first.dlid_sd)
+
+
+@pytest.mark.parametrize(("offset", "num", "fits"), [
+    (0, 125, True), (0, 126, False), (2048, 0, True), (2049, 0, False), (1923, 125, True), (1924, 125, False),
+    (0xFFFF, 1, False), (0xFFFF, 0xFFFF, False),
+])  # fmt: skip
+def test_mac_entries_range_is_checked_without_wrapping(offset: int, num: int, fits: bool) -> None:
+    raw = offset.to_bytes(2, "big") + num.to_bytes(2, "big") + bytes(2004)
+    if fits:
+        assert MacEntries.parse(raw).offset == offset
+    else:
+        with pytest.raises(WireError):
+            MacEntries.parse(raw)
+
+
+@given(st.lists(macs, max_size=333), st.integers(0, 0xFFFF), st.integers(0, 0xFFFF))
+def test_iface_macs_round_trip(addresses: list[MacAddr], start: int, gen_count: int) -> None:
+    stretch = IfaceMacs(start, len(addresses), 1000, gen_count, tuple(addresses))
+
+    raw = stretch.build().ljust(2008, b"\0")
+
+    assert IfaceMacs.parse(raw) == stretch
+    declared = iface_macs.LAYOUT.parse(raw)
+    assert (declared.start, declared.num_macs, declared.total, declared.gen_count) == (
+        start, len(addresses), 1000, gen_count,
+    )  # fmt: skip
+
+
+@given(st.binary(max_size=2100))
+def test_any_bytes_give_a_value_or_a_wire_error(raw: bytes) -> None:
+    for view in (ClassPortInfo, VeswPortInfo, Notice, MacEntries, IfaceMacs, SummaryCounters, ErrorCounters):
+        with suppress(WireError):
+            view.parse(raw)
+
+
+def test_notice_of_a_dlid_entry_says_lid_and_kind() -> None:
+    entry = MacEntry(MacAddr(b"\x02" * 6), b"\xff" * 6, 0x00123420)
+    assert (entry.dlid, entry.is_source) == (0x001234, True)

@@ -1,0 +1,76 @@
+"""The MAD simulator: in the place of an EM, and in the place of an agent."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from hfi_sim.errors import MadTimeoutError
+from hfi_sim.mad.header import Method
+from hfi_sim.types import MacAddr
+from unit.vema.em.em_fabric import PKEY, EmFabric
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.errors import AgentError
+from vema.simulator import MadSimulator
+from vema.types import AttrId, ConfigState, MadStatus, TrapOpcode
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+async def test_simulator_configures_an_agent_and_sees_each_trap_once() -> None:
+    fabric = EmFabric(1)
+    lid = fabric.port(1).lid
+    sim = MadSimulator(fabric.em_ports[0].mad)
+    await sim.become_sink(lid, fabric.em_ports[0].lid)
+    info = await sim.get(lid, AttrId.VESW_PORT_INFO, vport=1)
+    wanted = replace(info, vesw_id=2, pkey=PKEY, config_state=ConfigState.FORWARDING, encap_slid=lid)
+    answer = await sim.set(lid, AttrId.VESW_PORT_INFO, wanted, vport=1)
+    assert answer.vesw_id == 2
+    sim.expect_no_trap()
+    assert fabric.netdev(1).open() == 0
+    for opcode in (
+        TrapOpcode.ETH_LINK_STATUS_CHANGED,
+        TrapOpcode.UCAST_MACS_CHANGED,
+        TrapOpcode.MCAST_MACS_CHANGED,
+    ):
+        notice = await sim.expect_trap(opcode=opcode, lid=lid)
+        assert (notice.vesw_id, notice.vport_num) == (2, 1)
+    assert fabric.netdev(1).set_mac(MacAddr(b"\x02\0\0\0\0\x09")) == 0
+    await sim.expect_trap(opcode=TrapOpcode.UCAST_MACS_CHANGED)
+    macs = await sim.get(lid, AttrId.IFACE_UCAST_MACS, vport=1)
+    assert macs.macs == (b"\x02\0\0\0\0\x09",)
+    sim.expect_no_trap()
+    sim.close()
+
+
+async def test_simulator_expects_refusals() -> None:
+    fabric = EmFabric(1)
+    lid = fabric.port(1).lid
+    sim = MadSimulator(fabric.em_ports[0].mad)
+    await sim.expect_status(MadStatus.INVALID, Method.GET, lid, AttrId.IFACE_UCAST_MACS, vport=9)
+    await sim.expect_status(MadStatus.UNSUPPORTED, Method.SET, lid, 0x99)
+    with pytest.raises(AssertionError, match="was not refused"):
+        await sim.expect_status(MadStatus.INVALID, Method.GET, lid, AttrId.CLASS_PORT_INFO)
+    with pytest.raises(AssertionError, match="no trap within 5 s"):
+        await sim.expect_trap()
+    sim.close()
+
+
+async def test_simulator_as_an_agent_replies_as_scripted() -> None:
+    fabric = EmFabric(1, ems=2)
+    em, agent = (MadSimulator(fabric.em_ports[0].mad), MadSimulator(fabric.em_ports[1].mad, as_agent=True))
+    lid = fabric.em_ports[1].lid
+    agent.reply(AttrId.CLASS_PORT_INFO, ClassPortInfo(trap_lid=7), 0x1C, None, ClassPortInfo(trap_lid=9))
+    assert (await em.get(lid, AttrId.CLASS_PORT_INFO)).trap_lid == 7
+    with pytest.raises(AgentError):
+        await em.get(lid, AttrId.CLASS_PORT_INFO)
+    asked = asyncio.ensure_future(em.get(lid, AttrId.CLASS_PORT_INFO))
+    assert (await asked).trap_lid == 9  # the unanswered one was sent again
+    assert len(agent.requests) == 4
+    agent.reply(AttrId.CLASS_PORT_INFO, None)
+    with pytest.raises(MadTimeoutError):
+        await em.get(lid, AttrId.CLASS_PORT_INFO)
+    em.close()
+    agent.close()

@@ -1,0 +1,497 @@
+"""The desired state: what an EM file says, checked before anything is sent, every mistake listed at once.
+
+The same model is built in Python: `EmConfig(vesws=[...])`. What can only be judged on a fabric (members, their
+partitions, room in MAC tables) is `fabric_problems`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from hfi_sim.types import LID_MULTICAST_FIRST, PKEY_FULL_MEMBER, is_multicast_lid
+from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
+from vema.errors import VemaError
+from vema.types import MAC_TABLE_ENTRIES, MAX_VPORTS
+
+MTU_MIN: Final = 68
+MTU_MAX: Final = 10240
+ALL: Final = "all"
+AUTO: Final = "auto"
+
+Path = tuple[str | int, ...]
+"""Keys and list positions from the top of the file: ("vesws", 0, "members", 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a configuration: where, and what."""
+
+    path: Path
+    message: str
+
+    def __str__(self) -> str:
+        where = path_text(self.path)
+        return f"{where}: {self.message}" if where else self.message
+
+
+class EmConfigError(VemaError):
+    """A configuration that cannot be met. `problems` holds every mistake; nothing was sent."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+def path_text(path: Path) -> str:
+    """Return a path as people write it: `vesws[0].members[1]`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+# --- values --------------------------------------------------------------------------------------------------
+
+_DURATION: Final = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>ms|s|m|h)?")
+_UNITS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _parse_duration(value: object) -> float:
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is not None:
+        return float(match["number"]) * _UNITS[match["unit"] or "s"]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError(f"{value!r} is not a time such as 500ms, 10s, 5m")
+
+
+def _check_pkey(pkey: int) -> int:
+    if not pkey & 0x7FFF:
+        raise ValueError(f"pkey {pkey:#06x} names no partition: the low 15 bits are 0")
+    if not pkey & PKEY_FULL_MEMBER:
+        raise ValueError(
+            f"pkey {pkey:#06x} is a limited membership: its members could not talk to each other; "
+            f"write {pkey | PKEY_FULL_MEMBER:#06x}"
+        )
+    return pkey
+
+
+def _check_mlid(value: object) -> object:
+    if value is None or value == AUTO:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and is_multicast_lid(value):
+        return value
+    shown = f"{value:#x}" if isinstance(value, int) else repr(value)
+    raise ValueError(f"{shown} is no multicast LID (0xf00000 to 0xfffffe) and not auto")
+
+
+def _each_of(name: str, limit: int) -> AfterValidator:
+    def check(values: tuple[int, ...]) -> tuple[int, ...]:
+        if len(values) != PCP_VALUES:
+            raise ValueError(f"{len(values)} values; a {name} is given for each of {PCP_VALUES} priorities")
+        for value in values:
+            if not 0 <= value <= limit:
+                raise ValueError(f"{name} {value} is not 0 to {limit}")
+        return values
+
+    return AfterValidator(check)
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(_parse_duration),
+    Field(ge=0, lt=1e9),
+    WithJsonSchema({"type": ["string", "number"], "description": "500ms, 10s, 5m, 1h; a number is seconds"}),
+]
+"""Seconds; written 500ms, 10s, 5m, 1h or a number of seconds."""
+Routing = Annotated[int, Field(strict=True, ge=0, le=7)]
+"""Routing control, 3 bits."""
+ServiceClass = Annotated[int, Field(strict=True, ge=0, le=31)]
+VirtualLane = Annotated[int, Field(strict=True, ge=0, le=15)]
+MacPolicy = Literal["learn", "locally-administered"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _empty(value: object) -> object:
+    return {} if value is None else value
+
+
+_Empty = BeforeValidator(_empty)
+
+
+class FabricSection(_Section):
+    """What the whole fabric is like."""
+
+    id: Annotated[int, Field(strict=True, ge=0, le=0x3FF)] = 0x001
+    """10 bits; part of every locally administered MAC."""
+    mtu: Annotated[int, Field(strict=True, ge=MTU_MIN, le=MTU_MAX)] = MTU_MAX
+    """Largest Ethernet MTU that its links carry, in bytes."""
+
+
+class TrapSection(_Section):
+    """How agents send their traps."""
+
+    sl: Annotated[int, Field(strict=True, ge=0, le=31)] = 0
+    """Service level."""
+
+
+class PollingSection(_Section):
+    """How often the EM looks by itself; traps make it look at once."""
+
+    interval: Duration = 10.0
+    """Between two looks at an agent, in seconds; 0: rely on traps alone."""
+    counters: Duration = 0.0
+    """Between two readings of the counters of a vport, in seconds; 0: never."""
+    history: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1000
+    """Readings kept for each vport."""
+
+
+class LimitsSection(_Section):
+    """How much the EM has on its way, and how patient it is."""
+
+    in_flight: Annotated[int, Field(strict=True, ge=1, le=65536)] = 128
+    """Requests on their way in all."""
+    per_port: Annotated[int, Field(strict=True, ge=1, le=255)] = 4
+    """Requests on their way to one port."""
+    retries: Annotated[int, Field(strict=True, ge=0, le=100)] = 4
+    """Times a request is sent again before its port counts as unreachable."""
+    leave_hold: Duration = 5.0
+    """How long the addresses of a port that left stay in the MAC tables of the others, in seconds."""
+
+
+class ElectionSection(_Section):
+    """Several EMs on one fabric: the one with the highest priority, then the lowest GUID, is the master."""
+
+    priority: Annotated[int, Field(strict=True, ge=0, le=15)] = 0
+    heartbeat: Annotated[Duration, Field(gt=0)] = 0.5
+    """Between two heartbeats, in seconds."""
+    dead_after: Annotated[Duration, Field(gt=0)] = 5.0
+    """Silence after which the master counts as dead, in seconds."""
+
+
+class RoutingControl(_Section):
+    """Routing control by kind of traffic, 0-7."""
+
+    default: Routing = 0
+    ipv4: Routing = 0
+    ipv4_udp: Routing = 0
+    ipv4_tcp: Routing = 0
+    ipv6: Routing = 0
+    ipv6_udp: Routing = 0
+    ipv6_tcp: Routing = 0
+
+
+class Lane(_Section):
+    """Service class and virtual lane of frames without a VLAN tag."""
+
+    sc: ServiceClass = 0
+    vl: VirtualLane = 0
+
+
+class TrafficClass(_Section):
+    """Service classes and virtual lanes of one kind of frames; lists go by the priority of the VLAN tag."""
+
+    untagged: Annotated[Lane, _Empty] = Lane()
+    pcp_to_sc: Annotated[tuple[int, ...], _each_of("service class", 31)] = (0,) * PCP_VALUES
+    pcp_to_vl: Annotated[tuple[int, ...], _each_of("virtual lane", 15)] = (0,) * PCP_VALUES
+
+
+class Qos(_Section):
+    """Service classes and virtual lanes."""
+
+    unicast: Annotated[TrafficClass, _Empty] = TrafficClass()
+    multicast: Annotated[TrafficClass, _Empty] = TrafficClass()
+
+
+class VeswSection(_Section):
+    """One virtual Ethernet switch."""
+
+    id: Annotated[int, Field(strict=True, ge=1, le=4095)]
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    pkey: Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)] = 0xFFFF
+    mtu: Annotated[int, Field(strict=True, ge=MTU_MIN, le=MTU_MAX)] = 1500
+    """Bytes of Ethernet payload."""
+    members: Literal["all"] | list[str] = ALL
+    """`all`, or names: a host (its first HFI), an HFI (its first port), HFI:PORT, or a port GUID (0x...)."""
+    default_ports: list[str] = []
+    """Members that take unknown unicast, up to 16; flows are spread over them."""
+    multicast_lid: Annotated[
+        int | None,
+        BeforeValidator(_check_mlid),
+        WithJsonSchema({"anyOf": [{"type": "integer"}, {"enum": [AUTO, None]}]}),
+    ] = None
+    """The group of the virtual switch; `auto` is 0xF00000 + id."""
+    mac: MacPolicy | None = None
+    """Overrides the policy of the file."""
+    rc: Annotated[RoutingControl, _Empty] = RoutingControl()
+    qos: Annotated[Qos, _Empty] = Qos()
+    link: Literal["up", "down"] = "up"
+    """down: members exist and drop every frame."""
+
+    @property
+    def mlid(self) -> int:
+        """The multicast LID, given or automatic."""
+        return LID_MULTICAST_FIRST + self.id if self.multicast_lid is None else self.multicast_lid
+
+
+class EmConfig(_Section):
+    """A whole EM file."""
+
+    fabric: Annotated[FabricSection, _Empty] = FabricSection()
+    mac: MacPolicy = "locally-administered"
+    """How members find each other: by LIDs inside their addresses, or by tables of the addresses they have."""
+    trap: Annotated[TrapSection, _Empty] = TrapSection()
+    polling: Annotated[PollingSection, _Empty] = PollingSection()
+    limits: Annotated[LimitsSection, _Empty] = LimitsSection()
+    election: ElectionSection | None = None
+    """Absent: this EM is alone and begins at once."""
+    vesws: Annotated[list[VeswSection], BeforeValidator(lambda value: [] if value is None else value)] = []
+
+    def policy(self, vesw: VeswSection) -> MacPolicy:
+        """Return the MAC policy of a virtual switch."""
+        return vesw.mac or self.mac
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+def parse_config(data: Any) -> EmConfig:
+    """Check plain data (what YAML or JSON gave) and return the configuration.
+
+    Raises:  EmConfigError: every mistake that can be seen without a fabric.
+    """
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        raise EmConfigError([Problem((), "an EM file is a mapping with fabric, mac, vesws and the like")])
+    problems = cross_problems(data)
+    try:
+        config = EmConfig.model_validate(data)
+    except ValidationError as error:
+        raise EmConfigError([*_problems(error), *problems]) from None
+    if problems:
+        raise EmConfigError(problems)
+    return config
+
+
+def _problems(error: ValidationError) -> list[Problem]:
+    problems = []
+    for item in error.errors(include_url=False):
+        path = tuple(part for part in item["loc"] if part not in ("list[str]", "literal['all']"))
+        message = _message(item["type"], path, item["msg"], item["input"], item.get("ctx", {}).get("error"))
+        problems.append(Problem(path, message))
+    return problems
+
+
+def _message(kind: str, path: Path, message: str, value: object, cause: object) -> str:
+    if kind == "extra_forbidden":
+        return f'unknown key "{path[-1]}" ({nearest(str(path[-1]), _keys_at(path[:-1]))})'
+    if kind == "missing":
+        return f'key "{path[-1]}" is missing'
+    if isinstance(cause, ValueError):
+        return str(cause)
+    plain = isinstance(value, str | int | float | bool) or value is None
+    shown = repr(value) if plain else f"a {type(value).__name__}"
+    return f"{message.replace('Input should be', 'should be')}, not {shown[:60]}"
+
+
+def _keys_at(path: Path) -> list[str]:
+    here: type[BaseModel] = EmConfig
+    for part in path:
+        if isinstance(part, str) and part in here.model_fields:
+            here = _section_of(here.model_fields[part].annotation) or here
+    return list(here.model_fields)
+
+
+def _section_of(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_section_of(argument) for argument in typing.get_args(annotation))
+    return next((section for section in found if section is not None), None)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `known: a, b; nearest: a` for a message about an unknown `name`."""
+    names = list(known)
+    if not names:
+        return "none is known"
+    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"known: {shown}; nearest: {difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]}"
+
+
+def cross_problems(data: Mapping[str, Any]) -> list[Problem]:
+    """Return what does not fit together in plain data; values of the wrong kind are passed over."""
+    vesws = data.get("vesws")
+    entries = [(n, v) for n, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
+    problems = _repeated(entries, "id") + _repeated(entries, "name") + _repeated(entries, "multicast_lid")
+    fabric = data.get("fabric")
+    limit = fabric.get("mtu") if isinstance(fabric, dict) else None
+    for index, vesw in entries:
+        mtu = vesw.get("mtu")
+        if isinstance(mtu, int) and isinstance(limit, int) and mtu > limit:
+            problems.append(Problem(("vesws", index, "mtu"), f"{mtu} is above the fabric's {limit}"))
+        problems += _member_problems(index, vesw)
+    election = data.get("election")
+    if isinstance(election, dict):
+        problems += _election_problems(election)
+    return problems
+
+
+def _repeated(entries: list[tuple[int, dict[str, Any]]], key: str) -> list[Problem]:
+    seen: dict[object, int] = {}
+    problems = []
+    for index, vesw in entries:
+        value = vesw.get(key)
+        if not isinstance(value, int | str) or value == AUTO:
+            continue
+        if value in seen:
+            message = f"{key} {value!r} is already that of vesws[{seen[value]}]"
+            problems.append(Problem(("vesws", index, key), message))
+        seen.setdefault(value, index)
+    return problems
+
+
+def _member_problems(index: int, vesw: dict[str, Any]) -> list[Problem]:
+    problems = []
+    for key in ("members", "default_ports"):
+        names = vesw.get(key)
+        seen: set[str] = set()
+        for at, name in enumerate(names if isinstance(names, list) else []):
+            if isinstance(name, str) and name in seen:
+                problems.append(Problem(("vesws", index, key, at), f'"{name}" stands twice'))
+            seen.add(str(name))
+    ports, members = vesw.get("default_ports"), vesw.get("members")
+    if isinstance(ports, list) and len(ports) > DEF_PORTS:
+        message = f"{len(ports)} default ports; a virtual switch has {DEF_PORTS}"
+        problems.append(Problem(("vesws", index, "default_ports"), message))
+    if isinstance(ports, list) and isinstance(members, list):
+        for at, name in enumerate(ports):
+            if isinstance(name, str) and name not in members:
+                message = f'"{name}" is no member ({nearest(name, map(str, members))})'
+                problems.append(Problem(("vesws", index, "default_ports", at), message))
+    return problems
+
+
+def _election_problems(election: dict[str, Any]) -> list[Problem]:
+    try:
+        heartbeat = _parse_duration(election.get("heartbeat", 0.5))
+        dead_after = _parse_duration(election.get("dead_after", 5.0))
+    except ValueError:
+        return []
+    if dead_after < 3 * heartbeat:
+        message = (
+            f"{dead_after:g} s is under three heartbeats of {heartbeat:g} s: a lost one would be a death"
+        )
+        return [Problem(("election", "dead_after"), message)]
+    return []
+
+
+# --- on a fabric ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """What the subnet manager knows of an HFI port that announces Ethernet on fabric."""
+
+    guid: int
+    lid: int
+    name: str
+    """HFI:PORT."""
+    hfi: str
+    host: str
+    opa_port_num: int
+    pkeys: frozenset[int] = frozenset()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names under which this very port can be a member, whatever else is on the fabric."""
+        return (self.name, f"{self.guid:#x}", f"{self.guid:#018x}")
+
+
+class Roster:
+    """All known ports, found by what a configuration calls them."""
+
+    def __init__(self, ports: Iterable[PortFacts]) -> None:
+        self._names: dict[str, PortFacts] = {}
+        self.ports = sorted(ports, key=lambda port: (port.lid, port.guid))
+        for port in self.ports:
+            for label in port.labels:
+                self._names[label] = port
+        for port in sorted(self.ports, key=lambda port: (port.hfi, port.opa_port_num)):
+            self._names.setdefault(port.hfi, port)
+            self._names.setdefault(port.host, port)
+
+    def find(self, name: str) -> PortFacts | None:
+        """Return the port that a member's name means, or None."""
+        return self._names.get(name)
+
+    def members(self, vesw: VeswSection) -> list[PortFacts]:
+        """Return the known members of a virtual switch; each once, in the order of the configuration."""
+        if vesw.members == ALL:
+            return self.ports
+        found = (self._names.get(name) for name in vesw.members)
+        return list({port.guid: port for port in found if port is not None}.values())
+
+    @property
+    def names(self) -> list[str]:
+        """Host names, which is how most people call members."""
+        return list(dict.fromkeys(port.host for port in self.ports))
+
+
+def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
+    """Return why a configuration cannot be met on the fabric with these ports; empty: it can."""
+    problems: list[Problem] = []
+    vports: dict[int, int] = {}
+    for index, vesw in enumerate(config.vesws):
+        if vesw.members != ALL:
+            problems += _unknown(("vesws", index, "members"), vesw.members, roster)
+        problems += _unknown(("vesws", index, "default_ports"), vesw.default_ports, roster)
+        members = roster.members(vesw)
+        for port in members:
+            vports[port.guid] = vports.get(port.guid, 0) + 1
+            if vesw.pkey not in port.pkeys:
+                message = f"pkey {vesw.pkey:#06x} is not in the table of {port.name} ({_pkeys_text(port)})"
+                problems.append(Problem(("vesws", index, "pkey"), message))
+        if config.policy(vesw) == "learn" and len(members) - 1 > MAC_TABLE_ENTRIES:
+            message = (
+                f"{len(members)} members with policy learn need {len(members) - 1} MAC table entries; a table "
+                f"holds {MAC_TABLE_ENTRIES} (policy locally-administered needs none)"
+            )
+            problems.append(Problem(("vesws", index, "members"), message))
+    for port in roster.ports:
+        if vports.get(port.guid, 0) > MAX_VPORTS:
+            message = (
+                f"{port.name} would be in {vports[port.guid]} virtual switches; a port carries {MAX_VPORTS}"
+            )
+            problems.append(Problem(("vesws",), message))
+    return problems
+
+
+def _unknown(path: Path, names: Iterable[str], roster: Roster) -> list[Problem]:
+    return [
+        Problem((*path, at), f'unknown member "{name}" ({nearest(name, roster.names)})')
+        for at, name in enumerate(names)
+        if roster.find(name) is None
+    ]
+
+
+def _pkeys_text(port: PortFacts) -> str:
+    return ", ".join(f"{pkey:#06x}" for pkey in sorted(port.pkeys)) or "it is empty"

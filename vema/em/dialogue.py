@@ -1,0 +1,320 @@
+"""The dialogue with one agent: the next request to it, and what its answer means. Level-triggered.
+
+Nobody remembers "what comes next": each time, what is known of a port or vport is held against what is wanted,
+and the first difference gives the request. So a lost answer, a restarted agent and a changed configuration all
+take the same way.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import Final
+
+from hfi_sim.mad.header import Method
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.counters import GROUP, ErrorCounters, SummaryCounters
+from vema.attributes.iface_macs import IfaceMacs
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.em.mac_tables import DIRTY, EMPTY, ENTRY, SECTIONS, section_key, section_range
+from vema.em.messages import build_request, read_response
+from vema.em.plan import class_port_info, differences, is_power_on, port_info
+from vema.em.state import Desired, MacList, Port, Vport, timeout_of
+from vema.errors import AgentError
+from vema.types import EMA_CLASS_VERSION, MAX_VPORTS, AttrId, EthLinkStatus
+
+PORT: Final = -1
+"""Stands for the port itself where a vport number is asked for."""
+
+_SECTION_HEADER: Final = struct.Struct(">HHI")
+_PAGE: Final = struct.Struct(">HHHH")
+_ERRORS: Final = (
+    "tx_smac_filt", "tx_dlid_zero", "tx_logic", "tx_drop_state", "rx_bad_veswid", "rx_runt", "rx_oversize",
+    "rx_eth_down", "rx_drop_state", "rx_logic",
+)  # fmt: skip
+
+
+class Effect(Flag):
+    """What a response has changed, for those who look after more than one vport."""
+
+    NOTHING = 0
+    ADDRESSES = auto()
+    """The addresses of a member."""
+    RECORD = auto()
+    """What is to be remembered of the vport."""
+    LINK = auto()
+    """The Ethernet link went up or down."""
+    GONE = auto()
+    """The vport is deleted."""
+    RESTARTED = auto()
+    """The agent has lost its configuration."""
+    CONFIGURED = auto()
+    """The agent has taken its configuration."""
+    COUNTERS = auto()
+    """A reading of the counters is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to one agent. The transaction id is left 0: whoever sends it chooses one."""
+
+    guid: int
+    epoch: int
+    vport_num: int
+    """`PORT` for the port itself."""
+    dlid: int
+    attr_id: int
+    is_set: bool
+    data: bytes
+    timeout_s: float
+    about_port: bool = False
+    """The answer is about the port, though it may be a look at one of its vports."""
+    section: int = -1
+    """Which section of the MAC table a Set writes."""
+    expected: VeswPortInfo | ClassPortInfo | None = None
+    """What the answer to a Set should say."""
+
+    @property
+    def mad(self) -> bytes:
+        """The MAD, with transaction id 0: whoever sends it chooses one."""
+        method = Method.SET if self.is_set else Method.GET
+        return build_request(method, self.attr_id, self.data, attr_mod=max(self.vport_num, 0))
+
+
+# --- the next request ----------------------------------------------------------------------------------------
+
+
+def next_of_port(desired: Desired, port: Port) -> Request | None:
+    """Return what has to be asked of, or said to, the port itself; None makes it ready for its vports."""
+    seen = port.class_port_info
+    if seen is None:
+        return request_for(port, PORT, AttrId.CLASS_PORT_INFO, about_port=True)
+    wanted = class_port_info(desired.config, desired.sink_lid, seen)
+    if wanted != seen:
+        return request_for(
+            port, PORT, AttrId.CLASS_PORT_INFO, wanted.build(), expected=wanted, about_port=True
+        )
+    if port.scan is not None:
+        return request_for(port, port.scan, AttrId.VESW_PORT_INFO, about_port=True)
+    return None
+
+
+def next_of_vport(desired: Desired, port: Port, vport: Vport) -> Request | None:
+    """Return what has to be asked of, or said to, a vport; None where there is nothing to do now."""
+    info = vport.info
+    if info is None or not vport.fresh:
+        return request_for(port, vport.num, AttrId.VESW_PORT_INFO)
+    vesw = desired.vesws.get(vport.vesw_id)
+    if vesw is None:
+        return None if is_power_on(info) else request_for(port, vport.num, AttrId.DELETE_VESW, b"")
+    wanted = port_info(desired.config, vesw.plan, port.facts, info)
+    if wanted != info:
+        return request_for(port, vport.num, AttrId.VESW_PORT_INFO, wanted.build(), expected=wanted)
+    if vesw.plan.learns:
+        for attr_id, macs in (
+            (AttrId.IFACE_UCAST_MACS, vport.unicast),
+            (AttrId.IFACE_MCAST_MACS, vport.multicast),
+        ):
+            if not macs.current:
+                return request_for(port, vport.num, attr_id, page=_PAGE.pack(len(macs.pages), 0, 0, 0))
+    if vesw.dirty_since is None:
+        request = _next_section(desired, port, vport)
+        if request is not None:
+            return request
+    if vport.counters_due:
+        return request_for(port, vport.num, vport.counters_due[0])
+    return None
+
+
+def _next_section(desired: Desired, port: Port, vport: Vport) -> Request | None:
+    vesw = desired.vesws[vport.vesw_id]
+    digest = vesw.table.digest_for(port.facts.guid) if vesw.plan.learns else EMPTY
+    if digest == vport.digest:
+        return None
+    table = vesw.table.table_for(port.facts.guid)
+    changes = table.changes(vport.layout)
+    if not changes:  # the sections are right, only the digest is not: say it again
+        changes = [0]
+    index = changes[0]
+    first, count = section_range(index)
+    entries = table.section(index)
+    if vport.layout is not None and (index >= len(vport.layout) or vport.layout[index] == EMPTY):
+        count = len(entries.rstrip(b"\0")) // ENTRY.size + 1 if entries.strip(b"\0") else 0
+        count = min(count, section_range(index)[1])
+        entries = entries[: count * ENTRY.size]
+    header = _SECTION_HEADER.pack(first, count, digest if len(changes) == 1 else DIRTY)
+    return request_for(port, vport.num, AttrId.MAC_ENTRIES, header + entries, section=index)
+
+
+def request_for(
+    port: Port,
+    vport_num: int,
+    attr_id: int,
+    data: bytes | None = None,
+    *,
+    page: bytes = b"",
+    section: int = -1,
+    expected: VeswPortInfo | ClassPortInfo | None = None,
+    about_port: bool = False,
+) -> Request:
+    """Return a request to a port: a Set where there is `data`, else a Get (of the part that `page` names)."""
+    return Request(
+        port.facts.guid,
+        port.epoch,
+        vport_num,
+        port.facts.lid,
+        attr_id,
+        data is not None,
+        page if data is None else data,
+        timeout_of(port.response_time),
+        about_port,
+        section,
+        expected,
+    )
+
+
+# --- what an answer means ------------------------------------------------------------------------------------
+
+
+def take_port_answer(port: Port, request: Request, mad: bytes) -> Vport | None:
+    """Take a response about the port itself; return a vport that a scan has found.
+
+    Raises:  AgentError: the agent refuses, or makes no sense.
+    """
+    data = read_response(request.mad, mad)
+    if request.attr_id == AttrId.CLASS_PORT_INFO:
+        info = ClassPortInfo.parse(data)
+        if (info.base_version, info.class_version) != (0x80, EMA_CLASS_VERSION):
+            raise AgentError(
+                f"ClassPortInfo: versions {info.base_version:#x} and {info.class_version:#x}, not 0x80"
+            )
+        if request.expected is not None and info != request.expected:
+            raise AgentError(f"ClassPortInfo: does not keep {'; '.join(differences(request.expected, info))}")
+        port.class_port_info = info
+        port.response_time = info.cap_mask2_resp_time & 0x1F
+        return None
+    seen = VeswPortInfo.parse(data)
+    exists = seen.eth_link_status in (EthLinkStatus.UP, EthLinkStatus.DOWN)
+    port.scan = request.vport_num + 1 if exists and request.vport_num < MAX_VPORTS else None
+    if not exists or is_power_on(seen):
+        return None
+    found = Vport(port.facts.guid, request.vport_num, seen.vesw_id)
+    _take_info(found, seen)
+    return found
+
+
+def take_vport_answer(vport: Vport, request: Request, mad: bytes) -> Effect:
+    """Take a response about a vport; return what it has changed.
+
+    Raises:  AgentError: the agent refuses, or makes no sense.
+    """
+    data = read_response(request.mad, mad)
+    if request.attr_id == AttrId.VESW_PORT_INFO:
+        info = VeswPortInfo.parse(data)
+        if isinstance(request.expected, VeswPortInfo):
+            broken = differences(request.expected, info)
+            if broken:
+                raise AgentError(f"VeswPortInfo: does not keep {'; '.join(broken)}")
+        effect = _take_info(vport, info)
+        return effect | Effect.CONFIGURED if request.is_set else effect
+    if request.attr_id == AttrId.DELETE_VESW:
+        if not is_power_on(VeswPortInfo.parse(data)):
+            raise AgentError("DeleteVesw: the vport keeps its configuration")
+        vport.fresh = False
+        return Effect.NOTHING
+    if request.attr_id == AttrId.MAC_ENTRIES:
+        return _take_section(vport, request, data)
+    if request.attr_id in (AttrId.SUMMARY_COUNTERS, AttrId.ERROR_COUNTERS):
+        return _take_counters(vport, request.attr_id, data)
+    macs = vport.unicast if request.attr_id == AttrId.IFACE_UCAST_MACS else vport.multicast
+    return _take_page(macs, request, data)
+
+
+def _take_info(vport: Vport, info: VeswPortInfo) -> Effect:
+    effect = Effect.NOTHING
+    before = vport.info
+    if before is not None and {before.eth_link_status, info.eth_link_status} == set(EthLinkStatus):
+        effect |= Effect.LINK
+    if info.eth_link_status not in (EthLinkStatus.UP, EthLinkStatus.DOWN):
+        if vport.unicast.read_gen is not None or vport.digest != EMPTY:
+            effect |= Effect.RESTARTED
+        vport.unicast.forget()
+        vport.multicast.forget()
+    if info.base_mac != vport.base_mac:
+        vport.base_mac = info.base_mac
+        effect |= Effect.ADDRESSES
+    if info.mac_tbl_digest != vport.digest or info.mac_tbl_digest == EMPTY:
+        vport.layout = () if info.mac_tbl_digest == EMPTY else None
+    vport.digest = info.mac_tbl_digest
+    vport.unicast.agent_gen = info.uc_macs_gen_count
+    vport.multicast.agent_gen = info.mc_macs_gen_count
+    vport.info, vport.fresh = info, True
+    return effect
+
+
+def _take_section(vport: Vport, request: Request, data: bytes) -> Effect:
+    first, count, digest = _SECTION_HEADER.unpack_from(request.data)
+    if data[: len(request.data)] != request.data:
+        raise AgentError(f"MacEntries: does not keep entries {first} to {first + count - 1}")
+    layout = [-1] * SECTIONS if vport.layout is None else list(vport.layout)
+    layout += [EMPTY] * (request.section + 1 - len(layout))
+    layout[request.section] = _section_key(request.data[_SECTION_HEADER.size :], request.section)
+    while layout and layout[-1] == EMPTY:
+        layout.pop()
+    vport.layout, vport.digest = tuple(layout), digest
+    return Effect.NOTHING if digest == DIRTY else Effect.RECORD
+
+
+def _section_key(entries: bytes, index: int) -> int:
+    return section_key(entries.ljust(section_range(index)[1] * ENTRY.size, b"\0"))
+
+
+def _take_page(macs: MacList, request: Request, data: bytes) -> Effect:
+    page = IfaceMacs.parse(data)
+    (start,) = struct.unpack_from(">H", request.data)
+    if page.start != start or page.num_macs != len(page.macs) or start + page.num_macs > page.total:
+        raise AgentError(
+            f"address list: {page.num_macs} addresses from {page.start}, of {page.total}, in a page of {len(page.macs)}"
+        )
+    if not page.macs and start < page.total:
+        raise AgentError(f"address list: nothing from {start} on, though there are {page.total}")
+    macs.agent_gen = page.gen_count
+    if start and page.gen_count != macs.pages_gen:
+        macs.restart()  # the list changed between two pages
+        return Effect.NOTHING
+    macs.pages_gen = page.gen_count
+    macs.pages += page.macs
+    if len(macs.pages) < page.total:
+        return Effect.NOTHING
+    changed = tuple(macs.pages) != macs.macs
+    macs.macs, macs.read_gen, macs.stale = tuple(macs.pages), page.gen_count, False
+    macs.restart()
+    return Effect.RECORD | (Effect.ADDRESSES if changed else Effect.NOTHING)
+
+
+def _take_counters(vport: Vport, attr_id: int, data: bytes) -> Effect:
+    if attr_id == AttrId.SUMMARY_COUNTERS:
+        summary = SummaryCounters.parse(data)
+        values = {
+            name: getattr(summary, name)
+            for name in ("tx_errors", "rx_errors", "tx_packets", "rx_packets", "tx_bytes", "rx_bytes")
+        }
+        for prefix, group in (("tx", summary.tx_group), ("rx", summary.rx_group)):
+            values |= {
+                f"{prefix}_{name}": count for (name, _), count in zip(GROUP, group.in_order(), strict=True)
+            }
+    else:
+        errors = ErrorCounters.parse(data)
+        values = {name: getattr(errors, name) for name in _ERRORS}
+    vport.counters = {**vport.counters, **values}
+    if attr_id in vport.counters_due:
+        vport.counters_due.remove(attr_id)
+    return Effect.NOTHING if vport.counters_due else Effect.COUNTERS
+
+
+def lost(vport: Vport, request: Request) -> None:
+    """Take it that a request was never answered: a Set may have been done, or not."""
+    vport.fresh = False
+    if request.attr_id == AttrId.MAC_ENTRIES:
+        vport.layout = None

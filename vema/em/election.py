@@ -1,0 +1,201 @@
+"""Which of several EMs on a fabric is the master: the one with the highest priority, then the lowest GUID.
+
+Every EM sends heartbeats to a group that all of them have joined. A standby becomes master when no master was
+heard for `dead_after` and no better candidate lives; so the fabric is without a master for at most
+`dead_after` plus one heartbeat. A master that hears a better candidate hands over: it stops writing, waits until
+its requests are answered, and only then names its successor. A master that was asleep for longer than
+`dead_after` less two heartbeats (a stopped process, a suspended machine) begins again as a standby before it
+writes anything: another may have taken over meanwhile. Two masters that hear each other (a fabric that was cut
+in two and healed) leave the better one.
+
+Sans-IO: heartbeats and time come in, the role and heartbeats to send come out.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import ClassVar, Final, Self
+
+from hfi_sim.errors import WireError
+from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadHeader, Method
+
+ELECTION_CLASS: Final = 0x4E
+"""Vendor class of heartbeats; EMA agents never see them."""
+ELECTION_OUI: Final = bytes.fromhex("024f56")
+"""A locally administered OUI."""
+HEARTBEAT_ATTR: Final = 0x0001
+ELECTION_GROUP: Final = 0xFFFF00
+"""Multicast LID that all EMs have joined."""
+
+_CODEC: Final = struct.Struct(">BBHQQ")
+_VENDOR: Final = bytes(13) + ELECTION_OUI
+
+
+class Role(Enum):
+    """What an EM is."""
+
+    STANDBY = "standby"
+    MASTER = "master"
+    LEAVING = "leaving"
+    """A master that no longer writes and waits for its last responses before it hands over."""
+
+
+class BeatState(IntEnum):
+    """What a heartbeat says of its sender."""
+
+    STANDBY = 1
+    MASTER = 2
+    RESIGNED = 3
+    """It was the master; `successor` is to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One heartbeat. 20 bytes after the vendor header, big-endian: state 1, priority 1, reserved 2, GUIDs 8 each."""
+
+    SIZE: ClassVar[int] = _CODEC.size
+
+    state: int
+    priority: int
+    guid: int
+    """Port GUID of the sender."""
+    successor: int = 0
+    """Port GUID of the next master, in RESIGNED."""
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Order of candidates: the greater the better."""
+        return (self.priority, -self.guid)
+
+    def build_mad(self, tid: int) -> bytes:
+        """Return the heartbeat as a MAD."""
+        header = MadHeader(mgmt_class=ELECTION_CLASS, method=Method.SEND, tid=tid, attr_id=HEARTBEAT_ATTR)
+        data = _CODEC.pack(self.state, self.priority, 0, self.guid, self.successor)
+        return (header.build() + _VENDOR + data).ljust(MAD_SIZE, b"\0")
+
+    @classmethod
+    def parse_mad(cls, mad: bytes) -> Self:
+        """Read a heartbeat.
+
+        Raises:  WireError: truncated.
+        """
+        if len(mad) < DATA_OFFSET_VENDOR + cls.SIZE:
+            raise WireError(
+                "heartbeat", len(mad), f"{len(mad)} bytes, a heartbeat needs {cls.SIZE} after the header"
+            )
+        state, priority, _, guid, successor = _CODEC.unpack_from(mad, DATA_OFFSET_VENDOR)
+        return cls(state, priority, guid, successor)
+
+
+class Election:
+    """The election as one EM sees it."""
+
+    def __init__(
+        self, *, guid: int, priority: int, heartbeat_s: float, dead_after_s: float, now: float
+    ) -> None:
+        """Begin as a standby that has heard nobody yet."""
+        self.guid = guid
+        self.priority = priority
+        self.role = Role.STANDBY
+        self.master: int | None = None
+        """Port GUID of the master, as far as this EM knows."""
+        self._heartbeat_s = heartbeat_s
+        self._dead_after_s = dead_after_s
+        self._next_beat = now
+        self._last_wake = now
+        self._silent_since = now
+        self._peers: dict[int, tuple[float, Beat]] = {}
+        self._successor = 0
+        self._outbox: list[Beat] = []
+
+    @property
+    def may_write(self) -> bool:
+        """Whether this EM may send Sets."""
+        return self.role is Role.MASTER
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The greater the better."""
+        return (self.priority, -self.guid)
+
+    def peers(self) -> list[Beat]:
+        """Return the last heartbeat of every other EM that lives."""
+        return [beat for _, beat in self._peers.values()]
+
+    def heard(self, now: float, beat: Beat) -> None:
+        """Take a heartbeat of another EM."""
+        if beat.guid == self.guid:
+            return
+        self._awake(now)
+        self._peers[beat.guid] = (now, beat)
+        if beat.state == BeatState.MASTER:
+            self._heard_master(now, beat)
+        elif beat.state == BeatState.RESIGNED:
+            if beat.successor == self.guid and self.role is Role.STANDBY:
+                self._become_master()
+            elif self.master == beat.guid:
+                self.master, self._silent_since = beat.successor, now
+        elif self.role is Role.MASTER and beat.rank > self.rank:
+            self.role, self._successor = Role.LEAVING, beat.guid
+
+    def _heard_master(self, now: float, beat: Beat) -> None:
+        if self.role is Role.STANDBY or beat.rank > self.rank:
+            self.role, self.master, self._silent_since = Role.STANDBY, beat.guid, now
+        else:
+            self._outbox.append(self._beat())  # the other one is to hear of the better master at once
+
+    def drained(self, now: float) -> None:
+        """Say that no request of this EM is on its way any more: a leaving master hands over."""
+        if self.role is Role.LEAVING:
+            self._outbox.append(Beat(BeatState.RESIGNED, self.priority, self.guid, self._successor))
+            self.role, self.master, self._silent_since = Role.STANDBY, self._successor, now
+
+    def wake(self, now: float) -> None:
+        """Do what is due at `now`."""
+        self._awake(now)
+        for guid in [guid for guid, (at, _) in self._peers.items() if now - at >= self._dead_after_s]:
+            del self._peers[guid]
+        if self.role is Role.STANDBY and now - self._silent_since >= self._dead_after_s:
+            best = max((beat.rank for beat in self.peers()), default=self.rank)
+            if best <= self.rank:
+                self._become_master()
+        if now >= self._next_beat:
+            self._next_beat = now + self._heartbeat_s
+            self._outbox.append(self._beat())
+
+    def _awake(self, now: float) -> None:
+        """Notice a long sleep: a master that did not speak may have been replaced."""
+        slept = now - self._last_wake
+        self._last_wake = now
+        if slept > self._dead_after_s - 2 * self._heartbeat_s:
+            self._silent_since = now
+            if self.role is not Role.STANDBY:
+                self.role, self.master = Role.STANDBY, None
+
+    def check(self, now: float) -> bool:
+        """Return whether this EM may write at `now`; call it before each batch of requests."""
+        if self.role is Role.MASTER:
+            self._awake(now)
+        return self.may_write
+
+    def _become_master(self) -> None:
+        self.role, self.master = Role.MASTER, self.guid
+        self._outbox.append(self._beat())
+
+    def _beat(self) -> Beat:
+        state = BeatState.STANDBY if self.role is Role.STANDBY else BeatState.MASTER
+        return Beat(state, self.priority, self.guid)
+
+    def take_beats(self) -> list[Beat]:
+        """Return the heartbeats to send now."""
+        beats, self._outbox = self._outbox, []
+        return beats
+
+    def next_wake(self) -> float:
+        """Return when `wake` is due."""
+        takeover = self._silent_since + self._dead_after_s
+        if self.role is Role.STANDBY and takeover > self._last_wake:
+            return min(self._next_beat, takeover)
+        return self._next_beat

@@ -1,0 +1,129 @@
+"""From desired state to attributes: the VeswPortInfo and the ClassPortInfo that an agent is to have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from hfi_sim.types import MacAddr
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
+from vema.em.desired import EmConfig, PortFacts, Roster, RoutingControl, VeswSection
+from vema.lmac import Lmac
+from vema.types import ConfigState
+
+_SL_SHIFT: Final = 3
+_SL_KEPT: Final = 0x07
+READ_ONLY: Final = frozenset(
+    {
+        "eth_link_status", "oper_state", "max_mac_tbl_ent", "max_smac_ent", "mac_tbl_digest",
+        "uc_macs_gen_count", "mc_macs_gen_count",
+    }
+)  # fmt: skip
+"""Fields of VeswPortInfo that the agent keeps, whatever a Set says."""
+
+
+@dataclass(frozen=True, slots=True)
+class VeswPlan:
+    """One virtual switch on the fabric as it is now."""
+
+    section: VeswSection
+    learns: bool
+    members: tuple[PortFacts, ...]
+    """In the order of the configuration: who comes first keeps an address that two have."""
+    default_lids: tuple[int, ...]
+    """LIDs of the default ports that are on the fabric."""
+
+    @property
+    def vesw_id(self) -> int:
+        """Its id."""
+        return self.section.id
+
+
+def plan_vesws(config: EmConfig, roster: Roster) -> dict[int, VeswPlan]:
+    """Return the virtual switches of a configuration with the ports that are there, by id."""
+    plans = {}
+    for section in config.vesws:
+        found = (roster.find(name) for name in section.default_ports)
+        lids = tuple(port.lid for port in found if port is not None)
+        learns = config.policy(section) == "learn"
+        plans[section.id] = VeswPlan(section, learns, tuple(roster.members(section)), lids)
+    return plans
+
+
+def routing_word(rc: RoutingControl) -> int:
+    """Return the `rc` word of VeswPortInfo."""
+    return (
+        rc.default << RcShift.DEFAULT
+        | rc.ipv4 << RcShift.IPV4
+        | rc.ipv4_udp << RcShift.IPV4_UDP
+        | rc.ipv4_tcp << RcShift.IPV4_TCP
+        | rc.ipv6 << RcShift.IPV6
+        | rc.ipv6_udp << RcShift.IPV6_UDP
+        | rc.ipv6_tcp << RcShift.IPV6_TCP
+    )
+
+
+def base_mac(config: EmConfig, vesw_id: int, lid: int) -> MacAddr:
+    """Return the address that the EM gives to the vport of a port: locally administered, with its LID."""
+    return Lmac(config.fabric.id, vesw_id, lid).build()
+
+
+def port_info(config: EmConfig, plan: VeswPlan, port: PortFacts, seen: VeswPortInfo) -> VeswPortInfo:
+    """Return what a vport is to have: `seen` (what it has) with every field of the EM's replaced."""
+    section = plan.section
+    lids = tuple(lid for lid in plan.default_lids if lid != port.lid)
+    unicast, multicast = section.qos.unicast, section.qos.multicast
+    return replace(
+        seen,
+        fabric_id=config.fabric.id,
+        vesw_id=section.id,
+        def_port_mask=(1 << len(lids)) - 1,
+        pkey=section.pkey,
+        u_mcast_dlid=section.mlid,
+        u_ucast_dlid=(*lids, *(0,) * (len(seen.u_ucast_dlid) - len(lids))),
+        rc=routing_word(section.rc),
+        eth_mtu=section.mtu,
+        vesw_port_num=port.lid,
+        base_mac=base_mac(config, section.id, port.lid),
+        config_state=ConfigState.FORWARDING if section.link == "up" else ConfigState.DROP_ALL,
+        encap_slid=port.lid,
+        pcp_to_sc_uc=bytes(unicast.pcp_to_sc),
+        pcp_to_vl_uc=bytes(unicast.pcp_to_vl),
+        pcp_to_sc_mc=bytes(multicast.pcp_to_sc),
+        pcp_to_vl_mc=bytes(multicast.pcp_to_vl),
+        non_vlan_sc_uc=unicast.untagged.sc,
+        non_vlan_vl_uc=unicast.untagged.vl,
+        non_vlan_sc_mc=multicast.untagged.sc,
+        non_vlan_vl_mc=multicast.untagged.vl,
+    )
+
+
+def class_port_info(config: EmConfig, sink_lid: int, seen: ClassPortInfo) -> ClassPortInfo:
+    """Return what the ClassPortInfo of a port is to be: `seen` with the sink of its traps replaced."""
+    sl = config.trap.sl << _SL_SHIFT | seen.trap_sl_rsvd & _SL_KEPT
+    return replace(seen, trap_lid=sink_lid, trap_sl_rsvd=sl)
+
+
+def is_power_on(info: VeswPortInfo) -> bool:
+    """Return whether a vport has no configuration: it is new, deleted, or not there at all."""
+    clean = replace(VeswPortInfo.power_on(), **{name: getattr(info, name) for name in READ_ONLY})
+    return info == clean
+
+
+def differences(wanted: Any, seen: Any) -> list[str]:
+    """Return `field: seen -> wanted` for each field of two attributes that differs and that an EM can set."""
+    lines = []
+    for item in fields(wanted):
+        old, new = getattr(seen, item.name), getattr(wanted, item.name)
+        if old != new and item.name not in READ_ONLY:
+            lines.append(f"{item.name}: {_text(old)} -> {_text(new)}")
+    return lines
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex(":") if len(value) == 6 else value.hex()
+    if isinstance(value, tuple):
+        return "[" + ", ".join(f"{item:#x}" for item in value if item) + "]"
+    return f"{value:#x}" if isinstance(value, int) and value > 9 else str(value)

@@ -1,0 +1,410 @@
+"""The EM on the MAD stack of a port: asyncio's clock, the subnet manager's notices, the database.
+
+em = EthernetService(port.mad, topology, Store(path, wall_clock=time.time), clock=loop, guid=port.guid)
+em.start(config)
+...
+em.stop()
+
+Each turn of the event loop takes what has arrived, writes what has to be remembered, and only then sends what
+`EmCore` wants sent: what an agent was told is never newer than what a restarted EM would know of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from hfi_sim.clock import Clock, TimerHandle
+from hfi_sim.errors import HfiSimError, WireError
+from hfi_sim.mad.header import MadClass, Method
+from hfi_sim.mad.stack import AgentHandler, AgentRegistration, MadRequest
+from hfi_sim.mad.transactions import Done
+from vema.em.core import EmCore
+from vema.em.desired import EmConfig, EmConfigError, PortFacts, Roster, fabric_problems
+from vema.em.dialogue import Request
+from vema.em.election import (
+    ELECTION_CLASS,
+    ELECTION_GROUP,
+    ELECTION_OUI,
+    Beat,
+    Election,
+    Role,
+)
+from vema.em.preview import preview
+from vema.em.records import EventRecord, Record
+from vema.em.store import Store, StoreError
+from vema.em.verify import Difference, verify
+from vema.types import EMA_OUI
+
+log = logging.getLogger("vema.em")
+
+
+class MadTransport(Protocol):
+    """The MAD stack of the port that the EM runs on; `hfi_sim.mad.stack.MadStack` is one."""
+
+    def submit(
+        self, dlid: int, mad: bytes, done: Done, *, timeout_s: float = 1.0, retries: int = 3, sl: int = 0
+    ) -> int:
+        """Send a request with a fresh transaction id; call `done` once, with the response or None."""
+        ...
+
+    def send(self, dlid: int, mad: bytes, *, sl: int = 0) -> object:
+        """Send one MAD and expect nothing."""
+        ...
+
+    def register_agent(
+        self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], handler: AgentHandler
+    ) -> AgentRegistration:
+        """Give MADs of a class and of some methods to `handler`."""
+        ...
+
+    def unregister_agent(self, registration: AgentRegistration) -> None:
+        """End that."""
+
+
+class Topology(Protocol):
+    """What the EM needs of the subnet manager."""
+
+    @property
+    def lid(self) -> int:
+        """LID of the port that the EM runs on."""
+        ...
+
+    def ports(self) -> list[PortFacts]:
+        """Return the ports that are in service and announce Ethernet on fabric."""
+        ...
+
+    def known(self) -> list[PortFacts]:
+        """Return all ports that could be members, in service or not."""
+        ...
+
+    def set_groups(self, groups: dict[int, frozenset[int]]) -> None:
+        """Make each multicast LID a group of the ports with these GUIDs; of none: no group.
+
+        Raises:  HfiSimError: the subnet manager refuses.
+        """
+
+    def group_members(self, mlid: int) -> frozenset[int]:
+        """Return the GUIDs of the ports in a group; none where there is no such group."""
+        ...
+
+    def join_election(self) -> None:
+        """Have the EM's port hear the heartbeats of other EMs: join `ELECTION_GROUP`."""
+
+    def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
+        """Call `handler` when ports come, go or change; the returned function ends that."""
+        ...
+
+
+class EthernetService:
+    """One EM: core, election and database, on one port."""
+
+    def __init__(
+        self,
+        transport: MadTransport,
+        topology: Topology,
+        store: Store,
+        *,
+        clock: Clock,
+        guid: int,
+        hear_traps: bool = True,
+    ) -> None:
+        """Prepare; `start` begins.
+
+        Args:  guid: of the port; tells EMs of one priority apart. hear_traps: False where the caller registers
+               for traps and hands them to `trap`.
+        """
+        self.topology = topology
+        self.transport = transport
+        self.store = store
+        self.core: EmCore | None = None
+        self.election: Election | None = None
+        self._hear_traps = hear_traps
+        self._clock = clock
+        self._guid = guid
+        self._inbox: list[tuple[Request, bytes | None]] = []
+        self._kicked = False
+        self._ports_changed = True
+        self._timer: TimerHandle | None = None
+        self._timer_at = self._not_before = 0.0
+        self._registrations: list[AgentRegistration] = []
+        self._hears_beats = False
+        self._unsubscribe: Callable[[], None] | None = None
+        self._watchers: list[Callable[[], bool]] = []
+        self._beat_tid = 0
+        self._store_broken = False
+
+    # --- life ----------------------------------------------------------------------------------------------
+
+    def start(self, config: EmConfig | None = None) -> None:
+        """Begin: with `config`, or with what was applied last, or with nothing.
+
+        Raises:  EmConfigError: the configuration cannot be met on this fabric; nothing was sent.
+        """
+        memory = self.store.load()
+        if config is not None:
+            self._check(config)
+            self.store.set_config(config.model_dump_json())
+        elif memory.config is not None:
+            config = EmConfig.model_validate_json(memory.config)
+        config = config or EmConfig()
+        now = self._clock.time()
+        self.core = EmCore(config, memory, now=now)
+        if self._hear_traps:
+            self._registrations.append(
+                self.transport.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self.trap)
+            )
+        self._elect(now, config)
+        self._unsubscribe = self.topology.subscribe(self._on_topology)
+        self._kick()
+
+    def stop(self) -> None:
+        """End: send nothing more, close the database. Agents keep what they have."""
+        for registration in self._registrations:
+            self.transport.unregister_agent(registration)
+        self._registrations.clear()
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.core = None
+        self.store.close()
+
+    def apply(self, config: EmConfig) -> None:
+        """Want another configuration from now on.
+
+        Raises:  EmConfigError: it cannot be met on this fabric; nothing was sent, the old one stays.
+        """
+        core = self._running()
+        self._check(config)
+        self.store.set_config(config.model_dump_json())
+        election_changes = config.election != core.config.election
+        core.set_config(self._clock.time(), config)
+        if election_changes:
+            self._elect(self._clock.time(), config)
+        self._kick()
+
+    def _check(self, config: EmConfig) -> None:
+        problems = fabric_problems(config, Roster(self.topology.known()))
+        if problems:
+            raise EmConfigError(problems)
+
+    def _running(self) -> EmCore:
+        if self.core is None:
+            raise RuntimeError("the EM is not running: call start() first")
+        return self.core
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    @property
+    def role(self) -> Role:
+        """Whether this EM is the master."""
+        return Role.MASTER if self.election is None else self.election.role
+
+    @property
+    def converged(self) -> bool:
+        """Whether every agent that can be reached is as it should be."""
+        return self.core is not None and not self._inbox and not self._ports_changed and self.core.converged
+
+    async def wait_converged(self, timeout_s: float = 60.0) -> bool:
+        """Wait until `converged`; False where it took longer."""
+        return await self.wait_for(lambda: self.converged, timeout_s)
+
+    async def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until `condition`, which is looked at whenever something has happened; False: it took longer."""
+        if condition():
+            return True
+        reached = asyncio.get_running_loop().create_future()
+
+        def look() -> bool:
+            if not reached.done() and condition():
+                reached.set_result(None)
+            return reached.done()
+
+        self._watchers.append(look)
+        try:
+            await asyncio.wait_for(reached, timeout_s)
+        except TimeoutError:
+            return condition()
+        finally:
+            if look in self._watchers:
+                self._watchers.remove(look)
+        return True
+
+    def preview(self, config: EmConfig) -> list[str]:
+        """Return one line for each change that `config` would make at an agent.
+
+        Raises:  EmConfigError: it cannot be met on this fabric.
+        """
+        self._check(config)
+        return preview(config, self._running().ports.values(), self.topology.known())
+
+    async def verify(self) -> list[Difference]:
+        """Ask all agents for all they have; return what is not as it should be."""
+        core = self._running()
+        groups = {
+            vesw.plan.section.mlid: self.topology.group_members(vesw.plan.section.mlid)
+            for vesw in core.vesws.values()
+        }
+        return await verify(core.desired, list(core.ports.values()), self, groups)
+
+    async def request(self, request: Request, *, retries: int | None = None) -> bytes | None:
+        """Send one request beside those of the core (to look, not to change) and return the response."""
+        answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+
+        def done(mad: bytes | None) -> None:
+            if not answer.done():
+                answer.set_result(mad)
+
+        limit = self._running().config.limits.retries if retries is None else retries
+        self.transport.submit(request.dlid, request.mad, done, timeout_s=request.timeout_s, retries=limit)
+        return await answer
+
+    # --- what arrives --------------------------------------------------------------------------------------
+
+    def _on_topology(self) -> None:
+        self._ports_changed = True
+        self._kick()
+
+    def trap(self, request: MadRequest) -> None:
+        """Take a trap of an agent."""
+        if self.core is not None:
+            self.core.trap(self._clock.time(), request.mad, request.slid)
+            self._kick()
+
+    def _on_beat(self, request: MadRequest) -> None:
+        if self.election is None:
+            return
+        try:
+            beat = Beat.parse_mad(request.mad)
+        except WireError as error:
+            log.warning("heartbeat of LID %#x: %s", request.slid, error)
+            return
+        self.election.heard(self._clock.time(), beat)
+        self._kick()
+
+    def _answered(self, request: Request, mad: bytes | None) -> None:
+        self._inbox.append((request, mad))
+        self._kick()
+
+    def _kick(self) -> None:
+        if not self._kicked:
+            self._kicked = True
+            self._clock.call_soon(self._turn)
+
+    # --- a turn --------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._kicked = False
+        core = self.core
+        if core is None:
+            return
+        now = max(self._clock.time(), self._not_before)
+        inbox, self._inbox = self._inbox, []
+        for request, mad in inbox:
+            core.answer(now, request, mad)
+        if self._ports_changed:
+            self._ports_changed = False
+            core.set_sink(now, self.topology.lid)
+            core.set_ports(now, self.topology.ports())
+        core.wake(now)
+        self._follow_election(now, core)
+        requests = []
+        while (wanted := core.next_request()) is not None:
+            requests.append(wanted)
+        self._write(core.take_records())
+        if core.active:
+            self._set_groups(core.take_groups())
+        for wanted in requests:
+            self._send(wanted)
+        self._watchers = [look for look in self._watchers if not look()]
+        self._arm(now)
+
+    def _send(self, request: Request) -> None:
+        retries = self._running().config.limits.retries
+
+        def done(mad: bytes | None) -> None:
+            self._answered(request, mad)
+
+        self.transport.submit(request.dlid, request.mad, done, timeout_s=request.timeout_s, retries=retries)
+
+    def _write(self, records: list[Record]) -> None:
+        if not records:
+            return
+        try:
+            self.store.write(records)
+            self._store_broken = False
+        except StoreError as error:
+            if not self._store_broken:
+                log.warning("the database cannot be written, a restart will know less: %s", error)
+            self._store_broken = True
+
+    def _set_groups(self, groups: dict[int, frozenset[int]]) -> None:
+        if not groups:
+            return
+        try:
+            self.topology.set_groups(groups)
+        except HfiSimError as error:
+            log.warning("multicast groups: %s", error)
+            self._write([EventRecord("groups-refused", text=str(error))])
+
+    def _arm(self, now: float) -> None:
+        times = [self._running().next_wake(), None if self.election is None else self.election.next_wake()]
+        due = min((time for time in times if time is not None), default=None)
+        if self._timer is not None:
+            if due is not None and self._timer_at <= due:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if due is not None:
+            self._timer_at = max(due, now)
+            self._timer = self._clock.call_at(self._timer_at, self._due)
+
+    def _due(self) -> None:
+        # a loop runs what is due within the resolution of its clock, a little early: take it as on time
+        self._not_before = self._timer_at
+        self._timer = None
+        self._kick()
+
+    # --- election ------------------------------------------------------------------------------------------
+
+    def _elect(self, now: float, config: EmConfig) -> None:
+        section = config.election
+        if section is None:
+            self.election = None
+            return
+        self.election = Election(
+            guid=self._guid,
+            priority=section.priority,
+            heartbeat_s=section.heartbeat,
+            dead_after_s=section.dead_after,
+            now=now,
+        )
+        self.topology.join_election()
+        if not self._hears_beats:
+            self._hears_beats = True
+            self._registrations.append(
+                self.transport.register_agent(ELECTION_CLASS, ELECTION_OUI, [Method.SEND], self._on_beat)
+            )
+
+    def _follow_election(self, now: float, core: EmCore) -> None:
+        election = self.election
+        if election is None:
+            core.set_active(now, True)
+            return
+        before = core.active
+        election.wake(now)
+        if election.role is Role.LEAVING and core.in_flight == 0:
+            election.drained(now)
+        core.set_active(now, election.check(now), trust_memory=False)
+        if core.active != before:
+            kind = "master" if core.active else "standby"
+            log.info("EM %#x is %s", self._guid, kind)
+            self._write([EventRecord(kind, text=f"EM {self._guid:#x}, priority {election.priority}")])
+        for beat in election.take_beats():
+            self._beat_tid += 1
+            self.transport.send(ELECTION_GROUP, beat.build_mad(self._beat_tid))

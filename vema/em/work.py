@@ -1,0 +1,87 @@
+"""Who is served next: a fair queue of vports, with bounds on what is on its way to one port and in all.
+
+The queue holds whom to serve, not what to send: what a vport needs is decided when its turn comes, from what is
+known then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+Port = TypeVar("Port", bound=Hashable)
+Item = TypeVar("Item", bound=Hashable)
+
+
+class WorkQueue(Generic[Port, Item]):
+    """Ports take turns; the items of one port are served in the order in which they were marked."""
+
+    def __init__(self, *, in_flight: int, per_port: int) -> None:
+        """Allow `in_flight` requests on their way in all, `per_port` of them to one port."""
+        self._limit = in_flight
+        self._per_port = per_port
+        self._waiting: dict[Port, dict[Item, None]] = {}
+        self._turns: deque[Port] = deque()
+        self._in_turn: set[Port] = set()
+        self._busy: dict[Port, int] = {}
+        self.in_flight = 0
+        """Requests on their way."""
+        self.deepest = 0
+        """The most that ever were."""
+
+    def resize(self, *, in_flight: int, per_port: int) -> None:
+        """Change the bounds; what is on its way stays."""
+        self._limit, self._per_port = in_flight, per_port
+
+    @property
+    def waiting(self) -> bool:
+        """Whether anything waits for its turn."""
+        return any(self._waiting.values())
+
+    def mark(self, port: Port, item: Item) -> None:
+        """Have `item` of `port` served; once, however often it is marked before its turn."""
+        self._waiting.setdefault(port, {})[item] = None
+        self._take_turn(port)
+
+    def forget(self, port: Port) -> None:
+        """Serve nothing of `port` that is waiting; what is on its way still counts."""
+        self._waiting.pop(port, None)
+
+    def pop(self) -> tuple[Port, Item] | None:
+        """Return the next to serve, or None where nothing waits or the bounds are reached."""
+        while self._turns and self.in_flight < self._limit:
+            port = self._turns.popleft()
+            self._in_turn.discard(port)
+            waiting = self._waiting.get(port)
+            if not waiting:
+                self._waiting.pop(port, None)
+                continue
+            if self._busy.get(port, 0) >= self._per_port:
+                continue  # `finished` gives it a turn again
+            item = next(iter(waiting))
+            del waiting[item]
+            self._take_turn(port)
+            return port, item
+        return None
+
+    def started(self, port: Port) -> None:
+        """Count a request to `port` that leaves now."""
+        self._busy[port] = self._busy.get(port, 0) + 1
+        self.in_flight += 1
+        self.deepest = max(self.deepest, self.in_flight)
+
+    def finished(self, port: Port) -> None:
+        """Count a request to `port` that was answered or given up."""
+        left = self._busy.get(port, 0) - 1
+        if left > 0:
+            self._busy[port] = left
+        else:
+            self._busy.pop(port, None)
+        self.in_flight -= 1
+        self._take_turn(port)
+
+    def _take_turn(self, port: Port) -> None:
+        if port not in self._in_turn and self._waiting.get(port):
+            self._in_turn.add(port)
+            self._turns.append(port)

@@ -1,0 +1,193 @@
+"""A scripted Ethernet Manager for tests: says what it is told to say, and expects what should come back.
+
+sim = MadSimulator(port.mad)                      # any MadTransport
+info = await sim.get(lid, AttrId.VESW_PORT_INFO, vport=1)
+await sim.set(lid, AttrId.VESW_PORT_INFO, replace(info, vesw_id=2), vport=1)
+trap = await sim.expect_trap(opcode=TrapOpcode.ETH_LINK_STATUS_CHANGED)
+
+The other way round it stands in for an agent: `sim.reply(AttrId.CLASS_PORT_INFO, answer)` and `sim.requests`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadClass, Method
+from hfi_sim.mad.stack import AgentRegistration, MadRequest, MadStack
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.counters import ErrorCounters, SummaryCounters
+from vema.attributes.iface_macs import IfaceMacs
+from vema.attributes.mac_entries import MacEntries
+from vema.attributes.notice import Notice
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.em.messages import build_request, read_response
+from vema.errors import AgentError
+from vema.traps import notice_of
+from vema.types import EMA_OUI, AttrId, MadStatus
+
+PARSERS: Final[dict[int, Callable[[bytes], Any]]] = {
+    AttrId.CLASS_PORT_INFO: ClassPortInfo.parse,
+    AttrId.VESW_PORT_INFO: VeswPortInfo.parse,
+    AttrId.MAC_ENTRIES: MacEntries.parse,
+    AttrId.IFACE_UCAST_MACS: IfaceMacs.parse,
+    AttrId.IFACE_MCAST_MACS: IfaceMacs.parse,
+    AttrId.DELETE_VESW: VeswPortInfo.parse,
+    AttrId.SUMMARY_COUNTERS: SummaryCounters.parse,
+    AttrId.ERROR_COUNTERS: ErrorCounters.parse,
+}
+EXPECT_S: Final = 5.0
+
+
+class Buildable(Protocol):
+    """An attribute."""
+
+    def build(self) -> bytes:
+        """Return its bytes."""
+        ...
+
+
+Reply = Buildable | bytes | int | None
+"""What to answer: an attribute, its bytes, a status, or nothing at all."""
+
+
+class MadSimulator:
+    """One MAD stack in the hands of a test."""
+
+    def __init__(self, mads: MadStack, *, as_agent: bool = False) -> None:
+        """Hear traps; with `as_agent`, Gets and Sets as well, which `reply` answers.
+
+        Raises:  FabricError: somebody else hears them on this port.
+        """
+        self.traps: list[tuple[int, Notice]] = []
+        """Every trap so far: the LID it came from, and its notice."""
+        self.requests: list[MadRequest] = []
+        """Every request so far, where this is the agent."""
+        self._mads = mads
+        self._unseen: deque[tuple[int, Notice]] = deque()
+        self._news = asyncio.Event()
+        self._replies: dict[tuple[int, int], deque[Reply]] = {}
+        self._registrations: list[AgentRegistration] = [
+            mads.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self._take_trap)
+        ]
+        if as_agent:
+            self._registrations.append(
+                mads.register_agent(MadClass.EMA, EMA_OUI, [Method.GET, Method.SET], self._take_request)
+            )
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        for registration in self._registrations:
+            self._mads.unregister_agent(registration)
+
+    # --- as an EM ------------------------------------------------------------------------------------------
+
+    async def get(
+        self, lid: int, attr_id: int, *, vport: int = 0, data: bytes = b"", pkey: int | None = None
+    ) -> Any:
+        """Get an attribute; `data` names the part of it that is wanted.
+
+        Raises:  AgentError: refused. MadTimeoutError: no response.
+        """
+        return await self._ask(Method.GET, lid, attr_id, vport, data, pkey)
+
+    async def set(
+        self,
+        lid: int,
+        attr_id: int,
+        value: Buildable | bytes = b"",
+        *,
+        vport: int = 0,
+        pkey: int | None = None,
+    ) -> Any:
+        """Set an attribute and return what the agent has now.
+
+        Raises:  AgentError: refused. MadTimeoutError: no response.
+        """
+        data = value if isinstance(value, bytes) else value.build()
+        return await self._ask(Method.SET, lid, attr_id, vport, data, pkey)
+
+    async def expect_status(
+        self, status: int, method: Method, lid: int, attr_id: int, **options: Any
+    ) -> None:
+        """Ask for something that has to be refused with `status`.
+
+        Raises:  AssertionError: it was not.
+        """
+        call = self.set if method is Method.SET else self.get
+        try:
+            await call(lid, attr_id, **options)
+        except AgentError as error:
+            if error.status != status:
+                raise AssertionError(f"status {error.status:#06x}, not {status:#06x}: {error}") from error
+            return
+        raise AssertionError(f"attribute {attr_id:#06x} was not refused; status {status:#06x} was expected")
+
+    async def become_sink(self, lid: int, own_lid: int, *, sl: int = 0) -> ClassPortInfo:
+        """Have an agent send its traps to `own_lid`."""
+        info = ClassPortInfo(trap_lid=own_lid, trap_sl_rsvd=sl << 3)
+        answer = await self.set(lid, AttrId.CLASS_PORT_INFO, info)
+        assert isinstance(answer, ClassPortInfo)  # noqa: S101 - the parser of that attribute
+        return answer
+
+    async def expect_trap(
+        self, *, opcode: int | None = None, lid: int | None = None, timeout_s: float = EXPECT_S
+    ) -> Notice:
+        """Wait for the next trap and return its notice.
+
+        Raises:  AssertionError: none comes, or one of another opcode or port does.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self._unseen:
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(f"no trap within {timeout_s:g} s") from None
+        source, notice = self._unseen.popleft()
+        if opcode not in (None, notice.opcode) or lid not in (None, source):
+            raise AssertionError(f"trap {notice.opcode} of LID {source:#x}, not {opcode} of {lid}")
+        return notice
+
+    def expect_no_trap(self) -> None:
+        """Hold that no trap has come that was not expected.
+
+        Raises:  AssertionError: there is one.
+        """
+        if self._unseen:
+            raise AssertionError(f"unexpected traps: {list(self._unseen)}")
+
+    async def _ask(
+        self, method: Method, lid: int, attr_id: int, vport: int, data: bytes, pkey: int | None
+    ) -> Any:
+        request = build_request(method, attr_id, data, attr_mod=vport)
+        answer = read_response(request, await self._mads.request(lid, request, pkey=pkey))
+        parser = PARSERS.get(attr_id)
+        return answer if parser is None else parser(answer)
+
+    def _take_trap(self, request: MadRequest) -> None:
+        seen = (request.slid, notice_of(request.mad.ljust(MAD_SIZE, b"\0")))
+        self.traps.append(seen)
+        self._unseen.append(seen)
+        self._news.set()
+
+    # --- as an agent ---------------------------------------------------------------------------------------
+
+    def reply(self, attr_id: int, *replies: Reply, method: Method = Method.GET) -> None:
+        """Answer the next requests for an attribute with these, one each; the last one from then on."""
+        self._replies[method, attr_id] = deque(replies)
+
+    def _take_request(self, request: MadRequest) -> bytes | None:
+        self.requests.append(request)
+        replies = self._replies.get((request.header.method, request.header.attr_id))
+        answer: Reply = MadStatus.UNSUPPORTED
+        if replies:
+            answer = replies.popleft() if len(replies) > 1 else replies[0]
+        if answer is None:
+            return None
+        status = answer if isinstance(answer, int) else MadStatus.OK
+        data = b"" if isinstance(answer, int) else answer if isinstance(answer, bytes) else answer.build()
+        head = request.mad[:3] + bytes([Method.GET_RESP]) + status.to_bytes(2, "big")
+        return (head + request.mad[6:DATA_OFFSET_VENDOR] + data).ljust(MAD_SIZE, b"\0")
