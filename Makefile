@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.stamp
 # program:package pairs that the demo and the tests start as real programs
 TOOLS  := ip:iproute2 ping:iputils-ping iperf3:iperf3 tcpdump:tcpdump tshark:tshark
 
-.PHONY: help venv native deps bench-peers demo test test-fast test-slow lint format clean
+.PHONY: help venv native deps bench-peers demo test test-fast test-slow lint format proto clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,9 @@ lint: venv ## style, types, floors
 format: venv ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+proto: venv ## make the gRPC messages and stubs again from their .proto files
+	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. ejfat/control/pb/*.proto
 
 clean: ## remove what the build made
 	rm -rf $(VENV) native/target build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -57,6 +57,8 @@ CORE = [
     "opavnic/counters.py",
     "opavnic/mad_frames.py",
     "vema/em/messages.py",
+    "ejfat/tables.py",
+    "ejfat/pipeline",
     "hfi_sim/reliable/endpoint.py",
     "hfi_sim/reliable/header.py",
     "hfi_sim/reliable/receiver.py",

@@ -1,0 +1,1 @@
+"""What the load balancer does per second: the pipeline alone, in a lab, and a plain UDP relay beside it."""

@@ -1,0 +1,177 @@
+"""`opavnic ejfat admin`: what an operator asks of a control plane, ours or the public one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ejfat.cli.errors import explained
+from ejfat.errors import UriError
+from opavnic.cli.output import print_json, print_rich, print_table
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+app = typer.Typer(
+    help="Reservations of a control plane.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
+
+Uri = Annotated[str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat[s]://TOKEN@HOST:PORT/lb/ID")]
+Control = Annotated[str, typer.Option("--control", help="gRPC address, instead of the URI's: unix:PATH.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Addresses = Annotated[list[str], typer.Argument(help="IP addresses.", show_default=False)]
+
+
+@app.command(epilog="Example: opavnic ejfat admin reserve run1 --senders 10.7.0.2 --hours 8")
+def reserve(
+    name: Annotated[str, typer.Argument(help="Of the reservation.", show_default=False)],
+    senders: Annotated[str, typer.Option(help="Addresses that may send: IP,IP,...")] = "",
+    hours: Annotated[float, typer.Option(min=0, help="Until it ends by itself; 0: it does not.")] = 0.0,
+    strategy: Annotated[str, typer.Option(help="dynamic, or static.")] = "dynamic",
+    uri: Uri = "",
+    control: Control = "",
+    as_json: AsJson = False,
+) -> None:
+    """Reserve a load balancer and print the URI that its senders and workers need."""
+    from dataclasses import replace
+    from ipaddress import ip_address
+
+    from ejfat.control.pb import loadbalancer_pb2 as pb
+    from ejfat.uri import EjfatUri, Endpoint
+    from ejfat.wire.headers import LB_PORT
+
+    request = pb.ReserveLoadBalancerRequest(
+        name=name, senderAddresses=[text for text in senders.split(",") if text], strategy=strategy
+    )
+    if hours:
+        request.until.FromSeconds(int(time.time() + hours * 3600))
+    with explained():
+        asked = _parse(uri)
+        reply: Any = _ask(asked, control, "ReserveLoadBalancer", request)
+        data = [text for text in (reply.dataIpv4Address, reply.dataIpv6Address) if text]
+        found: EjfatUri = replace(
+            asked,
+            token=reply.token,
+            lb_id=reply.lbId,
+            sync=Endpoint(ip_address(reply.syncIpv4Address or reply.syncIpv6Address), reply.syncUdpPort),
+            data=tuple(Endpoint(ip_address(text), LB_PORT) for text in data),
+        )
+    if as_json:
+        print_json({"uri": str(found), **_plain(reply)})
+    else:
+        print(found)
+
+
+@app.command(epilog="Example: opavnic ejfat admin free")
+def free(uri: Uri = "", control: Control = "") -> None:
+    """End the reservation of the URI."""
+    from ejfat.control.pb import loadbalancer_pb2 as pb
+
+    with explained():
+        parsed = _parse(uri)
+        _ask(parsed, control, "FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId=_reserved(parsed)))
+
+
+@app.command(epilog="Example: opavnic ejfat admin status --json")
+def status(uri: Uri = "", control: Control = "", as_json: AsJson = False) -> None:
+    """Show the workers of the URI's reservation: slots, queues, counters."""
+    from ejfat.control.pb import loadbalancer_pb2 as pb
+
+    with explained():
+        parsed = _parse(uri)
+        request = pb.LoadBalancerStatusRequest(lbId=_reserved(parsed))
+        reply: Any = _ask(parsed, control, "LoadBalancerStatus", request)
+    if as_json:
+        print_json(_plain(reply))
+        return
+    tick, senders = reply.currentPredictedEventNumber, ", ".join(reply.senderAddresses)
+    print_rich(f"epoch {reply.currentEpoch}, tick {tick}, senders {senders}")
+    columns = ("worker", "address", "slots", "queue", "control", "events", "lost", "packets")
+    rows = [
+        (
+            w.name,
+            f"{w.ipAddress}:{w.udpPort}",
+            f"{w.slotsAssigned}/{reply.slotResolution}",
+            f"{w.fillPercent:.0%}",
+            f"{w.controlSignal:g}",
+            w.totalEventsReassembled,
+            w.totalEventsReassemblyErr,
+            w.totalPacketsRecv,
+        )
+        for w in reply.workers
+    ]
+    print_table(columns, rows)
+
+
+@app.command(epilog="Example: opavnic ejfat admin overview --json")
+def overview(uri: Uri = "", control: Control = "", as_json: AsJson = False) -> None:
+    """List the reservations that the URI's token may see."""
+    from ejfat.control.pb import loadbalancer_pb2 as pb
+
+    with explained():
+        reply: Any = _ask(_parse(uri), control, "Overview", pb.OverviewRequest())
+    if as_json:
+        print_json(_plain(reply))
+        return
+    rows = [
+        (row.reservation.lbId, row.name, row.reservation.dataIpv4Address or row.reservation.dataIpv6Address,
+         len(row.status.workers), row.status.currentEpoch)
+        for row in reply.loadBalancers
+    ]  # fmt: skip
+    print_table(("id", "name", "data address", "workers", "epoch"), rows)
+
+
+@app.command("add-senders", epilog="Example: opavnic ejfat admin add-senders 10.7.0.9")
+def add_senders(addresses: Addresses, uri: Uri = "", control: Control = "") -> None:
+    """Let further addresses send."""
+    from ejfat.control.pb import loadbalancer_pb2 as pb
+
+    with explained():
+        parsed = _parse(uri)
+        request = pb.AddSendersRequest(lbId=_reserved(parsed), senderAddresses=addresses)
+        _ask(parsed, control, "AddSenders", request)
+
+
+@app.command("remove-senders", epilog="Example: opavnic ejfat admin remove-senders 10.7.0.9")
+def remove_senders(addresses: Addresses, uri: Uri = "", control: Control = "") -> None:
+    """Let addresses send no longer."""
+    from ejfat.control.pb import loadbalancer_pb2 as pb
+
+    with explained():
+        parsed = _parse(uri)
+        request = pb.RemoveSendersRequest(lbId=_reserved(parsed), senderAddresses=addresses)
+        _ask(parsed, control, "RemoveSenders", request)
+
+
+def _parse(uri: str) -> Any:
+    from ejfat.uri import EjfatUri
+
+    if not uri:
+        raise UriError("give --uri, or set EJFAT_URI")
+    return EjfatUri.parse(uri)
+
+
+def _reserved(uri: Any) -> str:
+    if not uri.lb_id:
+        raise UriError(f"'{uri}' names no reservation (lb/ID)")
+    return str(uri.lb_id)
+
+
+def _ask(uri: Any, control: str, rpc: str, request: Message) -> Any:
+    from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
+    from ejfat.live.feedback import call, channel_to
+
+    async def ask() -> Any:
+        async with channel_to(uri, control) as channel:
+            return await call(getattr(pb_grpc.LoadBalancerStub(channel), rpc), request, uri.token)
+
+    return asyncio.run(ask())
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    from google.protobuf.json_format import MessageToDict
+
+    return MessageToDict(message, always_print_fields_with_no_presence=True)

@@ -1,0 +1,39 @@
+"""`opavnic conformance ejfat`: joined through the entry point group "opavnic.conformance"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ejfat.cli.errors import explained
+from ejfat.conformance import run_ejfat
+from opavnic.cli.output import EXIT_FAILED, print_json
+
+
+def ejfat(
+    files: Annotated[
+        list[Path], typer.Argument(help="Vector files: JSON, plain or gzip'ed.", show_default=False)
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON array, one object for each file.")
+    ] = False,
+) -> None:
+    """Run recorded frames through the load balancer's pipeline and compare what leaves it.
+
+    \b
+    Example:
+      opavnic conformance ejfat tests/vectors/ejfat/v1-1.json.gz
+    """
+    with explained():
+        results = [run_ejfat(path) for path in files]
+    if as_json:
+        print_json([result.to_json() for result in results])
+    else:
+        for result in results:
+            for difference in result.differences:
+                print("\n".join(difference.lines()))
+            print(result.summary())
+    if not all(result.ok for result in results):
+        raise typer.Exit(EXIT_FAILED)

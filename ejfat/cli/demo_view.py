@@ -1,0 +1,50 @@
+"""The demonstration on a terminal: a live table while it runs, a summary when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from ejfat.demo.run import WORKERS, DemoResult, DemoState
+from opavnic.cli.output import print_rich, print_table
+
+_BAR = 24
+
+
+@contextmanager
+def live_view() -> Iterator[Callable[[DemoState], None]]:
+    """Yield a function that shows a state; the table stays where it is while the states change."""
+    with Live(console=Console(stderr=True), refresh_per_second=8) as live:
+        yield lambda state: live.update(_table(state))
+
+
+def _table(state: DemoState) -> Table:
+    title = (
+        f"{state.phase}: tick {state.tick}, {state.events} events, {state.epochs} epochs, {state.split} split"
+    )
+    table = Table(title=title, title_justify="left")
+    for column in ("worker", "weight", "slots of 512", "share", "queue", "parts delivered"):
+        table.add_column(column)
+    for name, weight, slots, fill, delivered, alive in state.rows:
+        bar = "#" * round(_BAR * slots / 256)
+        shown = name if alive else f"{name} (killed)"
+        table.add_row(shown, f"{weight:.0f}", str(slots), bar, f"{fill:4.0%}", str(delivered))
+    return table
+
+
+def summary(result: DemoResult) -> None:
+    """Print what the run came to."""
+    phases = list(result.shares)
+    rows = [[name, *(f"{result.shares[phase][name]:.1%}" for phase in phases)] for name in WORKERS]
+    print_table(("share of events", *phases), rows)
+    print_rich(
+        f"{result.events} events, {result.packets} packets, {result.epochs} epochs; {result.split_events} split, "
+        f"{result.lost_events} lost outside the killed worker ({result.lost_at_killed} parts at it)"
+    )
+    for problem in result.problems:
+        print_rich(f"[red]{problem}[/red]")
+    print_rich(f"demo {'passed' if result.ok else 'FAILED'}")

@@ -1,0 +1,382 @@
+"""`send`, `recv` and `lb`: the programs of a real network."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ejfat.cli.errors import explained
+from ejfat.errors import BadRequestError, UriError
+from opavnic.cli.output import EXIT_FAILED, print_json, say
+
+if TYPE_CHECKING:
+    from ejfat.control.feedback import Gains
+    from ejfat.control.pb import loadbalancer_pb2 as pb
+    from ejfat.live.app import AppConfig
+    from ejfat.live.ports import FramePort
+    from ejfat.live.sockets import Receiver
+    from ejfat.uri import EjfatUri, Endpoint
+
+TAP_MAC = "02:4c:42:00:00:01"
+_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Uri = Annotated[
+    str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat://TOKEN@HOST:PORT/lb/ID?sync=...&data=...")
+]
+
+
+def parse_size(text: str) -> int:
+    """Read a number of bytes such as 9000, 100k or 2M.
+
+    Raises:  typer.BadParameter: it is none, or 0.
+    """
+    factor = _UNITS.get(text[-1:].lower(), 1)
+    digits = text[:-1] if factor != 1 else text
+    if not digits.isdecimal() or int(digits) == 0:
+        raise typer.BadParameter(f"{text!r} is no size such as 9000, 100k or 2M")
+    return int(digits) * factor
+
+
+def send(
+    files: Annotated[list[Path] | None, typer.Argument(help="What to send; without it, or -, stdin.")] = None,
+    to: Annotated[str, typer.Option("--to", help="IP[:PORT] of the load balancer, instead of a URI.")] = "",
+    uri: Uri = "",
+    event_size: Annotated[str, typer.Option(help="Bytes of an event: 9000, 100k, 2M.")] = "1M",
+    rate: Annotated[float, typer.Option(min=0, help="Events per second; 0: as fast as can be.")] = 0.0,
+    version: Annotated[int, typer.Option(min=1, max=3, help="Of the load balancer header.")] = 2,
+    mtu: Annotated[int, typer.Option(min=64, max=65535, help="Bytes of an IP packet.")] = 1500,
+    data_id: Annotated[int, typer.Option(min=0, max=0xFFFF, help="Tells sources of one event apart.")] = 0,
+    entropy: Annotated[
+        int, typer.Option(min=-1, max=0xFFFF, help="Chooses the port; -1: another for each event.")
+    ] = -1,
+    first_tick: Annotated[
+        int, typer.Option(min=-1, help="Count ticks from here; -1: microseconds of the clock.")
+    ] = -1,
+    seed: Annotated[int | None, typer.Option(help="Of the entropy.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cut files or stdin into events and send them to a load balancer."""
+    from ejfat.live.sockets import SendPlan, send_events
+    from ejfat.segmentation import Segmenter
+    from ejfat.wire.headers import LB_PORT
+
+    with explained():
+        target, sync = _target(to, uri, LB_PORT)
+        try:
+            segmenter = Segmenter(version=version, mtu=mtu, ip_version=target.ip.version)
+        except ValueError as error:
+            raise BadRequestError(str(error)) from None
+        plan = SendPlan(
+            target=target,
+            segmenter=segmenter,
+            rate_hz=rate,
+            data_id=data_id,
+            entropy=None if entropy < 0 else entropy,
+            first_tick=None if first_tick < 0 else first_tick,
+            sync=sync,
+            source_id=data_id,
+        )
+        rng = random.Random(seed)
+        sent = asyncio.run(
+            send_events(plan, _events(files or [], parse_size(event_size)), lambda: rng.getrandbits(16))
+        )
+    figures = {
+        "events": sent.events,
+        "packets": sent.packets,
+        "bytes": sent.bytes,
+        "seconds": round(sent.seconds, 3),
+    }
+    if as_json:
+        print_json(figures | {"last_tick": sent.last_tick})
+    else:
+        say(", ".join(f"{value} {name}" for name, value in figures.items()))
+
+
+def _target(to: str, uri: str, default_port: int) -> tuple[Endpoint, Endpoint | None]:
+    from ejfat.uri import EjfatUri, parse_endpoint
+
+    if to:
+        return parse_endpoint(to, to, default_port=default_port), None
+    if not uri:
+        raise UriError("give --to IP[:PORT], or --uri (or EJFAT_URI) with a data address")
+    parsed = EjfatUri.parse(uri)
+    if not parsed.data:
+        raise UriError(f"{uri!r} has no data address (data=IP)")
+    return parsed.data[0], parsed.sync
+
+
+def _events(files: list[Path], size: int) -> Iterator[bytes]:
+    from ejfat.live.sockets import cut_stream
+
+    for path in files or [Path("-")]:
+        if str(path) == "-":
+            yield from cut_stream(sys.stdin.buffer, size)
+            continue
+        try:
+            with path.open("rb") as stream:
+                yield from cut_stream(stream, size)
+        except OSError as error:
+            raise BadRequestError(f"{path}: {error.strerror}") from None
+
+
+def recv(
+    listen: Annotated[str, typer.Option(help="IP:PORT, the first port.")] = "0.0.0.0:10000",
+    port_bits: Annotated[int, typer.Option(min=0, max=14, help="Listen on 2**N ports from there.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that share the ports.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Directory for events as files; - for stdout.")
+    ] = None,
+    uri: Uri = "",
+    control: Annotated[
+        str, typer.Option(help="gRPC of the control plane, instead of the URI's: unix:PATH.")
+    ] = "",
+    name: Annotated[str, typer.Option(help="Name to register with.")] = "worker",
+    address: Annotated[
+        str, typer.Option(help="Our address as the load balancer sees it; else that of --listen.")
+    ] = "",
+    weight: Annotated[float, typer.Option(min=0, help="Relative to the other workers.")] = 1.0,
+    min_factor: Annotated[
+        float, typer.Option(min=0, help="Least share, as a multiple of an even one.")
+    ] = 0.5,
+    max_factor: Annotated[float, typer.Option(min=0, help="Greatest share, likewise; 0: no bound.")] = 2.0,
+    kp: Annotated[float, typer.Option(help="Gain of the controller of the fill level.")] = 0.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds until an incomplete event is lost.")
+    ] = 0.5,
+    old_headers: Annotated[
+        bool, typer.Option("--old-headers", help="Expect the 8-byte header of version 1.")
+    ] = False,
+    count: Annotated[int, typer.Option(min=0, help="End after so many events; 0: go on.")] = 0,
+    duration: Annotated[float, typer.Option(min=0, help="End after so many seconds; 0: go on.")] = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Put events together as they arrive; with a URI, register and report to the control plane."""
+    from ejfat.control.feedback import Gains
+    from ejfat.control.pb import loadbalancer_pb2 as pb
+    from ejfat.live.sockets import ReceivePlan, Receiver
+    from ejfat.uri import EjfatUri, parse_endpoint
+
+    with explained():
+        endpoint = parse_endpoint(listen, listen, default_port=None)
+        if out is not None and str(out) != "-":
+            _make_directory(out)
+        plan = ReceivePlan(
+            listen=endpoint, port_bits=port_bits, threads=threads, timeout_s=timeout, old_headers=old_headers
+        )
+        request = None
+        if uri:
+            request = pb.RegisterRequest(
+                name=name,
+                weight=weight,
+                ipAddress=address or str(endpoint.ip),
+                udpPort=endpoint.port,
+                portRange=pb.PortRange.Name(port_bits),
+                minFactor=min_factor,
+                maxFactor=max_factor,
+            )
+        receiver = Receiver(plan)
+        parsed = EjfatUri.parse(uri) if uri else None
+        gains = Gains(proportional=kp)
+        lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, request, gains, as_json))
+    if lost:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadRequestError(f"{path}: {error.strerror}") from None
+
+
+async def _receive(
+    receiver: Receiver,
+    out: Path | None,
+    count: int,
+    duration: float,
+    uri: EjfatUri | None,
+    control: str,
+    request: pb.RegisterRequest | None,
+    gains: Gains,
+    as_json: bool,
+) -> int:
+    """Receive until told to end; return how many events were lost."""
+    import signal
+
+    from ejfat.live.feedback import Measured, Reporter
+
+    receiver.start()
+    say("receiving")
+    reporter = None
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        if uri is not None and request is not None:
+            reporter = Reporter(uri, request, gains, control=control)
+            say(f"session {await reporter.register()}")
+
+            def measure() -> Measured:
+                return Measured(
+                    receiver.fill, receiver.counters(), receiver.dequeued, receiver.enqueue_errors
+                )
+
+            tasks.append(asyncio.create_task(reporter.report(measure)))
+        consumer = asyncio.create_task(_consume(receiver, out, count))
+        tasks.append(consumer)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, consumer.cancel)
+        with contextlib.suppress(asyncio.CancelledError, TimeoutError):
+            await asyncio.wait_for(consumer, duration or None)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        counters = receiver.counters()
+        receiver.close()
+        if reporter is not None:
+            await reporter.close()
+    if as_json:
+        from dataclasses import asdict
+
+        print(json.dumps(asdict(counters) | {"enqueue_errors": receiver.enqueue_errors}))
+    else:
+        say(f"{counters.events_complete} events, {counters.events_lost} lost, {counters.packets} packets")
+    return counters.events_lost
+
+
+async def _consume(receiver: Receiver, out: Path | None, count: int) -> None:
+    from ejfat.reassembly import LostEvent
+
+    done = 0
+    async for what in receiver.results():
+        if isinstance(what, LostEvent):
+            say(f"lost event {what.key.event} data id {what.key.data_id}: missing bytes {what.missing}")
+            continue
+        if out is not None and str(out) == "-":
+            sys.stdout.buffer.write(what.data)
+            sys.stdout.buffer.flush()
+        elif out is not None:
+            await asyncio.to_thread(
+                (out / f"event-{what.key.event}-{what.key.data_id}.bin").write_bytes, what.data
+            )
+        done += 1
+        if done == count:
+            return
+
+
+def lb(
+    interface: Annotated[str, typer.Option(help="Interface of Linux to stand on (AF_PACKET).")] = "",
+    tap: Annotated[str, typer.Option(help="Make a TAP of this name and stand on it.")] = "",
+    mac: Annotated[str, typer.Option(help="Our MAC address; without it that of --interface.")] = "",
+    ipv4: Annotated[
+        list[str] | None, typer.Option(help="Our IPv4 address; again for further instances.")
+    ] = None,
+    ipv6: Annotated[
+        list[str] | None, typer.Option(help="Our IPv6 address; again for further instances.")
+    ] = None,
+    listen: Annotated[
+        str, typer.Option(help="gRPC of the control plane: HOST:PORT or unix:PATH.")
+    ] = "127.0.0.1:18008",
+    token: Annotated[
+        str, typer.Option(envvar="EJFAT_ADMIN_TOKEN", help="The operator's token; made where missing.")
+    ] = "",
+    state: Annotated[Path | None, typer.Option(help="SQLite file that outlives the process.")] = None,
+    reserve: Annotated[str, typer.Option(help="Reserve at start under this name and print the URI.")] = "",
+    senders: Annotated[str, typer.Option(help="Senders of that reservation: IP,IP,...")] = "",
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM).")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    p4_listen: Annotated[str, typer.Option(help="gRPC for a foreign control plane.")] = "",
+    p4_token: Annotated[str, typer.Option(envvar="EJFAT_P4_TOKEN", help="Token that it must carry.")] = "",
+    period: Annotated[float, typer.Option(min=0.05, help="Seconds between looks at the workers.")] = 1.0,
+) -> None:
+    """Run a load balancer on an interface until interrupted, data plane and control plane."""
+    from ejfat.control.grpc.serving import Tls
+    from ejfat.control.plane import InstanceAddresses, PlaneConfig
+    from ejfat.live.app import AppConfig
+    from ejfat.live.ports import PacketPort, TapPort, interface_mac
+    from hfi_sim.types import parse_mac
+
+    with explained():
+        if bool(interface) == bool(tap):
+            raise BadRequestError("give either --interface or --tap")
+        if not ipv4 and not ipv6:
+            raise BadRequestError("give --ipv4 or --ipv6, or both")
+        if bool(tls_cert) != bool(tls_key):
+            raise BadRequestError("--tls-cert and --tls-key go together")
+        try:
+            # a TAP of our own has another MAC than we, as the far end of a wire has
+            number = int.from_bytes(
+                parse_mac(mac or (interface_mac(interface) if interface else TAP_MAC)), "big"
+            )
+        except ValueError as error:
+            raise BadRequestError(str(error)) from None
+        plane = PlaneConfig(
+            mac=number,
+            instances=tuple(
+                InstanceAddresses(_ip(four, 4), _ip(six, 6))
+                for four, six in zip_longest(ipv4 or [], ipv6 or [], fillvalue="")
+            ),
+            sync_host=(ipv4 or ipv6 or [""])[0],
+        )
+        tls = Tls(tls_cert, tls_key) if tls_cert and tls_key else None
+        config = AppConfig(
+            plane, listen, token, state, period_s=period, tls=tls, p4_listen=p4_listen, p4_token=p4_token
+        )
+        wanted = [
+            sender for text in senders.split(",") if text for sender in [_ip(text, 0)] if sender is not None
+        ]
+        asyncio.run(
+            _serve(config, lambda: PacketPort(interface) if interface else TapPort(tap), reserve, wanted)
+        )
+
+
+def _ip(text: str, version: int) -> IPv4Address | IPv6Address | None:
+    if not text:
+        return None
+    try:
+        address = ip_address(text)
+    except ValueError:
+        raise BadRequestError(f"{text!r} is no IP address") from None
+    if version and address.version != version:
+        raise BadRequestError(f"{text} is no IPv{version} address")
+    return address
+
+
+async def _serve(
+    config: AppConfig,
+    make_port: Callable[[], FramePort],
+    reserve: str,
+    senders: list[IPv4Address | IPv6Address],
+) -> None:
+    import signal
+
+    from ejfat.live.app import LbApp
+
+    app = LbApp(config, lambda frame: port.send(frame))  # what it refuses is refused before a TAP is made
+    port = make_port()
+    ended = asyncio.Event()
+    try:
+        await app.start()
+        port.start(app.receive)
+        if not config.admin_token:
+            say(f"operator's token: {app.admin_token}")
+        if reserve:
+            print(app.reserve(reserve, senders), flush=True)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        say("ready")
+        await ended.wait()
+    finally:
+        port.close()
+        await app.stop()
+    counters = app.pipeline.counters
+    say(f"{counters.rx_packets} frames in, {counters.tx_packets} forwarded, {counters.dropped} dropped")

@@ -1,0 +1,146 @@
+"""The group `opavnic ejfat`. Commands import what they need when they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ejfat.cli.admin import app as admin
+from ejfat.cli.errors import explained
+from ejfat.cli.live import lb, recv, send
+from opavnic.cli.output import EXIT_FAILED, print_json, print_rich, print_table, say
+
+app = typer.Typer(
+    help="The EJFAT UDP load balancer.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TablesFile = Annotated[Path, typer.Option("--tables", help="Table script: table_add ..., run_traffic.")]
+
+
+@app.command(
+    epilog="Example: opavnic ejfat sim --tables tables.txt --in packets_in.pcap --out packets_out.pcap"
+)
+def sim(
+    tables: TablesFile,
+    source: Annotated[Path, typer.Option("--in", help="Capture of what comes in.")],
+    out: Annotated[Path, typer.Option("--out", help="Capture of what leaves.")],
+    meta: Annotated[Path | None, typer.Option("--meta", help="Metadata, one row for each frame.")] = None,
+    meta_out: Annotated[Path | None, typer.Option(help="Where the rows of frames that leave go.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a capture through the pipeline, as the simulator of the document does."""
+    from ejfat.simulator import simulate
+
+    with explained():
+        result = simulate(tables, source, out, meta=meta, meta_out=meta_out)
+    counters = result.pipeline.counters
+    drops = {str(reason): count for reason, count in counters.drops.items()}
+    if as_json:
+        replies = {str(kind): count for kind, count in counters.replies.items()}
+        print_json({"in": result.frames_in, "out": result.frames_out, "replies": replies, "drops": drops})
+        return
+    print_rich(f"{result.frames_in} frames in, {result.frames_out} out, {counters.dropped} dropped")
+    if drops:
+        print_table(("dropped at", "frames"), sorted(drops.items()))
+
+
+@app.command(epilog="Example: opavnic ejfat tables tables.txt --json")
+def tables(
+    script: Annotated[Path, typer.Argument(help="Table script.", show_default=False)], as_json: AsJson = False
+) -> None:
+    """Check a table script and show the tables that it makes."""
+    from ejfat.script import load_script
+    from ejfat.simulator import read_text
+    from ejfat.tables import match_text
+
+    with explained():
+        loaded = load_script(read_text(script), str(script))
+    rows = [
+        {
+            "pipeline": dialect.value,
+            "table": table.spec.name,
+            "key": [
+                match_text(key, match) for key, match in zip(table.spec.keys, entry.matches, strict=True)
+            ],
+            "action": entry.action,
+            "arguments": [hex(value) for value in entry.args],
+            "priority": entry.priority if table.spec.takes_priority else None,
+        }
+        for dialect, table in loaded
+        for entry in table
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    columns = ("pipeline", "table", "key", "action", "arguments", "priority")
+    print_table(columns, [[" ".join(v) if isinstance(v, list) else v for v in row.values()] for row in rows])
+    sizes = [f"{t.spec.name} ({d.value}) {len(t)}/{t.spec.size}" for d, t in loaded if len(t)]
+    print_rich(", ".join(sizes) or "no entry")
+
+
+@app.command(epilog="Example: opavnic ejfat demo --json")
+def demo(
+    as_json: AsJson = False,
+    netdev: Annotated[
+        Literal["tap", "memory"] | None,
+        typer.Option(
+            help="Netdevs of sources and workers; without it TAPs, or memory where none can be had."
+        ),
+    ] = None,
+) -> None:
+    """Three sources, a load balancer, four workers on one virtual switch: one slows down, one is killed."""
+    import asyncio
+
+    from opavnic.lab.errors import PrivilegeError
+    from opavnic.lab.privileges import obtain
+
+    private = False
+    kind: Literal["tap", "memory"] = netdev or "tap"
+    if kind == "tap":
+        try:
+            private = obtain()
+        except PrivilegeError as error:
+            if netdev is not None:
+                raise
+            kind = "memory"
+            say(f"no TAPs: {error}")
+            say("the demonstration runs on netdevs in memory instead")
+    # imported only now: a process with threads, which gRPC may start, can obtain nothing
+    from ejfat.cli.demo_view import live_view, summary
+    from ejfat.demo.run import run_demo
+
+    with explained():
+        if as_json:
+            result = asyncio.run(run_demo(netdev=kind, private=private))
+        else:
+            with live_view() as show:
+                result = asyncio.run(run_demo(show=show, netdev=kind, private=private))
+    if as_json:
+        print_json(result.as_json())
+    else:
+        summary(result)
+    if not result.ok:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command("install-dissectors", epilog="Example: opavnic ejfat install-dissectors")
+def install_dissectors(
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Plugin directory; without it that of your Wireshark.")
+    ] = None,
+) -> None:
+    """Copy the Wireshark dissectors of the LB, reassembly and sync headers to where Wireshark finds them."""
+    from ejfat.dissectors import install
+
+    with explained():
+        for path in install(directory):
+            say(f"installed {path}")
+
+
+app.command(epilog="Example: opavnic ejfat send --to 10.7.0.1 --event-size 100k --rate 100 data.bin")(send)
+app.command(epilog="Example: opavnic ejfat recv --listen 0.0.0.0:10000 --threads 2 --out events/")(recv)
+app.command(epilog="Example: opavnic ejfat lb --interface eth1 --ipv4 10.7.0.1 --listen 0.0.0.0:18008")(lb)
+app.add_typer(admin, name="admin")

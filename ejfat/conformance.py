@@ -1,0 +1,71 @@
+"""Test vectors: run them through a pipeline of their own tables, and say where it differs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ejfat.errors import EjfatError
+from ejfat.pipeline import Pipeline
+from ejfat.script import load_script
+from opavnic.conformance.result import Result, compare
+
+FORMAT = 1
+
+
+class VectorError(EjfatError):
+    """Not a file of test vectors."""
+
+
+def load_vectors(path: Path) -> Mapping[str, Any]:
+    """Read a file of vectors, gzip'ed or plain JSON.
+
+    Raises:  VectorError: it cannot be read, or is of another form.
+    """
+    try:
+        raw = path.read_bytes()
+        data = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
+    except (OSError, EOFError, ValueError) as error:
+        raise VectorError(f"{path}: {error}") from None
+    if not isinstance(data, dict) or not isinstance(data.get("vectors"), list) or "tables" not in data:
+        raise VectorError(f"{path}: expected an object with `tables` and `vectors`")
+    if data.get("format") != FORMAT:
+        raise VectorError(f"{path}: format {data.get('format')!r}, expected {FORMAT}")
+    return data
+
+
+def run_ejfat(path: Path) -> Result:
+    """Run a file of vectors.
+
+    Raises:  VectorError, ScriptError: it cannot be used.
+    """
+    return run_vectors(load_vectors(path), str(path))
+
+
+def run_vectors(data: Mapping[str, Any], name: str = "<vectors>") -> Result:
+    """Run vectors through a pipeline with their tables.
+
+    Raises:  ScriptError: the tables. VectorError: a vector without its fields.
+    """
+    pipeline = Pipeline(load_script("\n".join(data["tables"]), f"{name}:tables"))
+    result = Result("ejfat", name)
+    for position, vector in enumerate(data["vectors"]):
+        try:
+            frame = bytes.fromhex(vector["in"])
+            expected = {"frame": None if vector["out"] is None else bytes.fromhex(vector["out"])}
+            if vector.get("egress") is not None:
+                expected["egress"] = vector["egress"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise VectorError(f"{name}: vector {position}: {error!r}") from None
+        verdict = pipeline.process(frame)
+        why = f"{vector.get('cat', '')}{f' (dropped: {verdict.drop})' if verdict.drop else ''}"
+        got = {"frame": verdict.frame, "egress": "host" if verdict.to_host else "same"}
+        result.add(compare(vector.get("i", position), why, expected, got))
+    if pipeline.counters.balance:
+        raise VectorError(
+            f"{name}: {pipeline.counters.balance} frames are neither out nor counted as dropped"
+        )
+    return result

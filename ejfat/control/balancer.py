@@ -1,0 +1,348 @@
+"""One load balancer instance while it is reserved: its senders, its workers, its epochs.
+
+Every method that changes something returns table updates; the caller applies them in order, and all of one call
+together where the data plane can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import Any
+
+from ejfat.control import programming
+from ejfat.control.calendar import Claim, apportion, shares, spread
+from ejfat.control.epochs import Epoch, EpochManager, Retiring
+from ejfat.control.feedback import Report, reweigh
+from ejfat.control.members import Session, SessionState, Worker
+from ejfat.control.prefixes import TICKS, Prefix
+from ejfat.control.programming import IpAddress, Rewrite, Target
+from ejfat.control.ticks import TickPredictor
+from ejfat.errors import BadRequestError, ControlError, ExhaustedError, UnknownError
+from ejfat.schema import Op, Update
+
+_MEMBER_IDS = 0xFFFF
+_MAX_SENDERS = 256
+_MAX_SESSIONS = 512
+_RESTART_S = 3.0
+"""Ticks that stay behind for this long are no stragglers."""
+
+
+class Strategy(StrEnum):
+    """How slots are given out."""
+
+    DYNAMIC = "dynamic"
+    """By weight, and weights follow the workers' reports."""
+    STATIC = "static"
+    """By the weights of registration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The knobs of an instance."""
+
+    lead_s: float = 0.8
+    """How far ahead of the predicted tick a new epoch begins."""
+    quiescence_s: float = 2.0
+    """How long an event may be under way after its epoch's boundary has been passed."""
+    idle_s: float = 30.0
+    """After this long without a packet nothing is under way."""
+    min_change: int = 4
+    """Slots that must move before a new epoch is worth it (members that come or go always are)."""
+    fill_gain: float = 0.0
+    """See `feedback.reweigh`."""
+
+
+@dataclass(slots=True)
+class LoadBalancer:
+    """A reserved instance."""
+
+    target: Target
+    name: str
+    policy: Policy = field(default_factory=Policy)
+    strategy: Strategy = Strategy.DYNAMIC
+    expires_at: float | None = None
+    """Unix time, None: never."""
+    senders: set[IpAddress] = field(default_factory=set)
+    sessions: dict[int, Session] = field(default_factory=dict)
+    ticks: TickPredictor = field(default_factory=TickPredictor)
+    refusals: int = 0
+    """Transitions that had to wait: no room for a calendar or a cover, or no tick to aim at."""
+    restarts: int = 0
+    """How often the ticks went backwards for good."""
+    epochs: EpochManager = field(init=False)
+    _next_session: int = 1
+    _next_member: int = 0
+    _rewrites: dict[int, Rewrite] = field(default_factory=dict)
+    """Members in the data plane's table, those of ended sessions included."""
+    _reweighed_at: float | None = None
+    _moved_at: float | None = None
+    _packets_seen: int = 0
+    _behind_since: float | None = None
+
+    def __post_init__(self) -> None:
+        self.epochs = EpochManager(self.target)
+
+    # senders
+
+    def add_senders(self, addresses: Sequence[IpAddress]) -> list[Update]:
+        """Let senders in; those that are in already stay.
+
+        Raises:  ExhaustedError: more than the source filter holds.
+        """
+        new = [address for address in dict.fromkeys(addresses) if address not in self.senders]
+        if len(self.senders) + len(new) > _MAX_SENDERS:
+            raise ExhaustedError(
+                f"{len(self.senders) + len(new)} senders, the source filter holds {_MAX_SENDERS}"
+            )
+        self.senders.update(new)
+        return [programming.sender(self.target, address, Op.PUT) for address in new]
+
+    def remove_senders(self, addresses: Sequence[IpAddress]) -> list[Update]:
+        """Shut senders out.
+
+        Raises:  UnknownError: one of them is not in; then all stay.
+        """
+        for address in addresses:
+            if address not in self.senders:
+                raise UnknownError(f"{address} is not a sender of {self.name}")
+        gone = dict.fromkeys(addresses)
+        self.senders.difference_update(gone)
+        return [programming.sender(self.target, address, Op.DELETE) for address in gone]
+
+    # workers
+
+    @property
+    def ready(self) -> list[Session]:
+        """Workers that the next epoch gives slots to."""
+        return [session for session in self.sessions.values() if session.state is SessionState.READY]
+
+    def register(self, worker: Worker, now: float) -> tuple[Session, list[Update]]:
+        """Open a session. Its slots come with the next epoch, its rewrite is in place before.
+
+        Raises:  BadRequestError: the worker's values. ExhaustedError: no member number left.
+        """
+        if len(self._rewrites) >= _MAX_SESSIONS:
+            raise ExhaustedError(
+                f"{self.name} has {_MAX_SESSIONS} members, the member table has no room for more"
+            )
+        session = Session.open(self._next_session, self._free_member(), worker, now)
+        self._next_session += 1
+        self.sessions[session.session_id] = session
+        self._rewrites[session.member_id] = session.rewrite
+        return session, programming.member(self.target, session.rewrite, Op.PUT)
+
+    def session(self, session_id: int) -> Session:
+        """Return a session.
+
+        Raises:  UnknownError: there is none of this number.
+        """
+        session = self.sessions.get(session_id)
+        if session is None:
+            raise UnknownError(f"{self.name} has no session {session_id}")
+        return session
+
+    def deregister(self, session_id: int) -> None:
+        """End a session; its slots go to others with the next epoch.
+
+        Raises:  UnknownError: there is none of this number.
+        """
+        self.session(session_id).step(SessionState.GONE)
+
+    def _free_member(self) -> int:
+        while self._next_member in self._rewrites:
+            self._next_member = (self._next_member + 1) % _MEMBER_IDS
+        member_id = self._next_member
+        self._next_member = (self._next_member + 1) % _MEMBER_IDS
+        return member_id
+
+    # time
+
+    def observe(self, tick: int, packets: int, now: float) -> None:
+        """Take note of what the data plane has seen.
+
+        Args:    tick: the largest since the last call. packets: all there have ever been; where the number has
+            not changed, `tick` says nothing.
+        """
+        if packets == self._packets_seen:
+            return
+        self._packets_seen, self._moved_at = packets, now
+        if tick >= self.ticks.seen:
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since = now
+        elif now - self._behind_since >= _RESTART_S:
+            self._restart(now)
+        self.ticks.observe(tick)
+
+    def _restart(self, now: float) -> None:
+        """Believe that the senders began anew: predict from here, let the epochs of the past run out."""
+        self.ticks.restart()
+        self.epochs.observe(TICKS, now)
+        self._behind_since = None
+        self.restarts += 1
+
+    def advance(self, now: float) -> list[Update]:
+        """Do what is due: drain the silent, clean up, reweigh, and turn to a new epoch where that is worth it."""
+        for session in self.sessions.values():
+            session.age(now)
+        tick = self.ticks.latest(now)
+        if tick is not None:
+            self.epochs.observe(tick, now)
+        idle = self._moved_at is not None and now - self._moved_at >= self.policy.idle_s
+        updates = self.epochs.retire(now, self.policy.quiescence_s, idle=idle)
+        self._reweigh(now)
+        updates += self._next_epoch(now)
+        return updates + self._forget()
+
+    def slots(self) -> dict[int, int]:
+        """Return how many slots of the present epoch each session has, by session id."""
+        counts = shares(self.epochs.current.members) if self.epochs.current else {}
+        return {session.session_id: counts.get(session.member_id, 0) for session in self.sessions.values()}
+
+    def _reweigh(self, now: float) -> None:
+        before, self._reweighed_at = self._reweighed_at, now
+        if before is None or self.strategy is Strategy.STATIC:
+            return
+        ready = {session.session_id: session for session in self.ready}
+        if all(s.control == 0 and (self.policy.fill_gain == 0 or s.fill == 0) for s in ready.values()):
+            return
+        reports = {number: Report(session.fill, session.control) for number, session in ready.items()}
+        weights = {number: session.weight for number, session in ready.items()}
+        for number, weight in reweigh(weights, reports, now - before, self.policy.fill_gain).items():
+            ready[number].weight = weight
+
+    def wanted(self) -> dict[int, int]:
+        """Return the slots that each member should have now; empty where no worker is ready."""
+        claims = {
+            session.member_id: Claim(session.weight, session.worker.min_factor, session.worker.max_factor)
+            for session in self.ready
+        }
+        return {member: count for member, count in apportion(claims).items() if count}
+
+    def _next_epoch(self, now: float) -> list[Update]:
+        wanted = self.wanted()
+        current = self.epochs.current
+        if not wanted:
+            return []  # nobody is ready: what is in place stays in place
+        if current is None:
+            return self.epochs.begin(spread(wanted))
+        have = shares(current.members)
+        moved = sum(abs(wanted.get(m, 0) - have.get(m, 0)) for m in wanted.keys() | have.keys()) // 2
+        if not moved or (moved < self.policy.min_change and wanted.keys() == have.keys()):
+            return []
+        expected = self.ticks.predict(now + self.policy.lead_s, now)
+        # without any tick nothing is under way: the new epoch may begin right behind the old one's start
+        boundary = current.start + 1 if expected is None else expected + 1
+        try:
+            return self.epochs.transition(spread(wanted), boundary)
+        except ControlError:
+            self.refusals += 1
+            return []
+
+    def _forget(self) -> list[Update]:
+        """Remove the rewrites that neither a session nor a connected epoch needs."""
+        needed = self.epochs.members_in_use
+        self.sessions = {
+            number: session
+            for number, session in self.sessions.items()
+            if session.state is not SessionState.GONE or session.member_id in needed
+        }
+        needed |= {session.member_id for session in self.sessions.values()}
+        updates: list[Update] = []
+        for member_id in [member_id for member_id in self._rewrites if member_id not in needed]:
+            updates += programming.member(self.target, self._rewrites.pop(member_id), Op.DELETE)
+        return updates
+
+    # everything at once
+
+    def program(self) -> list[Update]:
+        """Return updates that put senders, members and epochs in place (again)."""
+        updates = [
+            programming.sender(self.target, address, Op.PUT) for address in sorted(self.senders, key=str)
+        ]
+        for rewrite in self._rewrites.values():
+            updates += programming.member(self.target, rewrite, Op.PUT)
+        return updates + self.epochs.program()
+
+    def clear(self) -> list[Update]:
+        """Return updates that remove all of it; the instance is empty then."""
+        updates = self.epochs.clear()
+        for rewrite in self._rewrites.values():
+            updates += programming.member(self.target, rewrite, Op.DELETE)
+        updates += [programming.sender(self.target, address, Op.DELETE) for address in self.senders]
+        self._rewrites.clear()
+        self.sessions.clear()
+        self.senders.clear()
+        return updates
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return plain data that `restore` understands."""
+        return {
+            "lb_id": self.target.lb_id,
+            "with_v1": self.target.with_v1,
+            "name": self.name,
+            "strategy": self.strategy.value,
+            "expires_at": self.expires_at,
+            "senders": sorted(map(str, self.senders)),
+            "sessions": [session.snapshot() for session in self.sessions.values()],
+            "rewrites": [
+                [r.member_id, r.mac, str(r.ip), r.port, r.port_bits, r.keep_lb_header]
+                for r in self._rewrites.values()
+            ],
+            "next_session": self._next_session,
+            "next_member": self._next_member,
+            "next_epoch": self.epochs.next_number,
+            "current": _epoch_data(self.epochs.current),
+            "retiring": [
+                {"epoch": _epoch_data(old.epoch), "end": old.end, "cover": [list(p) for p in old.cover]}
+                for old in self.epochs.retiring
+            ],
+            "seen": self.ticks.seen,
+        }
+
+    @classmethod
+    def restore(cls, data: dict[str, Any], policy: Policy, now: float) -> LoadBalancer:
+        """Return the instance of a snapshot.
+
+        Raises:  BadRequestError: not such a snapshot.
+        """
+        try:
+            balancer = cls(
+                Target(data["lb_id"], data["with_v1"]),
+                data["name"],
+                policy,
+                Strategy(data["strategy"]),
+                data["expires_at"],
+                {ip_address(text) for text in data["senders"]},
+            )
+            sessions = [Session.restore(session, now) for session in data["sessions"]]
+            balancer.sessions = {session.session_id: session for session in sessions}
+            balancer._rewrites = {
+                row[0]: Rewrite(row[0], row[1], ip_address(row[2]), *row[3:]) for row in data["rewrites"]
+            }
+            balancer._next_session, balancer._next_member = data["next_session"], data["next_member"]
+            epochs = EpochManager(balancer.target, next_number=data["next_epoch"])
+            epochs.current = _epoch(data["current"])
+            for old in data["retiring"]:
+                epoch = _epoch(old["epoch"])
+                if epoch is not None:
+                    cover = tuple(Prefix(value, length) for value, length in old["cover"])
+                    epochs.retiring.append(Retiring(epoch, old["end"], cover))
+            balancer.epochs = epochs
+            balancer.ticks.observe(data["seen"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadRequestError(f"stored state of a load balancer: {error!r}") from None
+        return balancer
+
+
+def _epoch_data(epoch: Epoch | None) -> dict[str, Any] | None:
+    if epoch is None:
+        return None
+    return {"number": epoch.number, "start": epoch.start, "members": list(epoch.members)}
+
+
+def _epoch(data: dict[str, Any] | None) -> Epoch | None:
+    return None if data is None else Epoch(data["number"], data["start"], tuple(data["members"]))

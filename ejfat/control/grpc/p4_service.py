@@ -1,0 +1,320 @@
+"""The `sn_p4.v2.SmartnicP4` service: a foreign control plane programs this data plane.
+
+Source: the public interface, and how the public control plane calls it: batches of thousands of rules, of which it
+    looks at the first response's `table_rule.error_code` only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from ejfat.control import rules
+from ejfat.control.grpc.serving import bearer
+from ejfat.control.metrics import Metrics
+from ejfat.control.pb import sn_p4_v2_pb2 as pb
+from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
+from ejfat.control.rules import Fault, Rule, RuleError, RuleMatch
+from ejfat.errors import EjfatError
+from ejfat.pipeline import Pipeline
+from ejfat.schema import V23_SPECS, Dialect, Update
+from ejfat.tables import MatchKind
+
+log = logging.getLogger("ejfat.control.grpc")
+Context = grpc.aio.ServicerContext[Any, Any]
+_FAULTS = {
+    Fault.TABLE: pb.EC_INVALID_TABLE_NAME,
+    Fault.ACTION: pb.EC_INVALID_ACTION_NAME,
+    Fault.TOO_FEW_MATCHES: pb.EC_TABLE_RULE_TOO_FEW_MATCHES,
+    Fault.TOO_MANY_MATCHES: pb.EC_TABLE_RULE_TOO_MANY_MATCHES,
+    Fault.TOO_FEW_PARAMETERS: pb.EC_TABLE_RULE_TOO_FEW_ACTION_PARAMETERS,
+    Fault.TOO_MANY_PARAMETERS: pb.EC_TABLE_RULE_TOO_MANY_ACTION_PARAMETERS,
+    Fault.PARAMETER: pb.EC_TABLE_RULE_INVALID_ACTION_PARAMETER_FORMAT,
+    Fault.KEY: pb.EC_TABLE_RULE_MATCH_INVALID_KEY_FORMAT,
+    Fault.MASK: pb.EC_TABLE_RULE_MATCH_INVALID_MASK_FORMAT,
+    Fault.PREFIX_LENGTH: pb.EC_TABLE_RULE_MATCH_INVALID_PREFIX_LENGTH,
+    Fault.MATCH_TYPE: pb.EC_UNKNOWN_TABLE_RULE_MATCH_TYPE,
+}
+_MATCH_TYPES = {
+    MatchKind.EXACT: pb.MATCH_TYPE_CONSTANT,
+    MatchKind.LPM: pb.MATCH_TYPE_PREFIX,
+    MatchKind.FIELD_MASK: pb.MATCH_TYPE_BITFIELD,
+}
+_SCOPE = pb.StatsMetricScope(domain="p4", zone="pipeline", block="udplb")
+
+
+@dataclass(frozen=True, slots=True)
+class P4Surroundings:
+    """What the service needs of the world."""
+
+    now: Callable[[], float]
+    """Unix time in seconds."""
+    token: str
+    """The bearer token it asks for; empty: none."""
+
+
+class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
+    """Rules and counters of one data plane: device 0, pipeline 0."""
+
+    def __init__(self, pipeline: Pipeline, world: P4Surroundings) -> None:
+        self._pipeline = pipeline
+        self._world = world
+        self._metrics = Metrics(pipeline.counters)
+        self._started = world.now()
+
+    async def Batch(self, requests: AsyncIterator[pb.BatchRequest], context: Context) -> AsyncIterator[Any]:
+        await self._check(context)
+        async for request in requests:
+            yield self._batch_item(request)
+
+    async def InsertTableRule(self, request: pb.TableRuleRequest, context: Context) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._insert(request)
+
+    async def DeleteTableRule(self, request: pb.TableRuleRequest, context: Context) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._delete(request)
+
+    async def ClearTable(self, request: pb.TableRequest, context: Context) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._clear(request)
+
+    async def GetPipelineInfo(self, request: pb.PipelineInfoRequest, context: Context) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._info(request)
+
+    async def GetPipelineStats(
+        self, request: pb.PipelineStatsRequest, context: Context
+    ) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._stats(request)
+
+    async def ClearPipelineStats(
+        self, request: pb.PipelineStatsRequest, context: Context
+    ) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._clear_stats(request)
+
+    async def GetDeviceInfo(self, request: pb.DeviceInfoRequest, context: Context) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._device(request)
+
+    async def GetServerStatus(self, request: pb.ServerStatusRequest, context: Context) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._server_status()
+
+    async def _check(self, context: Context) -> None:
+        if self._world.token and bearer(context) != self._world.token:
+            await context.abort(
+                grpc.StatusCode.UNAUTHENTICATED, "expected metadata `authorization: Bearer TOKEN`"
+            )
+
+    def _batch_item(self, request: pb.BatchRequest) -> pb.BatchResponse:
+        item = request.WhichOneof("item")
+        response = pb.BatchResponse(error_code=pb.EC_OK, op=request.op)
+        if item == "table_rule" and request.op == pb.BOP_INSERT:
+            response.table_rule.CopyFrom(self._insert(request.table_rule))
+        elif item == "table_rule" and request.op == pb.BOP_DELETE:
+            response.table_rule.CopyFrom(self._delete(request.table_rule))
+        elif item == "table" and request.op == pb.BOP_CLEAR:
+            response.table.CopyFrom(self._clear(request.table))
+        elif item == "pipeline_info" and request.op == pb.BOP_GET:
+            response.pipeline_info.CopyFrom(self._info(request.pipeline_info))
+        elif item == "pipeline_stats" and request.op == pb.BOP_GET:
+            response.pipeline_stats.CopyFrom(self._stats(request.pipeline_stats))
+        elif item == "pipeline_stats" and request.op == pb.BOP_CLEAR:
+            response.pipeline_stats.CopyFrom(self._clear_stats(request.pipeline_stats))
+        elif item == "device_info" and request.op == pb.BOP_GET:
+            response.device_info.CopyFrom(self._device(request.device_info))
+        elif item == "server_status" and request.op == pb.BOP_GET:
+            response.server_status.CopyFrom(self._server_status())
+        else:
+            response.error_code = pb.EC_UNKNOWN_BATCH_OP if item else pb.EC_UNKNOWN_BATCH_REQUEST
+        return response
+
+    def _insert(self, request: pb.TableRuleRequest) -> pb.TableRuleResponse:
+        def updates() -> Iterator[Update]:
+            return (rules.insertion(_rule(rule)) for rule in request.rules)
+
+        return self._change(request, updates, pb.EC_FAILED_INSERT_TABLE_RULE)
+
+    def _delete(self, request: pb.TableRuleRequest) -> pb.TableRuleResponse:
+        def updates() -> Iterator[Update]:
+            found = {}
+            for rule in request.rules:
+                update = rules.deletion(_rule(rule), self._pipeline.tables)
+                if update is not None:
+                    found[update.table, update.matches] = update
+            return iter(found.values())
+
+        return self._change(request, updates, pb.EC_FAILED_DELETE_TABLE_RULE)
+
+    def _change(
+        self, request: pb.TableRuleRequest, updates: Callable[[], Iterable[Update]], failed: pb.ErrorCode
+    ) -> pb.TableRuleResponse:
+        """Apply all rules of a request, or none."""
+        code = _device_fault(request.dev_id, request.pipeline_id)
+        if code == pb.EC_OK:
+            try:
+                self._pipeline.tables.apply(list(updates()))
+            except RuleError as error:
+                log.warning("refused a table rule: %s", error)
+                code = _FAULTS[error.fault]
+            except EjfatError as error:
+                log.warning("refused a table rule: %s", error)
+                code = failed
+        return pb.TableRuleResponse(error_code=code)
+
+    def _clear(self, request: pb.TableRequest) -> pb.TableResponse:
+        code = _device_fault(request.dev_id, request.pipeline_id)
+        tables = self._pipeline.tables.of(Dialect.V23)
+        if code == pb.EC_OK and request.table_name and request.table_name not in tables:
+            code = pb.EC_INVALID_TABLE_NAME
+        if code == pb.EC_OK:
+            for name, table in tables.items():
+                if request.table_name in ("", name):
+                    table.clear()
+        return pb.TableResponse(error_code=code)
+
+    def _info(self, request: pb.PipelineInfoRequest) -> pb.PipelineInfoResponse:
+        tables = [
+            pb.TableInfo(
+                name=spec.name,
+                num_entries=spec.size,
+                priority_required=spec.takes_priority,
+                key_width=sum(key.width for key in spec.keys),
+                matches=[pb.MatchInfo(type=_MATCH_TYPES[key.kind], width=key.width) for key in spec.keys],
+                actions=[
+                    pb.ActionInfo(
+                        name=action.name,
+                        width=sum(param.width for param in action.params),
+                        parameters=[
+                            pb.ActionParameterInfo(name=p.name, width=p.width) for p in action.params
+                        ],
+                    )
+                    for action in spec.actions.values()
+                ],
+            )
+            for spec in V23_SPECS
+        ]
+        code = _device_fault(request.dev_id, request.pipeline_id)
+        return pb.PipelineInfoResponse(error_code=code, info=pb.PipelineInfo(name="udplb", tables=tables))
+
+    def _stats(self, request: pb.PipelineStatsRequest) -> pb.PipelineStatsResponse:
+        stamp = Timestamp()
+        stamp.FromNanoseconds(round(self._world.now() * 1e9))
+        metrics = []
+        for name, values in self._metrics.read():
+            chosen = [
+                pb.StatsMetricValue(u64=value, index=index)
+                for index, value in enumerate(values)
+                if (value or not request.filters.non_zero) and _selected(request.filters, name, index)
+            ]
+            if chosen:
+                metrics.append(
+                    pb.StatsMetric(
+                        type=pb.STATS_METRIC_TYPE_COUNTER,
+                        scope=_SCOPE,
+                        name=name,
+                        num_elements=len(values),
+                        values=chosen,
+                        last_update=stamp,
+                    )
+                )
+        code = _device_fault(request.dev_id, request.pipeline_id)
+        return pb.PipelineStatsResponse(error_code=code, stats=pb.Stats(metrics=metrics))
+
+    def _clear_stats(self, request: pb.PipelineStatsRequest) -> pb.PipelineStatsResponse:
+        code = _device_fault(request.dev_id, request.pipeline_id)
+        if code == pb.EC_OK:
+            self._metrics.clear(lambda name, index: _selected(request.filters, name, index))
+        return pb.PipelineStatsResponse(error_code=code)
+
+    def _device(self, request: pb.DeviceInfoRequest) -> pb.DeviceInfoResponse:
+        return pb.DeviceInfoResponse(error_code=_device_fault(request.dev_id, 0), info=pb.DeviceInfo())
+
+    def _server_status(self) -> pb.ServerStatusResponse:
+        status = pb.ServerStatus()
+        status.start_time.FromNanoseconds(round(self._started * 1e9))
+        status.up_time.FromNanoseconds(round((self._world.now() - self._started) * 1e9))
+        return pb.ServerStatusResponse(error_code=pb.EC_OK, status=status)
+
+
+def _device_fault(dev_id: int, pipeline_id: int) -> pb.ErrorCode:
+    if dev_id not in (-1, 0):
+        return pb.EC_INVALID_DEVICE_ID
+    return pb.EC_OK if pipeline_id in (-1, 0) else pb.EC_INVALID_PIPELINE_ID
+
+
+def _rule(rule: pb.TableRule) -> Rule:
+    return Rule(
+        rule.table_name,
+        tuple(_rule_match(match) for match in rule.matches),
+        rule.action.name,
+        tuple(parameter.value for parameter in rule.action.parameters),
+        rule.priority,
+    )
+
+
+def _rule_match(match: pb.Match) -> RuleMatch:
+    kind = match.WhichOneof("type")
+    if kind == "key_only":
+        return RuleMatch(match.key_only.key)
+    if kind == "key_mask":
+        return RuleMatch(match.key_mask.key, mask=match.key_mask.mask)
+    if kind == "key_prefix":
+        return RuleMatch(match.key_prefix.key, prefix_length=match.key_prefix.prefix_length)
+    if kind == "unused":
+        return RuleMatch()
+    raise RuleError(Fault.MATCH_TYPE, f"match type {kind}, expected key_only, key_mask, key_prefix or unused")
+
+
+def _selected(filters: pb.StatsFilters, name: str, index: int) -> bool:
+    return not filters.HasField("metric_filter") or _passes(filters.metric_filter, name, index)
+
+
+def _passes(term: pb.StatsMetricFilter, name: str, index: int) -> bool:
+    kind = term.WhichOneof("term")
+    if kind == "match":
+        found = _metric_matches(term.match, name, index)
+    elif kind == "any_set":
+        found = any(_passes(member, name, index) for member in term.any_set.members)
+    elif kind == "all_set":
+        found = all(_passes(member, name, index) for member in term.all_set.members)
+    else:
+        found = True
+    return found != term.negated
+
+
+def _metric_matches(match: pb.StatsMetricMatch, name: str, index: int) -> bool:
+    kind = match.WhichOneof("attribute")
+    if kind == "name":
+        return _text_matches(match.name, name)
+    if kind in ("domain", "zone", "block"):
+        return _text_matches(getattr(match, kind), getattr(_SCOPE, kind))
+    if kind == "type":
+        return match.type == pb.STATS_METRIC_TYPE_COUNTER
+    if kind == "indices":
+        return any(
+            part.start <= index <= part.end and (index - part.start) % max(part.step, 1) == 0
+            for part in match.indices.slices
+        )
+    return True
+
+
+def _text_matches(match: pb.StatsMetricMatchString, text: str) -> bool:
+    kind = match.WhichOneof("method")
+    if kind == "exact":
+        return text == match.exact
+    if kind == "prefix":
+        return text.startswith(match.prefix)
+    if kind == "suffix":
+        return text.endswith(match.suffix)
+    if kind == "substring":
+        return match.substring in text
+    return True

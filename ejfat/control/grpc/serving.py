@@ -1,0 +1,101 @@
+"""What both services share: bearer tokens in, errors out as gRPC statuses, a server with or without TLS."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from ejfat.errors import (
+    BadRequestError,
+    ControlError,
+    EjfatError,
+    ExhaustedError,
+    ForbiddenError,
+    UnknownError,
+)
+
+log = logging.getLogger("ejfat.control.grpc")
+
+_STATUS = (
+    (ForbiddenError, grpc.StatusCode.PERMISSION_DENIED),
+    (UnknownError, grpc.StatusCode.NOT_FOUND),
+    (BadRequestError, grpc.StatusCode.INVALID_ARGUMENT),
+    (ExhaustedError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (ControlError, grpc.StatusCode.FAILED_PRECONDITION),
+)
+_PREFIX = "bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files of a server's certificate and key, in PEM."""
+
+    certificate: Path
+    key: Path
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """Read both.
+
+        Raises:  EjfatError: a file cannot be read.
+        """
+        try:
+            pair = (self.key.read_bytes(), self.certificate.read_bytes())
+        except OSError as error:
+            raise EjfatError(f"{error.filename}: {error.strerror}") from None
+        return grpc.ssl_server_credentials([pair])
+
+
+def status_of(error: EjfatError) -> grpc.StatusCode:
+    """Return the gRPC status that says what went wrong."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+
+
+def bearer(context: grpc.aio.ServicerContext[Any, Any]) -> str | None:
+    """Return the token of a call: metadata `authorization: Bearer TOKEN`; None where there is none."""
+    for key, value in context.invocation_metadata() or ():
+        text = value.decode() if isinstance(value, bytes) else value
+        if key.lower() == "authorization" and text.lower().startswith(_PREFIX):
+            return text[len(_PREFIX) :].strip()
+    return None
+
+
+async def answer(
+    context: grpc.aio.ServicerContext[Any, Any], handler: Callable[[str], Awaitable[Any]]
+) -> Any:
+    """Return what `handler(token)` returns, or end the call with the status of its error."""
+    token = bearer(context)
+    if token is None:
+        await context.abort(
+            grpc.StatusCode.UNAUTHENTICATED, "expected metadata `authorization: Bearer TOKEN`"
+        )
+    try:
+        return await handler(token or "")
+    except EjfatError as error:
+        log.info("refused %s: %s", context.peer(), error)
+        await context.abort(status_of(error), str(error))
+
+
+async def start_server(
+    address: str, add_services: Callable[[grpc.aio.Server], None], tls: Tls | None = None
+) -> tuple[grpc.aio.Server, int]:
+    """Start a server on HOST:PORT (port 0: any) and return it with its port.
+
+    Raises:  EjfatError: the address is in use, or a TLS file cannot be read.
+    """
+    server = grpc.aio.server(
+        options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 64 << 20)]
+    )
+    add_services(server)
+    try:
+        port = (
+            server.add_secure_port(address, tls.credentials()) if tls else server.add_insecure_port(address)
+        )
+    except RuntimeError as error:
+        raise EjfatError(f"cannot listen on {address}: {error}") from None
+    await server.start()
+    return server, port

@@ -1,0 +1,182 @@
+"""Workers' sessions: the states they pass through, and what is known of each.
+
+    READY ----- silent for 2 s, or says not ready ----> DRAINING --- reports ready ---> READY
+    READY, DRAINING --- deregistered, or silent for 60 s ---> GONE (its rewrite stays until no epoch names it)
+
+Source: the public control plane's staleness rules.
+Differs: silence is measured with our clock when a report arrives, so a worker's wrong clock does not evict it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import Any
+
+from ejfat.control.feedback import MEAN_WEIGHT
+from ejfat.control.programming import IpAddress, Rewrite
+from ejfat.errors import BadRequestError, ControlError
+
+STALE_S = 2.0
+"""A worker silent for this long gets no slots from the next epoch on."""
+REMOVE_S = 60.0
+"""A worker silent for this long is deregistered."""
+MAX_PORT_BITS = 14
+MAX_WEIGHT = 1000.0
+
+
+class SessionState(StrEnum):
+    """Where a worker stands."""
+
+    READY = "ready"
+    DRAINING = "draining"
+    """It keeps what its epochs give it, and gets nothing from new ones."""
+    GONE = "gone"
+
+
+_STEPS = {
+    SessionState.READY: {SessionState.DRAINING, SessionState.GONE},
+    SessionState.DRAINING: {SessionState.READY, SessionState.GONE},
+    SessionState.GONE: set(),
+}
+
+
+@dataclass(slots=True)
+class ReceiverCounters:
+    """What a worker says it has received."""
+
+    events_received: int = 0
+    events_reassembled: int = 0
+    reassembly_errors: int = 0
+    events_dequeued: int = 0
+    enqueue_errors: int = 0
+    bytes_received: int = 0
+    packets_received: int = 0
+
+
+@dataclass(slots=True)
+class Worker:
+    """What a worker registers with."""
+
+    name: str
+    ip: IpAddress
+    port: int
+    port_bits: int = 0
+    weight: float = 1.0
+    min_factor: float = 0.0
+    max_factor: float = 0.0
+    keep_lb_header: bool = False
+    mac: int = 0
+
+    def check(self) -> None:
+        """Refuse values that no calendar or rewrite can hold.
+
+        Raises:  BadRequestError: the value, and what would be right.
+        """
+        if not 1 <= self.port <= 0xFFFF:
+            raise BadRequestError(f"UDP port {self.port} is not 1 to 65535")
+        if not 0 <= self.port_bits <= MAX_PORT_BITS:
+            raise BadRequestError(
+                f"port range 2**{self.port_bits}, expected an exponent of 0 to {MAX_PORT_BITS}"
+            )
+        if self.port + (1 << self.port_bits) - 1 > 0xFFFF:
+            raise BadRequestError(f"ports {self.port} + 2**{self.port_bits} go beyond 65535")
+        if not 0 <= self.weight <= MAX_WEIGHT:  # a NaN fails too
+            raise BadRequestError(f"weight {self.weight} is not 0 to {MAX_WEIGHT:g}")
+        for label, factor in (("min factor", self.min_factor), ("max factor", self.max_factor)):
+            if not 0 <= factor <= 512:
+                raise BadRequestError(f"{label} {factor} is not 0 to 512")
+        if self.max_factor and self.max_factor < self.min_factor:
+            raise BadRequestError(f"max factor {self.max_factor} is below min factor {self.min_factor}")
+
+
+@dataclass(slots=True)
+class Session:
+    """A registered worker."""
+
+    session_id: int
+    member_id: int
+    worker: Worker
+    registered_at: float
+    reported_at: float
+    weight: float
+    state: SessionState = SessionState.READY
+    fill: float = 0.0
+    control: float = 0.0
+    counters: ReceiverCounters = field(default_factory=ReceiverCounters)
+
+    @classmethod
+    def open(cls, session_id: int, member_id: int, worker: Worker, now: float) -> Session:
+        """Return the session of a worker that has just registered: ready at once.
+
+        Raises:  BadRequestError: the worker's values.
+        """
+        worker.check()
+        return cls(session_id, member_id, worker, now, now, MEAN_WEIGHT * worker.weight)
+
+    @property
+    def rewrite(self) -> Rewrite:
+        """Where its packets go."""
+        worker = self.worker
+        return Rewrite(
+            self.member_id, worker.mac, worker.ip, worker.port, worker.port_bits, worker.keep_lb_header
+        )
+
+    def step(self, state: SessionState) -> bool:
+        """Go to `state`; False where it is there already.
+
+        Raises:  ControlError: no such step; the state stays.
+        """
+        if state is self.state:
+            return False
+        if state not in _STEPS[self.state]:
+            raise ControlError(f"session {self.session_id} is {self.state}, it cannot become {state}")
+        self.state = state
+        return True
+
+    def report(
+        self, now: float, *, fill: float, control: float, ready: bool, counters: ReceiverCounters
+    ) -> None:
+        """Take a report of the worker.
+
+        Raises:  BadRequestError: a fill level outside 0 to 1, or a control signal that is no number.
+            ControlError: the session is gone.
+        """
+        if not 0.0 <= fill <= 1.0:
+            raise BadRequestError(f"fill level {fill} is not 0 to 1")
+        if not abs(control) <= 1e6:
+            raise BadRequestError(f"control signal {control} is not a number of at most 1e6")
+        if self.state is SessionState.GONE:
+            raise ControlError(f"session {self.session_id} is gone")
+        self.reported_at = now
+        self.fill, self.control, self.counters = fill, control, counters
+        self.step(SessionState.READY if ready else SessionState.DRAINING)
+
+    def age(self, now: float) -> bool:
+        """Drain or end a session that has been silent for too long; True where that changed its state."""
+        silence = now - self.reported_at
+        if self.state is SessionState.GONE:
+            return False
+        if silence >= REMOVE_S:
+            return self.step(SessionState.GONE)
+        return silence >= STALE_S and self.step(SessionState.DRAINING)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return plain data that `restore` understands."""
+        data = asdict(self)
+        data["state"] = self.state.value
+        data["worker"]["ip"] = str(self.worker.ip)
+        return data
+
+    @classmethod
+    def restore(cls, data: dict[str, Any], now: float) -> Session:
+        """Return the session of a snapshot; it counts as heard of just now, for nobody could hear it meanwhile."""
+        worker = Worker(**data["worker"] | {"ip": ip_address(data["worker"]["ip"])})
+        rest = {
+            "worker": worker,
+            "state": SessionState(data["state"]),
+            "counters": ReceiverCounters(**data["counters"]),
+            "reported_at": now,
+        }
+        return cls(**data | rest)

@@ -1,0 +1,98 @@
+"""The data plane's counters under the names that the public control plane reads, and what "clear" means for them.
+
+Clearing moves a baseline: the pipeline's own counters only ever grow, so its conservation law always holds.
+
+Source: the public control plane's metric names; the index of `rx_rslt_counter` is that of today's data plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ejfat.drops import Drop, LbCounters, PipelineCounters, Reply
+
+LBS = 16
+MEMBERS = 1024
+_RESULTS: tuple[tuple[Drop, ...] | Reply | None, ...] = (
+    None,  # parser
+    (Drop.MAC_DST_MISS,),
+    (Drop.NOT_IP,),
+    (Drop.IP_DST_MISS,),
+    (Drop.ARP_TARGET,),
+    (Drop.ICMPV4_TARGET, Drop.ICMPV4_UNHANDLED),
+    (Drop.ICMPV6_UNHANDLED,),
+    (Drop.ND_TARGET,),
+    Reply.ARP,
+    Reply.ICMPV4_ECHO,
+    Reply.ICMPV6_ECHO,
+    Reply.NEIGHBOR,
+)
+_LB_DROPS = {
+    "blocked_src": Drop.SRC_BLOCKED,
+    "not_ip": Drop.NOT_IP,
+    "no_udplb_hdr": Drop.NOT_UDPLB_PORT,
+    "bad_udplb_version": Drop.PARSER_BAD_VERSION,
+    "epoch_assign_miss": Drop.EPOCH_MISS,
+    "lb_calendar_miss": Drop.CALENDAR_MISS,
+    "mbr_info_miss": Drop.MEMBER_MISS,
+}
+_LB_COUNTS: dict[str, Callable[[LbCounters], int]] = {
+    "rx_pkt": lambda lb: lb.rx_packets,
+    "rx_byte": lambda lb: lb.rx_bytes,
+    "rx_v2": lambda lb: lb.rx_v2,
+    "rx_v3": lambda lb: lb.rx_v3,
+}
+
+
+class Metric(NamedTuple):
+    """One array of counters."""
+
+    name: str
+    values: list[int]
+    """By index."""
+
+
+class Metrics:
+    """A view of a pipeline's counters since they were cleared."""
+
+    def __init__(self, counters: PipelineCounters) -> None:
+        self._counters = counters
+        self._baseline: dict[tuple[str, int], int] = {}
+
+    def read(self) -> Iterator[Metric]:
+        """Yield all metrics, always the same ones in the same order."""
+        for name, values in self._raw():
+            yield Metric(name, [value - self._baseline.get((name, i), 0) for i, value in enumerate(values)])
+
+    def clear(self, chosen: Callable[[str, int], bool]) -> None:
+        """Set to zero what `chosen(name, index)` says."""
+        for name, values in self._raw():
+            for index, value in enumerate(values):
+                if chosen(name, index):
+                    self._baseline[name, index] = value
+
+    def _raw(self) -> Iterator[tuple[str, list[int]]]:
+        counters = self._counters
+        yield (
+            "rx_rslt_counter",
+            [self._result(what) for what in _RESULTS] + [counters.to_host, counters.tx_packets],
+        )
+        lbs = [counters.lbs.get(lb_id, LbCounters()) for lb_id in range(LBS)]
+        for name, count in _LB_COUNTS.items():
+            yield f"lb_ctx_{name}_counter", [count(lb) for lb in lbs]
+        for name, drop in _LB_DROPS.items():
+            yield f"lb_ctx_drop_{name}_pkt_counter", [lb.drops.get(drop, 0) for lb in lbs]
+        packets, sizes = [0] * MEMBERS, [0] * MEMBERS
+        for member_id, member in counters.members.items():
+            packets[member_id % MEMBERS] += member.tx_packets
+            sizes[member_id % MEMBERS] += member.tx_bytes
+        yield "lb_mbr_tx_pkt_counter", packets
+        yield "lb_mbr_tx_byte_counter", sizes
+
+    def _result(self, what: tuple[Drop, ...] | Reply | None) -> int:
+        if what is None:
+            return sum(count for drop, count in self._counters.drops.items() if drop.stage == "parser")
+        if isinstance(what, Reply):
+            return self._counters.replies.get(what, 0)
+        return sum(self._counters.drops.get(drop, 0) for drop in what)

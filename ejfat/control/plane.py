@@ -1,0 +1,212 @@
+"""The control plane: up to eight instances, reserved and freed, and the tokens that allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ejfat.control import programming
+from ejfat.control.balancer import LoadBalancer, Policy, Strategy
+from ejfat.control.programming import IpAddress, Target
+from ejfat.control.tokens import Action, Permission, Resource, TokenBook
+from ejfat.errors import BadRequestError, ExhaustedError, UnknownError
+from ejfat.schema import Op, Update
+
+INSTANCES = 8
+_STATE_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceAddresses:
+    """Where one instance is reached."""
+
+    ipv4: IpAddress | None = None
+    ipv6: IpAddress | None = None
+
+    @property
+    def all(self) -> list[IpAddress]:
+        """The addresses there are."""
+        return [address for address in (self.ipv4, self.ipv6) if address is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneConfig:
+    """What an operator decides."""
+
+    mac: int
+    """The load balancer's own address on Ethernet."""
+    instances: tuple[InstanceAddresses, ...]
+    sync_host: str = "127.0.0.1"
+    sync_port: int = 19531
+    """The first instance's port for sync messages; the others follow."""
+    data_min_port: int = 16384
+    data_max_port: int = 32767
+    policy: Policy = field(default_factory=Policy)
+    with_v1: bool = True
+    """Instance 0 serves senders of header version 1 too."""
+
+    def target(self, lb_id: int) -> Target:
+        """Return which tables an instance uses."""
+        return Target(lb_id, self.with_v1 and lb_id == 0)
+
+
+@dataclass(slots=True)
+class Reservation:
+    """A reserved instance, under the number its clients know it by."""
+
+    reservation_id: int
+    balancer: LoadBalancer
+
+    @property
+    def lb_id(self) -> int:
+        """The instance."""
+        return self.balancer.target.lb_id
+
+    @property
+    def path(self) -> dict[Resource, str]:
+        """The resource as permissions name it."""
+        return {Resource.LOAD_BALANCER: str(self.lb_id), Resource.RESERVATION: str(self.reservation_id)}
+
+    def session_path(self, session_id: int) -> dict[Resource, str]:
+        """One of its sessions as permissions name it."""
+        return self.path | {Resource.SESSION: f"{self.reservation_id}/{session_id}"}
+
+
+class ControlPlane:
+    """Sans-IO: requests in, table updates to `program`, state to `snapshot`.
+
+    Args:    program: gets the updates of each decision, to apply in order; an exception it raises reaches the caller.
+    """
+
+    def __init__(self, config: PlaneConfig, program: Callable[[list[Update]], None]) -> None:
+        if not 1 <= len(config.instances) <= INSTANCES:
+            raise BadRequestError(f"{len(config.instances)} instances, expected 1 to {INSTANCES}")
+        self.config = config
+        self.tokens = TokenBook()
+        self.reservations: dict[int, Reservation] = {}
+        self._program = program
+        self._next_reservation = 1
+
+    def start(self) -> None:
+        """Program the addresses of all instances, and what is reserved (after `restore`)."""
+        updates: list[Update] = []
+        for lb_id, addresses in enumerate(self.config.instances):
+            updates += programming.own_addresses(self.config.target(lb_id), self.config.mac, addresses.all)
+        for reservation in self.reservations.values():
+            updates += reservation.balancer.program()
+        self._program(updates)
+
+    def program(self, updates: list[Update]) -> None:
+        """Hand updates to the data plane."""
+        if updates:
+            self._program(updates)
+
+    def reserve(
+        self,
+        name: str,
+        *,
+        senders: Sequence[IpAddress] = (),
+        until: float | None = None,
+        strategy: Strategy = Strategy.DYNAMIC,
+        now: float,
+    ) -> Reservation:
+        """Reserve the first free instance.
+
+        Args:    until: Unix time at which the reservation ends by itself; None: never.
+        Raises:  ExhaustedError: all are reserved. BadRequestError: no name, or an end in the past.
+        """
+        if not name:
+            raise BadRequestError("a reservation needs a name")
+        if until is not None and until <= now:
+            raise BadRequestError(f"the reservation would end {now - until:.0f} s ago")
+        taken = {reservation.lb_id for reservation in self.reservations.values()}
+        free = [lb_id for lb_id in range(len(self.config.instances)) if lb_id not in taken]
+        if not free:
+            raise ExhaustedError(f"all {len(self.config.instances)} load balancers are reserved")
+        balancer = LoadBalancer(self.config.target(free[0]), name, self.config.policy, strategy, until)
+        updates = balancer.add_senders(senders)
+        reservation = Reservation(self._next_reservation, balancer)
+        self._next_reservation += 1
+        self.reservations[reservation.reservation_id] = reservation
+        self.program(updates)
+        return reservation
+
+    def get(self, reservation_id: str) -> Reservation:
+        """Return a reservation by the id that clients use.
+
+        Raises:  UnknownError: there is none.
+        """
+        found = self.reservations.get(int(reservation_id)) if reservation_id.isdecimal() else None
+        if found is None:
+            raise UnknownError(f"no load balancer {reservation_id!r}")
+        return found
+
+    def by_instance(self, lb_id: int) -> Reservation | None:
+        """Return the reservation of an instance."""
+        return next((r for r in self.reservations.values() if r.lb_id == lb_id), None)
+
+    def free(self, reservation: Reservation) -> None:
+        """End a reservation: its tables are emptied, its tokens revoked."""
+        del self.reservations[reservation.reservation_id]
+        self.tokens.revoke_for(Resource.RESERVATION, str(reservation.reservation_id))
+        self.program(reservation.balancer.clear())
+
+    def advance(self, now: float) -> None:
+        """Do what is due on every instance; end reservations whose time is over."""
+        for reservation in list(self.reservations.values()):
+            expires_at = reservation.balancer.expires_at
+            if expires_at is not None and now >= expires_at:
+                self.free(reservation)
+            else:
+                self.program(reservation.balancer.advance(now))
+
+    def grant(
+        self,
+        secret: str,
+        name: str,
+        resource: Resource,
+        resource_id: str,
+        action: Action,
+        *,
+        parent: int | None,
+        now: float,
+    ) -> None:
+        """Keep a token with one permission."""
+        self.tokens.add(secret, name, [Permission(resource, resource_id, action)], parent=parent, now=now)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return plain data that `restore` understands."""
+        return {
+            "format": _STATE_FORMAT,
+            "next_reservation": self._next_reservation,
+            "reservations": [
+                {"id": r.reservation_id, "balancer": r.balancer.snapshot()}
+                for r in self.reservations.values()
+            ],
+            "tokens": self.tokens.snapshot(),
+        }
+
+    def restore(self, data: dict[str, Any], now: float) -> None:
+        """Take over a snapshot; `start` programs it.
+
+        Raises:  BadRequestError: not such a snapshot, or of an instance that is not configured.
+        """
+        if data.get("format") != _STATE_FORMAT:
+            raise BadRequestError(f"stored state of format {data.get('format')!r}, expected {_STATE_FORMAT}")
+        for row in data["reservations"]:
+            balancer = LoadBalancer.restore(row["balancer"], self.config.policy, now)
+            if balancer.target.lb_id >= len(self.config.instances):
+                raise BadRequestError(
+                    f"stored state of instance {balancer.target.lb_id}, which is not configured"
+                )
+            self.reservations[row["id"]] = Reservation(row["id"], balancer)
+        self._next_reservation = data["next_reservation"]
+        self.tokens = TokenBook.restore(data["tokens"])
+
+    def unprogram(self, reservation: Reservation) -> None:
+        """Remove the senders of an instance, keeping the rest (the reset request of the public interface)."""
+        balancer = reservation.balancer
+        updates = [programming.sender(balancer.target, address, Op.DELETE) for address in balancer.senders]
+        balancer.senders.clear()
+        self.program(updates)

@@ -1,0 +1,136 @@
+"""What the control plane decides, as updates of the data plane's tables.
+
+An instance always has the tables of versions 2 and 3; instance 0 may have the document's tables as well, so that
+senders of version 1 are served by the same calendar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+
+from ejfat.control.prefixes import Prefix
+from ejfat.schema import (
+    V1_CALENDAR,
+    V1_DST_FILTER,
+    V1_EPOCH,
+    V1_MEMBER,
+    V23_CALENDAR,
+    V23_EPOCH,
+    V23_IP_DST,
+    V23_IPV4_SRC,
+    V23_IPV6_SRC,
+    V23_MAC_DST,
+    V23_MEMBER,
+    Dialect,
+    Op,
+    Update,
+)
+from ejfat.tables import Entry, Match, TableSpec, exact, prefix_match
+
+IpAddress = IPv4Address | IPv6Address
+_ETHER_TYPE = {4: 0x0800, 6: 0x86DD}
+_ARP = 0x0806
+_ANY_IFACE = Match(0, 0)
+_BROADCAST = 0xFFFFFFFFFFFF
+_ALL_NODES_MAC = 0x333300000001
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which tables: an instance, and whether the document's tables follow it."""
+
+    lb_id: int
+    with_v1: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Where a member's packets go."""
+
+    member_id: int
+    mac: int
+    ip: IpAddress
+    port: int
+    port_bits: int = 0
+    """log2 of the number of ports, from `port` up."""
+    keep_lb_header: bool = False
+
+
+def _update(op: Op, dialect: Dialect, spec: TableSpec, entry: Entry) -> Update:
+    return Update(op, dialect, spec.name, entry)
+
+
+def own_addresses(target: Target, mac: int, addresses: Iterable[IpAddress], op: Op = Op.PUT) -> list[Update]:
+    """Return the filters that let frames to the load balancer in (its MAC, its groups, its addresses)."""
+    updates: list[Update] = []
+    macs = [mac, _BROADCAST, _ALL_NODES_MAC]
+    for address in addresses:
+        number = int(address)
+        keys = [(_ETHER_TYPE[address.version], number)]
+        if isinstance(address, IPv4Address):
+            keys.append((_ARP, number))
+        else:
+            keys.append((_ETHER_TYPE[6], 0xFF020000_00000000_00000001_FF000000 | number & 0xFFFFFF))
+            macs.append(0x3333FF000000 | number & 0xFFFFFF)
+        for ether_type, key in keys:
+            full = exact(V23_IP_DST, 0, ether_type, key)[1:]
+            entry = Entry((_ANY_IFACE, *full), "set_ip_sa", (number, target.lb_id))
+            updates.append(_update(op, Dialect.V23, V23_IP_DST, entry))
+        if target.with_v1:
+            key_v1 = exact(V1_DST_FILTER, mac, _ETHER_TYPE[address.version], number)
+            updates.append(_update(op, Dialect.V1, V1_DST_FILTER, Entry(key_v1, "NoAction")))
+    if op is not Op.DELETE:  # the MAC is shared by all instances
+        for one in dict.fromkeys(macs):
+            entry = Entry((_ANY_IFACE, exact(V23_MAC_DST, 0, one)[1]), "set_mac_sa", (mac,))
+            updates.append(_update(op, Dialect.V23, V23_MAC_DST, entry))
+    return updates
+
+
+def sender(target: Target, address: IpAddress, op: Op) -> Update:
+    """Return the update of the source filter for one sender."""
+    spec = V23_IPV4_SRC if address.version == 4 else V23_IPV6_SRC
+    return _update(op, Dialect.V23, spec, Entry(exact(spec, target.lb_id, int(address)), "allow_ip_src"))
+
+
+def member(target: Target, rewrite: Rewrite, op: Op) -> list[Update]:
+    """Return the updates of one member's rewrite."""
+    version = rewrite.ip.version
+    action = f"do_ipv{version}_member_rewrite"
+    ether_type = _ETHER_TYPE[version]
+    where = (rewrite.mac, int(rewrite.ip), rewrite.port)
+    entry = Entry(
+        exact(V23_MEMBER, target.lb_id, ether_type, rewrite.member_id),
+        action,
+        (*where, rewrite.port_bits, int(rewrite.keep_lb_header)),
+    )
+    updates = [_update(op, Dialect.V23, V23_MEMBER, entry)]
+    if target.with_v1:
+        entry = Entry(exact(V1_MEMBER, ether_type, rewrite.member_id), action, where)
+        updates.append(_update(op, Dialect.V1, V1_MEMBER, entry))
+    return updates
+
+
+def calendar(target: Target, epoch: int, members: Sequence[int], op: Op) -> list[Update]:
+    """Return the updates of all slots of an epoch's calendar."""
+    updates: list[Update] = []
+    for slot, member_id in enumerate(members):
+        key = exact(V23_CALENDAR, target.lb_id, epoch, slot)
+        entry = Entry(key, "do_assign_member", (member_id,))
+        updates.append(_update(op, Dialect.V23, V23_CALENDAR, entry))
+        if target.with_v1:
+            entry = Entry(exact(V1_CALENDAR, epoch, slot), "do_assign_member", (member_id,))
+            updates.append(_update(op, Dialect.V1, V1_CALENDAR, entry))
+    return updates
+
+
+def assignment(target: Target, prefix: Prefix, epoch: int, op: Op) -> list[Update]:
+    """Return the updates that send the ticks of a prefix to an epoch (lower priority number: longer prefix)."""
+    tick = prefix_match(prefix.value, prefix.length)
+    args, priority = (epoch,), 64 - prefix.length
+    lb = exact(V23_EPOCH, target.lb_id, 0)[0]
+    updates = [_update(op, Dialect.V23, V23_EPOCH, Entry((lb, tick), "do_assign_epoch", args, priority))]
+    if target.with_v1:
+        updates.append(_update(op, Dialect.V1, V1_EPOCH, Entry((tick,), "do_assign_epoch", args, priority)))
+    return updates

@@ -1,0 +1,143 @@
+"""Table rules as a foreign control plane writes them: numbers as text, keys by kind, actions by name.
+
+Lenient where the public control plane needs it: a rule whose key is there takes its place, whatever it says about
+replacing, and a delete of what is not there is no error, for what was asked for holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ejfat.errors import EjfatError
+from ejfat.schema import V23_SPECS, Dialect, Op, TableSet, Update
+from ejfat.tables import Entry, KeyField, Match, MatchKind, TableSpec, prefix_match
+
+_SPECS = {spec.name: spec for spec in V23_SPECS}
+
+
+class Fault(Enum):
+    """What is wrong with a rule."""
+
+    TABLE = "table"
+    ACTION = "action"
+    TOO_FEW_MATCHES = "too few matches"
+    TOO_MANY_MATCHES = "too many matches"
+    TOO_FEW_PARAMETERS = "too few parameters"
+    TOO_MANY_PARAMETERS = "too many parameters"
+    PARAMETER = "parameter"
+    KEY = "key"
+    MASK = "mask"
+    PREFIX_LENGTH = "prefix length"
+    MATCH_TYPE = "match type"
+
+
+class RuleError(EjfatError):
+    """A rule that no table takes."""
+
+    def __init__(self, fault: Fault, reason: str) -> None:
+        super().__init__(reason)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMatch:
+    """One key field of a rule: `key` alone, with `mask`, or with `prefix_length`; all None: any value."""
+
+    key: str | None = None
+    mask: str | None = None
+    prefix_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule, as text."""
+
+    table: str
+    matches: tuple[RuleMatch, ...]
+    action: str = ""
+    parameters: tuple[str, ...] = ()
+    priority: int = 0
+
+
+def insertion(rule: Rule) -> Update:
+    """Return the update that puts a rule in place.
+
+    Raises:  RuleError: what is wrong with it.
+    """
+    spec, matches = _key(rule)
+    action = spec.actions.get(rule.action)
+    if action is None:
+        raise RuleError(
+            Fault.ACTION, f"{spec.name}: no action {rule.action!r}, expected {' or '.join(spec.actions)}"
+        )
+    given, wanted = len(rule.parameters), len(action.params)
+    if given != wanted:
+        fault = Fault.TOO_FEW_PARAMETERS if given < wanted else Fault.TOO_MANY_PARAMETERS
+        raise RuleError(fault, f"{spec.name}: {action.name} takes {wanted} parameters, not {given}")
+    args = tuple(
+        _number(text, param.width, Fault.PARAMETER, f"{spec.name}: {param.name}")
+        for param, text in zip(action.params, rule.parameters, strict=True)
+    )
+    return Update(Op.PUT, Dialect.V23, spec.name, Entry(matches, action.name, args, rule.priority))
+
+
+def deletion(rule: Rule, tables: TableSet) -> Update | None:
+    """Return the update that removes a rule (its action does not matter), None where there is none to remove.
+
+    Raises:  RuleError: its table or key cannot be.
+    """
+    spec, matches = _key(rule)
+    entry = tables.v23[spec.name].get(matches)
+    return None if entry is None else Update(Op.DELETE, Dialect.V23, spec.name, entry)
+
+
+def _key(rule: Rule) -> tuple[TableSpec, tuple[Match, ...]]:
+    spec = _SPECS.get(rule.table)
+    if spec is None:
+        raise RuleError(Fault.TABLE, f"no table {rule.table!r}, expected one of {', '.join(_SPECS)}")
+    given, wanted = len(rule.matches), len(spec.keys)
+    if given != wanted:
+        fault = Fault.TOO_FEW_MATCHES if given < wanted else Fault.TOO_MANY_MATCHES
+        raise RuleError(fault, f"{spec.name}: {given} matches, expected {wanted} ({spec.describe_keys()})")
+    return spec, _matches(spec, rule.matches)
+
+
+def _matches(spec: TableSpec, matches: Sequence[RuleMatch]) -> tuple[Match, ...]:
+    return tuple(_match(spec, key, match) for key, match in zip(spec.keys, matches, strict=True))
+
+
+def _match(spec: TableSpec, key: KeyField, match: RuleMatch) -> Match:
+    name = f"{spec.name}: {key.name}"
+    if match.key is None:
+        if key.kind is MatchKind.EXACT:
+            raise RuleError(Fault.MATCH_TYPE, f"{name} needs a key")
+        return Match(0, 0)
+    value = _number(match.key, key.width, Fault.KEY, name)
+    if match.prefix_length is not None:
+        if not 0 <= match.prefix_length <= key.width:
+            raise RuleError(Fault.PREFIX_LENGTH, f"{name}/{match.prefix_length}, expected 0 to {key.width}")
+        found = prefix_match(value, match.prefix_length, key.width)
+    else:
+        mask = (
+            key.full_mask
+            if match.mask is None
+            else _number(match.mask, key.width, Fault.MASK, f"{name} mask")
+        )
+        found = Match(value & mask, mask)
+    if key.kind is MatchKind.EXACT and found.mask != key.full_mask:
+        raise RuleError(Fault.MATCH_TYPE, f"{name} is an exact key, all its bits count")
+    if key.kind is MatchKind.LPM and found.mask != prefix_match(0, found.prefix_length, key.width).mask:
+        raise RuleError(Fault.MASK, f"{name} mask {found.mask:#x} is no prefix")
+    return found
+
+
+def _number(text: str, width: int, fault: Fault, name: str) -> int:
+    try:
+        value = int(text, 16) if text[:2].lower() == "0x" else int(text, 10)
+    except ValueError:
+        raise RuleError(fault, f"{name} {text!r}, expected a number such as 0x1f") from None
+    if not 0 <= value < 1 << width:
+        raise RuleError(fault, f"{name} {text} does not fit {width} bits")
+    return value

@@ -1,0 +1,73 @@
+"""The control plane's state in SQLite: written before the data plane is programmed, read at start."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from ejfat.errors import EjfatError
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS state (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    data TEXT NOT NULL
+);
+"""
+
+
+class Store:
+    """One row that is replaced whole in one transaction: a reader sees the state before a change, or after it."""
+
+    def __init__(self, path: Path | str) -> None:
+        """Open the database, making it where it is missing; ":memory:" keeps it in memory.
+
+        Raises:  EjfatError: it cannot be opened, or is no database.
+        """
+        self.path = path
+        try:
+            self._db = sqlite3.connect(path)
+        except sqlite3.Error as error:
+            raise EjfatError(f"{path}: {error}") from None
+        try:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            self._db.close()
+            raise EjfatError(f"{path}: {error}") from None
+        self._last = ""
+
+    def save(self, state: dict[str, Any]) -> bool:
+        """Keep the state; False where it is what was kept last.
+
+        Raises:  EjfatError: the disk refuses.
+        """
+        text = json.dumps(state, separators=(",", ":"))
+        if text == self._last:
+            return False
+        try:
+            with self._db:
+                self._db.execute("INSERT OR REPLACE INTO state (id, data) VALUES (1, ?)", (text,))
+        except sqlite3.Error as error:
+            raise EjfatError(f"{self.path}: {error}") from None
+        self._last = text
+        return True
+
+    def load(self) -> dict[str, Any] | None:
+        """Return the state kept last, None where there is none.
+
+        Raises:  EjfatError: it cannot be read.
+        """
+        try:
+            row = self._db.execute("SELECT data FROM state WHERE id = 1").fetchone()
+            state = json.loads(row[0]) if row else None
+        except (sqlite3.Error, ValueError) as error:
+            raise EjfatError(f"{self.path}: {error}") from None
+        if state is not None and not isinstance(state, dict):
+            raise EjfatError(f"{self.path}: the stored state is no object")
+        return state
+
+    def close(self) -> None:
+        """Close the database; harmless when done twice."""
+        self._db.close()

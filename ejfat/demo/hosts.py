@@ -1,0 +1,74 @@
+"""What sources and workers of the demonstration stand on: a host without a kernel, or the sockets of Linux."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv6Address
+from typing import Protocol
+
+from ejfat.live.memory_host import OnUdp
+
+IpAddress = IPv4Address | IPv6Address
+
+
+class UdpHost(Protocol):
+    """One address that sends and receives datagrams."""
+
+    ip: IPv4Address
+    on_udp: OnUdp | None
+
+    async def resolve(self, ip: IpAddress) -> bytes | None:
+        """Return the MAC of a neighbor; None where it does not answer."""
+        ...
+
+    def send(self, mac: bytes, ip: IpAddress, payload: bytes, *, src_port: int, dst_port: int) -> None:
+        """Send a datagram."""
+
+    def close(self) -> None:
+        """Neither send nor receive any more."""
+
+
+class SocketUdpHost(UdpHost):
+    """An address of the kernel's; the kernel finds its neighbors itself."""
+
+    def __init__(self, ip: IPv4Address, port: int = 0) -> None:
+        """Args: port: received on; 0: nothing is."""
+        self.ip = ip
+        self.on_udp: OnUdp | None = None
+        self._sockets: dict[int, socket.socket] = {}
+        self._port = port
+        if port:
+            self._bind(port, self._read)
+
+    async def resolve(self, ip: IpAddress) -> bytes | None:
+        return bytes(6)
+
+    def send(self, mac: bytes, ip: IpAddress, payload: bytes, *, src_port: int, dst_port: int) -> None:
+        sock = self._sockets.get(src_port) or self._bind(src_port, None)
+        sock.sendto(payload, (str(ip), dst_port))
+
+    def close(self) -> None:
+        for sock in self._sockets.values():
+            asyncio.get_running_loop().remove_reader(sock)
+            sock.close()
+        self._sockets.clear()
+
+    def _bind(self, port: int, read: Callable[[socket.socket], None] | None) -> socket.socket:
+        sock = self._sockets[port] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        sock.setblocking(False)
+        sock.bind((str(self.ip), port))
+        if read is not None:
+            asyncio.get_running_loop().add_reader(sock, read, sock)
+        return sock
+
+    def _read(self, sock: socket.socket) -> None:
+        while True:
+            try:
+                payload = sock.recv(65535)
+            except BlockingIOError:
+                return
+            if self.on_udp is not None:
+                self.on_udp(payload, self._port)

@@ -1,0 +1,211 @@
+"""Sources and workers of the demonstration, on whatever can send and receive datagrams."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import grpc
+
+from ejfat.control.pb import loadbalancer_pb2 as pb
+from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
+from ejfat.demo.hosts import UdpHost
+from ejfat.demo.ledger import Ledger, event_data
+from ejfat.live.neighbors import IpAddress
+from ejfat.reassembly import Reassembler
+from ejfat.segmentation import Segmenter
+from ejfat.wire.headers import LB_PORT, SyncHeader
+
+_SEND_PERIOD_S = 0.005
+_REPORT_PERIOD_S = 0.1
+_SERVE_PERIOD_S = 0.02
+_SYNC_PERIOD_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What all sources send."""
+
+    rate_hz: float
+    """Ticks per second."""
+    size: int
+    """Bytes of each source's part of an event."""
+    first_tick: int
+    started_at: float
+    """Time of the loop at which the first tick is due."""
+
+    def tick_at(self, now: float) -> int:
+        """Return the tick that is due now; before the first one the number before it."""
+        return self.first_tick - 1 + max(0, int((now - self.started_at) * self.rate_hz))
+
+
+class Source:
+    """Sends its part of every tick, and sync messages."""
+
+    def __init__(self, host: UdpHost, data_id: int, lb: IpAddress, sync_port: int, ledger: Ledger) -> None:
+        self._host = host
+        self._data_id = data_id
+        self._lb = lb
+        self._sync_port = sync_port
+        self._ledger = ledger
+        self._segmenter = Segmenter(version=2, mtu=1500)
+        self._timer: asyncio.TimerHandle | None = None
+        self._synced_at = float("-inf")
+        self.next_tick = 0
+
+    async def start(self, stream: Stream) -> None:
+        """Find the load balancer and begin.
+
+        Raises:  TimeoutError: it does not answer ARP.
+        """
+        mac = await self._host.resolve(self._lb)
+        if mac is None:
+            raise TimeoutError(f"the load balancer {self._lb} does not answer ARP")
+        self.next_tick = stream.first_tick
+        self._turn(stream, mac)
+
+    async def stop(self) -> None:
+        """Send no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _turn(self, stream: Stream, mac: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        due = stream.tick_at(now)
+        if now - self._synced_at >= _SYNC_PERIOD_S:
+            self._synced_at = now
+            sync = SyncHeader(
+                source_id=self._data_id, event=due, rate_hz=round(stream.rate_hz), unix_ns=time.time_ns()
+            )
+            self._host.send(mac, self._lb, sync.build(), src_port=40000, dst_port=self._sync_port)
+        while self.next_tick <= due:
+            tick = self.next_tick
+            self.next_tick += 1
+            self._ledger.sent.add((tick, self._data_id))
+            data = event_data(tick, self._data_id, stream.size)
+            for payload in self._segmenter.payloads(
+                data, tick=tick, data_id=self._data_id, event=tick, entropy=tick & 0xFFFF
+            ):
+                self._host.send(mac, self._lb, payload, src_port=50000 + self._data_id, dst_port=LB_PORT)
+        self._timer = loop.call_later(_SEND_PERIOD_S, self._turn, stream, mac)
+
+
+class Worker:
+    """Puts events together, works through them at its pace, reports how full its queue is."""
+
+    def __init__(
+        self,
+        name: str,
+        host: UdpHost,
+        *,
+        weight: float,
+        port: int,
+        capacity_hz: float,
+        queue: int,
+        on_event: Callable[[str, int, int, bytes], None],
+    ) -> None:
+        """Args: capacity_hz: parts per second it can work through. queue: parts that may wait."""
+        self.name = name
+        self.weight = weight
+        self.capacity_hz = capacity_hz
+        self.alive = True
+        self.overflowed = 0
+        self.reassembler = Reassembler(timeout_s=1.0)
+        self._host = host
+        self._port = port
+        self._queue: deque[None] = deque()
+        self._limit = queue
+        self._on_event = on_event
+        self._credit = 0.0
+        self._tasks: list[asyncio.Task[None]] = []
+        host.on_udp = self._receive
+
+    @property
+    def ip(self) -> str:
+        """Its address."""
+        return str(self._host.ip)
+
+    @property
+    def fill(self) -> float:
+        """How full its queue is, 0 to 1."""
+        return min(len(self._queue) / self._limit, 1.0)
+
+    async def start(self, channel: grpc.aio.Channel, lb_id: str, token: str) -> None:
+        """Register, then serve and report until killed."""
+        stub = pb_grpc.LoadBalancerStub(channel)
+        request = pb.RegisterRequest(
+            lbId=lb_id,
+            name=self.name,
+            weight=self.weight,
+            ipAddress=self.ip,
+            udpPort=self._port,
+            minFactor=0.05,
+        )
+        reply = await stub.Register(request, metadata=_bearer(token), timeout=10)
+        self._tasks = [
+            asyncio.create_task(self._report(stub, lb_id, reply.sessionId, reply.token)),
+            asyncio.create_task(self._serve()),
+        ]
+
+    def slow_down(self, capacity_hz: float) -> None:
+        """Work through fewer parts per second from now on."""
+        self.capacity_hz = capacity_hz
+
+    def kill(self) -> None:
+        """Die without a word: nothing is received, served or reported any more."""
+        self.alive = False
+        self._host.close()
+        for task in self._tasks:
+            task.cancel()
+
+    async def stop(self) -> None:
+        """End, and wait until everything has ended."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _receive(self, payload: bytes, _port: int) -> None:
+        event = self.reassembler.receive(payload, asyncio.get_running_loop().time())
+        if event is None:
+            return
+        if len(self._queue) >= self._limit:
+            self.overflowed += 1
+            return
+        self._queue.append(None)
+        self._on_event(self.name, event.key.event, event.key.data_id, event.data)
+
+    async def _serve(self) -> None:
+        while True:
+            await asyncio.sleep(_SERVE_PERIOD_S)
+            self.reassembler.expire(asyncio.get_running_loop().time())
+            self._credit = min(self._credit + self.capacity_hz * _SERVE_PERIOD_S, self.capacity_hz)
+            while self._queue and self._credit >= 1:
+                self._queue.popleft()
+                self._credit -= 1
+
+    async def _report(self, stub: pb_grpc.LoadBalancerStub, lb_id: str, session_id: str, token: str) -> None:
+        while True:
+            counters = self.reassembler.counters
+            state = pb.SendStateRequest(
+                lbId=lb_id,
+                sessionId=session_id,
+                fillPercent=self.fill,
+                isReady=True,
+                totalEventsRecv=counters.events_seen,
+                totalEventsReassembled=counters.events_complete,
+                totalEventsReassemblyErr=counters.events_lost,
+                totalEventEnqueueErr=self.overflowed,
+                totalBytesRecv=counters.bytes,
+                totalPacketsRecv=counters.packets,
+            )
+            state.timestamp.GetCurrentTime()
+            await stub.SendState(state, metadata=_bearer(token), timeout=5)
+            await asyncio.sleep(_REPORT_PERIOD_S)
+
+
+def _bearer(token: str) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {token}"),)

@@ -1,0 +1,331 @@
+"""Three sources, a load balancer, four workers: run it, watch it, and judge it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from ipaddress import IPv4Address, ip_address
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from ejfat.control.balancer import Policy
+from ejfat.control.members import STALE_S
+from ejfat.control.pb import loadbalancer_pb2 as pb
+from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
+from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.demo.lab import NodeLab
+from ejfat.demo.ledger import Ledger
+from ejfat.demo.nodes import Source, Stream, Worker
+from ejfat.demo.processes import ProcessSource, ProcessWorker
+from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.memory_host import MemoryUdpHost
+from opavnic.lab.lab import NetdevKind
+from opavnic.lab.model import LabModel
+
+SOURCES = ("s1", "s2", "s3")
+LB = "lb"
+WORKERS = {"w1": 1.0, "w2": 2.0, "w3": 1.0, "w4": 1.0}
+SLOW, KILLED = "w3", "w4"
+_PORT = 10000
+_TOLERANCE = 0.05
+_PROGRAMS_START_S = 6.0
+"""How long the programs of all sources need until they can send."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlan:
+    """How long and how much."""
+
+    rate_hz: float = 150.0
+    size: int = 2000
+    start_s: float = 4.0
+    slow_s: float = 7.0
+    killed_s: float = 7.0
+    window_s: float = 2.5
+    """The end of each phase, over which shares are measured."""
+    period_s: float = 0.2
+    queue: int = 500
+    policy: Policy = field(default_factory=lambda: Policy(lead_s=0.15, quiescence_s=0.6, fill_gain=1500.0))
+
+
+@dataclass(slots=True)
+class DemoState:
+    """What can be seen while it runs."""
+
+    phase: str = "starting"
+    tick: int = 0
+    events: int = 0
+    split: int = 0
+    epochs: int = 0
+    rows: list[tuple[str, float, int, float, int, bool]] = field(default_factory=list)
+    """Worker, weight, slots, fill, parts delivered, alive."""
+
+
+@dataclass(slots=True)
+class DemoResult:
+    """What it came to."""
+
+    ok: bool
+    events: int
+    split_events: int
+    lost_events: int
+    """Outside the killed worker."""
+    lost_at_killed: int
+    shares: dict[str, dict[str, float]]
+    """By phase, the part of the events that each worker got at its end."""
+    epochs: int
+    packets: int
+    problems: list[str]
+    netdev: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+
+def demo_model() -> LabModel:
+    """Return the lab: eight hosts on one virtual switch."""
+    hosts = [LB, *SOURCES, *WORKERS]
+    return LabModel.model_validate(
+        {
+            "name": f"ejfat-demo-{os.getpid()}",  # two may run at once
+            "hosts": {host: {} for host in hosts},
+            "vesws": [{"id": 7, "name": "daq", "mtu": 1500, "subnet": "10.7.0.0/24", "members": hosts}],
+        }
+    )
+
+
+async def run_demo(
+    plan: DemoPlan | None = None,
+    show: Callable[[DemoState], None] = lambda state: None,
+    *,
+    netdev: NetdevKind = "memory",
+    private: bool = False,
+) -> DemoResult:
+    """Run the demonstration.
+
+    Args:    netdev: tap makes sources and workers programs on hosts of their own, with TAPs; memory keeps all in
+        this process. The load balancer is a node of this process in both. private: see `Lab`.
+    Raises:  LabError: the lab cannot be made. TimeoutError: a source or worker does not start.
+    """
+    plan = plan or DemoPlan()
+    async with NodeLab(demo_model(), nodes=frozenset({LB}), netdev=netdev, private=private) as lab:
+        with tempfile.TemporaryDirectory(prefix="ejfat-") as directory:
+            demo = _Demo(plan, lab, show)
+            await demo.start(Path(directory))
+            try:
+                return await demo.phases()
+            finally:
+                await demo.stop()
+
+
+class _Demo:
+    def __init__(self, plan: DemoPlan, lab: NodeLab, show: Callable[[DemoState], None]) -> None:
+        self.plan = plan
+        self.lab = lab
+        self.ledger = Ledger()
+        self.state = DemoState()
+        self.sources: list[Source | ProcessSource] = []
+        self.workers: dict[str, Worker | ProcessWorker] = {}
+        self._show = show
+        self.lb_ip = self._address(LB)
+        self._names = {str(self._address(name)): name for name in WORKERS}
+
+    def _address(self, host: str) -> IPv4Address:
+        address = self.lab.host(host).interfaces[0].address
+        return IPv4Address(str(address).partition("/")[0])
+
+    def _udp_host(self, name: str) -> MemoryUdpHost:
+        return MemoryUdpHost(self.lab.node_netdev(name), self._address(name))
+
+    async def start(self, directory: Path) -> None:
+        netdev = self.lab.node_netdev(LB)
+        plane = PlaneConfig(
+            mac=int.from_bytes(netdev.address, "big"),
+            instances=(InstanceAddresses(ip_address(str(self.lb_ip))),),
+            sync_host=str(self.lb_ip),
+            policy=self.plan.policy,
+        )
+        config = AppConfig(
+            plane,
+            listen=f"unix:{directory}/ejfat.sock",
+            state=directory / "state.db",
+            period_s=self.plan.period_s,
+        )
+        self.app = LbApp(config, netdev.transmit)
+        netdev.on_receive = self.app.receive
+        self.app.node.on_forward = self._forwarded
+        await self.app.start()
+        self.channel = grpc.aio.insecure_channel(config.listen)
+        stub = pb_grpc.LoadBalancerStub(self.channel)
+        request = pb.ReserveLoadBalancerRequest(
+            name="demo", senderAddresses=[str(self._address(name)) for name in SOURCES]
+        )
+        self.reservation = await stub.ReserveLoadBalancer(
+            request, metadata=(("authorization", f"Bearer {self.app.admin_token}"),), timeout=10
+        )
+        control = config.listen
+        make_worker = (
+            self._local_worker if self.lab.netdev == "memory" else partial(self._program_worker, control)
+        )
+        self.workers = {name: make_worker(name) for name in WORKERS}
+        token = self.reservation.token
+        await asyncio.gather(
+            *(w.start(self.channel, self.reservation.lbId, token) for w in self.workers.values())
+        )
+        self.app.advance()
+        make_source = self._local_source if self.lab.netdev == "memory" else self._program_source
+        self.sources = [make_source(name, data_id) for data_id, name in enumerate(SOURCES, 1)]
+
+    @property
+    def _capacity_hz(self) -> float:
+        return 3 * self.plan.rate_hz * len(SOURCES)
+
+    def _local_worker(self, name: str) -> Worker | ProcessWorker:
+        return Worker(
+            name,
+            self._udp_host(name),
+            weight=WORKERS[name],
+            port=_PORT,
+            capacity_hz=self._capacity_hz,
+            queue=self.plan.queue,
+            on_event=partial(self.ledger.arrived, size=self.plan.size),
+        )
+
+    def _program_worker(self, control: str, name: str) -> Worker | ProcessWorker:
+        config = {
+            "ip": str(self._address(name)),
+            "port": _PORT,
+            "control": control,
+            "weight": WORKERS[name],
+            "capacity_hz": self._capacity_hz,
+            "queue": self.plan.queue,
+            "size": self.plan.size,
+        }
+        return ProcessWorker(self.lab, name, config, self.ledger)
+
+    def _local_source(self, name: str, data_id: int) -> Source | ProcessSource:
+        return Source(self._udp_host(name), data_id, self.lb_ip, self.reservation.syncUdpPort, self.ledger)
+
+    def _program_source(self, name: str, data_id: int) -> Source | ProcessSource:
+        config = {
+            "ip": str(self._address(name)),
+            "lb": str(self.lb_ip),
+            "data_id": data_id,
+            "sync_port": self.reservation.syncUdpPort,
+        }
+        return ProcessSource(self.lab, name, config, self.ledger)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(node.stop() for node in (*self.sources, *self.workers.values())))
+        await self.channel.close()
+        await self.app.stop()
+
+    async def phases(self) -> DemoResult:
+        loop = asyncio.get_running_loop()
+        start_in = 0.05 if self.lab.netdev == "memory" else _PROGRAMS_START_S
+        stream = Stream(self.plan.rate_hz, self.plan.size, 1_000_000, loop.time() + start_in)
+        for source in self.sources:
+            await source.start(stream)
+        await self._until(stream.started_at)
+        shares = {"start": await self._phase("start", self.plan.start_s)}
+        self.workers[SLOW].slow_down(self.plan.rate_hz * len(SOURCES) * 0.05)
+        shares["slow"] = await self._phase("slow", self.plan.slow_s)
+        self.workers[KILLED].kill()
+        shares["killed"] = await self._phase("killed", self.plan.killed_s + STALE_S)
+        for source in self.sources:
+            await source.stop()
+        await self._until(loop.time() + 1.0)
+        return self._judge(shares)
+
+    async def _phase(self, name: str, seconds: float) -> dict[str, float]:
+        self.state.phase = name
+        end = asyncio.get_running_loop().time() + seconds
+        await self._until(end - self.plan.window_s)
+        first = self.sources[0].next_tick
+        await self._until(end)
+        return self.ledger.shares(first, self.sources[0].next_tick - 1, list(WORKERS))
+
+    async def _until(self, end: float) -> None:
+        loop = asyncio.get_running_loop()
+        while (left := end - loop.time()) > 0:
+            await asyncio.sleep(min(left, 0.25))
+            self._update()
+            self._show(self.state)
+
+    def _update(self) -> None:
+        state = self.state
+        reservation = self.app.plane.get(self.reservation.lbId)
+        slots = reservation.balancer.slots()
+        by_name = {
+            session.worker.name: (slots.get(number, 0), session.weight)
+            for number, session in reservation.balancer.sessions.items()
+        }
+        delivered = dict.fromkeys(WORKERS, 0)
+        for worker in self.ledger.delivered.values():
+            delivered[worker] += 1
+        state.tick = self.sources[0].next_tick - 1
+        state.events, state.split = self.ledger.events, len(self.ledger.split)
+        state.epochs = reservation.balancer.epochs.next_number
+        state.rows = [
+            (
+                name,
+                by_name.get(name, (0, 0.0))[1],
+                by_name.get(name, (0, 0.0))[0],
+                w.fill,
+                delivered[name],
+                w.alive,
+            )
+            for name, w in self.workers.items()
+        ]
+
+    def _forwarded(self, came: bytes, leaves: bytes) -> None:
+        tick = int.from_bytes(came[50:58], "big")
+        worker = self._names.get(str(IPv4Address(leaves[30:34])))
+        if worker is not None:
+            self.ledger.forwarded(tick, worker)
+
+    def _judge(self, shares: dict[str, dict[str, float]]) -> DemoResult:
+        ledger, counters = self.ledger, self.app.pipeline.counters
+        lost = ledger.lost(KILLED)
+        problems = []
+        total = sum(WORKERS.values())
+        for name, weight in WORKERS.items():
+            if abs(shares["start"][name] - weight / total) > _TOLERANCE:
+                problems.append(
+                    f"{name} got {shares['start'][name]:.2f} of the events, its weight says {weight / total:.2f}"
+                )
+        if shares["slow"][SLOW] > 0.6 * shares["start"][SLOW]:
+            problems.append(f"the share of the slow {SLOW} did not shrink: {shares['slow'][SLOW]:.2f}")
+        if shares["killed"][KILLED] > 0:
+            problems.append(f"the killed {KILLED} still gets {shares['killed'][KILLED]:.2f}")
+        for what, count in (
+            ("split", len(ledger.split)),
+            ("lost", len(lost)),
+            ("damaged", ledger.damaged),
+            ("delivered twice", ledger.twice),
+        ):
+            if count:
+                problems.append(f"{count} events {what}")
+        if counters.balance:
+            problems.append(f"{counters.balance} frames are neither forwarded nor counted as dropped")
+        if self.lab.wiring.fabric.balance():
+            problems.append(f"the fabric misses packets: {self.lab.wiring.fabric.balance()}")
+        return DemoResult(
+            ok=not problems,
+            events=ledger.events,
+            split_events=len(ledger.split),
+            lost_events=len(lost),
+            lost_at_killed=len(ledger.lost()) - len(lost),
+            shares=shares,
+            epochs=self.app.plane.get(self.reservation.lbId).balancer.epochs.next_number,
+            packets=counters.rx_packets,
+            problems=problems,
+            netdev=self.lab.netdev,
+        )

@@ -1,0 +1,160 @@
+"""How a frame can end in the pipeline, and the counters of it.
+
+The conservation law: every frame that enters is forwarded, answered, handed to the host, or counted in exactly
+one `Drop`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Drop(StrEnum):
+    """Why a frame ended here, as `stage:reason`; the stages stand in the order a frame meets them."""
+
+    PARSER_SHORT_ETHERNET = "parser:too_short_ethernet"
+    PARSER_SHORT_VLAN = "parser:too_short_vlan"
+    PARSER_SHORT_ARP = "parser:too_short_arp"
+    PARSER_SHORT_IPV4 = "parser:too_short_ipv4"
+    PARSER_SHORT_IPV4_OPTIONS = "parser:too_short_ipv4_options"
+    PARSER_SHORT_IPV6 = "parser:too_short_ipv6"
+    PARSER_SHORT_ICMP = "parser:too_short_icmp"
+    PARSER_SHORT_UDP = "parser:too_short_udp"
+    PARSER_SHORT_UDPLB = "parser:too_short_udplb"
+    PARSER_INVALID_IP = "parser:invalid_ip"
+    """Wrong IP version, or an IPv4 header length below 5 words."""
+    PARSER_FRAGMENT = "parser:fragment"
+    """An IPv4 fragment behind the first: what stands where UDP would be is payload."""
+    PARSER_ETHER_TYPE = "parser:ether_type"
+    PARSER_PROTOCOL = "parser:protocol"
+    PARSER_ARP = "parser:arp"
+    """Not a request for an IPv4 address over Ethernet."""
+    PARSER_BAD_MAGIC = "parser:bad_magic"
+    PARSER_BAD_VERSION = "parser:bad_version"
+    PARSER_BAD_LENGTH = "parser:bad_length"
+    """The UDP or IP length is smaller than the headers it counts."""
+
+    DST_FILTER_MISS = "dst_filter:miss"
+    DST_FILTER_DROP = "dst_filter:drop_action"
+    NOT_UDPLB_PROTOCOL = "not_udplb:not_udp"
+    NOT_UDPLB_PORT = "not_udplb:dst_port"
+
+    MAC_DST_MISS = "mac_dst_filter:miss"
+    NOT_IP = "ip_dst_filter:not_ip"
+    IP_DST_MISS = "ip_dst_filter:miss"
+    ARP_TARGET = "responder:arp_target"
+    ICMPV4_TARGET = "responder:icmpv4_target"
+    ICMPV4_UNHANDLED = "responder:icmpv4_unhandled"
+    ICMPV6_UNHANDLED = "responder:icmpv6_unhandled"
+    ND_TARGET = "responder:nd_target"
+    SRC_BLOCKED = "src_filter:miss"
+    TTL = "forward:ttl"
+    """The TTL or hop limit is used up."""
+
+    EPOCH_MISS = "epoch_assign:miss"
+    EPOCH_DROP = "epoch_assign:drop_action"
+    CALENDAR_MISS = "calendar:miss"
+    CALENDAR_DROP = "calendar:drop_action"
+    MEMBER_MISS = "member_info:miss"
+    MEMBER_DROP = "member_info:drop_action"
+    MEMBER_SOFT_EVICTED = "member_info:drop_soft_evicted"
+    MEMBER_DEREGISTERED = "member_info:drop_deregistered"
+    MEMBER_FAMILY = "member_info:family"
+    """The entry rewrites to an address of the other IP version."""
+
+    @property
+    def stage(self) -> str:
+        """The stage of the pipeline."""
+        return self.value.partition(":")[0]
+
+
+class Reply(StrEnum):
+    """What the load balancer answered itself."""
+
+    ARP = "arp"
+    ICMPV4_ECHO = "icmpv4_echo"
+    ICMPV6_ECHO = "icmpv6_echo"
+    NEIGHBOR = "neighbor_advertisement"
+
+
+@dataclass(slots=True)
+class LbCounters:
+    """Packets of one load balancer instance."""
+
+    rx_packets: int = 0
+    rx_bytes: int = 0
+    rx_v1: int = 0
+    rx_v2: int = 0
+    rx_v3: int = 0
+    last_tick: int = 0
+    """The tick of the packet seen last."""
+    max_tick: int = 0
+    drops: dict[Drop, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class MemberCounters:
+    """Packets sent to one member."""
+
+    tx_packets: int = 0
+    tx_bytes: int = 0
+
+
+@dataclass(slots=True)
+class PipelineCounters:
+    """Everything a pipeline counts."""
+
+    rx_packets: int = 0
+    rx_bytes: int = 0
+    tx_packets: int = 0
+    """Forwarded to members."""
+    tx_bytes: int = 0
+    to_host: int = 0
+    replies: dict[Reply, int] = field(default_factory=dict)
+    drops: dict[Drop, int] = field(default_factory=dict)
+    lbs: dict[int, LbCounters] = field(default_factory=dict)
+    members: dict[int, MemberCounters] = field(default_factory=dict)
+
+    @property
+    def dropped(self) -> int:
+        """All frames that ended here."""
+        return sum(self.drops.values())
+
+    @property
+    def balance(self) -> int:
+        """What the conservation law misses: 0, or a bug."""
+        return self.rx_packets - self.tx_packets - self.to_host - sum(self.replies.values()) - self.dropped
+
+    def drop(self, reason: Drop, lb: LbCounters | None = None) -> None:
+        """Count a frame that ended because of `reason`, also on the instance it had reached."""
+        self.drops[reason] = self.drops.get(reason, 0) + 1
+        if lb is not None:
+            lb.drops[reason] = lb.drops.get(reason, 0) + 1
+
+    def reply(self, kind: Reply) -> None:
+        """Count a frame that was answered."""
+        self.replies[kind] = self.replies.get(kind, 0) + 1
+
+    def lb(self, lb_id: int) -> LbCounters:
+        """Return the counters of an instance."""
+        counters = self.lbs.get(lb_id)
+        if counters is None:
+            counters = self.lbs[lb_id] = LbCounters()
+        return counters
+
+    def sent(self, member_id: int, length: int) -> None:
+        """Count a frame forwarded to a member, `length` bytes as it leaves."""
+        self.tx_packets += 1
+        self.tx_bytes += length
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = MemberCounters()
+        member.tx_packets += 1
+        member.tx_bytes += length
+
+    def clear(self) -> None:
+        """Set everything to zero."""
+        self.rx_packets = self.rx_bytes = self.tx_packets = self.tx_bytes = self.to_host = 0
+        for counters in (self.replies, self.drops, self.lbs, self.members):
+            counters.clear()

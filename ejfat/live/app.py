@@ -1,0 +1,205 @@
+"""The whole load balancer in one process: node, control plane, gRPC services, stored state."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+import grpc
+
+from ejfat.control.grpc.lb_service import LoadBalancerService, Surroundings
+from ejfat.control.grpc.p4_service import P4Surroundings, SmartnicP4Service
+from ejfat.control.grpc.serving import Tls, start_server
+from ejfat.control.pb import loadbalancer_pb2_grpc, sn_p4_v2_pb2_grpc
+from ejfat.control.plane import ControlPlane, PlaneConfig
+from ejfat.control.programming import IpAddress
+from ejfat.control.store import Store
+from ejfat.control.ticks import Sample
+from ejfat.control.tokens import Action, Resource
+from ejfat.errors import EjfatError, ForbiddenError
+from ejfat.live.node import LbNode
+from ejfat.pipeline import Pipeline
+from ejfat.schema import Update
+from ejfat.uri import EjfatUri, Endpoint
+from ejfat.wire.headers import LB_PORT
+
+log = logging.getLogger("ejfat.live.app")
+
+_NO_PORT = 1024
+"""What a URI says where the control plane has no port: the lowest that URIs allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppConfig:
+    """What an operator decides about the process."""
+
+    plane: PlaneConfig
+    listen: str = "127.0.0.1:18008"
+    """gRPC of the control plane: HOST:PORT, or unix:PATH."""
+    admin_token: str = ""
+    """The operator's token; empty: one is made and can be read from `LbApp.admin_token`."""
+    state: Path | None = None
+    """SQLite file; None: the state ends with the process."""
+    period_s: float = 1.0
+    """How often the control plane looks at reports and ticks."""
+    tls: Tls | None = None
+    p4_listen: str = ""
+    """gRPC by which a foreign control plane programs the tables; empty: none."""
+    p4_token: str = ""
+
+
+class LbApp:
+    """Start it with the function that sends frames; hand it frames with `receive`."""
+
+    def __init__(
+        self, config: AppConfig, send: Callable[[bytes], object], *, now: Callable[[], float] = time.time
+    ) -> None:
+        """Make everything that needs no event loop.
+
+        Raises:  EjfatError: the state cannot be read.
+        """
+        self.config = config
+        self.pipeline = Pipeline()
+        self.plane = ControlPlane(config.plane, self._program)
+        self.admin_token = config.admin_token or secrets.token_urlsafe(24)
+        self.port = 0
+        self.p4_port = 0
+        self._now = now
+        self._store = Store(config.state) if config.state is not None else None
+        self._servers: list[grpc.aio.Server] = []
+        self._timer: asyncio.TimerHandle | None = None
+        mac = config.plane.mac.to_bytes(6, "big")
+        addresses = [address for instance in config.plane.instances for address in instance.all]
+        self.node = LbNode(
+            self.pipeline, send, mac=lambda: mac, addresses=addresses, now=now, on_sync=self._take_sync
+        )
+
+    def receive(self, frame: bytes) -> None:
+        """Take a frame from the network."""
+        self.node.receive(frame)
+
+    async def start(self) -> None:
+        """Restore the state, program the tables, listen.
+
+        Raises:  EjfatError: stored state of another kind, an address in use, a TLS file that cannot be read.
+        """
+        state = self._store.load() if self._store is not None else None
+        if state is not None:
+            self.plane.restore(state, self._now())
+        self._admit_operator()
+        self.plane.start()
+        world = Surroundings(self._now, lambda: secrets.token_urlsafe(24), self._resolve, self._save)
+        service = LoadBalancerService(self.plane, world)
+        server, self.port = await start_server(
+            self.config.listen,
+            lambda s: loadbalancer_pb2_grpc.add_LoadBalancerServicer_to_server(service, s),
+            self.config.tls,
+        )
+        self._servers.append(server)
+        if self.config.p4_listen:
+            p4 = SmartnicP4Service(self.pipeline, P4Surroundings(self._now, self.config.p4_token))
+            server, self.p4_port = await start_server(
+                self.config.p4_listen,
+                lambda s: sn_p4_v2_pb2_grpc.add_SmartnicP4Servicer_to_server(p4, s),
+                self.config.tls,
+            )
+            self._servers.append(server)
+        self._schedule()
+
+    async def stop(self) -> None:
+        """Stop listening and save; the tables stay as they are."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for server in self._servers:
+            await server.stop(0.2)
+        self._servers.clear()
+        self._save()
+        if self._store is not None:
+            self._store.close()
+
+    def reserve(self, name: str, senders: list[IpAddress]) -> EjfatUri:
+        """Reserve an instance from inside, and return the URI that its senders and workers need.
+
+        Raises:  ControlError: refused.
+        """
+        operator = self.plane.tokens.find(self.admin_token)
+        reservation = self.plane.reserve(name, senders=senders, now=self._now())
+        secret = secrets.token_urlsafe(24)
+        number = str(reservation.reservation_id)
+        self.plane.grant(
+            secret,
+            name,
+            Resource.RESERVATION,
+            number,
+            Action.UPDATE,
+            parent=operator.token_id,
+            now=self._now(),
+        )
+        self._save()
+        config = self.config.plane
+        host, port = self.config.listen.rpartition(":")[0].strip("[]"), self.port
+        if self.config.listen.startswith("unix:"):
+            host, port = "localhost", _NO_PORT  # clients are told the path beside the URI
+        addresses = config.instances[reservation.lb_id].all
+        return EjfatUri(
+            host=host or "localhost",
+            port=port,
+            tls=self.config.tls is not None,
+            token=secret,
+            lb_id=number,
+            sync=Endpoint(ip_address(config.sync_host), config.sync_port + reservation.lb_id),
+            data=tuple(Endpoint(address, LB_PORT) for address in addresses),
+        )
+
+    def advance(self) -> None:
+        """Let the control plane do what is due now."""
+        now = self._now()
+        for reservation in self.plane.reservations.values():
+            lb = self.pipeline.counters.lb(reservation.lb_id)
+            reservation.balancer.observe(lb.max_tick, lb.rx_packets, now)
+            lb.max_tick = 0
+        try:
+            self.plane.advance(now)
+        except EjfatError as error:
+            log.error("the control plane stumbled: %s", error)
+
+    def _schedule(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def turn() -> None:
+            self.advance()
+            self._timer = loop.call_later(self.config.period_s, turn)
+
+        self._timer = loop.call_later(self.config.period_s, turn)
+
+    def _admit_operator(self) -> None:
+        try:
+            self.plane.tokens.find(self.admin_token)
+        except ForbiddenError:
+            self.plane.grant(
+                self.admin_token, "operator", Resource.ALL, "", Action.UPDATE, parent=None, now=self._now()
+            )
+
+    def _program(self, updates: list[Update]) -> None:
+        self._save()  # first: after a crash the stored state holds every epoch that the tables may hold
+        self.pipeline.tables.apply(updates)
+
+    def _save(self) -> None:
+        if self._store is not None:
+            self._store.save(self.plane.snapshot())
+
+    def _take_sync(self, port: int, source_id: int, sample: Sample) -> None:
+        reservation = self.plane.by_instance(port - self.config.plane.sync_port)
+        if reservation is not None:
+            reservation.balancer.ticks.sample(source_id, sample)
+
+    async def _resolve(self, ip: IpAddress) -> int | None:
+        mac = await self.node.neighbors.resolve(ip)
+        return None if mac is None else int.from_bytes(mac, "big")

@@ -1,0 +1,120 @@
+"""A worker's side of the control service: register, report, deregister."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from ejfat.control.feedback import FillController, Gains
+from ejfat.control.pb import loadbalancer_pb2 as pb
+from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
+from ejfat.errors import EjfatError
+from ejfat.reassembly import ReassemblyCounters
+from ejfat.uri import EjfatUri
+
+log = logging.getLogger("ejfat.live.feedback")
+REPORT_PERIOD_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a report says."""
+
+    fill: float
+    counters: ReassemblyCounters
+    dequeued: int = 0
+    enqueue_errors: int = 0
+
+
+def channel_to(uri: EjfatUri, control: str = "") -> grpc.aio.Channel:
+    """Return a channel to the control plane of a URI, or to `control` (unix:PATH) in its place."""
+    if control:
+        return grpc.aio.insecure_channel(control)
+    host = f"[{uri.host}]" if ":" in uri.host else uri.host
+    address = f"{host}:{uri.port}"
+    if uri.tls:
+        return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials())
+    return grpc.aio.insecure_channel(address)
+
+
+async def call(rpc: Any, request: Any, token: str) -> Any:
+    """Return the reply to a request.
+
+    Raises:  EjfatError: refused, with the server's words, or not reachable.
+    """
+    try:
+        return await rpc(request, metadata=(("authorization", f"Bearer {token}"),), timeout=10)
+    except grpc.aio.AioRpcError as error:
+        raise EjfatError(f"control plane: {error.details()} ({error.code().name})") from None
+
+
+class Reporter:
+    """One session of a worker."""
+
+    def __init__(
+        self,
+        uri: EjfatUri,
+        request: pb.RegisterRequest,
+        gains: Gains,
+        *,
+        set_point: float = 0.0,
+        control: str = "",
+    ) -> None:
+        self._uri = uri
+        self._request = request
+        self._controller = FillController(gains, set_point=set_point)
+        self._channel = channel_to(uri, control)
+        self._stub = pb_grpc.LoadBalancerStub(self._channel)
+        self._session: pb.RegisterReply | None = None
+
+    async def register(self) -> str:
+        """Open the session and return its id.
+
+        Raises:  EjfatError: refused, or the control plane is not reachable.
+        """
+        self._request.lbId = self._uri.lb_id
+        self._session = await call(self._stub.Register, self._request, self._uri.token)
+        return str(self._session.sessionId)
+
+    async def report(self, measure: Callable[[], Measured]) -> None:
+        """Report ten times a second until cancelled; a report that fails is logged, the next one follows."""
+        assert self._session is not None  # noqa: S101 - register comes first
+        loop = asyncio.get_running_loop()
+        while True:
+            measured = measure()
+            counters = measured.counters
+            state = pb.SendStateRequest(
+                lbId=self._uri.lb_id,
+                sessionId=self._session.sessionId,
+                fillPercent=measured.fill,
+                controlSignal=self._controller.update(measured.fill, loop.time()),
+                isReady=True,
+                totalEventsRecv=counters.events_seen,
+                totalEventsReassembled=counters.events_complete,
+                totalEventsReassemblyErr=counters.events_lost,
+                totalEventsDequeued=measured.dequeued,
+                totalEventEnqueueErr=measured.enqueue_errors,
+                totalBytesRecv=counters.bytes,
+                totalPacketsRecv=counters.packets,
+            )
+            state.timestamp.GetCurrentTime()
+            try:
+                await call(self._stub.SendState, state, self._session.token)
+            except EjfatError as error:
+                log.warning("report refused: %s", error)
+            await asyncio.sleep(REPORT_PERIOD_S)
+
+    async def close(self) -> None:
+        """Deregister, as far as the control plane can be reached, and hang up."""
+        if self._session is not None:
+            request = pb.DeregisterRequest(lbId=self._uri.lb_id, sessionId=self._session.sessionId)
+            try:
+                await call(self._stub.Deregister, request, self._session.token)
+            except EjfatError as error:
+                log.warning("not deregistered: %s", error)
+        await self._channel.close()

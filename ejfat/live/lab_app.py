@@ -1,0 +1,150 @@
+"""The load balancer as an app of a lab: `apps: [{kind: ejfat-lb, host: lb, options: {...}}]`.
+
+It has a VNIC of its own and no TAP. Programs on the other hosts reach its control plane over a Unix socket in the
+lab's directory, for namespaces do not part the file system.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ejfat.control.balancer import Policy
+from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.neighbors import IpAddress
+from opavnic.lab.apps import node_netdev
+from opavnic.lab.errors import LabError
+from opavnic.lab.lab import Lab
+from opavnic.lab.model import AppModel, LabModel
+from opavnic.lab.names import nearest
+from opavnic.lab.yaml_source import Problem
+
+KIND = "ejfat-lb"
+
+
+class LbOptions(BaseModel):
+    """The options of the app."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reserve: str = "run"
+    """The name under which an instance is reserved at start; empty: none is."""
+    senders: list[str] = []
+    """Hosts, or addresses, that may send; empty: all other hosts of the virtual switch."""
+    listen: str = ""
+    """gRPC of the control plane: HOST:PORT on the machine; empty: a Unix socket in the lab's directory."""
+    period: float = Field(default=1.0, ge=0.05)
+    """Seconds between looks at the workers."""
+    lead: float = Field(default=0.8, gt=0)
+    """Seconds from a decision to the tick at which it takes effect."""
+    fill_gain: float = Field(default=0.0, ge=0)
+    """Weight per second that a full worker loses to empty ones."""
+
+
+def check_lab(model: LabModel, directory: Path) -> list[Problem]:
+    """Return what is wrong with the apps of this kind in a lab file."""
+    del directory
+    problems = []
+    for index, app in enumerate(model.apps):
+        if app.kind != KIND:
+            continue
+        try:
+            options = LbOptions.model_validate(app.options)
+        except ValidationError as error:
+            for item in error.errors(include_url=False):
+                known = nearest(str(item["loc"][0]), LbOptions.model_fields)
+                problems.append(Problem(("apps", index, "options", *item["loc"]), f"{item['msg']} ({known})"))
+            continue
+        if model.address(model.vesws_of(app.host)[0], app.host) is None:
+            problems.append(Problem(("apps", index, "host"), f"{KIND} needs a virtual switch with a subnet"))
+        for place, sender in enumerate(options.senders):
+            if sender not in model.hosts and not _is_address(sender):
+                known = nearest(sender, model.hosts)
+                path = ("apps", index, "options", "senders", place)
+                problems.append(Problem(path, f'"{sender}" is neither a host nor an address ({known})'))
+    return problems
+
+
+class LabLoadBalancer:
+    """A load balancer that runs on a node of a lab."""
+
+    def __init__(
+        self, app: LbApp, control: str, uri: str, directory: tempfile.TemporaryDirectory[str] | None
+    ) -> None:
+        self.app = app
+        self.control = control
+        """Where its gRPC is: HOST:PORT or unix:PATH."""
+        self.uri = uri
+        self._directory = directory
+
+    def status(self) -> dict[str, Any]:
+        """Return what `opavnic status` shows."""
+        counters = self.app.pipeline.counters
+        return {
+            "uri": self.uri,
+            "control": self.control,
+            "rx_packets": counters.rx_packets,
+            "tx_packets": counters.tx_packets,
+            "drops": {str(reason): count for reason, count in counters.drops.items()},
+        }
+
+    async def stop(self) -> None:
+        """End it."""
+        await self.app.stop()
+        if self._directory is not None:
+            self._directory.cleanup()
+
+
+async def start_lb(lab: Lab, model: AppModel) -> LabLoadBalancer:
+    """Start a load balancer on its node.
+
+    Raises:  LabError, EjfatError: it cannot start.
+    """
+    options = LbOptions.model_validate(model.options)
+    interface = lab.host(model.host).interfaces[0]
+    if interface.address is None:
+        raise LabError(f"{KIND} on {model.host}: the virtual switch {interface.vesw.name} has no subnet")
+    netdev = node_netdev(lab, model.host)
+    own = interface.address.ip
+    plane = PlaneConfig(
+        mac=int.from_bytes(netdev.address, "big"),
+        instances=(InstanceAddresses(own if own.version == 4 else None, own if own.version == 6 else None),),
+        sync_host=str(own),
+        policy=Policy(lead_s=options.lead, fill_gain=options.fill_gain),
+    )
+    directory = None
+    control = options.listen
+    if not control and lab.netdev == "memory":
+        directory = tempfile.TemporaryDirectory(prefix="ejfat-")
+        control = f"unix:{directory.name}/{KIND}.sock"
+    elif not control:
+        control = f"unix:{lab.directory.path}/{KIND}-{model.host}.sock"
+    app = LbApp(AppConfig(plane, listen=control, period_s=options.period), netdev.transmit)
+    netdev.on_receive = app.receive
+    await app.start()
+    uri = str(app.reserve(options.reserve, _senders(lab, model, options))) if options.reserve else ""
+    lab.progress(f"{KIND} on {model.host} is {own}, its control plane {control}")
+    return LabLoadBalancer(app, control, uri, directory)
+
+
+def _senders(lab: Lab, model: AppModel, options: LbOptions) -> list[IpAddress]:
+    vesw = lab.host(model.host).interfaces[0].vesw
+    names = options.senders or [host for host in vesw.members if host != model.host]
+    addresses: list[IpAddress] = []
+    for name in names:
+        address = lab.model.address(vesw, name) if name in lab.model.hosts else None
+        addresses.append(ip_address(name) if address is None else address.ip)
+    return addresses
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

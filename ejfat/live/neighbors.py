@@ -1,0 +1,87 @@
+"""Who has this address? ARP and neighbor discovery, asked by a node that has no kernel under it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv6Address
+
+from ejfat.wire.checksum import checksum
+
+IpAddress = IPv4Address | IPv6Address
+_ARP_FRONT = bytes.fromhex("0806000108000604")
+_TRIES = 3
+
+
+class Neighbors:
+    """Addresses of the same network, learnt from answers (and from who asks us)."""
+
+    def __init__(
+        self, send: Callable[[bytes], object], mac: Callable[[], bytes], own: list[IpAddress]
+    ) -> None:
+        """Args:  mac: returns our 6 bytes. own: our addresses, one of each version that is asked with."""
+        self._send = send
+        self._mac = mac
+        self._own = {address.version: address for address in own}
+        self._known: dict[IpAddress, bytes] = {}
+        self._waiting: dict[IpAddress, asyncio.Future[bytes]] = {}
+
+    def known(self, ip: IpAddress) -> bytes | None:
+        """Return the MAC of `ip` if it has been learnt."""
+        return self._known.get(ip)
+
+    async def resolve(self, ip: IpAddress, timeout_s: float = 1.0) -> bytes | None:
+        """Return the 6 bytes of the MAC of `ip`, asking up to three times; None where nobody answers."""
+        if ip in self._known:
+            return self._known[ip]
+        own = self._own.get(ip.version)
+        if own is None:
+            return None
+        future = self._waiting.get(ip)
+        if future is None:
+            future = self._waiting[ip] = asyncio.get_running_loop().create_future()
+        for _ in range(_TRIES):
+            self._send(self._question(ip, own))
+            try:
+                return await asyncio.wait_for(asyncio.shield(future), timeout_s / _TRIES)
+            except TimeoutError:
+                continue
+        self._waiting.pop(ip, None)
+        return None
+
+    def receive(self, frame: bytes) -> bool:
+        """Learn from an ARP reply or a neighbor advertisement; False where the frame is neither."""
+        if frame[12:20] == _ARP_FRONT and len(frame) >= 42:
+            if frame[20:22] != b"\x00\x02":
+                return False
+            self._learn(IPv4Address(frame[28:32]), frame[22:28])
+            return True
+        if (
+            frame[12:14] == b"\x86\xdd"
+            and frame[20:21] == b"\x3a"
+            and frame[54:56] == b"\x88\x00"
+            and len(frame) >= 78
+        ):
+            has_option = frame[78:80] == b"\x02\x01" and len(frame) >= 86
+            self._learn(IPv6Address(frame[62:78]), frame[80:86] if has_option else frame[6:12])
+            return True
+        return False
+
+    def _learn(self, ip: IpAddress, mac: bytes) -> None:
+        self._known[ip] = bytes(mac)
+        future = self._waiting.pop(ip, None)
+        if future is not None and not future.done():
+            future.set_result(bytes(mac))
+
+    def _question(self, ip: IpAddress, own: IpAddress) -> bytes:
+        mac = self._mac()
+        if ip.version == 4:
+            body = b"\x00\x01" + mac + own.packed + bytes(6) + ip.packed
+            return (b"\xff" * 6 + mac + _ARP_FRONT + body).ljust(60, b"\0")
+        group = b"\xff\x02" + bytes(9) + b"\x01\xff" + ip.packed[13:]
+        body = bytes(4) + ip.packed + b"\x01\x01" + mac
+        front = own.packed + group + b"\x00\x00\x00\x20\x00\x00\x00\x3a"
+        icmp_sum = checksum(front + b"\x87\x00\x00\x00" + body)
+        header = b"\x60\x00\x00\x00\x00\x20\x3a\xff" + own.packed + group
+        ethernet = b"\x33\x33\xff" + ip.packed[13:] + mac + b"\x86\xdd"
+        return ethernet + header + b"\x87\x00" + icmp_sum.to_bytes(2, "big") + body

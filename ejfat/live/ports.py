@@ -1,0 +1,159 @@
+"""Where a stand-alone load balancer's frames come from: an interface of Linux (AF_PACKET), or a TAP of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Callable
+from typing import Protocol
+
+from ejfat.errors import BadRequestError, EjfatError
+from ejfat.wire.checksum import checksum
+
+_SOL_PACKET = 263
+_PACKET_ADD_MEMBERSHIP = 1
+_PACKET_MR_PROMISC = 1
+_PACKET_VNET_HDR = 15
+_ETH_P_ALL = 3
+_PACKET_OUTGOING = 4
+_VNET = struct.Struct("=BBHHHH")
+_NEEDS_CSUM = 1
+_BATCH = 64
+_LARGEST = 65536 + _VNET.size
+_SIOCGIFHWADDR = 0x8927
+_TUNSETIFF = 0x400454CA
+_TAP_NO_PI = 0x1002
+_MR = struct.Struct("=iHH8s")
+
+
+def interface_mac(name: str) -> str:
+    """Return the MAC address of an interface, as text.
+
+    Raises:  BadRequestError: there is none of that name.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            answer = fcntl.ioctl(sock, _SIOCGIFHWADDR, struct.pack("256s", name.encode()[:15]))
+        except OSError as error:
+            raise BadRequestError(f"there is no interface {name} ({error.strerror})") from None
+    return answer[18:24].hex(":")
+
+
+class FramePort(Protocol):
+    """Sends and receives Ethernet frames."""
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame; one that the interface does not take is lost, as on a wire."""
+
+    def start(self, receive: Callable[[bytes], None]) -> None:
+        """Hand every frame that comes to `receive`."""
+
+    def close(self) -> None:
+        """Stop."""
+
+
+class PacketPort(FramePort):
+    """Frames of an interface that exists, whatever their destination MAC."""
+
+    def __init__(self, interface: str) -> None:
+        """Open the interface.
+
+        Raises:  EjfatError: there is none of that name, or no right to do that.
+        """
+        try:
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        except OSError as error:
+            raise EjfatError(f"{interface}: {error.strerror} (AF_PACKET needs CAP_NET_RAW)") from None
+        try:
+            # the kernel leaves checksums of frames between its own interfaces to be filled in: it says so here
+            self._socket.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
+            self._socket.bind((interface, _ETH_P_ALL))
+            index = socket.if_nametoindex(interface)
+            self._socket.setsockopt(
+                _SOL_PACKET, _PACKET_ADD_MEMBERSHIP, _MR.pack(index, _PACKET_MR_PROMISC, 0, bytes(8))
+            )
+        except OSError as error:
+            self._socket.close()
+            raise EjfatError(f"{interface}: {error.strerror}") from None
+        self._socket.setblocking(False)
+        self.lost = 0
+
+    def start(self, receive: Callable[[bytes], None]) -> None:
+        asyncio.get_running_loop().add_reader(self._socket, self._read, receive)
+
+    def send(self, frame: bytes) -> None:
+        try:
+            self._socket.send(bytes(_VNET.size) + frame)
+        except OSError:
+            self.lost += 1
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.close()
+
+    def _read(self, receive: Callable[[bytes], None]) -> None:
+        for _ in range(_BATCH):
+            try:
+                data, address = self._socket.recvfrom(_LARGEST)
+            except OSError:
+                return
+            if address[2] != _PACKET_OUTGOING and len(data) > _VNET.size:
+                receive(finished(data))
+
+
+def finished(data: bytes) -> bytes:
+    """Return the frame behind a virtio-net header, its checksum filled in where the header asks for that."""
+    flags, _, _, _, start, offset = _VNET.unpack_from(data)
+    frame = data[_VNET.size :]
+    at = start + offset
+    if not flags & _NEEDS_CSUM or at + 2 > len(frame):
+        return frame
+    # the field holds the sum of the pseudo header: the checksum goes over it as it is
+    value = checksum(frame[start:]) or 0xFFFF
+    return frame[:at] + value.to_bytes(2, "big") + frame[at + 2 :]
+
+
+class TapPort(FramePort):
+    """Frames of a TAP that this process makes; other programs see the interface."""
+
+    def __init__(self, name: str) -> None:
+        """Make the TAP.
+
+        Raises:  EjfatError: no right to, or the name is taken.
+        """
+        if not 1 <= len(name.encode()) <= 15:
+            raise EjfatError(f"{name!r} cannot name an interface: 1 to 15 characters")
+        try:
+            self._fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise EjfatError(f"/dev/net/tun: {error.strerror}") from None
+        try:
+            fcntl.ioctl(self._fd, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _TAP_NO_PI))
+        except OSError as error:
+            os.close(self._fd)
+            raise EjfatError(f"TAP {name}: {error.strerror}") from None
+        self.lost = 0
+
+    def start(self, receive: Callable[[bytes], None]) -> None:
+        asyncio.get_running_loop().add_reader(self._fd, self._read, receive)
+
+    def send(self, frame: bytes) -> None:
+        try:
+            os.write(self._fd, frame)
+        except OSError:
+            self.lost += 1
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._fd)
+        os.close(self._fd)
+
+    def _read(self, receive: Callable[[bytes], None]) -> None:
+        for _ in range(_BATCH):
+            try:
+                frame = os.read(self._fd, _LARGEST)
+            except OSError:
+                return
+            receive(frame)

@@ -1,0 +1,247 @@
+"""Senders and receivers on the sockets of Linux."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import selectors
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from ejfat.errors import EjfatError
+from ejfat.reassembly import Event, LostEvent, Reassembler, ReassemblyCounters
+from ejfat.segmentation import Segmenter
+from ejfat.uri import Endpoint
+from ejfat.wire.headers import SyncHeader
+
+_RECEIVE_BUFFER = 8 << 20
+_BATCH = 256
+_LARGEST = 65535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendPlan:
+    """What a sender does."""
+
+    target: Endpoint
+    segmenter: Segmenter
+    rate_hz: float = 0.0
+    """Events per second; 0: as fast as the network takes them."""
+    data_id: int = 0
+    entropy: int | None = None
+    """None: another one for each event."""
+    first_tick: int | None = None
+    """Ticks count up from here; None: microseconds since 1970 when the event is sent."""
+    sync: Endpoint | None = None
+    source_id: int = 0
+
+
+@dataclass(slots=True)
+class Sent:
+    """What a sender has sent."""
+
+    events: int = 0
+    packets: int = 0
+    bytes: int = 0
+    last_tick: int = 0
+    seconds: float = 0.0
+
+
+async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callable[[], int]) -> Sent:
+    """Send events until there are none left, with a sync message before the first one and every second.
+
+    Args:    entropies: returns 16 bits for an event.
+    Raises:  EjfatError: the network refuses.
+    """
+    loop = asyncio.get_running_loop()
+    sent = Sent()
+    started = loop.time()
+    synced = float("-inf")
+    family = socket.AF_INET if plan.target.ip.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect((str(plan.target.ip), plan.target.port))
+            for number, data in enumerate(events):
+                if plan.rate_hz:
+                    await asyncio.sleep(max(0.0, started + number / plan.rate_hz - loop.time()))
+                tick = time.time_ns() // 1000 if plan.first_tick is None else plan.first_tick + number
+                if plan.sync is not None and loop.time() - synced >= 1.0:
+                    synced = loop.time()
+                    _send_sync(plan, sock.family, tick)
+                entropy = entropies() if plan.entropy is None else plan.entropy
+                for payload in plan.segmenter.payloads(
+                    data, tick=tick, data_id=plan.data_id, event=tick, entropy=entropy
+                ):
+                    sock.send(payload)
+                    sent.packets += 1
+                sent.events += 1
+                sent.bytes += len(data)
+                sent.last_tick = tick
+        except OSError as error:
+            raise EjfatError(f"cannot send to {plan.target}: {error.strerror}") from None
+    sent.seconds = loop.time() - started
+    return sent
+
+
+def _send_sync(plan: SendPlan, family: socket.AddressFamily, tick: int) -> None:
+    assert plan.sync is not None  # noqa: S101 - the caller looked
+    rate = round(plan.rate_hz) if plan.first_tick is not None else 1_000_000
+    sync = SyncHeader(source_id=plan.source_id, event=tick, rate_hz=rate, unix_ns=time.time_ns())
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        sock.sendto(sync.build(), (str(plan.sync.ip), plan.sync.port))
+
+
+def cut_stream(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield a stream in events of `size` bytes; the last one may be shorter."""
+    while data := stream.read(size):
+        yield data
+
+
+class _ReceiverThread(threading.Thread):
+    """Receives on some ports and puts events together; all packets of an event come to one port."""
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        reassembler: Reassembler,
+        tell: Callable[[Event | LostEvent], None],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.reassembler = reassembler
+        self._tell = tell
+        self._sockets = sockets
+        self._wake_in, self._wake_out = socket.socketpair()
+
+    def run(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._wake_in, selectors.EVENT_READ)
+            for sock in self._sockets:
+                selector.register(sock, selectors.EVENT_READ)
+            while True:
+                deadline = self.reassembler.deadline
+                timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+                for key, _ in selector.select(timeout):
+                    if key.fileobj is self._wake_in:
+                        return
+                    self._drain(key.fileobj)  # type: ignore[arg-type]
+                for lost in self.reassembler.expire(time.monotonic()):
+                    self._tell(lost)
+
+    def _drain(self, sock: socket.socket) -> None:
+        now = time.monotonic()
+        for _ in range(_BATCH):
+            try:
+                payload, source = sock.recvfrom(_LARGEST)
+            except BlockingIOError:
+                return
+            event = self.reassembler.receive(payload, now, source)
+            if event is not None:
+                self._tell(event)
+
+    def close(self) -> None:
+        """End the thread and close its sockets."""
+        self._wake_out.send(b"x")
+        self.join()
+        for sock in (*self._sockets, self._wake_in, self._wake_out):
+            sock.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivePlan:
+    """What a receiver listens to."""
+
+    listen: Endpoint
+    port_bits: int = 0
+    """log2 of the number of ports, from the one above up."""
+    threads: int = 1
+    timeout_s: float = 0.5
+    old_headers: bool = False
+    queue: int = 1000
+    """Events that may wait for the consumer."""
+
+
+@dataclass(slots=True)
+class Receiver:
+    """Threads that receive, and the queue of what they have put together."""
+
+    plan: ReceivePlan
+    enqueue_errors: int = 0
+    dequeued: int = 0
+    _threads: list[_ReceiverThread] = field(default_factory=list)
+    _queue: asyncio.Queue[Event | LostEvent] = field(default_factory=asyncio.Queue)
+
+    @property
+    def fill(self) -> float:
+        """How full the queue is, 0 to 1."""
+        return min(self._queue.qsize() / self.plan.queue, 1.0)
+
+    def counters(self) -> ReassemblyCounters:
+        """Return the counters of all threads, added up."""
+        total = ReassemblyCounters()
+        for thread in self._threads:
+            for name in ReassemblyCounters.__dataclass_fields__:
+                setattr(total, name, getattr(total, name) + getattr(thread.reassembler.counters, name))
+        return total
+
+    def start(self) -> None:
+        """Bind the ports and receive.
+
+        Raises:  EjfatError: a port cannot be bound.
+        """
+        plan = self.plan
+        loop = asyncio.get_running_loop()
+        groups: list[list[socket.socket]] = [[] for _ in range(min(plan.threads, 1 << plan.port_bits))]
+        for number in range(1 << plan.port_bits):
+            try:
+                groups[number % len(groups)].append(_bound(plan.listen, plan.listen.port + number))
+            except OSError as error:
+                for sock in (sock for group in groups for sock in group):
+                    sock.close()
+                raise EjfatError(
+                    f"cannot listen on {plan.listen.ip} port {plan.listen.port + number}: {error.strerror}"
+                ) from None
+
+        def tell(what: Event | LostEvent) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended already
+                loop.call_soon_threadsafe(self._enqueue, what)
+
+        for group in groups:
+            reassembler = Reassembler(old_headers=plan.old_headers, timeout_s=plan.timeout_s)
+            thread = _ReceiverThread(group, reassembler, tell)
+            self._threads.append(thread)
+            thread.start()
+
+    async def results(self) -> AsyncIterator[Event | LostEvent]:
+        """Yield whole and lost events, as they come, without end."""
+        while True:
+            what = await self._queue.get()
+            self.dequeued += isinstance(what, Event)
+            yield what
+
+    def close(self) -> None:
+        """Receive no more."""
+        for thread in self._threads:
+            thread.close()
+        self._threads.clear()
+
+    def _enqueue(self, what: Event | LostEvent) -> None:
+        if isinstance(what, Event) and self._queue.qsize() >= self.plan.queue:
+            self.enqueue_errors += 1
+        else:
+            self._queue.put_nowait(what)
+
+
+def _bound(listen: Endpoint, port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET if listen.ip.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        sock.setblocking(False)
+        sock.bind((str(listen.ip), port))
+    except OSError:
+        sock.close()
+        raise
+    return sock

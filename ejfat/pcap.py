@@ -1,0 +1,72 @@
+"""Capture files of Ethernet frames, read and written with their times kept."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scapy.error import Scapy_Exception
+from scapy.utils import RawPcapNgReader, RawPcapReader
+
+from ejfat.errors import PcapError
+
+LINKTYPE_ETHERNET = 1
+_SNAPLEN = 0xFFFF
+_FILE_HEADER = struct.Struct("<IHHiIII")
+_RECORD_HEADER = struct.Struct("<IIII")
+_MAGIC_US = 0xA1B2C3D4
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A frame and when it was taken."""
+
+    frame: bytes
+    seconds: int = 0
+    microseconds: int = 0
+
+
+def read_pcap(path: Path) -> Iterator[Captured]:
+    """Yield the frames of a pcap or pcapng file, in order.
+
+    Raises:  PcapError: not a capture, cut off inside a record, or not of Ethernet.
+    """
+    try:
+        with path.open("rb") as file, RawPcapReader(file) as reader:
+            for data, meta in reader:
+                link = getattr(meta, "linktype", getattr(reader, "linktype", LINKTYPE_ETHERNET))
+                if link != LINKTYPE_ETHERNET:
+                    raise PcapError(f"{path}: link type {link}, expected {LINKTYPE_ETHERNET} (Ethernet)")
+                yield _captured(reader, bytes(data), meta)
+    except (OSError, Scapy_Exception, EOFError, struct.error) as error:
+        raise PcapError(f"{path}: {error}") from None
+
+
+def _captured(reader: Any, data: bytes, meta: Any) -> Captured:
+    if isinstance(reader, RawPcapNgReader):
+        resolution = meta.tsresol or 1_000_000
+        seconds, rest = divmod(((meta.tshigh or 0) << 32) + (meta.tslow or 0), resolution)
+        return Captured(data, seconds, rest * 1_000_000 // resolution)
+    return Captured(data, meta.sec, meta.usec // (1000 if reader.nano else 1))
+
+
+def write_pcap(path: Path, frames: Iterable[Captured]) -> int:
+    """Write a pcap file of Ethernet frames and return how many.
+
+    Raises:  PcapError: the file cannot be written.
+    """
+    count = 0
+    try:
+        with path.open("wb") as file:
+            file.write(_FILE_HEADER.pack(_MAGIC_US, 2, 4, 0, 0, _SNAPLEN, LINKTYPE_ETHERNET))
+            for captured in frames:
+                size = len(captured.frame)
+                file.write(_RECORD_HEADER.pack(captured.seconds, captured.microseconds, size, size))
+                file.write(captured.frame)
+                count += 1
+    except OSError as error:
+        raise PcapError(f"{path}: {error.strerror or error}") from None
+    return count

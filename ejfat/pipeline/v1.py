@@ -1,0 +1,205 @@
+"""The document's pipeline: header version 1, one instance. Big-endian throughout.
+
+Source: seed 002, "LB Processing" (text) and "LB Data Plane P4 Code".
+Differs: where text and listing disagree the text holds: the MAC source becomes the old MAC destination, a frame
+    without a load balancer header is dropped, an IPv6 address enters the checksum with all its 16 bytes, an absent
+    UDP checksum stays absent. The conformance vectors pin each of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ejfat.drops import Drop, LbCounters, PipelineCounters
+from ejfat.pipeline.verdict import Verdict
+from ejfat.schema import DROP
+from ejfat.tables import Table
+from ejfat.wire.checksum import update, update_udp
+
+_IPV4 = b"\x08\x00"
+_IPV6 = b"\x86\xdd"
+_UDP = 17
+_LB_PORT = b"LB"
+_LB_MAGIC = b"LB"
+_LB_SIZE = 12
+_UDP_AND_LB = 8 + _LB_SIZE
+_SLOT_MASK = 0x1FF
+
+_Parsed = tuple[int, int] | Drop
+"""Offset of the UDP header (-1: none) and the IP destination, or the drop."""
+
+
+class PipelineV1:
+    """Filter, epoch, calendar, member, rewrite: for frames with a version 1 header."""
+
+    def __init__(self, tables: Mapping[str, Table], counters: PipelineCounters) -> None:
+        self._dst_filter = tables["dst_filter_table"]
+        self._epochs = tables["epoch_assign_table"]
+        self._calendar = tables["load_balance_calendar_table"]
+        self._members = tables["member_info_lookup_table"]
+        self._counters = counters
+
+    def process(self, frame: bytes) -> Verdict:
+        """Return what becomes of `frame` (Ethernet without FCS)."""
+        counters = self._counters
+        counters.rx_packets += 1
+        counters.rx_bytes += len(frame)
+        parsed = _parse(frame)
+        if isinstance(parsed, Drop):
+            return self._drop(parsed)
+        udp, ip_dst = parsed
+        ether_type = int.from_bytes(frame[12:14], "big")
+        passed = self._dst_filter.lookup(int.from_bytes(frame[0:6], "big"), ether_type, ip_dst)
+        if passed is None:
+            return self._drop(Drop.DST_FILTER_MISS)
+        if passed.action == DROP:
+            return self._drop(Drop.DST_FILTER_DROP)
+        if udp < 0:
+            return self._drop(Drop.NOT_UDPLB_PROTOCOL)
+        if frame[udp + 2 : udp + 4] != _LB_PORT:
+            return self._drop(Drop.NOT_UDPLB_PORT)
+        return self._balance(frame, udp, ether_type)
+
+    def _balance(self, frame: bytes, udp: int, ether_type: int) -> Verdict:
+        tick = int.from_bytes(frame[udp + 12 : udp + 20], "big")
+        lb = self._counters.lb(0)
+        lb.rx_packets += 1
+        lb.rx_bytes += len(frame)
+        lb.rx_v1 += 1
+        lb.last_tick = tick
+        lb.max_tick = max(lb.max_tick, tick)
+        epoch = self._epochs.lookup(tick)
+        if epoch is None:
+            return self._drop(Drop.EPOCH_MISS, lb)
+        if epoch.action == DROP:
+            return self._drop(Drop.EPOCH_DROP, lb)
+        slot = self._calendar.lookup(epoch.args[0], tick & _SLOT_MASK)
+        if slot is None:
+            return self._drop(Drop.CALENDAR_MISS, lb)
+        if slot.action == DROP:
+            return self._drop(Drop.CALENDAR_DROP, lb)
+        member_id = slot.args[0]
+        member = self._members.lookup(ether_type, member_id)
+        if member is None:
+            return self._drop(Drop.MEMBER_MISS, lb)
+        if member.action == DROP:
+            return self._drop(Drop.MEMBER_DROP, lb)
+        if member.action == "do_ipv4_member_rewrite":
+            if ether_type != 0x0800:
+                return self._drop(Drop.MEMBER_FAMILY, lb)
+            out = _rewrite_ipv4(frame, udp, member.args)
+        else:
+            if ether_type != 0x86DD:
+                return self._drop(Drop.MEMBER_FAMILY, lb)
+            out = _rewrite_ipv6(frame, udp, member.args)
+        self._counters.sent(member_id, len(out))
+        return Verdict(out)
+
+    def _drop(self, reason: Drop, lb: LbCounters | None = None) -> Verdict:
+        self._counters.drop(reason, lb)
+        return Verdict(None, reason)
+
+
+def _parse(frame: bytes) -> _Parsed:
+    length = len(frame)
+    if length < 14:
+        return Drop.PARSER_SHORT_ETHERNET
+    ether_type = frame[12:14]
+    if ether_type == _IPV4:
+        if length < 34:
+            return Drop.PARSER_SHORT_IPV4
+        first = frame[14]
+        if first >> 4 != 4 or first & 15 < 5:
+            return Drop.PARSER_INVALID_IP
+        udp = 14 + 4 * (first & 15)
+        if length < udp:
+            return Drop.PARSER_SHORT_IPV4_OPTIONS
+        ip_dst = int.from_bytes(frame[30:34], "big")
+        if frame[23] != _UDP:
+            return -1, ip_dst
+        if int.from_bytes(frame[20:22], "big") & 0x1FFF:
+            return Drop.PARSER_FRAGMENT
+        shortest = 4 * (first & 15) + _UDP_AND_LB
+        claimed = int.from_bytes(frame[16:18], "big")
+    elif ether_type == _IPV6:
+        if length < 54:
+            return Drop.PARSER_SHORT_IPV6
+        if frame[14] >> 4 != 6:
+            return Drop.PARSER_INVALID_IP
+        udp = 54
+        ip_dst = int.from_bytes(frame[38:54], "big")
+        if frame[20] != _UDP:
+            return -1, ip_dst
+        shortest = _UDP_AND_LB
+        claimed = int.from_bytes(frame[18:20], "big")
+    else:
+        return -1, 0
+    return _parse_udp(frame, udp, claimed < shortest) or (udp, ip_dst)
+
+
+def _parse_udp(frame: bytes, udp: int, ip_too_small: bool) -> Drop | None:
+    if len(frame) < udp + 8:
+        return Drop.PARSER_SHORT_UDP
+    if frame[udp + 2 : udp + 4] != _LB_PORT:
+        return None
+    if len(frame) < udp + _UDP_AND_LB:
+        return Drop.PARSER_SHORT_UDPLB
+    if frame[udp + 8 : udp + 10] != _LB_MAGIC:
+        return Drop.PARSER_BAD_MAGIC
+    if frame[udp + 10] != 1:
+        return Drop.PARSER_BAD_VERSION
+    if ip_too_small or int.from_bytes(frame[udp + 4 : udp + 6], "big") < _UDP_AND_LB:
+        return Drop.PARSER_BAD_LENGTH
+    return None
+
+
+def _shorter(length: bytes) -> bytes:
+    return (int.from_bytes(length, "big") - _LB_SIZE).to_bytes(2, "big")
+
+
+def _rewrite_ipv4(frame: bytes, udp: int, args: tuple[int, ...]) -> bytes:
+    ip_dst = args[1].to_bytes(4, "big")
+    total = frame[16:18]
+    new_total = _shorter(total)
+    ip_sum = update(int.from_bytes(frame[24:26], "big"), frame[30:34] + total, ip_dst + new_total)
+    return b"".join(
+        (
+            args[0].to_bytes(6, "big"),
+            frame[0:6],
+            frame[12:16],
+            new_total,
+            frame[18:24],
+            ip_sum.to_bytes(2, "big"),
+            frame[26:30],
+            ip_dst,
+            frame[34:udp],
+            _rewrite_udp(frame, udp, frame[30:34], ip_dst, args[2].to_bytes(2, "big")),
+            frame[udp + _UDP_AND_LB :],
+        )
+    )
+
+
+def _rewrite_ipv6(frame: bytes, udp: int, args: tuple[int, ...]) -> bytes:
+    ip_dst = args[1].to_bytes(16, "big")
+    return b"".join(
+        (
+            args[0].to_bytes(6, "big"),
+            frame[0:6],
+            frame[12:18],
+            _shorter(frame[18:20]),
+            frame[20:38],
+            ip_dst,
+            _rewrite_udp(frame, udp, frame[38:54], ip_dst, args[2].to_bytes(2, "big")),
+            frame[udp + _UDP_AND_LB :],
+        )
+    )
+
+
+def _rewrite_udp(frame: bytes, udp: int, old_dst: bytes, new_dst: bytes, port: bytes) -> bytes:
+    length = frame[udp + 4 : udp + 6]
+    new_length = _shorter(length)
+    # the length counts twice: in the pseudo header and in the UDP header
+    old = b"".join((old_dst, length, frame[udp + 2 : udp + 6], frame[udp + 8 : udp + _UDP_AND_LB]))
+    new = b"".join((new_dst, new_length, port, new_length))
+    udp_sum = update_udp(int.from_bytes(frame[udp + 6 : udp + 8], "big"), old, new)
+    return b"".join((frame[udp : udp + 2], port, new_length, udp_sum.to_bytes(2, "big")))

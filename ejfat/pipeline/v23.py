@@ -1,0 +1,238 @@
+"""Today's pipeline: header versions 2 and 3, eight instances, source filters, own answers. Big-endian.
+
+Source: the public P4 program of today's load balancer, with the TTL decrement of its deployed version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ejfat.drops import Drop, LbCounters, PipelineCounters, Reply
+from ejfat.pipeline import responder
+from ejfat.pipeline.parse23 import ETH_VLAN, Kind, Parsed, parse
+from ejfat.pipeline.verdict import Verdict
+from ejfat.tables import Entry, Table
+from ejfat.wire.checksum import update, update_udp
+
+_LB_SIZE = 16
+_LINK_LOCAL_GROUPS = bytes.fromhex("0180c20000")
+_SLOT_BITS = 9
+
+
+class PipelineV23:
+    """L2 and L3 interface, responder, source filter, epoch, calendar, member, rewrite."""
+
+    def __init__(self, tables: Mapping[str, Table], counters: PipelineCounters) -> None:
+        self._iface = tables["l2_iface_table"]
+        self._mac_dst = tables["mac_dst_filter_table"]
+        self._ip_dst = tables["ip_dst_filter_table"]
+        self._sources = {4: tables["ipv4_src_filter_table"], 6: tables["ipv6_src_filter_table"]}
+        self._epochs = tables["epoch_assign_table"]
+        self._calendar = tables["load_balance_calendar_table"]
+        self._members = tables["member_info_lookup_table"]
+        self._counters = counters
+
+    def process(self, frame: bytes) -> Verdict:
+        """Return what becomes of `frame` (Ethernet without FCS)."""
+        counters = self._counters
+        counters.rx_packets += 1
+        counters.rx_bytes += len(frame)
+        if len(frame) < 14:
+            return self._drop(Drop.PARSER_SHORT_ETHERNET)
+        ether_type = inner_type = int.from_bytes(frame[12:14], "big")
+        vlan_id = 0
+        if ether_type == ETH_VLAN:
+            if len(frame) < 18:
+                return self._drop(Drop.PARSER_SHORT_VLAN)
+            vlan_id = int.from_bytes(frame[14:16], "big") & 0xFFF
+            inner_type = int.from_bytes(frame[16:18], "big")
+            frame = frame[:14] + frame[18:]  # the tag goes, the EtherType 0x8100 stays
+        parsed = parse(frame, inner_type)
+        if isinstance(parsed, Drop):
+            return self._drop(parsed)
+        if frame[0:5] == _LINK_LOCAL_GROUPS and frame[5] < 16 and ether_type != ETH_VLAN:
+            counters.to_host += 1
+            return Verdict(frame, to_host=True)
+        return self._to_interface(frame, parsed, ether_type, vlan_id)
+
+    def _to_interface(self, frame: bytes, parsed: Parsed, ether_type: int, vlan_id: int) -> Verdict:
+        iface, mac = 0, 0
+        entry = self._iface.lookup(vlan_id)
+        if entry is not None:
+            iface, mac = entry.args
+        entry = self._mac_dst.lookup(iface, int.from_bytes(frame[0:6], "big"))
+        if entry is None:
+            return self._drop(Drop.MAC_DST_MISS)
+        if entry.args:
+            mac = entry.args[0]
+        if parsed.ip == 4:
+            ip_dst = frame[30:34]
+        elif parsed.ip == 6:
+            ip_dst = frame[38:54]
+        elif parsed.kind is Kind.ARP:
+            ip_dst = frame[38:42]
+        else:
+            return self._drop(Drop.NOT_IP)
+        entry = self._ip_dst.lookup(iface, ether_type, int.from_bytes(ip_dst, "big"))
+        if entry is None:
+            return self._drop(Drop.IP_DST_MISS)
+        our_ip, lb_id = entry.args
+        our_mac = mac.to_bytes(6, "big")
+        if parsed.kind < Kind.UDP:
+            return self._respond(frame, parsed, our_mac, our_ip.to_bytes(16, "big"))
+        return self._balance(frame, parsed, ether_type, our_mac, our_ip, lb_id)
+
+    def _respond(self, frame: bytes, parsed: Parsed, mac: bytes, ip: bytes) -> Verdict:
+        out: bytes | Drop
+        kind = parsed.kind
+        if kind is Kind.ARP:
+            reply, out = Reply.ARP, responder.answer_arp(frame, mac, ip)
+        elif kind is Kind.ICMPV4_ECHO:
+            reply, out = Reply.ICMPV4_ECHO, responder.answer_echo4(frame, parsed.l4, mac, ip)
+        elif kind is Kind.ICMPV6_ECHO:
+            reply, out = Reply.ICMPV6_ECHO, responder.answer_echo6(frame, mac, ip)
+        elif kind is Kind.NEIGHBOR_SOLICITATION:
+            reply, out = Reply.NEIGHBOR, responder.answer_solicitation(frame, mac, ip)
+        else:
+            return self._drop(Drop.ICMPV4_UNHANDLED if parsed.ip == 4 else Drop.ICMPV6_UNHANDLED)
+        if isinstance(out, Drop):
+            return self._drop(out)
+        self._counters.reply(reply)
+        return Verdict(out)
+
+    def _balance(
+        self, frame: bytes, parsed: Parsed, ether_type: int, mac: bytes, our_ip: int, lb_id: int
+    ) -> Verdict:
+        lb = self._counters.lb(lb_id)
+        lb.rx_packets += 1
+        lb.rx_bytes += len(frame)
+        source = frame[26:30] if parsed.ip == 4 else frame[22:38]
+        if self._sources[parsed.ip].lookup(lb_id, int.from_bytes(source, "big")) is None:
+            return self._drop(Drop.SRC_BLOCKED, lb)
+        if parsed.kind is not Kind.LB:
+            return self._drop(Drop.NOT_UDPLB_PORT, lb)
+        if frame[22 if parsed.ip == 4 else 21] <= 1:
+            return self._drop(Drop.TTL, lb)
+        at = parsed.l4 + 8
+        tick = int.from_bytes(frame[at + 8 : at + 16], "big")
+        lb.last_tick = tick
+        lb.max_tick = max(lb.max_tick, tick)
+        if frame[at + 2] == 2:
+            lb.rx_v2 += 1
+            slot_select = tick & 0xFFFF
+        else:
+            lb.rx_v3 += 1
+            slot_select = int.from_bytes(frame[at + 4 : at + 6], "big")
+        found = self._member(lb_id, tick, slot_select, ether_type)
+        if isinstance(found, Drop):
+            return self._drop(found, lb)
+        member_id, entry = found
+        if entry.action == "do_ipv4_member_rewrite":
+            if parsed.ip != 4:
+                return self._drop(Drop.MEMBER_FAMILY, lb)
+            out = _rewrite_ipv4(frame, parsed.l4, mac, our_ip, entry.args)
+        else:
+            if parsed.ip != 6:
+                return self._drop(Drop.MEMBER_FAMILY, lb)
+            out = _rewrite_ipv6(frame, parsed.l4, mac, our_ip, entry.args)
+        self._counters.sent(member_id, len(out))
+        return Verdict(out)
+
+    def _member(self, lb_id: int, tick: int, slot_select: int, ether_type: int) -> tuple[int, Entry] | Drop:
+        epoch = self._epochs.lookup(lb_id, tick)
+        if epoch is None:
+            return Drop.EPOCH_MISS
+        if len(epoch.args) == 1:
+            bits, xor = _SLOT_BITS, 0
+        else:
+            _, bits, xor = epoch.args
+        slot = (slot_select ^ xor) & ((1 << bits) - 1) & 0xFFFF
+        assigned = self._calendar.lookup(lb_id, epoch.args[0], slot)
+        if assigned is None:
+            return Drop.CALENDAR_MISS
+        member_id = assigned.args[0]
+        member = self._members.lookup(lb_id, ether_type, member_id)
+        if member is None:
+            return Drop.MEMBER_MISS
+        if member.args:
+            return member_id, member
+        if member.action == "drop_soft_evicted":
+            return Drop.MEMBER_SOFT_EVICTED
+        return Drop.MEMBER_DEREGISTERED if member.action == "drop_deregistered" else Drop.MEMBER_DROP
+
+    def _drop(self, reason: Drop, lb: LbCounters | None = None) -> Verdict:
+        self._counters.drop(reason, lb)
+        return Verdict(None, reason)
+
+
+def _rewrite_ipv4(frame: bytes, l4: int, mac: bytes, our_ip: int, args: tuple[int, ...]) -> bytes:
+    new_mac, ip, port_base, port_bits, keep = args
+    source = (our_ip & 0xFFFFFFFF).to_bytes(4, "big")
+    addresses = source + ip.to_bytes(4, "big")
+    total = frame[16:18]
+    new_total = total if keep else _shorter(total)
+    ttl = bytes((frame[22] - 1,))
+    ip_sum = update(
+        int.from_bytes(frame[24:26], "big"),
+        frame[26:34] + total + frame[22:24],
+        addresses + new_total + ttl + frame[23:24],
+    )
+    port = _port(frame, l4, port_base, port_bits)
+    return b"".join(
+        (
+            new_mac.to_bytes(6, "big"),
+            mac,
+            frame[12:16],
+            new_total,
+            frame[18:22],
+            ttl,
+            frame[23:24],
+            ip_sum.to_bytes(2, "big"),
+            addresses,
+            frame[34:l4],
+            _rewrite_udp(frame, l4, frame[26:34], addresses, port, keep),
+            frame[l4 + 8 if keep else l4 + 8 + _LB_SIZE :],
+        )
+    )
+
+
+def _rewrite_ipv6(frame: bytes, l4: int, mac: bytes, our_ip: int, args: tuple[int, ...]) -> bytes:
+    new_mac, ip, port_base, port_bits, keep = args
+    addresses = our_ip.to_bytes(16, "big") + ip.to_bytes(16, "big")
+    port = _port(frame, l4, port_base, port_bits)
+    return b"".join(
+        (
+            new_mac.to_bytes(6, "big"),
+            mac,
+            frame[12:18],
+            frame[18:20] if keep else _shorter(frame[18:20]),
+            frame[20:21],
+            bytes((frame[21] - 1,)),
+            addresses,
+            _rewrite_udp(frame, l4, frame[22:54], addresses, port, keep),
+            frame[l4 + 8 if keep else l4 + 8 + _LB_SIZE :],
+        )
+    )
+
+
+def _port(frame: bytes, l4: int, base: int, bits: int) -> bytes:
+    select = int.from_bytes(frame[l4 + 14 : l4 + 16], "big")
+    return (base + (select & ((1 << bits) - 1) & 0xFFFF) & 0xFFFF).to_bytes(2, "big")
+
+
+def _shorter(length: bytes) -> bytes:
+    return (int.from_bytes(length, "big") - _LB_SIZE).to_bytes(2, "big")
+
+
+def _rewrite_udp(frame: bytes, l4: int, old_ips: bytes, new_ips: bytes, port: bytes, keep: int) -> bytes:
+    length = frame[l4 + 4 : l4 + 6]
+    value = int.from_bytes(frame[l4 + 6 : l4 + 8], "big")
+    if keep:
+        new_length = length
+        udp_sum = update_udp(value, old_ips + frame[l4 + 2 : l4 + 4], new_ips + port)
+    else:
+        new_length = _shorter(length)
+        # the length counts twice: in the pseudo header and in the UDP header
+        old = b"".join((old_ips, length, frame[l4 + 2 : l4 + 6], frame[l4 + 8 : l4 + 8 + _LB_SIZE]))
+        udp_sum = update_udp(value, old, b"".join((new_ips, new_length, port, new_length)))
+    return b"".join((frame[l4 : l4 + 2], port, new_length, udp_sum.to_bytes(2, "big")))

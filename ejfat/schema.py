@@ -1,0 +1,226 @@
+"""The tables of the two pipelines: the document's (header version 1) and today's (versions 2 and 3).
+
+Source: seed 002, the P4 listing; for versions 2 and 3 the public P4 program of today's load balancer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from ejfat.errors import EjfatError, TableError
+from ejfat.tables import ActionSpec, Entry, KeyField, Match, MatchKind, Param, Table, TableSpec
+
+DROP = "drop"
+SLOTS = 512
+"""Slots of a calendar: 9 bits of the tick."""
+
+
+class Dialect(Enum):
+    """Which pipeline a table belongs to."""
+
+    V1 = "v1"
+    V23 = "v2/v3"
+
+
+def _spec(name: str, size: int, keys: tuple[KeyField, ...], *actions: ActionSpec) -> TableSpec:
+    return TableSpec(name, keys, {action.name: action for action in actions}, size)
+
+
+_ASSIGN_EPOCH = ActionSpec("do_assign_epoch", (Param("epoch", 32),))
+_ASSIGN_MEMBER = ActionSpec("do_assign_member", (Param("member_id", 16),))
+_DROP = ActionSpec(DROP)
+
+V1_DST_FILTER = _spec(
+    "dst_filter_table",
+    32,
+    (KeyField("eth_dst", 48), KeyField("ether_type", 16), KeyField("ip_dst", 128)),
+    ActionSpec("NoAction"),
+    _DROP,
+)
+V1_EPOCH = _spec("epoch_assign_table", 128, (KeyField("tick", 64, MatchKind.LPM),), _ASSIGN_EPOCH, _DROP)
+V1_CALENDAR = _spec(
+    "load_balance_calendar_table", 2048, (KeyField("epoch", 32), KeyField("slot", 9)), _ASSIGN_MEMBER, _DROP
+)
+V1_MEMBER = _spec(
+    "member_info_lookup_table",
+    1024,
+    (KeyField("ether_type", 16), KeyField("member_id", 16)),
+    ActionSpec("do_ipv4_member_rewrite", (Param("mac", 48), Param("ip", 32), Param("port", 16))),
+    ActionSpec("do_ipv6_member_rewrite", (Param("mac", 48), Param("ip", 128), Param("port", 16))),
+    _DROP,
+)
+
+V23_L2_IFACE = _spec(
+    "l2_iface_table",
+    17,
+    (KeyField("vlan_id", 12, MatchKind.FIELD_MASK),),
+    ActionSpec("set_l2_iface", (Param("iface", 4), Param("mac", 48))),
+)
+V23_MAC_DST = _spec(
+    "mac_dst_filter_table",
+    64,
+    (KeyField("iface", 4, MatchKind.FIELD_MASK), KeyField("eth_dst", 48)),
+    ActionSpec("set_mac_sa", (Param("mac", 48),)),
+    ActionSpec("l2_dst_allow"),
+)
+V23_IP_DST = _spec(
+    "ip_dst_filter_table",
+    64,
+    (KeyField("iface", 4, MatchKind.FIELD_MASK), KeyField("ether_type", 16), KeyField("ip_dst", 128)),
+    ActionSpec("set_ip_sa", (Param("ip", 128), Param("lb_id", 3))),
+)
+V23_IPV4_SRC = _spec(
+    "ipv4_src_filter_table", 256, (KeyField("lb_id", 8), KeyField("ip_src", 32)), ActionSpec("allow_ip_src")
+)
+V23_IPV6_SRC = _spec(
+    "ipv6_src_filter_table", 256, (KeyField("lb_id", 8), KeyField("ip_src", 128)), ActionSpec("allow_ip_src")
+)
+V23_EPOCH = _spec(
+    "epoch_assign_table",
+    1024,
+    (KeyField("lb_id", 8), KeyField("tick", 64, MatchKind.LPM)),
+    _ASSIGN_EPOCH,
+    ActionSpec(
+        "do_assign_epoch_with_slot_sel_opts",
+        (Param("epoch", 32), Param("slot_select_bits", 5), Param("slot_select_xor", 16)),
+    ),
+)
+V23_CALENDAR = _spec(
+    "load_balance_calendar_table",
+    16384,
+    (KeyField("lb_id", 8), KeyField("epoch", 32), KeyField("slot", 16)),
+    _ASSIGN_MEMBER,
+)
+_REWRITE_TAIL = (Param("port_base", 16), Param("port_select_bits", 5), Param("keep_lb_header", 1))
+V23_MEMBER = _spec(
+    "member_info_lookup_table",
+    1024,
+    (KeyField("lb_id", 8), KeyField("ether_type", 16), KeyField("member_id", 16)),
+    ActionSpec("do_ipv4_member_rewrite", (Param("mac", 48), Param("ip", 32), *_REWRITE_TAIL)),
+    ActionSpec("do_ipv6_member_rewrite", (Param("mac", 48), Param("ip", 128), *_REWRITE_TAIL)),
+    _DROP,
+    ActionSpec("drop_soft_evicted"),
+    ActionSpec("drop_deregistered"),
+)
+
+V1_SPECS = (V1_DST_FILTER, V1_EPOCH, V1_CALENDAR, V1_MEMBER)
+V23_SPECS = (
+    V23_L2_IFACE,
+    V23_MAC_DST,
+    V23_IP_DST,
+    V23_IPV4_SRC,
+    V23_IPV6_SRC,
+    V23_EPOCH,
+    V23_CALENDAR,
+    V23_MEMBER,
+)
+
+
+class Op(Enum):
+    """What an update does to a table."""
+
+    INSERT = "insert"
+    """Refused where the key is in use."""
+    PUT = "put"
+    """Insert, or take the place of the entry with the same key."""
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One change of one table."""
+
+    op: Op
+    dialect: Dialect
+    table: str
+    entry: Entry
+
+    @property
+    def matches(self) -> tuple[Match, ...]:
+        """The key that the update is about."""
+        return self.entry.matches
+
+
+class TableSet:
+    """All tables of both pipelines; the tables of a pipeline that is not used stay empty."""
+
+    def __init__(self) -> None:
+        self.v1 = {spec.name: Table(spec) for spec in V1_SPECS}
+        self.v23 = {spec.name: Table(spec) for spec in V23_SPECS}
+
+    def of(self, dialect: Dialect) -> dict[str, Table]:
+        """Return the tables of one pipeline, by name."""
+        return self.v1 if dialect is Dialect.V1 else self.v23
+
+    def table(self, dialect: Dialect, name: str) -> Table:
+        """Return one table.
+
+        Raises:  TableError: the pipeline has no table of this name.
+        """
+        table = self.of(dialect).get(name)
+        if table is None:
+            raise TableError(
+                f"no table {name!r} in the pipeline of {dialect.value}, expected {', '.join(self.of(dialect))}"
+            )
+        return table
+
+    def __iter__(self) -> Iterator[tuple[Dialect, Table]]:
+        for dialect in Dialect:
+            for table in self.of(dialect).values():
+                yield dialect, table
+
+    def uses(self, dialect: Dialect) -> bool:
+        """Return whether any table of this pipeline has an entry."""
+        return any(len(table) for table in self.of(dialect).values())
+
+    def apply(self, updates: Iterable[Update]) -> None:
+        """Make all changes, or none: where one is refused, those before it are taken back.
+
+        Raises:  TableError: the refusal.
+        """
+        undo: list[tuple[Table, Entry, Entry | None]] = []
+        try:
+            for update in updates:
+                table = self.table(update.dialect, update.table)
+                undo.append((table, update.entry, _apply_one(table, update)))
+        except EjfatError:
+            for table, entry, before in reversed(undo):
+                if before is not None:
+                    table.put(before)
+                else:
+                    table.delete(table.checked(entry).matches)
+            raise
+
+
+def _apply_one(table: Table, update: Update) -> Entry | None:
+    if update.op is Op.INSERT:
+        table.insert(update.entry)
+        return None
+    if update.op is Op.PUT:
+        return table.put(update.entry)
+    return table.delete(update.matches)
+
+
+def spec_for(name: str, key_count: int) -> tuple[Dialect, TableSpec]:
+    """Return the table that a script means: names are shared by the pipelines, the number of key fields tells.
+
+    Raises:  TableError: no table of that name, or none with that many key fields.
+    """
+    named = [
+        (dialect, spec)
+        for dialect, specs in ((Dialect.V1, V1_SPECS), (Dialect.V23, V23_SPECS))
+        for spec in specs
+        if spec.name == name
+    ]
+    if not named:
+        known = sorted({spec.name for spec in V1_SPECS + V23_SPECS})
+        raise TableError(f"no table {name!r}, expected one of {', '.join(known)}")
+    for dialect, spec in named:
+        if len(spec.keys) == key_count:
+            return dialect, spec
+    shapes = " or ".join(
+        f"{len(spec.keys)} ({dialect.value}: {spec.describe_keys()})" for dialect, spec in named
+    )
+    raise TableError(f"{name}: {key_count} key fields before =>, expected {shapes}")

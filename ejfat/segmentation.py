@@ -1,0 +1,119 @@
+"""From events to packets: cut, number, and put the headers in front."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+
+from ejfat.wire.checksum import checksum
+from ejfat.wire.headers import LB_PORT, LbHeaderV1, LbHeaderV2, LbHeaderV3, ReHeader, SegmentHeader
+
+_IP_UDP = {4: 28, 6: 48}
+MAX_EVENT = (1 << 32) - 1
+_IPV4 = struct.Struct(">BBHHHBBH4s4s")
+_UDP = struct.Struct(">HHHH")
+_LB_SIZE = {1: LbHeaderV1.SIZE, 2: LbHeaderV2.SIZE, 3: LbHeaderV3.SIZE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segmenter:
+    """Cuts events into the payloads of UDP packets.
+
+    Args:    version: of the LB header, 1 to 3; version 1 goes with the document's 8-byte reassembly header, 2 and 3
+        with today's. mtu: bytes of the IP packet.
+    """
+
+    version: int = 2
+    mtu: int = 1500
+    ip_version: int = 4
+
+    def __post_init__(self) -> None:
+        if self.version not in _LB_SIZE:
+            raise ValueError(f"LB header version {self.version}, expected 1, 2 or 3")
+        if self.room < 1:
+            raise ValueError(f"an MTU of {self.mtu} leaves no room for payload behind the headers")
+
+    @property
+    def headers(self) -> int:
+        """Bytes of the LB and the reassembly header together."""
+        return _LB_SIZE[self.version] + (SegmentHeader.SIZE if self.version == 1 else ReHeader.SIZE)
+
+    @property
+    def room(self) -> int:
+        """Bytes of the event in a full packet."""
+        return self.mtu - _IP_UDP[self.ip_version] - self.headers
+
+    def payloads(
+        self, event_data: bytes, *, tick: int, data_id: int, event: int, entropy: int = 0
+    ) -> Iterator[bytes]:
+        """Yield the UDP payloads of one event; an empty event is one packet without data.
+
+        Args:    entropy: 16 bits, the same for all packets of the event: they choose the port at the worker.
+        Raises:  ValueError: the event is longer than 2**32 - 1 bytes, or a number does not fit its field.
+        """
+        length = len(event_data)
+        if length > MAX_EVENT:
+            raise ValueError(f"an event of {length} bytes, the reassembly header counts to {MAX_EVENT}")
+        front = self._lb(tick, entropy)
+        room = self.room
+        view = memoryview(event_data)
+        for offset in range(0, length, room) or (0,):
+            last = offset + room >= length
+            header = (
+                SegmentHeader(data_id=data_id, offset=offset, first=offset == 0, last=last).build()
+                if self.version == 1
+                else ReHeader(data_id=data_id, offset=offset, length=length, event=event).build()
+            )
+            yield b"".join((front, header, view[offset : offset + room]))
+
+    def _lb(self, tick: int, entropy: int) -> bytes:
+        if self.version == 1:
+            return LbHeaderV1(tick=tick).build()
+        if self.version == 2:
+            return LbHeaderV2(tick=tick, entropy=entropy).build()
+        return LbHeaderV3(tick=tick, slot_select=tick & 0xFFFF, port_select=entropy).build()
+
+    def frames(
+        self,
+        event_data: bytes,
+        *,
+        tick: int,
+        data_id: int,
+        event: int,
+        src: IPv4Address | IPv6Address,
+        dst: IPv4Address | IPv6Address,
+        dst_mac: int,
+        src_mac: int = 0x020000000002,
+        entropy: int = 0,
+        src_port: int = 50000,
+    ) -> list[bytes]:
+        """Return whole Ethernet frames of one event, as a sender's host makes them (for tests and benchmarks)."""
+        ethernet = dst_mac.to_bytes(6, "big") + src_mac.to_bytes(6, "big")
+        return [
+            ethernet + udp_packet(payload, src=src, dst=dst, src_port=src_port, dst_port=LB_PORT)
+            for payload in self.payloads(event_data, tick=tick, data_id=data_id, event=event, entropy=entropy)
+        ]
+
+
+def udp_packet(
+    payload: bytes,
+    *,
+    src: IPv4Address | IPv6Address,
+    dst: IPv4Address | IPv6Address,
+    src_port: int,
+    dst_port: int,
+) -> bytes:
+    """Return EtherType, IP and UDP headers with valid checksums, and the payload."""
+    length = 8 + len(payload)
+    pseudo = src.packed + dst.packed + length.to_bytes(4, "big") + b"\x00\x00\x00\x11"
+    udp = _UDP.pack(src_port, dst_port, length, 0)
+    udp_sum = checksum(pseudo + udp + payload) or 0xFFFF
+    udp = _UDP.pack(src_port, dst_port, length, udp_sum)
+    if src.version == 6:
+        ip = b"\x86\xdd\x60\x00\x00\x00" + length.to_bytes(2, "big") + b"\x11\x40" + src.packed + dst.packed
+        return ip + udp + payload
+    fields = (0x45, 0, 20 + length, 0, 0x4000, 64, 17)
+    ip_sum = checksum(_IPV4.pack(*fields, 0, src.packed, dst.packed))
+    return b"\x08\x00" + _IPV4.pack(*fields, ip_sum, src.packed, dst.packed) + udp + payload

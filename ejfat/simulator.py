@@ -1,0 +1,72 @@
+"""The document's simulator: frames from a capture file through the pipeline, what leaves into another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ejfat.errors import EjfatError, PcapError, ScriptError
+from ejfat.pcap import Captured, read_pcap, write_pcap
+from ejfat.pipeline import Pipeline
+from ejfat.script import load_script
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What a run came to."""
+
+    frames_in: int
+    frames_out: int
+    pipeline: Pipeline
+
+
+def simulate(
+    tables: Path, source: Path, target: Path, *, meta: Path | None = None, meta_out: Path | None = None
+) -> Simulated:
+    """Run a capture through the pipeline that a table script describes.
+
+    Args:    meta: a metadata file, one row per frame; the pipeline uses none of it, so rows are checked to be
+        text and carried through. meta_out: where the rows of the frames that leave go.
+    Raises:  ScriptError, PcapError, EjfatError: an input that cannot be read; nothing is written then.
+    """
+    pipeline = Pipeline(load_script(read_text(tables), str(tables)))
+    rows = _meta_rows(meta) if meta else []
+    seen: list[int] = []
+    out = list(_run(pipeline, source, seen))
+    written = write_pcap(target, out)
+    if meta_out is not None:
+        kept = [rows[min(index, len(rows) - 1)] for index in seen] if rows else []
+        meta_out.write_text("".join(f"{row}\n" for row in kept))
+    return Simulated(pipeline.counters.rx_packets, written, pipeline)
+
+
+def read_text(path: Path) -> str:
+    """Return a script's text.
+
+    Raises:  ScriptError: the file cannot be read, or is no text.
+    """
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise ScriptError(str(path), 0, error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise ScriptError(str(path), 0, "not a text file") from None
+
+
+def _run(pipeline: Pipeline, source: Path, seen: list[int]) -> Iterator[Captured]:
+    for index, captured in enumerate(read_pcap(source)):
+        verdict = pipeline.process(captured.frame)
+        if verdict.frame is not None:
+            seen.append(index)
+            yield Captured(verdict.frame, captured.seconds, captured.microseconds)
+
+
+def _meta_rows(path: Path) -> list[str]:
+    try:
+        rows = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise EjfatError(f"{path}: {error}") from None
+    if not rows:
+        raise PcapError(f"{path}: no row; expected one per frame, such as `egress_spec=0`")
+    return rows

@@ -1,0 +1,308 @@
+"""Match-action tables: exact, longest-prefix and masked keys, bounded size, no entry twice.
+
+A table is searched by groups of entries that share their masks; inside a group a lookup is one dictionary access.
+Exact tables have one group, a prefix table one per prefix length in use, a masked table one per mask in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ejfat.errors import DuplicateEntryError, NoSuchEntryError, TableError, TableFullError
+
+_MEMO_LIMIT = 4096
+
+
+class MatchKind(StrEnum):
+    """How a key field is compared."""
+
+    EXACT = "exact"
+    LPM = "lpm"
+    """VALUE/PREFIX_LENGTH; the longest prefix that matches wins, whatever the priority says."""
+    FIELD_MASK = "field_mask"
+    """VALUE&&&MASK; among several entries that match, the lowest priority number wins."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyField:
+    """One field of a table's key."""
+
+    name: str
+    width: int
+    """In bits."""
+    kind: MatchKind = MatchKind.EXACT
+
+    @property
+    def full_mask(self) -> int:
+        """All bits of the field."""
+        return (1 << self.width) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One argument of an action."""
+
+    name: str
+    width: int
+    """In bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSpec:
+    """An action and its arguments."""
+
+    name: str
+    params: tuple[Param, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """The shape of a table: its key, what its entries may do, how many it holds."""
+
+    name: str
+    keys: tuple[KeyField, ...]
+    actions: dict[str, ActionSpec]
+    size: int
+
+    @property
+    def takes_priority(self) -> bool:
+        """Whether entries may end with a priority: tables with a prefix or a mask in their key."""
+        return any(key.kind is not MatchKind.EXACT for key in self.keys)
+
+    def describe_keys(self) -> str:
+        """Return the key as an error message shows it: `tick/lpm, lb_id`."""
+        return ", ".join(
+            key.name if key.kind is MatchKind.EXACT else f"{key.name}/{key.kind}" for key in self.keys
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One field of an entry's key: the value and the bits of it that count."""
+
+    value: int
+    mask: int
+
+    @property
+    def prefix_length(self) -> int:
+        """The number of bits that count."""
+        return self.mask.bit_count()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a table."""
+
+    matches: tuple[Match, ...]
+    action: str
+    args: tuple[int, ...] = ()
+    priority: int = 0
+
+    @property
+    def key(self) -> tuple[Match, ...]:
+        """What makes an entry the same as another: its matches, not its action or priority."""
+        return self.matches
+
+
+def exact(spec: TableSpec, *values: int) -> tuple[Match, ...]:
+    """Return the matches of an entry whose fields are all exact (every bit counts)."""
+    return tuple(Match(value, key.full_mask) for key, value in zip(spec.keys, values, strict=True))
+
+
+def prefix_match(value: int, length: int, width: int = 64) -> Match:
+    """Return VALUE/LENGTH of a `width`-bit field; bits behind the prefix are cleared."""
+    mask = (1 << width) - (1 << (width - length))
+    return Match(value & mask, mask)
+
+
+@dataclass(slots=True)
+class _Ranked:
+    entry: Entry
+    order: int
+
+
+class Table:
+    """Entries of one shape, at most `spec.size` of them."""
+
+    def __init__(self, spec: TableSpec) -> None:
+        self.spec = spec
+        self.version = 0
+        """Grows with every change; what was computed from an older version is stale."""
+        self._groups: dict[tuple[int, ...], dict[tuple[int, ...], _Ranked]] = {}
+        self._search: list[tuple[tuple[int, ...], dict[tuple[int, ...], _Ranked]]] = []
+        self._exact: dict[tuple[int, ...], _Ranked] = {}
+        self._memo: dict[tuple[int, ...], Entry | None] = {}
+        self._first_wins = not any(key.kind is MatchKind.FIELD_MASK for key in spec.keys)
+        self._all_exact = not spec.takes_priority
+        self._count = 0
+        self._order = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Entries in the order they were inserted."""
+        ranked = [item for group in self._groups.values() for item in group.values()]
+        return (item.entry for item in sorted(ranked, key=lambda item: item.order))
+
+    def lookup(self, *values: int) -> Entry | None:
+        """Return the entry that `values` (one per key field) hit, or None for a miss."""
+        if self._all_exact:
+            item = self._exact.get(values)
+            return item.entry if item else None
+        memo = self._memo
+        if values in memo:
+            return memo[values]
+        found = self._find(values)
+        if len(memo) >= _MEMO_LIMIT:
+            memo.clear()
+        memo[values] = found
+        return found
+
+    def _find(self, values: tuple[int, ...]) -> Entry | None:
+        best: _Ranked | None = None
+        for masks, group in self._search:
+            item = group.get(tuple([v & m for v, m in zip(values, masks, strict=True)]))
+            if item is None:
+                continue
+            if self._first_wins:
+                return item.entry
+            if best is None or (item.entry.priority, item.order) < (best.entry.priority, best.order):
+                best = item
+        return best.entry if best else None
+
+    def get(self, matches: Sequence[Match]) -> Entry | None:
+        """Return the entry with exactly this key."""
+        item = self._groups.get(_masks(matches), {}).get(_values(matches))
+        return item.entry if item else None
+
+    def insert(self, entry: Entry) -> None:
+        """Add an entry.
+
+        Raises:  DuplicateEntryError: the key is in use. TableFullError: no room. TableError: it does not fit the shape.
+        """
+        entry = self.checked(entry)
+        if self.get(entry.matches) is not None:
+            raise DuplicateEntryError(
+                f"{self.spec.name}: there is an entry for {self.key_text(entry)} already"
+            )
+        self._add(entry)
+
+    def put(self, entry: Entry) -> Entry | None:
+        """Add an entry, or take the place of the one with the same key, which is returned.
+
+        Raises:  TableFullError: no room for a new key. TableError: it does not fit the shape.
+        """
+        entry = self.checked(entry)
+        item = self._groups.get(_masks(entry.matches), {}).get(_values(entry.matches))
+        if item is None:
+            self._add(entry)
+            return None
+        before, item.entry = item.entry, entry
+        self._changed()
+        return before
+
+    def delete(self, matches: Sequence[Match]) -> Entry:
+        """Remove the entry with this key and return it.
+
+        Raises:  NoSuchEntryError: there is none.
+        """
+        masks = _masks(matches)
+        group = self._groups.get(masks, {})
+        item = group.pop(_values(matches), None)
+        if item is None:
+            raise NoSuchEntryError(f"{self.spec.name}: no entry for {self._matches_text(matches)}")
+        self._count -= 1
+        if not group:
+            del self._groups[masks]
+            self._order_groups()
+        self._changed()
+        return item.entry
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._groups.clear()
+        self._order_groups()
+        self._count = 0
+        self._changed()
+
+    def checked(self, entry: Entry) -> Entry:
+        """Return `entry` with the bits that do not count cleared.
+
+        Raises:  TableError: wrong number of fields or arguments, a value too wide, an unknown action.
+        """
+        spec = self.spec
+        if len(entry.matches) != len(spec.keys):
+            raise TableError(
+                f"{spec.name}: {len(entry.matches)} key fields, expected {len(spec.keys)} ({spec.describe_keys()})"
+            )
+        for key, match in zip(spec.keys, entry.matches, strict=True):
+            if not 0 <= match.value <= key.full_mask or not 0 <= match.mask <= key.full_mask:
+                raise TableError(f"{spec.name}: {key.name} {match.value:#x} does not fit {key.width} bits")
+            if key.kind is MatchKind.EXACT and match.mask != key.full_mask:
+                raise TableError(f"{spec.name}: {key.name} is an exact key, it takes no mask")
+        action = spec.actions.get(entry.action)
+        if action is None:
+            raise TableError(f"{spec.name}: no action {entry.action!r}, expected {' or '.join(spec.actions)}")
+        if len(entry.args) != len(action.params):
+            raise TableError(
+                f"{spec.name}: {entry.action} takes {len(action.params)} arguments, not {len(entry.args)}"
+            )
+        for param, value in zip(action.params, entry.args, strict=True):
+            if not 0 <= value < 1 << param.width:
+                raise TableError(f"{spec.name}: {param.name} {value:#x} does not fit {param.width} bits")
+        if all(match.value == match.value & match.mask for match in entry.matches):
+            return entry
+        matches = tuple(Match(match.value & match.mask, match.mask) for match in entry.matches)
+        return Entry(matches, entry.action, entry.args, entry.priority)
+
+    def key_text(self, entry: Entry) -> str:
+        """Return an entry's key as a table script writes it."""
+        return self._matches_text(entry.matches)
+
+    def _matches_text(self, matches: Sequence[Match]) -> str:
+        return " ".join(match_text(key, match) for key, match in zip(self.spec.keys, matches, strict=False))
+
+    def _add(self, entry: Entry) -> None:
+        if self._count >= self.spec.size:
+            raise TableFullError(f"{self.spec.name}: full, it holds {self.spec.size} entries")
+        masks = _masks(entry.matches)
+        group = self._groups.get(masks)
+        if group is None:
+            group = self._groups[masks] = {}
+            self._order_groups()
+        self._order += 1
+        group[_values(entry.matches)] = _Ranked(entry, self._order)
+        self._count += 1
+        self._changed()
+
+    def _order_groups(self) -> None:
+        self._exact = next(iter(self._groups.values()), {}) if self._all_exact else {}
+        self._search = sorted(
+            self._groups.items(), key=lambda item: -sum(mask.bit_count() for mask in item[0])
+        )
+
+    def _changed(self) -> None:
+        self.version += 1
+        if self._memo:
+            self._memo.clear()
+
+
+def match_text(key: KeyField, match: Match) -> str:
+    """Return one key field as a table script writes it: `0x10/60`, `0x1&&&0xfff` or plain `0x800`."""
+    value = f"{match.value:#0{(key.width + 3) // 4 + 2}x}"
+    if key.kind is MatchKind.LPM:
+        return f"{value}/{match.prefix_length}"
+    if key.kind is MatchKind.FIELD_MASK:
+        return f"{value}&&&{match.mask:#x}"
+    return value
+
+
+def _masks(matches: Sequence[Match]) -> tuple[int, ...]:
+    return tuple(match.mask for match in matches)
+
+
+def _values(matches: Sequence[Match]) -> tuple[int, ...]:
+    return tuple(match.value & match.mask for match in matches)

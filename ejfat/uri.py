@@ -1,0 +1,136 @@
+"""EJFAT URIs: where the control plane is, which reservation, where to send sync messages and data.
+
+    ejfat[s]://[TOKEN@]HOST:PORT/[lb/ID][?sync=IP:PORT][&data=IP[:PORT]][&data=[IP6][:PORT]][&sessionid=ID]
+
+Source: the public clients' format; `ejfats` means TLS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from ejfat.errors import UriError
+from ejfat.wire.headers import LB_PORT
+
+_LOWEST_PORT = 1024
+IpAddress = IPv4Address | IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An address and a UDP port."""
+
+    ip: IpAddress
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.ip}:{self.port}" if self.ip.version == 4 else f"[{self.ip}]:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EjfatUri:
+    """An EJFAT URI, taken apart."""
+
+    host: str
+    port: int
+    tls: bool = False
+    token: str = ""
+    lb_id: str = ""
+    sync: Endpoint | None = None
+    data: tuple[Endpoint, ...] = ()
+    """At most one of each IP version."""
+    session_id: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> EjfatUri:
+        """Read a URI.
+
+        Raises:  UriError: what is wrong, and what was expected.
+        """
+        try:
+            parts = urlsplit(text.strip())
+            port = parts.port
+        except ValueError as error:
+            raise UriError(f"{text!r}: {error}") from None
+        if parts.scheme not in ("ejfat", "ejfats"):
+            raise UriError(f"{text!r}: scheme {parts.scheme!r}, expected ejfat or ejfats")
+        if not parts.hostname or port is None:
+            raise UriError(f"{text!r}: expected HOST:PORT of the control plane")
+        path = parts.path.strip("/").split("/")
+        if path != [""] and (len(path) != 2 or path[0] != "lb"):
+            raise UriError(f"{text!r}: path {parts.path!r}, expected /lb/ID")
+        sync, data, session_id = _query(parts.query, text)
+        return cls(
+            host=parts.hostname,
+            port=_port(port, text),
+            tls=parts.scheme == "ejfats",
+            token=unquote(parts.username or ""),
+            lb_id=path[1] if len(path) == 2 else "",
+            sync=sync,
+            data=data,
+            session_id=session_id,
+        )
+
+    def __str__(self) -> str:
+        token = f"{quote(self.token, safe='')}@" if self.token else ""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        values = [f"sync={self.sync}"] if self.sync else []
+        values += [f"data={endpoint}" for endpoint in self.data]
+        values += [f"sessionid={self.session_id}"] if self.session_id else []
+        query = "?" + "&".join(values) if values else ""
+        path = f"lb/{self.lb_id}" if self.lb_id else ""
+        return f"ejfat{'s' if self.tls else ''}://{token}{host}:{self.port}/{path}{query}"
+
+
+def _query(query: str, text: str) -> tuple[Endpoint | None, tuple[Endpoint, ...], str]:
+    sync: Endpoint | None = None
+    data: dict[int, Endpoint] = {}
+    session_id = ""
+    for key, value in parse_qsl(query, keep_blank_values=True):
+        if key == "sync" and sync is None:
+            sync = parse_endpoint(value, text, default_port=None)
+        elif key == "data":
+            endpoint = parse_endpoint(value, text, default_port=LB_PORT)
+            if endpoint.ip.version in data:
+                raise UriError(f"{text!r}: two data addresses of IP version {endpoint.ip.version}")
+            data[endpoint.ip.version] = endpoint
+        elif key == "sessionid" and not session_id:
+            session_id = value
+        else:
+            raise UriError(f"{text!r}: {key!r}, expected sync, data or sessionid, sync and sessionid once")
+    return sync, tuple(data.values()), session_id
+
+
+def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoint:
+    """Read IP:PORT or [IP6]:PORT.
+
+    Args:    text: what error messages quote. default_port: for a value without one; None: it must have one.
+    Raises:  UriError: not such an address.
+    """
+    host, _, port_text = value.rpartition("]:") if value.startswith("[") else value.rpartition(":")
+    if value.startswith("["):
+        host = host[1:] if host else value[1:].removesuffix("]")
+        port_text = port_text if value != f"[{host}]" else ""
+    elif not host:
+        host, port_text = value, ""
+    try:
+        ip = ip_address(host)
+    except ValueError:
+        raise UriError(
+            f"{text!r}: {value!r} is no address such as 10.1.2.3:19522 or [fd00::1]:19522"
+        ) from None
+    if not port_text:
+        if default_port is None:
+            raise UriError(f"{text!r}: {value!r} needs a port")
+        return Endpoint(ip, default_port)
+    if not port_text.isdecimal():
+        raise UriError(f"{text!r}: port {port_text!r} is no number")
+    return Endpoint(ip, _port(int(port_text), text))
+
+
+def _port(port: int, text: str) -> int:
+    if not _LOWEST_PORT <= port <= 0xFFFF:
+        raise UriError(f"{text!r}: port {port}, expected {_LOWEST_PORT} to 65535")
+    return port

@@ -1,0 +1,1 @@
+"""Headers and checksums of EJFAT, as they are on the wire. All fields are big-endian."""

@@ -1,0 +1,142 @@
+"""The programs `opavnic ejfat lb`, `send` and `recv` on hosts of a lab: real sockets, real TAPs, one virtual switch."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+import pytest
+
+from e2e.kernel import wait_until
+from opavnic.lab.errors import LabError
+from opavnic.lab.lab import Lab
+from opavnic.lab.model import LabModel
+
+pytestmark = pytest.mark.e2e
+EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
+EVENTS = 60
+SIZE = 20_000
+HOSTS = ["lb", "src", "w1", "w2"]
+MODEL = LabModel.model_validate(
+    {
+        "name": f"ejfat-{os.getpid()}",
+        "hosts": {host: {} for host in HOSTS},
+        "vesws": [{"id": 7, "name": "daq", "subnet": "10.7.0.0/24", "members": HOSTS}],
+    }
+)
+
+
+async def wait_for_line(process: Popen[str], word: str) -> str:
+    """Return the first line of the program's stderr that holds `word`."""
+
+    def read() -> str:
+        assert process.stderr is not None
+        seen = []
+        for line in process.stderr:
+            seen.append(line)
+            if word in line:
+                return line
+        raise AssertionError(f"ended before it said {word!r}: {seen}")
+
+    return await asyncio.wait_for(asyncio.to_thread(read), 60)
+
+
+async def end(process: Popen[str]) -> tuple[str, str]:
+    """Interrupt a program and return what it printed."""
+    process.terminate()
+    return await asyncio.wait_for(asyncio.to_thread(process.communicate), 30)
+
+
+async def test_events_of_a_real_sender_arrive_whole_at_one_worker_each(tmp_path: Path) -> None:
+    data = hashlib.shake_128(b"event").digest(EVENTS * SIZE)
+    (tmp_path / "data.bin").write_bytes(data)
+    async with Lab(MODEL) as lab:
+        programs: list[Popen[str]] = []
+
+        def start(host: str, *arguments: str) -> Popen[str]:
+            programs.append(lab.popen(host, [*EJFAT, *arguments], stdin=-3, stdout=PIPE, stderr=PIPE))
+            return programs[-1]
+
+        try:
+            # the load balancer is 10.7.0.100; its control plane listens on the host's own 10.7.0.1
+            lb = start(
+                "lb", "lb", "--interface", "daq", "--ipv4", "10.7.0.100", "--listen", "10.7.0.1:18008",
+                "--period", "0.2", "--reserve", "run", "--senders", "10.7.0.2",
+            )  # fmt: skip
+            await wait_for_line(lb, "ready")
+            assert lb.stdout is not None
+            uri = lb.stdout.readline().strip()
+            workers = {}
+            for number, name in ((3, "w1"), (4, "w2")):
+                workers[name] = start(
+                    name, "recv", "--listen", "0.0.0.0:10000", "--uri", uri, "--address", f"10.7.0.{number}",
+                    "--name", name, "--out", str(tmp_path / name), "--timeout", "2", "--json",
+                )  # fmt: skip
+                await wait_for_line(workers[name], "session")
+            ping = await lab.run("src", ["ping", "-c", "1", "-W", "5", "10.7.0.100"])
+            assert ping.returncode == 0, ping.stdout
+            first_tick = 1000
+            what = ["--event-size", str(SIZE), "--rate", "60", "--first-tick", str(first_tick), "--json"]
+            sender = await lab.run("src", [*EJFAT, "send", "--uri", uri, *what, str(tmp_path / "data.bin")])
+            assert json.loads(sender.stdout)["events"] == EVENTS, sender.stderr
+
+            def written() -> list[Path]:
+                return sorted(path for path in tmp_path.glob("w?/event-*") if path.stat().st_size == SIZE)
+
+            await wait_until(lambda: len(written()) == EVENTS, "every event is in a file", 30)
+            files = written()
+            counters = {name: json.loads((await end(process))[0]) for name, process in workers.items()}
+            _, said = await end(lb)
+        finally:
+            for process in programs:
+                process.kill()
+                process.communicate()
+    by_tick = {int(path.name.split("-")[1]): path for path in files}
+    assert sorted(by_tick) == list(range(first_tick, first_tick + EVENTS))
+    assert b"".join(by_tick[tick].read_bytes() for tick in sorted(by_tick)) == data
+    assert sum(c["events_complete"] for c in counters.values()) == EVENTS
+    assert all(c["events_lost"] == 0 and c["events_complete"] > EVENTS / 4 for c in counters.values())
+    packets = EVENTS * -(-SIZE // (1500 - 28 - 36))
+    assert f"{packets} forwarded" in said
+
+
+async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(tmp_path: Path) -> None:
+    data = hashlib.shake_128(b"app").digest(20 * SIZE)
+    (tmp_path / "data.bin").write_bytes(data)
+    apps = [{"kind": "ejfat-lb", "host": "lb", "options": {"period": 0.2, "senders": ["src"]}}]
+    async with Lab(LabModel.model_validate(MODEL.model_dump() | {"apps": apps})) as lab:
+        (status,) = lab.status()["apps"]
+        command = [
+            "recv",
+            "--listen",
+            "0.0.0.0:10000",
+            "--uri",
+            status["uri"],
+            "--control",
+            status["control"],
+        ]
+        command += ["--address", "10.7.0.3", "--out", "-", "--count", "20"]
+        with (tmp_path / "out.bin").open("wb") as out:
+            worker = lab.popen("w1", [*EJFAT, *command], stdin=-3, stdout=out, stderr=PIPE)
+        try:
+            await wait_for_line(worker, "session")
+            await wait_until(
+                lambda: lab.apps["lb"].app.plane.get("1").balancer.epochs.current is not None, "an epoch"
+            )  # type: ignore[attr-defined]
+            what = ["--event-size", str(SIZE), "--rate", "50", "--json", str(tmp_path / "data.bin")]
+            sender = await lab.run("src", [*EJFAT, "send", "--uri", status["uri"], *what])
+            assert json.loads(sender.stdout)["events"] == 20, sender.stderr
+            assert await asyncio.wait_for(asyncio.to_thread(worker.wait), 30) == 0
+        finally:
+            worker.kill()
+            worker.communicate()
+        with pytest.raises(LabError, match="host lb is an app's"):
+            lab.popen("lb", ["true"])
+        packets = 20 * -(-SIZE // (1500 - 28 - 36))
+        assert lab.status()["apps"][0]["tx_packets"] == packets
+    assert (tmp_path / "out.bin").read_bytes() == data

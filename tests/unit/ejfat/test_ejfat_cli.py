@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.live.app import AppConfig, LbApp
+from opavnic.cli.main import main
+
+VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
+TABLES, SEED_IN, SEED_OUT = (
+    str(VECTORS / name) for name in ("seed_tables.txt", "seed_in.pcap", "seed_out.pcap")
+)
+
+
+def test_sim_writes_what_leaves_and_says_how_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "o.pcap"
+    assert main(["ejfat", "sim", "--tables", TABLES, "--in", SEED_IN, "--out", str(out), "--json"]) == 0
+    assert out.read_bytes() == Path(SEED_OUT).read_bytes()
+    assert json.loads(capsys.readouterr().out) == {"in": 22, "out": 22, "replies": {}, "drops": {}}
+    assert main(["ejfat", "sim", "--tables", TABLES, "--in", SEED_OUT, "--out", str(out)]) == 0
+    assert "not_udplb" in (text := capsys.readouterr().out) or "dst_filter:miss" in text
+
+
+def test_tables_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ejfat", "tables", TABLES, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert (len(rows), rows[2]["key"], rows[2]["priority"]) == (8, ["0x0000000000000000/0"], 64)
+    assert main(["ejfat", "tables", TABLES]) == 0
+    assert "epoch_assign_table (v1) 2/128" in capsys.readouterr().out
+
+
+def test_conformance_passes_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = str(VECTORS / "v1-1.json.gz")
+    assert main(["conformance", "ejfat", good]) == 0
+    assert capsys.readouterr().out == f"PASS 363/363 {good}\n"
+    bad = tmp_path / "bad.json"
+    bad.write_text(
+        json.dumps({"format": 1, "tables": [], "vectors": [{"in": "00", "out": "01", "i": 5, "cat": "x"}]})
+    )
+    assert main(["conformance", "ejfat", str(bad), "--json"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["ok"], row["differences"][0]["case"]) == (False, 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["sim", "--tables", "none.txt", "--in", SEED_IN, "--out", "x"], "none.txt"),
+        (["sim", "--tables", SEED_IN, "--in", SEED_IN, "--out", "x"], "seed_in.pcap"),
+        (["sim", "--tables", TABLES, "--in", TABLES, "--out", "x"], "seed_tables.txt"),
+        (["tables", "none.txt"], "none.txt"),
+        (["send"], "give --to"),
+        (["send", "--to", "nowhere"], "is no address"),
+        (["send", "--to", "10.0.0.1:80"], "expected 1024 to 65535"),
+        (["send", "--to", "127.0.0.1", "--event-size", "0"], "is no size"),
+        (["send", "--to", "127.0.0.1", "--mtu", "64"], "leaves no room"),
+        (["send", "--to", "127.0.0.1", "none.bin"], "none.bin: No such file"),
+        (["send", "--uri", "ejfat://h:2000/"], "no data address"),
+        (["recv", "--listen", "127.0.0.1"], "needs a port"),
+        (["admin", "status"], "give --uri"),
+        (["admin", "status", "--uri", "ejfat://h:2000/"], "names no reservation"),
+        (["lb"], "either --interface or --tap"),
+        (["lb", "--interface", "nosuchif0", "--ipv4", "10.0.0.1"], "there is no interface nosuchif0"),
+        (["lb", "--tap", "x"], "--ipv4 or --ipv6"),
+        (["lb", "--tap", "x", "--ipv4", "fd00::1"], "is no IPv4 address"),
+        (
+            ["lb", "--tap", "x", *[w for n in range(9) for w in ("--ipv4", f"10.0.0.{n}")]],
+            "9 instances, expected 1 to 8",
+        ),
+        (["lb", "--tap", "x", "--ipv4", "10.0.0.1", "--mac", "zz"], "MAC address"),
+        (["lb", "--tap", "x", "--ipv4", "10.0.0.1", "--tls-cert", "c.pem"], "go together"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(
+    arguments: list[str],
+    expected: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["ejfat", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert expected in captured.err
+    assert captured.out == ""
+
+
+def test_conformance_of_other_files_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "ejfat", TABLES]) == 2
+    assert "seed_tables.txt" in capsys.readouterr().err
+
+
+def test_install_dissectors_copies_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ejfat", "install-dissectors", "--dir", str(tmp_path)]) == 0
+    assert (tmp_path / "ejfat.lua").exists()
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_bench_has_all_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "ejfat", "--seconds", "0.05", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {row["what"] for row in result["figures"]} == {"pipeline", "live in a lab", "UDP relay"}
+    assert all(row["packets_per_second"] > 0 and row["lost"] == 0 for row in result["figures"])
+
+
+@pytest.fixture
+def control_plane(tmp_path: Path) -> Iterator[str]:
+    """A control plane in a thread of its own, behind a Unix socket."""
+    address = f"unix:{tmp_path}/cp.sock"
+    instance = InstanceAddresses(ip_address("10.7.0.1"))
+    plane = PlaneConfig(mac=1, instances=(instance,), sync_host="10.7.0.1")
+    started, loop = threading.Event(), asyncio.new_event_loop()
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        app = LbApp(AppConfig(plane, address, "operator"), lambda frame: None)
+        await app.start()
+        started.set()
+        await ended.wait()
+        await app.stop()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    assert started.wait(10)
+    yield address
+    loop.call_soon_threadsafe(ended.set)
+    thread.join(10)
+    loop.close()
+
+
+def test_admin_reserves_shows_and_frees(control_plane: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def admin(*arguments: str, uri: str = "ejfat://operator@localhost:1024/") -> tuple[int, str, str]:
+        code = main(["ejfat", "admin", *arguments, "--uri", uri, "--control", control_plane])
+        captured = capsys.readouterr()
+        return code, captured.out.strip(), captured.err
+
+    code, uri, _ = admin("reserve", "run", "--senders", "10.7.0.2", "--hours", "1")
+    assert code == 0
+    assert uri.endswith("/lb/1?sync=10.7.0.1:19531&data=10.7.0.1:19522")
+    assert admin("add-senders", "10.7.0.3", uri=uri)[0] == 0
+    status = json.loads(admin("status", "--json", uri=uri)[1])
+    assert (status["senderAddresses"], status["slotResolution"]) == (["10.7.0.2", "10.7.0.3"], 512)
+    assert admin("remove-senders", "10.7.0.3", uri=uri)[0] == 0
+    assert "senders 10.7.0.2" in admin("status", uri=uri)[1]
+    assert "10.7.0.1" in admin("overview")[1]
+    code, _, error = admin("reserve", "second")
+    assert (code, error) == (
+        1,
+        "opavnic: control plane: all 1 load balancers are reserved (RESOURCE_EXHAUSTED)\n",
+    )
+    assert admin("free", uri=uri)[0] == 0
+    assert json.loads(admin("overview", "--json")[1])["loadBalancers"] == []
+    assert "PERMISSION_DENIED" in admin("status", uri=uri)[2]

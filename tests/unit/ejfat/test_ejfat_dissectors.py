@@ -1,0 +1,134 @@
+"""The Lua dissectors, run by tshark."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from ejfat.dissectors import SCRIPTS, install
+from ejfat.errors import EjfatError
+from ejfat.pcap import Captured, write_pcap
+from ejfat.segmentation import Segmenter, udp_packet
+from ejfat.wire.headers import SyncHeader
+
+SRC, DST = ip_address("10.0.0.2"), ip_address("10.0.0.1")
+MACS = bytes.fromhex("020000000001020000000002")
+needs_tshark = pytest.mark.skipif(
+    shutil.which("tshark") is None, reason="tshark is not installed (apt-get install tshark)"
+)
+
+
+def dissect(tmp_path: Path, frames: list[bytes], *fields: str) -> list[list[str]]:
+    path = tmp_path / "x.pcap"
+    write_pcap(path, [Captured(frame) for frame in frames])
+    options = [word for field in fields for word in ("-e", field)]
+    command = [
+        "tshark",
+        "-X",
+        f"lua_script:{SCRIPTS / 'ejfat.lua'}",
+        "-r",
+        str(path),
+        "-T",
+        "fields",
+        *options,
+    ]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert "Lua" not in run.stderr, run.stderr
+    return [line.split("\t") for line in run.stdout.splitlines()]
+
+
+def frames_of(version: int, **values: int) -> list[bytes]:
+    return Segmenter(version=version, mtu=200).frames(
+        bytes(150), tick=0x1234567890, data_id=0xABC, event=77, src=SRC, dst=DST, dst_mac=1, **values
+    )
+
+
+@needs_tshark
+def test_version_1_shows_tick_and_segment(tmp_path: Path) -> None:
+    fields = (
+        "ejfat_lb.version",
+        "ejfat_lb.tick",
+        "ejfat_seg.data_id",
+        "ejfat_seg.offset",
+        "ejfat_seg.first",
+        "ejfat_seg.last",
+    )
+    rows = dissect(tmp_path, frames_of(1), *fields)
+    assert [row[:4] for row in rows] == [
+        ["1", str(0x1234567890), "0x0abc", "0"],
+        ["1", str(0x1234567890), "0x0abc", "152"],
+    ][: len(rows)]
+    assert rows[0][4].lower() in ("1", "true")
+
+
+@needs_tshark
+def test_versions_2_and_3_show_their_own_fields_and_the_event(tmp_path: Path) -> None:
+    fields = (
+        "ejfat_lb.entropy",
+        "ejfat_lb.slot_select",
+        "ejfat_lb.port_select",
+        "ejfat_lb.slot",
+        "ejfat_re.event",
+        "ejfat_re.length",
+    )
+    rows = dissect(tmp_path, frames_of(2, entropy=5)[:1] + frames_of(3, entropy=6)[:1], *fields)
+    assert rows == [
+        ["0x0005", "", "", str(0x90), "77", "150"],
+        ["", "0x7890", "0x0006", str(0x90), "77", "150"],
+    ]
+
+
+@needs_tshark
+def test_packet_to_a_worker_is_recognised_without_the_load_balancer_header(tmp_path: Path) -> None:
+    payload = next(iter(Segmenter().payloads(b"abc", tick=1, data_id=2, event=3)))[16:]
+    frame = MACS + udp_packet(payload, src=SRC, dst=DST, src_port=1, dst_port=10007)
+    assert dissect(tmp_path, [frame], "ejfat_re.event", "ejfat_re.data_id", "data.data") == [
+        ["3", "0x0002", "616263"]
+    ]
+
+
+@needs_tshark
+def test_sync_message_is_shown(tmp_path: Path) -> None:
+    sync = SyncHeader(source_id=4, event=5, rate_hz=6, unix_ns=7).build()
+    frame = MACS + udp_packet(sync, src=SRC, dst=DST, src_port=1, dst_port=19531)
+    assert dissect(tmp_path, [frame], "ejfat_sync.source_id", "ejfat_sync.event", "ejfat_sync.rate") == [
+        ["4", "5", "6"]
+    ]
+
+
+@needs_tshark
+def test_other_bytes_on_the_load_balancers_port_are_marked(tmp_path: Path) -> None:
+    bad = [b"LB", b"XX" + bytes(20), b"LB\x09" + bytes(20), b"LB\x02" + bytes(5)]
+    frames = [MACS + udp_packet(payload, src=SRC, dst=DST, src_port=1, dst_port=19522) for payload in bad]
+    rows = dissect(tmp_path, frames, "_ws.expert.message")
+    assert rows == [["No load balancer header"]] * 4
+
+
+@needs_tshark
+def test_examples_of_the_document_are_dissected(tmp_path: Path) -> None:
+    capture = Path(__file__).parents[2] / "vectors" / "ejfat" / "seed_in.pcap"
+    command = [
+        "tshark",
+        "-X",
+        f"lua_script:{SCRIPTS / 'ejfat.lua'}",
+        "-r",
+        str(capture),
+        "-T",
+        "fields",
+        "-e",
+        "ejfat_lb.tick",
+    ]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.split() == ["10", "20"] * 11
+
+
+def test_install_copies_the_dissectors(tmp_path: Path) -> None:
+    (path,) = install(tmp_path / "plugins")
+    assert path.read_text() == (SCRIPTS / "ejfat.lua").read_text()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EjfatError, match="file"):
+        install(tmp_path / "file")

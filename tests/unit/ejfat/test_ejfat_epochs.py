@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ejfat.control.epochs import MAX_LIVE, EpochManager
+from ejfat.control.prefixes import TICKS
+from ejfat.control.programming import Target
+from ejfat.errors import ControlError, ExhaustedError
+from ejfat.schema import Dialect, Op, TableSet, Update
+
+
+class DataPlane:
+    """Tables as the pipeline has them; refuses what the rules of epochs forbid."""
+
+    def __init__(self) -> None:
+        self.tables = TableSet()
+
+    def epoch(self, tick: int, dialect: Dialect = Dialect.V23) -> int | None:
+        table = self.tables.of(dialect)["epoch_assign_table"]
+        entry = table.lookup(0, tick) if dialect is Dialect.V23 else table.lookup(tick)
+        return entry.args[0] if entry else None
+
+    def member(self, tick: int) -> int | None:
+        epoch = self.epoch(tick)
+        entry = (
+            self.tables.v23["load_balance_calendar_table"].lookup(0, epoch, tick & 511)
+            if epoch is not None
+            else None
+        )
+        return entry.args[0] if entry else None
+
+    def apply(self, updates: Iterable[Update]) -> None:
+        """Apply one by one, as a remote data plane does; no connected calendar may change on the way."""
+        for update in updates:
+            if update.table == "load_balance_calendar_table" and update.dialect is Dialect.V23:
+                epoch = update.matches[1].value
+                connected = {entry.args[0] for entry in self.tables.v23["epoch_assign_table"]}
+                assert epoch not in connected, f"epoch {epoch} is connected and was changed"
+            self.tables.apply([update])
+
+
+def calendar(member: int) -> list[int]:
+    return [member + slot % 3 for slot in range(512)]
+
+
+@pytest.fixture
+def plane() -> DataPlane:
+    return DataPlane()
+
+
+@pytest.fixture
+def manager() -> EpochManager:
+    return EpochManager(Target(0, with_v1=True))
+
+
+def test_begin_sends_all_ticks_to_a_full_calendar(plane: DataPlane, manager: EpochManager) -> None:
+    plane.apply(manager.begin(calendar(10)))
+    assert {plane.member(tick) for tick in range(512)} == {10, 11, 12}
+    assert plane.epoch(TICKS - 1) == 0 == plane.epoch(TICKS - 1, Dialect.V1)
+
+
+def test_transition_moves_ticks_at_the_boundary_and_no_other(plane: DataPlane, manager: EpochManager) -> None:
+    plane.apply(manager.begin(calendar(10)))
+    before = [plane.member(tick) for tick in range(1000)]
+    plane.apply(manager.transition(calendar(20), 1000))
+    assert [plane.member(tick) for tick in range(1000)] == before
+    assert plane.member(1000) in (20, 21, 22)
+    for dialect in Dialect:
+        assert (plane.epoch(999, dialect), plane.epoch(1000, dialect)) == (0, 1)
+
+
+@settings(max_examples=30)
+@given(
+    steps=st.lists(st.integers(1, 1 << 40), min_size=1, max_size=6),
+    probes=st.lists(st.integers(0, 1), max_size=9),
+)
+def test_transition_applied_one_update_at_a_time_never_moves_a_tick_before_the_boundary(
+    steps: list[int], probes: list[int]
+) -> None:
+    plane, manager = DataPlane(), EpochManager(Target(0))
+    plane.apply(manager.begin(calendar(0)))
+    boundary = 0
+    for number, step in enumerate(steps):
+        start, boundary = boundary, boundary + step
+        watched = sorted({start, boundary - 1, (start + boundary) // 2})
+        before = {tick: plane.member(tick) for tick in watched}
+        for update in manager.transition(calendar(10 * number), boundary):
+            plane.apply([update])
+            assert {tick: plane.member(tick) for tick in watched} == before
+        assert manager.epoch_of(boundary).number == plane.epoch(boundary) == number + 1  # type: ignore[union-attr]
+        manager.observe(boundary, now=number)
+        plane.apply(manager.retire(number + 1, 1.0))
+    assert len(plane.tables.v23["load_balance_calendar_table"]) == 512
+    assert len(plane.tables.v23["epoch_assign_table"]) == 1
+
+
+def test_retire_waits_until_the_boundary_is_passed_and_events_ran_out(
+    plane: DataPlane, manager: EpochManager
+) -> None:
+    plane.apply(manager.begin(calendar(0)))
+    plane.apply(manager.transition(calendar(10), 1000))
+    assert manager.retire(100.0, 2.0) == []
+    manager.observe(999, 100.0)
+    assert manager.retire(200.0, 2.0) == []
+    manager.observe(1000, 200.0)
+    assert manager.retire(201.9, 2.0) == []
+    assert manager.members_in_use == {0, 1, 2, 10, 11, 12}
+    plane.apply(manager.retire(202.0, 2.0))
+    assert manager.members_in_use == {10, 11, 12}
+    assert plane.epoch(5) == 1
+
+
+def test_retire_when_nothing_is_sent_any_more_does_not_wait(plane: DataPlane, manager: EpochManager) -> None:
+    plane.apply(manager.begin(calendar(0)))
+    plane.apply(manager.transition(calendar(10), 1000))
+    plane.apply(manager.retire(0.0, 2.0, idle=True))
+    assert [epoch.number for epoch in manager.live] == [1]
+
+
+def test_transition_without_room_for_a_calendar_is_refused_and_changes_nothing(manager: EpochManager) -> None:
+    manager.begin(calendar(0))
+    for number in range(1, MAX_LIVE):
+        manager.transition(calendar(0), number * 512)
+    assert not manager.can_transition
+    with pytest.raises(ExhaustedError, match="4 epochs are connected"):
+        manager.transition(calendar(0), 1 << 30)
+    assert manager.current is not None
+    assert manager.current.number == MAX_LIVE - 1
+
+
+def test_transition_without_room_for_the_cover_is_refused_and_changes_nothing(manager: EpochManager) -> None:
+    manager.begin(calendar(0))
+    manager.transition(calendar(0), 1)
+    manager.transition(calendar(0), (1 << 63) + 1)
+    with pytest.raises(ExhaustedError, match="prefixes"):
+        manager.transition(calendar(0), TICKS - 1)
+    assert manager.current is not None
+    assert manager.current.start == (1 << 63) + 1
+
+
+@pytest.mark.parametrize("boundary", [50, 100, TICKS])
+def test_transition_to_a_boundary_that_is_not_ahead_is_refused(manager: EpochManager, boundary: int) -> None:
+    manager.begin(calendar(0))
+    manager.transition(calendar(0), 100)
+    with pytest.raises(ControlError, match="boundary"):
+        manager.transition(calendar(0), boundary)
+
+
+def test_transition_after_ticks_went_backwards_covers_from_zero(
+    plane: DataPlane, manager: EpochManager
+) -> None:
+    plane.apply(manager.begin(calendar(0)))
+    plane.apply(manager.transition(calendar(10), 1000))
+    manager.observe(1000, 0.0)
+    plane.apply(manager.retire(9.0, 2.0))
+    plane.apply(manager.transition(calendar(20), 50))
+    assert [plane.epoch(tick) for tick in (0, 49, 50)] == [1, 1, 2]
+
+
+def test_calendar_with_an_empty_slot_is_refused(manager: EpochManager) -> None:
+    with pytest.raises(ControlError, match="511 slots, all 512 need a member"):
+        manager.begin(calendar(0)[:511])
+    manager.begin(calendar(0))
+    with pytest.raises(ControlError, match="has epoch 0 already"):
+        manager.begin(calendar(0))
+    with pytest.raises(ControlError, match="no epoch to follow"):
+        EpochManager(Target(1)).transition(calendar(0), 5)
+
+
+def test_program_after_loss_of_the_tables_restores_them(plane: DataPlane, manager: EpochManager) -> None:
+    plane.apply(manager.begin(calendar(0)))
+    plane.apply(manager.transition(calendar(10), 1000))
+    again = DataPlane()
+    again.apply(manager.program())
+    assert [again.member(tick) for tick in range(2000)] == [plane.member(tick) for tick in range(2000)]
+
+
+def test_clear_leaves_nothing(plane: DataPlane, manager: EpochManager) -> None:
+    plane.apply(manager.begin(calendar(0)))
+    plane.apply(manager.transition(calendar(10), 1000))
+    plane.apply(manager.clear())
+    assert not plane.tables.uses(Dialect.V23)
+    assert not plane.tables.uses(Dialect.V1)
+    assert all(update.op is not Op.DELETE for update in manager.begin(calendar(0)))

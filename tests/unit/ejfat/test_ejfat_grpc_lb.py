@@ -1,0 +1,451 @@
+"""The public service, asked by a real client over loopback."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from ejfat.control.balancer import Policy
+from ejfat.control.grpc.lb_service import LoadBalancerService, Surroundings
+from ejfat.control.grpc.serving import Tls, start_server
+from ejfat.control.pb import loadbalancer_pb2 as pb
+from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
+from ejfat.control.plane import ControlPlane, InstanceAddresses, PlaneConfig
+from ejfat.control.programming import IpAddress
+from ejfat.control.store import Store
+from ejfat.control.tokens import Action, Resource
+from ejfat.errors import EjfatError
+from ejfat.pipeline import Pipeline
+
+ADMIN = "admin"
+CONFIG = PlaneConfig(
+    mac=0x020000000001,
+    instances=(
+        InstanceAddresses(ip_address("10.0.0.1")),
+        InstanceAddresses(ip_address("10.0.0.11"), ip_address("fd00::11")),
+    ),
+    policy=Policy(lead_s=0.1, quiescence_s=0.5),
+)
+
+
+@dataclass
+class World:
+    """A server with its plane, and a client that says which token it carries."""
+
+    plane: ControlPlane
+    pipeline: Pipeline
+    now: float = 1_700_000_000.0
+    secrets: int = 0
+    saved: int = 0
+    port: int = 0
+    stub: Any = None
+    silent: set[IpAddress] = field(default_factory=set)
+
+    def new_secret(self) -> str:
+        self.secrets += 1
+        return f"secret-{self.secrets}"
+
+    async def resolve(self, ip: IpAddress) -> int | None:
+        return None if ip in self.silent else int(ip) & 0xFFFFFF
+
+    async def call(self, rpc: str, request: Any, token: str | None = ADMIN) -> Any:
+        metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        return await getattr(self.stub, rpc)(request, metadata=metadata, timeout=10)
+
+    async def refused(self, rpc: str, request: Any, token: str | None = ADMIN) -> tuple[grpc.StatusCode, str]:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await self.call(rpc, request, token)
+        return caught.value.code(), caught.value.details() or ""
+
+    async def reserve(self, **values: Any) -> Any:
+        values = {"name": "run", "senderAddresses": ["10.0.0.2"]} | values
+        return await self.call("ReserveLoadBalancer", pb.ReserveLoadBalancerRequest(**values))
+
+    async def register(self, reservation: Any, number: int, **values: Any) -> Any:
+        values = {
+            "name": f"w{number}",
+            "weight": 1,
+            "ipAddress": f"10.0.1.{number}",
+            "udpPort": 10000,
+        } | values
+        return await self.call(
+            "Register", pb.RegisterRequest(lbId=reservation.lbId, **values), reservation.token
+        )
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    pipeline = Pipeline()
+    plane = ControlPlane(CONFIG, pipeline.tables.apply)
+    plane.start()
+    plane.grant("admin", "operator", Resource.ALL, "", Action.UPDATE, parent=None, now=0)
+    world = World(plane, pipeline)
+
+    def changed() -> None:
+        world.saved += 1
+
+    surroundings = Surroundings(lambda: world.now, world.new_secret, world.resolve, changed, "test")
+    service = LoadBalancerService(plane, surroundings)
+    server, world.port = await start_server(
+        "127.0.0.1:0", lambda s: pb_grpc.add_LoadBalancerServicer_to_server(service, s)
+    )
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{world.port}") as channel:
+        world.stub = pb_grpc.LoadBalancerStub(channel)
+        yield world
+    await server.stop(None)
+
+
+async def test_reserve_tells_a_client_all_it_needs(world: World) -> None:
+    reply = await world.reserve(until={"seconds": int(world.now) + 60})
+    assert (reply.lbId, reply.fpgaLbId, reply.token) == ("1", 0, "secret-1")
+    assert (reply.dataIpv4Address, reply.dataMinPort, reply.dataMaxPort) == ("10.0.0.1", 16384, 32767)
+    assert (reply.syncIpv4Address, reply.syncUdpPort) == ("127.0.0.1", 19531)
+    second = await world.reserve()
+    assert (second.dataIpv4Address, second.dataIpv6Address, second.syncUdpPort) == (
+        "10.0.0.11",
+        "fd00::11",
+        19532,
+    )
+    got = await world.call("GetLoadBalancer", pb.GetLoadBalancerRequest(lbId="2"), second.token)
+    assert (got.lbId, got.token) == ("2", "")
+    assert world.saved == 2
+
+
+async def test_reserve_when_all_are_taken_is_refused_until_one_is_freed(world: World) -> None:
+    first = await world.reserve()
+    await world.reserve()
+    code, details = await world.refused("ReserveLoadBalancer", pb.ReserveLoadBalancerRequest(name="x"))
+    assert (code, details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "all 2 load balancers are reserved")
+    await world.call("FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId=first.lbId))
+    assert (await world.reserve()).fpgaLbId == 0
+
+
+async def test_worker_registers_reports_and_is_seen_in_the_status(world: World) -> None:
+    reservation = await world.reserve()
+    one = await world.register(reservation, 1, minFactor=0.5, maxFactor=2, portRange=2, keepLbHeader=True)
+    await world.register(reservation, 2, weight=3)
+    world.now += 1
+    await world.call(
+        "SendState",
+        pb.SendStateRequest(
+            sessionId=one.sessionId, lbId=reservation.lbId, fillPercent=0.25, isReady=True, totalEventsRecv=7
+        ),
+        one.token,
+    )
+    world.plane.advance(world.now)
+    status = await world.call(
+        "LoadBalancerStatus", pb.LoadBalancerStatusRequest(lbId=reservation.lbId), reservation.token
+    )
+    assert [(w.name, w.slotsAssigned) for w in status.workers] == [("w1", 128), ("w2", 384)]
+    assert (status.slotResolution, list(status.senderAddresses)) == (512, ["10.0.0.2"])
+    first = status.workers[0]
+    assert (first.fillPercent, first.totalEventsRecv, first.portRange, first.keepLbHeader) == (
+        0.25,
+        7,
+        pb.PORT_RANGE_4,
+        True,
+    )
+    assert first.lastUpdated.seconds == int(world.now)
+
+
+async def test_deregister_moves_the_slots_and_ends_the_session(world: World) -> None:
+    reservation = await world.reserve()
+    one = await world.register(reservation, 1)
+    await world.register(reservation, 2)
+    world.plane.advance(world.now)
+    await world.call(
+        "Deregister", pb.DeregisterRequest(lbId=reservation.lbId, sessionId=one.sessionId), one.token
+    )
+    world.now += 1
+    world.plane.advance(world.now)
+    status = await world.call("LoadBalancerStatus", pb.LoadBalancerStatusRequest(lbId=reservation.lbId))
+    assert [(w.name, w.slotsAssigned) for w in status.workers] == [("w2", 512)]
+    code, _ = await world.refused(
+        "SendState", pb.SendStateRequest(lbId=reservation.lbId, sessionId=one.sessionId), one.token
+    )
+    assert code is grpc.StatusCode.PERMISSION_DENIED
+
+
+@pytest.mark.parametrize(
+    ("rpc", "request_"),
+    [
+        ("GetLoadBalancer", pb.GetLoadBalancerRequest(lbId="9")),
+        ("LoadBalancerStatus", pb.LoadBalancerStatusRequest(lbId="")),
+        ("FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId="x")),
+        ("Register", pb.RegisterRequest(lbId="9")),
+        ("SendState", pb.SendStateRequest(lbId="9", sessionId="1")),
+        ("AddSenders", pb.AddSendersRequest(lbId="9")),
+    ],
+)
+async def test_unknown_load_balancer_is_not_found(world: World, rpc: str, request_: Any) -> None:
+    code, details = await world.refused(rpc, request_)
+    assert code is grpc.StatusCode.NOT_FOUND
+    assert "no load balancer" in details
+
+
+async def test_calls_without_a_token_or_with_a_wrong_one_are_refused(world: World) -> None:
+    request = pb.ReserveLoadBalancerRequest(name="x")
+    assert (await world.refused("ReserveLoadBalancer", request, None))[0] is grpc.StatusCode.UNAUTHENTICATED
+    assert (await world.refused("ReserveLoadBalancer", request, "guess"))[
+        0
+    ] is grpc.StatusCode.PERMISSION_DENIED
+    unknown = pb.GetLoadBalancerRequest(lbId="99")
+    assert (await world.refused("GetLoadBalancer", unknown, "guess"))[0] is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_tokens_do_not_reach_beyond_their_scope(world: World) -> None:
+    first, second = await world.reserve(), await world.reserve()
+    one, two = await world.register(first, 1), await world.register(second, 1)
+    assert one.sessionId == two.sessionId, "sessions are numbered per reservation"
+    denied = [
+        ("ReserveLoadBalancer", pb.ReserveLoadBalancerRequest(name="x"), first.token),
+        ("FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId=second.lbId), first.token),
+        ("AddSenders", pb.AddSendersRequest(lbId=first.lbId, senderAddresses=["10.0.0.3"]), one.token),
+        ("SendState", pb.SendStateRequest(lbId=second.lbId, sessionId=two.sessionId), one.token),
+        ("Deregister", pb.DeregisterRequest(lbId=second.lbId, sessionId=two.sessionId), first.token),
+    ]
+    for rpc, request, token in denied:
+        code, details = await world.refused(rpc, request, token)
+        assert code is grpc.StatusCode.PERMISSION_DENIED, rpc
+        assert "does not carry" in details
+
+
+async def test_senders_are_added_and_removed(world: World) -> None:
+    reservation = await world.reserve()
+    table = world.pipeline.tables.v23["ipv4_src_filter_table"]
+    sender = {"lbId": reservation.lbId, "senderAddresses": ["10.0.0.3"]}
+    await world.call("AddSenders", pb.AddSendersRequest(**sender), reservation.token)
+    assert table.lookup(0, int(ip_address("10.0.0.3"))) is not None
+    await world.call("RemoveSenders", pb.RemoveSendersRequest(**sender), reservation.token)
+    assert table.lookup(0, int(ip_address("10.0.0.3"))) is None
+    code, _ = await world.refused("RemoveSenders", pb.RemoveSendersRequest(**sender))
+    assert code is grpc.StatusCode.NOT_FOUND
+    code, details = await world.refused(
+        "AddSenders", pb.AddSendersRequest(lbId=reservation.lbId, senderAddresses=["10.0.0"])
+    )
+    assert (code, details) == (grpc.StatusCode.INVALID_ARGUMENT, "'10.0.0' is no IP address")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"udpPort": 0}, "UDP port 0"),
+        ({"weight": -1}, "weight -1.0"),
+        ({"ipAddress": "nowhere"}, "is no IP address"),
+        ({"ipAddress": "10.0.1.99"}, "does not answer"),
+        ({"slotDemands": [{"index": 0, "length": 1}]}, "slot demands are not supported"),
+    ],
+)
+async def test_register_with_bad_values_is_refused(
+    world: World, values: dict[str, Any], expected: str
+) -> None:
+    world.silent.add(ip_address("10.0.1.99"))
+    reservation = await world.reserve()
+    base = {"lbId": reservation.lbId, "name": "w", "weight": 1, "ipAddress": "10.0.1.1", "udpPort": 10000}
+    code, details = await world.refused("Register", pb.RegisterRequest(**base | values), reservation.token)
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert expected in details
+
+
+async def test_reserve_with_bad_values_is_refused(world: World) -> None:
+    for values, expected in (
+        ({"name": ""}, "needs a name"),
+        ({"name": "x", "until": {"seconds": 5}}, "s ago"),
+        ({"name": "x", "strategy": "explicit"}, "expected dynamic or static"),
+    ):
+        code, details = await world.refused("ReserveLoadBalancer", pb.ReserveLoadBalancerRequest(**values))
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+        assert expected in details
+
+
+async def test_reservation_that_has_expired_ends_by_itself_unless_extended(world: World) -> None:
+    short = await world.reserve(until={"seconds": int(world.now) + 10})
+    longer = await world.reserve(until={"seconds": int(world.now) + 10})
+    await world.call(
+        "ExtendReservation",
+        pb.ExtendReservationRequest(lbId=longer.lbId, until={"seconds": int(world.now) + 100}),
+        longer.token,
+    )
+    world.now += 20
+    world.plane.advance(world.now)
+    overview = await world.call("Overview", pb.OverviewRequest())
+    assert [row.reservation.lbId for row in overview.loadBalancers] == [longer.lbId]
+    assert (await world.refused("GetLoadBalancer", pb.GetLoadBalancerRequest(lbId="2"), short.token))[
+        0
+    ] is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_overview_shows_what_the_token_may_see(world: World) -> None:
+    first, _ = await world.reserve(), await world.reserve()
+    assert len((await world.call("Overview", pb.OverviewRequest())).loadBalancers) == 2
+    own = await world.call("Overview", pb.OverviewRequest(), first.token)
+    assert [row.reservation.lbId for row in own.loadBalancers] == [first.lbId]
+
+
+async def test_reset_clears_what_it_is_asked_to(world: World) -> None:
+    reservation = await world.reserve()
+    await world.register(reservation, 1)
+    world.plane.advance(world.now)
+    reply = await world.call(
+        "ResetLoadBalancer",
+        pb.ResetLoadBalancerRequest(
+            lbId=reservation.lbId, senders=True, workers=True, epochs=True, sync=True
+        ),
+        reservation.token,
+    )
+    assert (reply.senders, reply.workers, reply.epochs, reply.sync) == (True, True, True, True)
+    status = await world.call("LoadBalancerStatus", pb.LoadBalancerStatusRequest(lbId=reservation.lbId))
+    assert (len(status.workers), len(status.senderAddresses)) == (0, 0)
+    assert len(world.pipeline.tables.v23["epoch_assign_table"]) == 0
+
+
+async def test_version_needs_no_token(world: World) -> None:
+    assert (await world.call("Version", pb.VersionRequest(), None)).commit == "test"
+
+
+async def test_tokens_are_made_listed_and_revoked_with_their_children(world: World) -> None:
+    reservation = await world.reserve()
+    permission = pb.TokenPermission(
+        resourceType=pb.TokenPermission.RESERVATION,
+        resourceId=reservation.lbId,
+        permission=pb.TokenPermission.REGISTER,
+    )
+    made = await world.call(
+        "CreateToken", pb.CreateTokenRequest(name="farm", permissions=[permission]), reservation.token
+    )
+    await world.call(
+        "Register",
+        pb.RegisterRequest(lbId=reservation.lbId, name="w", weight=1, ipAddress="10.0.1.1", udpPort=1000),
+        made.token,
+    )
+    children = await world.call("ListChildTokens", pb.ListChildTokensRequest(), reservation.token)
+    assert [child.name for child in children.tokens] == ["farm"]
+    shown = await world.call("ListTokenPermissions", pb.ListTokenPermissionsRequest(), made.token)
+    assert list(shown.token.permissions) == [permission]
+    await world.call(
+        "RevokeToken",
+        pb.RevokeTokenRequest(target=pb.TokenSelector(id=children.tokens[0].id)),
+        reservation.token,
+    )
+    assert (await world.refused("ListChildTokens", pb.ListChildTokensRequest(), made.token))[
+        0
+    ] is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_token_cannot_give_more_than_it_has(world: World) -> None:
+    reservation = await world.reserve()
+    for values in (
+        {"resourceType": pb.TokenPermission.ALL, "permission": pb.TokenPermission.READ_ONLY},
+        {
+            "resourceType": pb.TokenPermission.RESERVATION,
+            "resourceId": "77",
+            "permission": pb.TokenPermission.READ_ONLY,
+        },
+    ):
+        request = pb.CreateTokenRequest(name="x", permissions=[pb.TokenPermission(**values)])
+        code, details = await world.refused("CreateToken", request, reservation.token)
+        assert code is grpc.StatusCode.PERMISSION_DENIED
+        assert "cannot give" in details
+    foreign = pb.RevokeTokenRequest(target=pb.TokenSelector(token="admin"))
+    assert (await world.refused("RevokeToken", foreign, reservation.token))[
+        0
+    ] is grpc.StatusCode.PERMISSION_DENIED
+    own = pb.RevokeTokenRequest(target=pb.TokenSelector(token="admin"))
+    assert "cannot be revoked" in (await world.refused("RevokeToken", own))[1]
+
+
+async def test_state_in_sqlite_survives_a_restart_and_no_tick_moves(world: World, tmp_path: Path) -> None:
+    reservation = await world.reserve()
+    await world.register(reservation, 1)
+    await world.register(reservation, 2, weight=2)
+    world.plane.advance(world.now)
+    store = Store(tmp_path / "state.db")
+    assert store.save(world.plane.snapshot())
+    assert not store.save(world.plane.snapshot()), "nothing has changed"
+    store.close()
+
+    def members(pipeline: Pipeline) -> list[int]:
+        return [entry.args[0] for entry in pipeline.tables.v23["load_balance_calendar_table"]]
+
+    again = Store(tmp_path / "state.db")
+    pipeline = Pipeline()
+    plane = ControlPlane(CONFIG, pipeline.tables.apply)
+    plane.restore(again.load() or {}, world.now + 100)
+    plane.start()
+    again.close()
+    assert members(pipeline) == members(world.pipeline)
+    plane.advance(world.now + 100)
+    assert members(pipeline) == members(world.pipeline)
+    assert plane.tokens.find(reservation.token).name == "run"
+
+
+def test_store_of_other_bytes_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_bytes(b"no database at all, just some text that is long enough" * 30)
+    with pytest.raises(EjfatError, match=r"x\.db: "):
+        Store(tmp_path / "x.db")
+    with pytest.raises(EjfatError, match=r"none.*unable to open"):
+        Store(tmp_path / "none" / "x.db")
+    plane = ControlPlane(CONFIG, lambda updates: None)
+    with pytest.raises(EjfatError, match="stored state of format None"):
+        plane.restore({}, 0.0)
+
+
+async def test_server_on_a_port_in_use_is_refused(world: World) -> None:
+    with pytest.raises(EjfatError, match="cannot listen on"):
+        await start_server(f"127.0.0.1:{world.port}", lambda server: None)
+
+
+async def test_server_without_its_tls_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EjfatError, match="No such file"):
+        await start_server(
+            "127.0.0.1:0", lambda server: None, Tls(tmp_path / "cert.pem", tmp_path / "key.pem")
+        )
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Tls:
+    """A certificate for localhost that nobody but its maker trusts."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    tls = Tls(tmp_path / "cert.pem", tmp_path / "key.pem")
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ]
+    command += ["-days", "1", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    command += ["-out", str(tls.certificate), "-keyout", str(tls.key)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return tls
+
+
+async def test_server_with_tls_is_reached_by_who_knows_its_certificate(tls: Tls) -> None:
+    plane = ControlPlane(CONFIG, lambda updates: None)
+    world = World(plane, Pipeline())
+    service = LoadBalancerService(
+        plane, Surroundings(lambda: 0.0, world.new_secret, world.resolve, lambda: None, "tls")
+    )
+    server, port = await start_server(
+        "localhost:0", lambda s: pb_grpc.add_LoadBalancerServicer_to_server(service, s), tls
+    )
+    roots = grpc.ssl_channel_credentials(tls.certificate.read_bytes())
+    async with grpc.aio.secure_channel(f"localhost:{port}", roots) as channel:
+        version = await pb_grpc.LoadBalancerStub(channel).Version(pb.VersionRequest(), timeout=10)
+        assert version.commit == "tls"
+    async with grpc.aio.insecure_channel(f"localhost:{port}") as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await pb_grpc.LoadBalancerStub(channel).Version(pb.VersionRequest(), timeout=2)
+    await server.stop(None)

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ejfat.wire import headers as h
+from ejfat.wire import layers
+from hfi_sim.errors import WireError
+
+u8, u16, u32, u64 = (st.integers(0, (1 << bits) - 1) for bits in (8, 16, 32, 64))
+
+HEADERS = {
+    "v1": st.builds(h.LbHeaderV1, tick=u64, protocol=u8),
+    "v2": st.builds(h.LbHeaderV2, tick=u64, entropy=u16, protocol=u8, reserved=u16),
+    "v3": st.builds(h.LbHeaderV3, tick=u64, slot_select=u16, port_select=u16, protocol=u8),
+    "segment": st.builds(
+        h.SegmentHeader,
+        data_id=u16,
+        offset=u32,
+        first=st.booleans(),
+        last=st.booleans(),
+        version=st.integers(0, 15),
+        reserved=st.integers(0, 1023),
+    ),
+    "re": st.builds(h.ReHeader, data_id=u16, offset=u32, length=u32, event=u64),
+    "sync": st.builds(h.SyncHeader, source_id=u32, event=u64, rate_hz=u32, unix_ns=u64, reserved=u8),
+}
+TYPES = {
+    "v1": h.LbHeaderV1,
+    "v2": h.LbHeaderV2,
+    "v3": h.LbHeaderV3,
+    "segment": h.SegmentHeader,
+    "re": h.ReHeader,
+    "sync": h.SyncHeader,
+}
+names = pytest.mark.parametrize("name", HEADERS)
+
+
+@names
+@given(data=st.data())
+def test_header_built_and_parsed_is_the_same(name: str, data: st.DataObject) -> None:
+    header = data.draw(HEADERS[name])
+    wire = header.build()
+    assert len(wire) == header.SIZE
+    assert type(header).parse(wire) == header
+
+
+@names
+@given(data=st.data())
+def test_header_agrees_with_its_declaration(name: str, data: st.DataObject) -> None:
+    header = data.draw(HEADERS[name])
+    declared = type(header).LAYOUT.parse(header.build())
+    for field in declared:
+        if not field.startswith("_") and field != "magic":
+            expected = getattr(header, field, None)
+            assert declared[field] == (type(header).VERSION if expected is None else expected)
+
+
+@names
+@given(data=st.data())
+def test_header_cut_at_any_length_is_a_wire_error(name: str, data: st.DataObject) -> None:
+    wire = data.draw(HEADERS[name]).build()
+    for length in range(len(wire)):
+        with pytest.raises(WireError):
+            TYPES[name].parse(wire[:length])
+
+
+@names
+@given(raw=st.binary(max_size=40))
+def test_header_of_any_bytes_is_a_value_or_a_wire_error(name: str, raw: bytes) -> None:
+    try:
+        header = TYPES[name].parse(raw)
+    except WireError:
+        return
+    assert header.build() == raw[: header.SIZE]
+
+
+@given(header=st.one_of(HEADERS["v1"], HEADERS["v2"], HEADERS["v3"]))
+def test_parse_lb_chooses_by_version(header: h.LbHeader) -> None:
+    assert h.parse_lb(header.build() + b"behind") == header
+
+
+@pytest.mark.parametrize(
+    ("wire", "field"),
+    [(b"LC\x01\x01" + bytes(8), "magic"), (b"LB\x04\x01" + bytes(12), "version"), (b"LB", "udplb")],
+)
+def test_parse_lb_of_other_bytes_names_the_field(wire: bytes, field: str) -> None:
+    with pytest.raises(WireError) as caught:
+        h.parse_lb(wire)
+    assert caught.value.field == field
+
+
+def test_build_with_value_too_wide_names_it() -> None:
+    with pytest.raises(ValueError, match="tick 0x10000000000000000 does not fit 64 bits"):
+        h.LbHeaderV1(tick=1 << 64).build()
+
+
+def test_segment_header_flags_stand_where_the_document_draws_them() -> None:
+    assert h.SegmentHeader(data_id=0xABC, offset=100, first=True).build().hex() == "00020abc00000064"
+    assert h.SegmentHeader(data_id=0xABC, offset=100, last=True).build().hex() == "00010abc00000064"
+
+
+def test_sync_with_bytes_behind_it_is_refused() -> None:
+    wire = h.SyncHeader(source_id=1, event=2, rate_hz=3, unix_ns=4).build()
+    with pytest.raises(WireError, match="behind the message"):
+        h.SyncHeader.parse(wire + b"\0")
+
+
+def test_layers_build_the_same_bytes() -> None:
+    assert bytes(layers.UDPLB(tick=7)) == h.LbHeaderV1(tick=7).build()
+    assert bytes(layers.UDPLB2(tick=7, entropy=5)) == h.LbHeaderV2(tick=7, entropy=5).build()
+    assert (
+        bytes(layers.UDPLB3(tick=7, slot_select=5, port_select=6))
+        == h.LbHeaderV3(tick=7, slot_select=5, port_select=6).build()
+    )
+    assert bytes(layers.EVIO6Seg(flags=["first", "last"], rocid=9, offset=3)) == bytes.fromhex(
+        "0003000900000003"
+    )
+    assert (
+        bytes(layers.EJFATRE(data_id=1, offset=2, length=3, event=4))
+        == h.ReHeader(data_id=1, offset=2, length=3, event=4).build()
+    )
+    assert (
+        bytes(layers.EJFATSync(source_id=1, event=2, rate_hz=3, unix_ns=4))
+        == h.SyncHeader(source_id=1, event=2, rate_hz=3, unix_ns=4).build()
+    )
+
+
+def test_layers_dissect_by_port_and_version() -> None:
+    from scapy.layers.inet import IP, UDP
+
+    raw = bytes(
+        IP(src="10.0.0.1", dst="10.0.0.2")
+        / UDP(sport=1, dport=19522)
+        / layers.UDPLB2(tick=3)
+        / layers.EJFATRE()
+    )
+    packet = IP(raw)
+    assert packet[layers.UDPLB2].tick == 3
+    assert layers.EJFATRE in packet

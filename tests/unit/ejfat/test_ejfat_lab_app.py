@@ -1,0 +1,75 @@
+"""The load balancer in a lab file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from opavnic.lab.errors import ConfigError, LabError
+from opavnic.lab.lab import Lab
+from opavnic.lab.loader import parse_lab
+from opavnic.lab.model import LabModel
+
+FILE = """name: x
+hosts: {lb: {}, s: {}, w: {}}
+vesws:
+  - {id: 7, name: daq, subnet: 10.7.0.0/24, members: [lb, s, w]}
+  - {id: 8, name: bare, members: [s]}
+apps:
+  - {kind: ejfat-lb, host: HOST, options: OPTIONS}
+"""
+
+
+def lab_file(host: str = "lb", options: str = "{}", **replace: str) -> str:
+    text = FILE.replace("HOST", host).replace("OPTIONS", options)
+    for old, new in replace.items():
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (lab_file("nobody"), 'x.yaml:7: apps[0].host: unknown host "nobody" (known: lb, s, w'),
+        (lab_file(options="{senders: [t]}"), '"t" is neither a host nor an address'),
+        (lab_file(options="{sender: [s]}"), "Extra inputs are not permitted (known: reserve, senders"),
+        (lab_file(options="{period: 0}"), "greater than or equal to 0.05"),
+        (lab_file() + "em: off\n", "needs the built-in EM"),
+        (lab_file() + "  - {kind: ejfat-lb, host: lb}\n", 'host "lb" has an app already'),
+        (
+            lab_file("s", **{"s, w]": "w]", "members: [s]": "members: [s, w]"}),
+            "needs a virtual switch with a subnet",
+        ),
+        (
+            lab_file("s", **{"s, w]": "w]", "members: [s]": "members: [w]"}),
+            'host "s" is in no virtual switch',
+        ),
+    ],
+)
+def test_lab_file_with_a_wrong_app_says_what_is_wrong(text: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_lab(text, "x.yaml")
+    assert expected in str(caught.value)
+
+
+async def test_app_runs_in_a_lab_and_ends_with_it() -> None:
+    async with Lab(parse_lab(lab_file(options="{senders: [s, 10.9.9.9]}"), "x.yaml"), netdev="memory") as lab:
+        (status,) = lab.status()["apps"]
+        assert (status["kind"], status["host"]) == ("ejfat-lb", "lb")
+        assert status["uri"].startswith("ejfat://")
+        app: Any = lab.apps["lb"]
+        assert sorted(map(str, app.app.plane.get("1").balancer.senders)) == ["10.7.0.2", "10.9.9.9"]
+        sender = lab.interface("s", "daq").memory_host
+        assert sender is not None
+        assert await sender.ping(lab.interface("lb", "daq").address.ip, 1) == 1  # type: ignore[union-attr, arg-type]
+        assert lab.wiring.fabric.balance() == {}
+
+
+async def test_app_of_an_unknown_kind_is_refused() -> None:
+    model = LabModel.model_validate(
+        parse_lab(lab_file(), "x.yaml").model_dump() | {"apps": [{"kind": "ejfat-bl", "host": "lb"}]}
+    )
+    with pytest.raises(LabError, match=r'unknown kind of app "ejfat-bl".*nearest: ejfat-lb'):
+        async with Lab(model, netdev="memory"):
+            pass

@@ -1,0 +1,235 @@
+"""The shells, as far as they go without privilege: node, application, sockets of the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from ipaddress import ip_address
+from pathlib import Path
+
+import grpc
+import pytest
+
+from ejfat.control.balancer import Policy
+from ejfat.control.feedback import Gains
+from ejfat.control.members import Worker
+from ejfat.control.pb import loadbalancer_pb2 as pb
+from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.demo.ledger import Ledger, event_data
+from ejfat.errors import EjfatError
+from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.feedback import Measured, Reporter
+from ejfat.live.ports import finished
+from ejfat.live.sockets import ReceivePlan, Receiver, SendPlan, send_events
+from ejfat.reassembly import Event, LostEvent, ReassemblyCounters
+from ejfat.segmentation import Segmenter, udp_packet
+from ejfat.uri import Endpoint
+from ejfat.wire.headers import SyncHeader
+
+LB, SENDER, WORKER = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
+LB_MAC = bytes.fromhex("020000000001")
+LOOPBACK = ip_address("127.0.0.1")
+
+
+class Wire:
+    """The network of an app: what it sends, and a worker that answers ARP and neighbor solicitations."""
+
+    def __init__(self, tmp_path: Path | None = None, listen: str = "127.0.0.1:0") -> None:
+        self.sent: list[bytes] = []
+        self.silent = False
+        plane = PlaneConfig(
+            mac=int.from_bytes(LB_MAC, "big"),
+            instances=(InstanceAddresses(LB, ip_address("fd00::1")),),
+            sync_host=str(LB),
+            policy=Policy(lead_s=0.1),
+        )
+        state = tmp_path / "state.db" if tmp_path else None
+        self.app = LbApp(AppConfig(plane, listen, state=state, period_s=60), self.take)
+
+    def take(self, frame: bytes) -> None:
+        self.sent.append(frame)
+        if frame[12:14] == b"\x08\x06" and not self.silent:
+            mac = b"\x02\x00" + frame[38:42]
+            reply = frame[6:12] + mac + frame[12:20] + b"\0\2" + mac + frame[38:42] + frame[22:32]
+            asyncio.get_running_loop().call_soon(self.app.receive, reply)
+        elif frame[54:56] == b"\x87\x00" and not self.silent:
+            reply = frame[6:12] + b"\x02\0\0\0\0\x06" + frame[12:54] + b"\x88\0\0\0\0\0\0\0" + frame[62:78]
+            asyncio.get_running_loop().call_soon(self.app.receive, reply + b"\x02\x01\x02\0\0\0\0\x07")
+
+
+async def test_node_resolves_workers_by_arp_and_by_neighbor_discovery() -> None:
+    wire = Wire()
+    neighbors = wire.app.node.neighbors
+    assert await neighbors.resolve(WORKER) == b"\x02\x00" + WORKER.packed
+    assert await neighbors.resolve(ip_address("fd00::3")) == b"\x02\0\0\0\0\x07"
+    asked = len(wire.sent)
+    assert await neighbors.resolve(WORKER) == neighbors.known(WORKER)
+    assert len(wire.sent) == asked
+    wire.silent = True
+    assert await neighbors.resolve(ip_address("10.0.0.9"), timeout_s=0.03) is None
+    assert len(wire.sent) == asked + 3
+
+
+async def test_app_takes_sync_messages_for_its_reservation_and_counts_bad_ones() -> None:
+    wire = Wire()
+    await wire.app.start()
+    uri = wire.app.reserve("run", [SENDER])
+    sync = SyncHeader(source_id=1, event=1000, rate_hz=100, unix_ns=0).build()
+
+    def frame(payload: bytes, port: int = 19531) -> bytes:
+        return LB_MAC + b"\x02\0\0\0\0\2" + udp_packet(payload, src=SENDER, dst=LB, src_port=1, dst_port=port)
+
+    for data in (frame(sync), frame(sync, 19538), frame(sync[:-1]), frame(b"LC")):
+        wire.app.receive(data)
+    assert (wire.app.node.syncs, wire.app.node.bad_syncs) == (2, 2)
+    ticks = wire.app.plane.get(uri.lb_id).balancer.ticks
+    assert (ticks.latest(0.0) or 0) >= 1000
+    await wire.app.stop()
+
+
+async def test_app_restarted_from_its_state_forwards_the_same_way(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)
+    await wire.app.start()
+    uri = wire.app.reserve("run", [SENDER])
+    balancer = wire.app.plane.get(uri.lb_id).balancer
+    for number in (3, 4, 5):
+        worker = Worker(name=f"w{number}", ip=ip_address(f"10.0.0.{number}"), port=5000, mac=number)
+        wire.app.plane.program(balancer.register(worker, time.time())[1])
+    wire.app.advance()
+    frames = [
+        Segmenter().frames(
+            b"x", tick=tick, data_id=1, event=tick, src=SENDER, dst=LB, dst_mac=0x020000000001
+        )[0]
+        for tick in range(300)
+    ]
+    before = [wire.app.pipeline.process(frame).frame for frame in frames]
+    await wire.app.stop()
+    again = Wire(tmp_path)
+    await again.app.start()
+    assert [again.app.pipeline.process(frame).frame for frame in frames] == before
+    assert None not in before
+    assert again.app.plane.tokens.find(uri.token).name == "run"
+    await again.app.stop()
+
+
+async def test_worker_registers_reports_and_deregisters_over_the_network() -> None:
+    wire = Wire()
+    await wire.app.start()
+    uri = wire.app.reserve("run", [SENDER])
+    request = pb.RegisterRequest(name="w", weight=1, ipAddress=str(WORKER), udpPort=5000)
+    reporter = Reporter(uri, request, Gains(proportional=10.0), set_point=0.5)
+    session = wire.app.plane.get(uri.lb_id).balancer.session
+    number = int(await reporter.register())
+    reported = asyncio.Event()
+
+    def measure() -> Measured:
+        if session(number).fill:
+            reported.set()
+        return Measured(0.75, ReassemblyCounters(packets=9))
+
+    task = asyncio.create_task(reporter.report(measure))
+    await asyncio.wait_for(reported.wait(), 10)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert session(number).control == pytest.approx(-2.5)
+    assert session(number).counters.packets_received == 9
+    await reporter.close()
+    assert session(number).state == "gone"
+    await wire.app.stop()
+
+
+async def test_control_plane_that_is_not_there_is_an_error() -> None:
+    wire = Wire()
+    await wire.app.start()
+    uri = wire.app.reserve("run", [])
+    await wire.app.stop()
+    reporter = Reporter(uri, pb.RegisterRequest(name="w"), Gains())
+    with pytest.raises(EjfatError, match=r"control plane: .*UNAVAILABLE"):
+        await reporter.register()
+    await reporter.close()
+
+
+async def test_events_sent_over_the_loopback_arrive_on_several_ports_and_threads() -> None:
+    rng = random.Random(3)
+    receiver = Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20480), port_bits=1, threads=2))
+    receiver.start()
+    wanted = {tick: rng.randbytes(5000) for tick in range(100, 120)}
+    for port in (20480, 20481):
+        segmenter = Segmenter(version=2)
+        part = [data for tick, data in wanted.items() if tick % 2 == port % 2]
+        plan = SendPlan(target=Endpoint(LOOPBACK, port), segmenter=segmenter, first_tick=port)
+        sent = await send_events(plan, iter(part), lambda: 0)
+        assert (sent.events, sent.bytes) == (10, 50_000)
+    got = []
+    async for what in receiver.results():
+        assert isinstance(what, Event)
+        got.append(what.data)
+        if len(got) == 20:
+            break
+    assert sorted(got) == sorted(wanted.values())
+    assert receiver.counters().packets == 20 * 4
+    receiver.close()
+
+
+async def test_event_with_a_missing_packet_is_reported_lost() -> None:
+    receiver = Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20490), timeout_s=0.01))
+    receiver.start()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(
+        asyncio.DatagramProtocol, remote_addr=("127.0.0.1", 20490)
+    )
+    transport.sendto(next(iter(Segmenter(mtu=200).payloads(bytes(500), tick=1, data_id=2, event=3))))
+    async for what in receiver.results():
+        assert isinstance(what, LostEvent)
+        assert (what.key.event, what.key.data_id, what.missing) == (3, 2, ((136, 500),))
+        break
+    transport.close()
+    receiver.close()
+
+
+async def test_receiver_on_a_port_in_use_is_refused() -> None:
+    receiver = Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20495)))
+    receiver.start()
+    with pytest.raises(EjfatError, match=r"cannot listen on 127\.0\.0\.1 port 20495"):
+        Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20494), port_bits=1)).start()
+    receiver.close()
+
+
+def test_checksum_that_the_kernel_left_open_is_filled_in() -> None:
+    packet = LB_MAC + b"\x02\0\0\0\0\2" + udp_packet(b"hello", src=SENDER, dst=LB, src_port=1, dst_port=2)
+    pseudo = (
+        sum(int.from_bytes((SENDER.packed + LB.packed)[i : i + 2], "big") for i in range(0, 8, 2)) + 17 + 13
+    )
+    partial = packet[:40] + (pseudo % 0xFFFF).to_bytes(2, "big") + packet[42:]
+    header = b"\x01\x00" + bytes(4) + (34).to_bytes(2, "little") + (6).to_bytes(2, "little")
+    assert finished(header + partial) == packet
+    assert finished(bytes(10) + partial) == partial
+
+
+def test_ledger_finds_split_and_lost_events() -> None:
+    ledger = Ledger()
+    for tick in range(4):
+        ledger.sent.add((tick, 1))
+        ledger.forwarded(tick, "a" if tick % 2 else "b")
+    ledger.forwarded(3, "b")
+    ledger.arrived("b", 0, 1, event_data(0, 1, 50), 50)
+    ledger.arrived("a", 1, 1, b"wrong", 50)
+    assert ledger.split == [3]
+    assert ledger.lost() == [(2, 1), (3, 1)]
+    assert ledger.lost("b") == [(3, 1)]
+    assert (ledger.damaged, ledger.twice, ledger.events) == (1, 0, 4)
+    assert ledger.shares(0, 2, ["a", "b"]) == {"a": 0.3333, "b": 0.6667}
+
+
+async def test_unix_socket_serves_the_control_plane(tmp_path: Path) -> None:
+    wire = Wire(listen=f"unix:{tmp_path}/cp.sock")
+    await wire.app.start()
+    async with grpc.aio.insecure_channel(f"unix:{tmp_path}/cp.sock") as channel:
+        version = channel.unary_unary(
+            "/loadbalancer.LoadBalancer/Version",
+            request_serializer=pb.VersionRequest.SerializeToString,
+            response_deserializer=pb.VersionReply.FromString,
+        )
+        assert (await version(pb.VersionRequest(), timeout=10)).compatTag
+    await wire.app.stop()

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+import pytest
+
+from ejfat.errors import UriError
+from ejfat.uri import EjfatUri, Endpoint
+
+FULL = "ejfats://to%20ken@cp.example:18347/lb/36?sync=10.0.0.1:19531&data=10.0.0.2:19522&data=[fd00::2]:19522&sessionid=4"
+
+
+def test_uri_with_everything_is_read_and_written() -> None:
+    uri = EjfatUri.parse(FULL)
+    assert (uri.tls, uri.token, uri.host, uri.port, uri.lb_id, uri.session_id) == (
+        True, "to ken", "cp.example", 18347, "36", "4",
+    )  # fmt: skip
+    assert uri.sync == Endpoint(ip_address("10.0.0.1"), 19531)
+    assert uri.data == (Endpoint(ip_address("10.0.0.2"), 19522), Endpoint(ip_address("fd00::2"), 19522))
+    assert str(uri) == FULL
+    assert EjfatUri.parse(str(uri)) == uri
+
+
+@pytest.mark.parametrize(
+    "text", ["ejfat://h:1024", "ejfat://h:1024/", "ejfat://t@[::1]:18008/lb/1?data=10.0.0.1"]
+)
+def test_uri_with_little_is_read(text: str) -> None:
+    uri = EjfatUri.parse(text)
+    assert EjfatUri.parse(str(uri)) == uri
+
+
+@pytest.mark.parametrize("data", ["10.0.0.1", "[fd00::1]"])
+def test_uri_data_without_a_port_means_the_load_balancers(data: str) -> None:
+    assert EjfatUri.parse(f"ejfat://h:2000/?data={data}").data[0].port == 19522
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://h:2000/", "expected ejfat or ejfats"),
+        ("ejfat://h/", "expected HOST:PORT"),
+        ("ejfat://h:99999/", "Port out of range"),
+        ("ejfat://h:80/", "expected 1024 to 65535"),
+        ("ejfat://h:2000/x/1", "expected /lb/ID"),
+        ("ejfat://h:2000/?sync=10.0.0.1", "needs a port"),
+        ("ejfat://h:2000/?sync=host:2000", "is no address"),
+        ("ejfat://h:2000/?data=10.0.0.1&data=10.0.0.2", "two data addresses of IP version 4"),
+        ("ejfat://h:2000/?data=10.0.0.1:x", "is no number"),
+        ("ejfat://h:2000/?other=1", "expected sync, data or sessionid"),
+        ("ejfat://[h:2000/", "Invalid IPv6"),
+    ],
+)
+def test_uri_that_is_none_says_what_was_expected(text: str, expected: str) -> None:
+    with pytest.raises(UriError, match=expected):
+        EjfatUri.parse(text)
