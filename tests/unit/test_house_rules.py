@@ -63,6 +63,23 @@ CORE = [
     "hfi_sim/reliable/header.py",
     "hfi_sim/reliable/receiver.py",
     "hfi_sim/reliable/sender.py",
+    "lnet/bonding.py",
+    "lnet/conns.py",
+    "lnet/delivered.py",
+    "lnet/dlc.py",
+    "lnet/handshake.py",
+    "lnet/lnd.py",
+    "lnet/lnet_hdr.py",
+    "lnet/lnetctl.py",
+    "lnet/msg.py",
+    "lnet/networks.py",
+    "lnet/nid.py",
+    "lnet/objects.py",
+    "lnet/peer.py",
+    "lnet/rdma.py",
+    "lnet/recovery.py",
+    "lnet/selftest.py",
+    "lnet/targets.py",
 ]
 MAX_LINES = 600
 

@@ -1,0 +1,329 @@
+"""`opavnic lnetctl`: the real tool's commands, on a host of a running lab. Output and errors are its YAML."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Annotated, Any, Final
+
+import typer
+import yaml
+
+from lnet.dlc import format_yaml
+from lnet.units import parse_seconds, parse_size
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
+
+ENV_HOST: Final = "OPAVNIC_HOST"
+ENV_LAB: Final = "OPAVNIC_LAB"
+"""Set by `opavnic exec`: inside it --host and --lab are implied."""
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Configure and look at LNet on the hosts of a lab.",
+)
+o2ibs = typer.Typer(no_args_is_help=True, help="Targets: at which addresses a NID can be reached.")
+net = typer.Typer(no_args_is_help=True, help="Networks: several interfaces under one NID.")
+app.add_typer(o2ibs, name="o2ibs")
+app.add_typer(net, name="net")
+
+Host = Annotated[
+    str | None,
+    typer.Option("--host", help="The host; implied inside `opavnic exec HOST`.", envvar=ENV_HOST),
+]
+Lab = Annotated[
+    str | None, typer.Option("--lab", help="The lab; not needed where only one runs.", envvar=ENV_LAB)
+]
+Net = Annotated[str | None, typer.Option("--net", help="A network: o2ib0.")]
+NeededNet = Annotated[str, typer.Option("--net", help="A network: o2ib0.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON in place of YAML.")]
+
+
+def _client(lab: str | None, timeout_s: float = 60.0) -> Any:
+    from opavnic.lab.client import LabClient
+    from opavnic.lab.runtime import running_lab
+
+    directory, _ = running_lab(lab)
+    return LabClient(directory.control_socket, timeout_s)
+
+
+def _command(
+    host: str | None,
+    lab: str | None,
+    command: str,
+    verb: str,
+    noun: str,
+    *,
+    as_json: bool = False,
+    **args: Any,
+) -> None:
+    """Run a command on a host and print what it says."""
+    if not host:
+        fail(f"{noun} {verb}: on which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
+    body = {"verb": verb, "noun": noun, "args": {k: v for k, v in args.items() if v is not None}}
+    answer = _client(lab).post(f"/lnet/{host}/{command}", body)
+    _print_answer(answer, as_json)
+
+
+def _print_answer(answer: dict[str, Any], as_json: bool = False) -> None:
+    if as_json:
+        print_json(yaml.safe_load(answer["output"]) or {})
+    else:
+        sys.stdout.write(answer["output"])
+    if answer["exit"]:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@o2ibs.command("add")
+def o2ibs_add(
+    nid: Annotated[str, typer.Option("--nid", help="The NID: 10.1.1.2@o2ib0.")],
+    ips: Annotated[
+        list[str], typer.Option("--ips", help="Its addresses, 1 to 16: --ips A B C or --ips A,B.")
+    ],
+    more: Annotated[list[str] | None, typer.Argument(help="Further addresses.", metavar="IP")] = None,
+    host: Host = None,
+    lab: Lab = None,
+) -> None:
+    """Add a target.
+
+    \b
+    Example:
+      opavnic lnetctl o2ibs add --host a --nid 10.1.1.5@o2ib0 --ips 10.1.1.5 10.1.1.6
+    """
+    words = " ".join([*ips, *(more or [])]).replace(",", " ").split()
+    _command(host, lab, "o2ibs_add", "add", "o2ibs", nid=nid, ips=words)
+
+
+@o2ibs.command("del")
+def o2ibs_del(
+    nid: Annotated[str, typer.Option("--nid", help="The NID.")], host: Host = None, lab: Lab = None
+) -> None:
+    """Remove a target.
+
+    \b
+    Example:
+      opavnic lnetctl o2ibs del --host a --nid 10.1.1.5@o2ib0
+    """
+    _command(host, lab, "o2ibs_del", "del", "o2ibs", nid=nid)
+
+
+@o2ibs.command("show")
+def o2ibs_show(net_name: Net = None, host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
+    """Show the targets, of one network or of all.
+
+    \b
+    Example:
+      opavnic lnetctl o2ibs show --host a --net o2ib0
+    """
+    _command(host, lab, "o2ibs_show", "show", "o2ibs", net=net_name, as_json=as_json)
+
+
+@o2ibs.command("check")
+def o2ibs_check(net_name: NeededNet, host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
+    """Check that targets and devices fit together; exit 1 with what would be right where they do not.
+
+    \b
+    Example:
+      opavnic lnetctl o2ibs check --host a --net o2ib0
+    """
+    _command(host, lab, "o2ibs_check", "check", "o2ibs", net=net_name, as_json=as_json)
+
+
+@net.command("add")
+def net_add(
+    net_name: NeededNet,
+    interfaces: Annotated[list[str], typer.Option("--if", help="Its interfaces: ib0,ib1.")],
+    host: Host = None,
+    lab: Lab = None,
+) -> None:
+    """Add a network, or interfaces to a network.
+
+    \b
+    Example:
+      opavnic lnetctl net add --host a --net o2ib1 --if ib1,ib3
+    """
+    words = ",".join(interfaces).replace(",", " ").split()
+    _command(host, lab, "net_add", "add", "net", net=net_name, interfaces=words)
+
+
+@net.command("del")
+def net_del(
+    net_name: NeededNet,
+    interface: Annotated[str | None, typer.Option("--if", help="Only this interface of it.")] = None,
+    host: Host = None,
+    lab: Lab = None,
+) -> None:
+    """Remove a network, or one interface of it; what is on the way is settled first.
+
+    \b
+    Example:
+      opavnic lnetctl net del --host a --net o2ib0 --if ib2
+    """
+    _command(host, lab, "net_del", "del", "net", net=net_name, interface=interface)
+
+
+@net.command("show")
+def net_show(net_name: Net = None, host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
+    """Show the networks of a host.
+
+    \b
+    Example:
+      opavnic lnetctl net show --host a
+    """
+    _command(host, lab, "net_show", "show", "net", net=net_name, as_json=as_json)
+
+
+@app.command("net_status")
+def net_status(net_name: Net = None, host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
+    """Show devices and routes, with their states and counters.
+
+    \b
+    Example:
+      opavnic lnetctl net_status --host a --net o2ib0
+    """
+    _command(host, lab, "net_status", "show", "net_status", net=net_name, as_json=as_json)
+
+
+@app.command("import")
+def import_command(
+    file: Annotated[typer.FileText | None, typer.Argument(help="A YAML file; without it, stdin.")] = None,
+    host: Host = None,
+    lab: Lab = None,
+) -> None:
+    """Take over a configuration from YAML: all of it, or where anything is wrong nothing.
+
+    \b
+    Example:
+      opavnic lnetctl import --host a < o2ibs.yaml
+    """
+    text = (file or sys.stdin).read()
+    _command(host, lab, "import_yaml", "import", "yaml", text=text)
+
+
+@app.command("export")
+def export_command(host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
+    """Print the configuration as `import` reads it.
+
+    \b
+    Example:
+      opavnic lnetctl export --host a > a.yaml
+    """
+    _command(host, lab, "export_yaml", "export", "yaml", as_json=as_json)
+
+
+@app.command("ping")
+def ping(
+    nid: Annotated[str, typer.Argument(help="The NID to ask.")],
+    timeout: Annotated[str, typer.Option("--timeout", help="How long to wait: 5s.")] = "5s",
+    host: Host = None,
+    lab: Lab = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a node for its NIDs.
+
+    \b
+    Example:
+      opavnic lnetctl ping 10.1.1.5@o2ib0 --host a
+    """
+    seconds = _option("--timeout", parse_seconds, timeout)
+    _command(host, lab, "ping", "manage", "ping", nid=nid, timeout_s=seconds, as_json=as_json)
+
+
+@app.command("send")
+def send(
+    to: Annotated[str, typer.Option("--to", help="A NID, or a host of the lab.")],
+    count: Annotated[int, typer.Option("--count", help="How many messages, one after the other.")] = 3,
+    size: Annotated[str, typer.Option("--size", help="Bytes of each: 100, 4K, 1M.")] = "100",
+    as_json: AsJson = False,
+    host: Host = None,
+    lab: Lab = None,
+) -> None:
+    """Send messages one after the other and say which route each took.
+
+    \b
+    Example:
+      opavnic lnetctl send --host a --to b --count 3
+    """
+    if not host:
+        fail("send: from which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
+    body = {"host": host, "to": to, "count": count, "size": _option("--size", parse_size, size)}
+    answer = _client(lab, 600.0).post("/lnet-send", body)
+    if "data" not in answer:
+        _print_answer(answer, as_json)
+    if as_json:
+        print_json(answer["data"])
+    else:
+        sys.stdout.write(format_yaml({"send": answer["data"]}))
+    if any(message["status"] != "delivered" for message in answer["data"]):
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command("selftest")
+def selftest(
+    source: Annotated[
+        str | None, typer.Option("--from", help="The host that sends.", envvar=ENV_HOST)
+    ] = None,
+    to: Annotated[str, typer.Option("--to", help="The host, or NID, that receives.")] = "",
+    size: Annotated[str, typer.Option("--size", help="Bytes of a message: 4K, 1M.")] = "1M",
+    concurrency: Annotated[int, typer.Option("--concurrency", help="Messages on the way at a time.")] = 8,
+    duration: Annotated[str, typer.Option("--time", help="How long: 10s.")] = "10s",
+    get: Annotated[bool, typer.Option("--get", help="Fetch (GET) in place of sending (PUT).")] = False,
+    as_json: AsJson = False,
+    lab: Lab = None,
+) -> None:
+    """Load the routes between two hosts and print the throughput of each.
+
+    \b
+    Example:
+      opavnic lnetctl selftest --from h1 --to h2 --size 1M --concurrency 8 --time 10s
+    """
+    if not source or not to:
+        fail("selftest: between which hosts? Say --from HOST --to HOST", EXIT_USAGE)
+    seconds = _option("--time", parse_seconds, duration)
+    body = {
+        "host": source,
+        "to": to,
+        "size": _option("--size", parse_size, size),
+        "concurrency": concurrency,
+        "seconds": seconds,
+        "kind": "get" if get else "put",
+    }
+    client = _client(lab, seconds + 120.0)
+    with ThreadPoolExecutor(1) as pool:
+        answer = _with_progress(pool.submit(client.post, "/lnet-selftest", body), seconds)
+    if "data" not in answer:
+        _print_answer(answer, as_json)
+    data = answer["data"]
+    if as_json:
+        print_json(data)
+    else:
+        sys.stdout.write(format_yaml({"selftest": [data]}))
+    if data["failed"]:
+        say(f"opavnic: {data['failed']} messages failed")
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _with_progress(future: Future[Any], seconds: float) -> Any:
+    """Wait for an answer, with a bar on stderr where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("selftest", total=seconds)
+        while True:
+            try:
+                return future.result(timeout=0.1)
+            except FutureTimeoutError:
+                if future.done():
+                    raise
+                progress.advance(task, 0.1)
+
+
+def _option(name: str, parse: Callable[[str], Any], text: str) -> Any:
+    try:
+        return parse(text)
+    except ValueError as error:
+        fail(f"{name}: {error}", EXIT_USAGE)

@@ -1,0 +1,45 @@
+"""Settings of the LND, with o2iblnd's names and defaults where it has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LndConfig:
+    """How one node behaves."""
+
+    timeout_s: float = 50.0
+    """A message that has not been sent by then is reported failed (o2iblnd: timeout)."""
+    doubt_timeout_s: float = 300.0
+    """How much longer a message is tried that the peer may have already, before it is reported as in doubt."""
+    peer_credits: int = 8
+    """Messages on the way over one connection (o2iblnd: peer_credits), the queue depth offered."""
+    max_frags: int = 256
+    """Fragments of one RDMA (o2iblnd: IBLND_MAX_RDMA_FRAGS)."""
+    frag_bytes: int = 64 << 10
+    """Bytes of one fragment; longer where `max_frags` would not do."""
+    max_message: int = 1 << 20
+    """Longest payload of a PUT or a GET (LNET_MTU)."""
+    expected_gbps: float = 100.0
+    """Link speed below which an active port is PORT_DEGRADE."""
+    reconnect_min_s: float = 0.1
+    """The connection daemon waits so long before the second attempt at a route; each further wait doubles."""
+    reconnect_max_s: float = 5.0
+    """The longest such wait."""
+    idle_timeout_s: float | None = None
+    """Close a connection after so long without a message; None: it stays up."""
+    keepalive_s: float = 100.0
+    """Send a NOOP over a connection after so long without a word (o2iblnd: keepalive), to learn if it stands."""
+    announce: bool = False
+    """Tell peers the addresses of this node's devices, and use theirs where no target says otherwise."""
+    weighted: bool = False
+    """Give a degraded device a share of the messages by its speed, instead of plain round robin."""
+    checksum: bool = False
+    """Put a checksum in every message (o2iblnd: cksum)."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.peer_credits <= 0xFF:
+            raise ValueError(f"peer_credits {self.peer_credits} is not in 1 to 255")
+        if not 1 <= self.max_frags <= 256:
+            raise ValueError(f"max_frags {self.max_frags} is not in 1 to 256")

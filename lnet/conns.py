@@ -1,0 +1,272 @@
+"""All connections of a node: opened for routes, accepted from peers, lost, and told to the LND above."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from ipaddress import IPv4Address
+from typing import Protocol
+
+from lnet.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn
+from lnet.config import LndConfig
+from lnet.errors import NidError, ProtocolError
+from lnet.handshake import (
+    Identity,
+    RefusedError,
+    announced,
+    build_connect,
+    check_reply,
+    check_request,
+    params_of,
+)
+from lnet.msg import ConnParams, KibMsg, KibRej, MsgType, RejectReason
+from lnet.nid import Net, Nid
+from lnet.objects import KibDev, KibNet, KibRoute, LnetNi, RouteState
+from lnet.peer import KibPeer, PeerUser
+from lnet.tx import KibTx
+
+log = logging.getLogger("lnet.conns")
+
+
+class ConnUser(PeerUser, Protocol):
+    """What the connections need of the LND above them."""
+
+    def route_up(self, route: KibRoute, now: float) -> None:
+        """A route is connected."""
+
+    def route_lost(self, route: KibRoute, left: list[KibTx], reason: str, now: float) -> None:
+        """A route is not connected (any more); `left` have to go another way."""
+
+    def peer_announces(self, nid: Nid, addresses: tuple[IPv4Address, ...], now: float) -> None:
+        """A peer said which addresses it can be reached at."""
+
+
+class ConnTable:
+    """Every connection by its key. Keys come from `new_key`, also those of connections that peers ask for."""
+
+    def __init__(
+        self,
+        stamp: int,
+        config: LndConfig,
+        nis: dict[Net, LnetNi],
+        user: ConnUser,
+        emit: Callable[[Action], None],
+    ) -> None:
+        self._stamp = stamp
+        self._config = config
+        self._nis = nis
+        self._user = user
+        self._emit = emit
+        self._by_key: dict[int, KibPeer] = {}
+        self._by_route: dict[KibRoute, KibPeer] = {}
+        self._stamps: dict[Nid, int] = {}
+        self._params: dict[Nid, ConnParams] = {}
+        self._last_key = 0
+        self.protocol_errors = 0
+
+    def __iter__(self) -> Iterator[KibPeer]:
+        return iter(list(self._by_key.values()))
+
+    def new_key(self) -> int:
+        """Return a key that no connection has had."""
+        self._last_key += 1
+        return self._last_key
+
+    def on_route(self, route: KibRoute) -> KibPeer | None:
+        """Return the connection of a route, or None."""
+        return self._by_route.get(route)
+
+    def stamp_of(self, nid: Nid) -> int:
+        """Return the incarnation in which a peer was last met; 0: never."""
+        return self._stamps.get(nid, 0)
+
+    # --- connections that this node makes ------------------------------------------------------------------
+
+    def open(self, net: KibNet, route: KibRoute) -> KibPeer:
+        """Connect a route."""
+        nid = route.rt_nid
+        peer = self._make(self.new_key(), net, nid, route.rt_dev, route)
+        self._by_route[route] = peer
+        route.state = RouteState.CONNECTING
+        offer = self._params.get(nid, params_of(self._config))
+        request = build_connect(
+            MsgType.CONNREQ,
+            self._own(net),
+            Identity(nid.wire, self.stamp_of(nid)),
+            offer,
+            self._announcement(net),
+        )
+        self._emit(OpenConn(peer.key, route.rt_dev.name, route.rt_addr, request))
+        return peer
+
+    def established(self, key: int, private: bytes, now: float) -> None:
+        """The peer accepted: check what it says, then use the connection."""
+        peer = self._by_key.get(key)
+        if peer is None or peer.route is None:
+            return
+        offer = self._params.get(peer.nid, params_of(self._config))
+        try:
+            reply = check_reply(private, self._own(peer.net), peer.nid.wire, offer)
+        except ProtocolError as error:
+            self.fail(key, str(error), now)
+            return
+        self._start(peer, reply, now)
+        peer.route.came_up(now)
+        self._user.route_up(peer.route, now)
+        peer.pump()
+
+    def rejected(self, key: int, private: bytes, now: float) -> None:
+        """The peer refused; where it named what it would accept, that is asked for the next time."""
+        peer = self._by_key.get(key)
+        if peer is None:
+            return
+        try:
+            rej = KibRej.parse(private)
+        except ProtocolError as error:
+            self._lose(peer, f"refused, {error}", now)
+            return
+        why = rej.why
+        if why == RejectReason.CONN_STALE:
+            self._stamps[peer.nid] = max(rej.incarnation, self.stamp_of(peer.nid))
+        elif why in (RejectReason.MSG_QUEUE_SIZE, RejectReason.RDMA_FRAGS):
+            own, theirs = params_of(self._config), rej.connparams
+            lower = ConnParams(
+                min(own.queue_depth, theirs.queue_depth),
+                min(own.max_frags, theirs.max_frags),
+                own.max_msg_size,
+            )
+            if lower.queue_depth and lower.max_frags:
+                self._params[peer.nid] = lower
+        name = RejectReason(why).name if why in set(RejectReason) else f"reason {why}"
+        self._lose(peer, f"refused by the peer: {name}", now)
+
+    # --- connections that peers make -----------------------------------------------------------------------
+
+    def requested(self, key: int, dev_name: str, remote_lid: int, private: bytes, now: float) -> None:
+        """A peer asks for a connection to one of our devices: grant or refuse it."""
+        try:
+            request = check_request(private, self._stamp, self._config)
+            net, dev, nid = self._addressee(request, dev_name)
+        except RefusedError as error:
+            log.info("[%s] connection from lid %#x refused: %s", dev_name, remote_lid, error)
+            self._emit(RejectConn(key, error.rej.build()))
+            return
+        for old in self:
+            if (old.nid, old.dev, old.remote_lid) == (nid, dev, remote_lid) and old.route is None:
+                self.fail(old.key, "replaced by a newer connection of the peer", now)
+        peer = self._make(key, net, nid, dev, None)
+        peer.remote_lid = remote_lid
+        self._start(peer, request, now)
+        assert request.connparams is not None  # noqa: S101 - checked by check_request
+        reply = build_connect(
+            MsgType.CONNACK,
+            self._own(net),
+            Identity(nid.wire, peer.stamp),
+            request.connparams,
+            self._announcement(net),
+        )
+        self._emit(AcceptConn(key, reply))
+
+    def _addressee(self, request: KibMsg, dev_name: str) -> tuple[KibNet, KibDev, Nid]:
+        def refuse(why: RejectReason, text: str) -> RefusedError:
+            rej = KibRej(why, incarnation=self._stamp, connparams=params_of(self._config))
+            return RefusedError(rej, text)
+
+        try:
+            nid = Nid.from_wire(request.srcnid)
+            wanted = Nid.from_wire(request.dstnid)
+        except NidError as error:
+            raise refuse(RejectReason.FATAL, str(error)) from None
+        ni = self._nis.get(wanted.net)
+        dev = ni.ni_data.device(dev_name) if ni is not None else None
+        if ni is None or dev is None or ni.ni_nid != wanted or ni.ni_data.closing or nid.net != wanted.net:
+            raise refuse(RejectReason.FATAL, f"{wanted} is not a NID of this node on {dev_name}")
+        if not request.srcstamp or request.srcstamp < self.stamp_of(nid):
+            raise refuse(RejectReason.CONN_STALE, f"{nid} has been met in a later incarnation")
+        return ni.ni_data, dev, nid
+
+    # --- messages and ends ---------------------------------------------------------------------------------
+
+    def message(self, key: int, tag: int, data: bytes, now: float) -> None:
+        """Hand a message to its connection; close the connection where the peer breaks the protocol."""
+        peer = self._by_key.get(key)
+        if peer is None:
+            return
+        try:
+            peer.receive(tag, data, now)
+        except ProtocolError as error:
+            self.protocol_errors += 1
+            log.warning("[%s] protocol error of %s: %s", peer.dev.name, peer.nid, error)
+            self.fail(key, str(error), now)
+            return
+        peer.pump()
+
+    def sent(self, key: int, number: int, now: float) -> None:
+        """The transport says that the peer has message `number` of the connection."""
+        peer = self._by_key.get(key)
+        if peer is not None:
+            peer.sent(number, now)
+
+    def closed(self, key: int, reason: str, now: float) -> None:
+        """The transport says that a connection is gone, or never came to be."""
+        peer = self._by_key.get(key)
+        if peer is not None:
+            self._lose(peer, reason, now)
+
+    def fail(self, key: int, reason: str, now: float) -> None:
+        """Close a connection from here."""
+        peer = self._by_key.get(key)
+        if peer is not None:
+            self._emit(CloseConn(key))
+            self._lose(peer, reason, now)
+
+    def close_idle(self, peer: KibPeer) -> None:
+        """Close a connection that nobody uses; its route is as new."""
+        self._emit(CloseConn(peer.key))
+        del self._by_key[peer.key]
+        if peer.route is not None:
+            del self._by_route[peer.route]
+            peer.route.state = RouteState.NEW
+
+    def _lose(self, peer: KibPeer, reason: str, now: float) -> None:
+        del self._by_key[peer.key]
+        left = peer.abandon()
+        if peer.route is not None:
+            del self._by_route[peer.route]
+            peer.route.went_down(now, reason)
+            self._user.route_lost(peer.route, left, reason, now)
+
+    def _make(self, key: int, net: KibNet, nid: Nid, dev: KibDev, route: KibRoute | None) -> KibPeer:
+        peer = KibPeer(
+            key,
+            net,
+            nid,
+            dev,
+            route=route,
+            own=self._own(net),
+            config=self._config,
+            user=self._user,
+            emit=self._emit,
+        )
+        self._by_key[key] = peer
+        return peer
+
+    def _start(self, peer: KibPeer, message: KibMsg, now: float) -> None:
+        assert message.connparams is not None  # noqa: S101 - checked by the handshake
+        known = self.stamp_of(peer.nid)
+        self._stamps[peer.nid] = max(known, message.srcstamp)
+        peer.come_up(message.connparams, message.srcstamp)
+        peer.last_used = peer.last_heard = now
+        if known and message.srcstamp > known:
+            for old in self:
+                if old.nid == peer.nid and old.up and old.stamp < message.srcstamp:
+                    self.fail(old.key, "the peer has restarted", now)
+        addresses = announced(message.extra)
+        if self._config.announce and addresses:
+            self._user.peer_announces(peer.nid, addresses, now)
+
+    def _own(self, net: KibNet) -> Identity:
+        return Identity(net.nid.wire, self._stamp)
+
+    def _announcement(self, net: KibNet) -> tuple[IPv4Address, ...]:
+        return tuple(dev.addr for dev in net.ibn_devs) if self._config.announce else ()

@@ -1,0 +1,38 @@
+"""The memory of delivered messages: a message that comes again over another route is not delivered again."""
+
+from __future__ import annotations
+
+from lnet.tx import MESSAGE_WINDOW
+
+
+class DeliveredIds:
+    """Numbers of the messages of one peer that have been delivered, for its present incarnation.
+
+    The sender keeps the numbers on the way within a window, so whatever is older than the window has been
+    settled: it is known for delivered or failed, and need not be remembered one by one.
+    """
+
+    def __init__(self) -> None:
+        self._stamp = 0
+        self._newest = 0
+        self._seen: set[int] = set()
+
+    def has(self, stamp: int, number: int) -> bool:
+        """Return whether the message is delivered, or too old to be."""
+        if stamp != self._stamp:
+            return stamp < self._stamp
+        return number in self._seen or number <= self._newest - MESSAGE_WINDOW
+
+    def add(self, stamp: int, number: int) -> bool:
+        """Remember the message as delivered; return False where `has` says so already."""
+        if self.has(stamp, number):
+            return False
+        if stamp != self._stamp:
+            self._stamp, self._newest = stamp, 0
+            self._seen.clear()
+        self._newest = max(self._newest, number)
+        self._seen.add(number)
+        if len(self._seen) > 2 * MESSAGE_WINDOW:
+            floor = self._newest - MESSAGE_WINDOW
+            self._seen = {seen for seen in self._seen if seen > floor}
+        return True

@@ -1,0 +1,190 @@
+"""DLC: configuration as YAML, as lnetctl reads and prints it.
+
+    net:                              o2ibs:                          net_status:
+        - net type: o2ib0                 - nid: 10.1.1.2@o2ib0           - net: o2ib0
+          local NI(s):                      ips:
+            - interfaces:                     - ip: 10.1.1.2
+                  0: ib0                      - ip: 10.1.1.4
+A document is read whole before anything of it is used: half a file changes nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from lnet.errors import CommandError, NidError
+from lnet.networks import NetworkGroup
+from lnet.nid import Net, Nid
+from lnet.targets import KibTarget
+from opavnic.lab.yaml_source import KeyPath, YamlError, YamlSource, path_text
+
+MAX_TEXT: Final = 1 << 20
+"""More characters than this are no configuration."""
+
+
+@dataclass(slots=True)
+class DlcDocument:
+    """What one document asks for."""
+
+    nets: list[NetworkGroup] = field(default_factory=list)
+    o2ibs: list[KibTarget] = field(default_factory=list)
+    net_status: list[Net | None] = field(default_factory=list)
+    """Networks to show; None: all."""
+
+
+class Quoted(str):
+    """Text that is always printed in double quotes, as lnetctl prints `descr`."""
+
+    __slots__ = ()
+
+
+def parse_dlc(text: str) -> DlcDocument:
+    """Read a DLC document.
+
+    Raises:  CommandError: EINVAL, with the line and the path of the first thing that is wrong.
+    """
+    if len(text) > MAX_TEXT:
+        raise CommandError(errno.EFBIG, f"more than {MAX_TEXT} characters: this is no configuration")
+    try:
+        source = YamlSource(text)
+    except YamlError as error:
+        raise CommandError(errno.EINVAL, f"line {error.line}: {error.reason}") from None
+    reader = _Reader(source)
+    for problem in source.problems:
+        raise reader.wrong(problem.path, problem.message)
+    top = reader.mapping(source.data, (), {"net", "o2ibs", "net_status"}, set())
+    document = DlcDocument()
+    for item, path in reader.sequence(top.get("net"), ("net",)):
+        document.nets.append(_read_net(reader, item, path))
+    for item, path in reader.sequence(top.get("o2ibs"), ("o2ibs",)):
+        document.o2ibs.append(_read_target(reader, item, path))
+    for item, path in reader.sequence(top.get("net_status"), ("net_status",)):
+        entry = reader.mapping(item, path, {"net"}, {"net"})
+        document.net_status.append(reader.value(entry, "net", path, Net.parse))
+    reader.unique([group.net for group in document.nets], "net", "net type")
+    reader.unique([target.tg_nid for target in document.o2ibs], "o2ibs", "nid")
+    return document
+
+
+class _Reader:
+    """Takes plain data apart; whatever is wrong becomes one line with its place."""
+
+    def __init__(self, source: YamlSource) -> None:
+        self._source = source
+
+    def wrong(self, path: KeyPath, reason: str) -> CommandError:
+        where = f"{path_text(path)}: " if path else ""
+        return CommandError(errno.EINVAL, f"line {self._source.line(path)}: {where}{reason}")
+
+    def mapping(self, data: Any, path: KeyPath, known: set[str], needed: set[str]) -> dict[str, Any]:
+        if not isinstance(data, dict):
+            shown = "nothing" if data is None else type(data).__name__
+            raise self.wrong(path, f"expected keys ({', '.join(sorted(known))}), not {shown}")
+        for key in data:
+            if key not in known:
+                raise self.wrong((*path, str(key)), f"unknown key (known: {', '.join(sorted(known))})")
+        for key in sorted(needed):
+            if data.get(key) is None:
+                raise self.wrong(path, f'key "{key}" is missing')
+        return data
+
+    def sequence(self, data: Any, path: KeyPath) -> list[tuple[Any, KeyPath]]:
+        if data is None:
+            return []
+        if not isinstance(data, list):
+            raise self.wrong(path, f"expected a list, not {type(data).__name__}")
+        return [(item, (*path, index)) for index, item in enumerate(data)]
+
+    def value(self, entry: dict[str, Any], key: str, path: KeyPath, parse: Callable[[str], Any]) -> Any:
+        try:
+            return parse(str(entry[key]))
+        except NidError as error:
+            raise self.wrong((*path, key), str(error)) from None
+
+    def unique(self, values: list[Any], section: str, key: str) -> None:
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                raise self.wrong((section, index, key), f"{value} stands twice")
+
+
+def _read_net(reader: _Reader, data: Any, path: KeyPath) -> NetworkGroup:
+    entry = reader.mapping(data, path, {"net type", "local NI(s)"}, {"net type", "local NI(s)"})
+    net = reader.value(entry, "net type", path, Net.parse)
+    nis = reader.sequence(entry["local NI(s)"], (*path, "local NI(s)"))
+    if len(nis) != 1:
+        raise reader.wrong((*path, "local NI(s)"), f"{net} needs one group of interfaces, not {len(nis)}")
+    item, ni_path = nis[0]
+    ni = reader.mapping(item, ni_path, {"nid", "status", "interfaces"}, {"interfaces"})
+    where = (*ni_path, "interfaces")
+    names = ni["interfaces"]
+    if not isinstance(names, dict | list):
+        raise reader.wrong(where, "expected 0: NAME, 1: NAME, ...")
+    try:
+        return NetworkGroup(net, tuple(map(str, names.values() if isinstance(names, dict) else names)))
+    except NidError as error:
+        raise reader.wrong(where, str(error)) from None
+
+
+def _read_target(reader: _Reader, data: Any, path: KeyPath) -> KibTarget:
+    entry = reader.mapping(data, path, {"nid", "ips"}, {"nid", "ips"})
+    nid = reader.value(entry, "nid", path, Nid.parse)
+    ips = []
+    for item, ip_path in reader.sequence(entry["ips"], (*path, "ips")):
+        ips.append(str(reader.mapping(item, ip_path, {"ip"}, {"ip"})["ip"]))
+    try:
+        return KibTarget.of(str(nid), ips)
+    except NidError as error:
+        raise reader.wrong((*path, "ips"), str(error)) from None
+
+
+def format_yaml(data: dict[str, Any]) -> str:
+    """Return YAML with the indents of lnetctl: lists four in at the top and two below, keys four."""
+    return "".join(f"{line}\n" for line in _mapping_lines(data, 0, top=True))
+
+
+def error_yaml(verb: str, noun: str, error: CommandError) -> str:
+    """Return an error as lnetctl prints it: a list under the verb, with errno and descr."""
+    return format_yaml({verb: [{noun: {"errno": error.errno, "descr": Quoted(error.descr)}}]})
+
+
+def _mapping_lines(data: dict[Any, Any], indent: int, *, top: bool = False) -> list[str]:
+    lines: list[str] = []
+    for key, value in data.items():
+        head = " " * indent + f"{_scalar(key)}:"
+        if isinstance(value, dict) and value:
+            lines += [head, *_mapping_lines(value, indent + 4)]
+        elif isinstance(value, list) and value:
+            lines.append(head)
+            for item in value:
+                at = indent + (4 if top else 2)
+                inner = _mapping_lines(item, at + 2)
+                lines += [" " * at + "- " + inner[0][at + 2 :], *inner[1:]]
+        else:
+            lines.append(f"{head} {_scalar(value)}")
+    return lines
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, Quoted):
+        return _quoted(value)
+    if isinstance(value, bool):
+        return "True" if value else "False"
+    if isinstance(value, list | dict):
+        return "[]" if isinstance(value, list) else "{}"
+    text = str(value)
+    if isinstance(value, str):
+        try:
+            plain = bool(text) and yaml.safe_load(f"a: {text}\n") == {"a": text} and "\n" not in text
+        except yaml.YAMLError:
+            plain = False
+        return text if plain else _quoted(text)
+    return text
+
+
+def _quoted(text: str) -> str:
+    return yaml.safe_dump(str(text), default_style='"', width=float("inf")).rstrip("\n")

@@ -1,0 +1,137 @@
+"""CONNREQ and CONNACK: what is said, what is checked, and with which reason a connection is refused.
+
+Source: the public o2iblnd, kiblnd_passive_connect() and kiblnd_check_connreply().
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Final
+
+from lnet.config import LndConfig
+from lnet.errors import ProtocolError
+from lnet.msg import IBLND_MSG_SIZE, VERSION, ConnParams, KibMsg, KibRej, MsgType, RejectReason
+from lnet.networks import LNET_MAX_INTERFACES
+
+_ANNOUNCE: Final = struct.Struct(">4sB")
+_ANNOUNCE_MAGIC: Final = b"ADDR"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who speaks: a NID in its 64-bit form, and the incarnation."""
+
+    nid: int
+    stamp: int
+
+
+class RefusedError(ProtocolError):
+    """A request for a connection is refused; `rej` goes back to the peer."""
+
+    def __init__(self, rej: KibRej, text: str) -> None:
+        super().__init__(text)
+        self.rej = rej
+
+
+def params_of(config: LndConfig) -> ConnParams:
+    """Return what a node with `config` offers."""
+    return ConnParams(config.peer_credits, config.max_frags, IBLND_MSG_SIZE)
+
+
+def build_connect(
+    kind: MsgType,
+    own: Identity,
+    peer: Identity,
+    params: ConnParams,
+    addresses: Sequence[IPv4Address] = (),
+) -> bytes:
+    """Return a CONNREQ or CONNACK.
+
+    Args:    peer: its stamp is 0 while it is not known. addresses: announced to the peer; none: nothing is.
+    """
+    extra = b""
+    if addresses:
+        extra = _ANNOUNCE.pack(_ANNOUNCE_MAGIC, len(addresses)) + b"".join(a.packed for a in addresses)
+    message = KibMsg(
+        kind,
+        srcnid=own.nid,
+        srcstamp=own.stamp,
+        dstnid=peer.nid,
+        dststamp=peer.stamp,
+        connparams=params,
+        extra=extra,
+    )
+    return message.build()
+
+
+def announced(extra: bytes) -> tuple[IPv4Address, ...]:
+    """Return the addresses that a peer announced, () where it did not or where they make no sense."""
+    if len(extra) < _ANNOUNCE.size:
+        return ()
+    magic, count = _ANNOUNCE.unpack_from(extra)
+    packed = extra[_ANNOUNCE.size :]
+    if magic != _ANNOUNCE_MAGIC or not 1 <= count <= LNET_MAX_INTERFACES or len(packed) < count * 4:
+        return ()
+    addresses = tuple(IPv4Address(packed[i * 4 : i * 4 + 4]) for i in range(count))
+    return addresses if len(set(addresses)) == count else ()
+
+
+def check_request(private: bytes, stamp: int, config: LndConfig) -> KibMsg:
+    """Check a CONNREQ as far as it can be without knowing nets and peers; return it.
+
+    Raises:  RefusedError: with the reason for the peer.
+    """
+    own = params_of(config)
+
+    def refuse(why: RejectReason, text: str) -> RefusedError:
+        return RefusedError(KibRej(why, incarnation=stamp, connparams=own), text)
+
+    try:
+        request = KibMsg.parse(private)
+    except ProtocolError as error:
+        raise refuse(RejectReason.FATAL, str(error)) from None
+    if request.version != VERSION:
+        text = f"version {request.version:#x}, {VERSION:#x} is spoken here"
+        raise refuse(RejectReason.CONN_UNCOMPAT, text)
+    params = request.connparams
+    if request.type != MsgType.CONNREQ or params is None:
+        raise refuse(RejectReason.FATAL, f"message type {request.type:#04x} is not CONNREQ")
+    if request.dststamp not in (0, stamp):
+        raise refuse(RejectReason.CONN_STALE, "meant for an earlier incarnation of this node")
+    if not 1 <= params.queue_depth <= own.queue_depth:
+        text = f"queue depth {params.queue_depth}, at most {own.queue_depth} here"
+        raise refuse(RejectReason.MSG_QUEUE_SIZE, text)
+    if not 1 <= params.max_frags <= own.max_frags:
+        text = f"{params.max_frags} RDMA fragments, at most {own.max_frags} here"
+        raise refuse(RejectReason.RDMA_FRAGS, text)
+    if params.max_msg_size != IBLND_MSG_SIZE:
+        text = f"message size {params.max_msg_size}, {IBLND_MSG_SIZE} is used here"
+        raise refuse(RejectReason.FATAL, text)
+    return request
+
+
+def check_reply(private: bytes, own: Identity, peer_nid: int, offered: ConnParams) -> KibMsg:
+    """Check the CONNACK that answers our CONNREQ; return it.
+
+    Raises:  ProtocolError: another version, NID or incarnation than asked for, or more than was offered.
+    """
+    reply = KibMsg.parse(private)
+    if reply.version != VERSION:
+        raise ProtocolError(f"the peer answers with version {reply.version:#x}, not {VERSION:#x}")
+    params = reply.connparams
+    if reply.type != MsgType.CONNACK or params is None:
+        raise ProtocolError(f"the peer answers with message type {reply.type:#04x}, not CONNACK")
+    if reply.srcnid != peer_nid:
+        raise ProtocolError(f"the peer answers as NID {reply.srcnid:#018x}, not {peer_nid:#018x}")
+    if (reply.dstnid, reply.dststamp) != (own.nid, own.stamp):
+        raise ProtocolError("the peer answers to another incarnation or NID of this node")
+    if not 1 <= params.queue_depth <= offered.queue_depth:
+        raise ProtocolError(f"queue depth {params.queue_depth}, {offered.queue_depth} was offered")
+    if not 1 <= params.max_frags <= offered.max_frags:
+        raise ProtocolError(f"{params.max_frags} RDMA fragments, {offered.max_frags} were offered")
+    if params.max_msg_size != offered.max_msg_size:
+        raise ProtocolError(f"message size {params.max_msg_size}, {offered.max_msg_size} was offered")
+    return reply

@@ -1,0 +1,236 @@
+"""LNet on a host of a lab: the node, the services it answers, and the commands that take time."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import inspect
+import random
+from collections.abc import Iterable
+from typing import Any
+
+from hfi_sim.clock import Clock
+from lnet.config import LndConfig
+from lnet.dlc import format_yaml
+from lnet.errors import CommandError, NidError, ProtocolError
+from lnet.lnet_hdr import LnetHdr
+from lnet.lnetctl import Lnetctl, net_state
+from lnet.nid import Nid
+from lnet.node import Interface, LnetNode, Resolver
+from lnet.ping import MAX_REPLY, PING_MATCH_BITS, RESERVED_PORTAL, build_ping_info, parse_ping_info
+from lnet.selftest import MATCH_BITS, Selftest, SelftestResult
+from lnet.tx import Report, SendDone, SendFailed, TxKind
+
+MAX_SELFTEST_S = 600.0
+
+
+class LnetHost:
+    """One host's LNet as `opavnic lnetctl` sees it."""
+
+    def __init__(
+        self,
+        name: str,
+        interfaces: Iterable[Interface],
+        resolve: Resolver,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        stamp: int,
+        config: LndConfig | None = None,
+        pkey: int,
+    ) -> None:
+        self.node = LnetNode(
+            name,
+            interfaces,
+            resolve,
+            clock,
+            rng,
+            on_report=self._on_report,
+            stamp=stamp,
+            config=config,
+            pkey=pkey,
+            get_handler=self._read,
+        )
+        self.ctl = Lnetctl(self.node)
+        self._waiting: dict[int, asyncio.Future[Report]] = {}
+        self._selftests: list[Selftest] = []
+
+    def _on_report(self, report: Report) -> None:
+        if isinstance(report, SendDone | SendFailed):
+            waiter = self._waiting.pop(report.msg_id, None)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(report)
+                return
+        for selftest in self._selftests:
+            if selftest.on_report(report):
+                return
+
+    def _read(self, nid: Nid, hdr: LnetHdr) -> bytes | int:
+        if (hdr.ptl_index, hdr.match_bits) == (RESERVED_PORTAL, PING_MATCH_BITS):
+            nis = self.node.lnd.nis.values()
+            return build_ping_info((ni.ni_nid, net_state(ni.ni_data) == "up") for ni in nis)
+        if hdr.match_bits == MATCH_BITS:
+            return bytes(hdr.sink_length)
+        return -errno.ENOENT
+
+    def _report_of(self, msg_id: int) -> asyncio.Future[Report]:
+        waiter = self._waiting[msg_id] = asyncio.get_running_loop().create_future()
+        return waiter
+
+    async def send(self, nid: Nid, *, count: int, size: int) -> list[dict[str, Any]]:
+        """Send `count` messages of `size` bytes one after the other; return what became of each.
+
+        Raises:  CommandError: EINVAL, EMSGSIZE for numbers that make no sense.
+        """
+        self._check_size(size)
+        if not 1 <= count <= 1000:
+            raise CommandError(errno.EINVAL, f"count {count} is not in 1 to 1000")
+        sent: list[dict[str, Any]] = []
+        for number in range(1, count + 1):
+            report = await self._report_of(self.node.put(nid, bytes(size), match_bits=MATCH_BITS))
+            entry: dict[str, Any] = {"message": number, "nid": str(nid)}
+            if isinstance(report, SendDone):
+                route = report.route
+                entry |= {
+                    "status": "delivered",
+                    "dev": route.rt_dev.name,
+                    "local ip": str(route.rt_dev.addr),
+                    "remote ip": str(route.rt_addr),
+                    "attempts": report.attempts,
+                }
+            elif isinstance(report, SendFailed):
+                entry |= {"status": "failed", "errno": report.errno, "descr": report.reason}
+            sent.append(entry)
+        return sent
+
+    def _check_size(self, size: int) -> None:
+        limit = self.node.lnd.config.max_message
+        if not 0 <= size <= limit:
+            raise CommandError(errno.EMSGSIZE, f"size {size} is not in 0 to {limit} bytes")
+
+    async def ping(self, nid: str, timeout_s: float = 5.0) -> dict[str, Any]:
+        """Ask a node for its NIDs.
+
+        Raises:  CommandError: EINVAL for a bad NID, EIO where no answer came.
+        """
+        target = _nid(nid)
+        msg_id = self.node.get(
+            target, MAX_REPLY, match_bits=PING_MATCH_BITS, ptl_index=RESERVED_PORTAL, timeout_s=timeout_s
+        )
+        report = await self._report_of(msg_id)
+        if isinstance(report, SendFailed):
+            raise CommandError(errno.EIO, f"failed to ping {target}: Input/output error ({report.reason})")
+        try:
+            nids = parse_ping_info(report.data if isinstance(report, SendDone) else b"")
+        except ProtocolError as error:
+            raise CommandError(errno.EPROTO, f"failed to ping {target}: {error}") from None
+        return {
+            "ping": [
+                {
+                    "primary nid": str(nids[0][0] if nids else target),
+                    "Multi-Rail": False,
+                    "peer ni": [{"nid": str(known)} for known, _ in nids],
+                }
+            ]
+        }
+
+    async def selftest(
+        self, nid: Nid, *, size: int, concurrency: int, seconds: float, kind: TxKind = TxKind.PUT
+    ) -> SelftestResult:
+        """Load the routes to `nid` for `seconds`; return what went over each.
+
+        Raises:  CommandError: EINVAL for numbers that make no sense.
+        """
+        self._check_size(size)
+        if not 1 <= concurrency <= 1024:
+            raise CommandError(errno.EINVAL, f"concurrency {concurrency} is not in 1 to 1024")
+        if not 0 < seconds <= MAX_SELFTEST_S:
+            raise CommandError(
+                errno.EINVAL, f"time {seconds:g} s is not above 0 and at most {MAX_SELFTEST_S:g} s"
+            )
+        end: asyncio.Future[SelftestResult] = asyncio.get_running_loop().create_future()
+        payload = bytes(size)
+
+        def start(kind: TxKind, target: Nid, length: int) -> int:
+            if kind is TxKind.PUT:
+                return self.node.put(target, payload, match_bits=MATCH_BITS)
+            return self.node.get(target, length, match_bits=MATCH_BITS)
+
+        def ended(result: SelftestResult) -> None:
+            if not end.done():
+                end.set_result(result)
+
+        selftest = Selftest(
+            self.node.clock,
+            start,
+            nid,
+            kind=kind,
+            size=size,
+            concurrency=concurrency,
+            seconds=seconds,
+            on_end=ended,
+        )
+        self._selftests.append(selftest)
+        try:
+            selftest.begin()
+            return await end
+        finally:
+            self._selftests.remove(selftest)
+
+    def first_nid(self) -> Nid:
+        """Return the NID of the first network.
+
+        Raises:  CommandError: ENOENT where there is none.
+        """
+        for ni in self.node.lnd.nis.values():
+            return ni.ni_nid
+        raise CommandError(errno.ENOENT, f"host {self.node.name} has no network")
+
+    async def execute(self, command: str, args: dict[str, Any]) -> tuple[str, int]:
+        """Run one command by its name, as the control API gets it; return what it prints and its exit code.
+
+        Raises:  CommandError: the command was refused, or there is no such command.
+        """
+        if command == "ping":
+            timeout_s = args.get("timeout_s", 5.0)
+            if not isinstance(timeout_s, int | float) or not 0 < timeout_s <= 3600:
+                raise CommandError(errno.EINVAL, f"timeout_s {timeout_s!r} is not above 0 and at most 3600")
+            return format_yaml(await self.ping(str(args.get("nid")), timeout_s)), 0
+        method = getattr(self.ctl, command, None) if command in COMMANDS else None
+        if method is None:
+            raise CommandError(errno.EOPNOTSUPP, f"no command {command!r}")
+        for name, value in args.items():
+            values = value if isinstance(value, list) else [value]
+            if not all(isinstance(item, str) for item in values):
+                raise CommandError(errno.EINVAL, f"{command}: {name} is neither text nor a list of texts")
+        try:
+            bound = inspect.signature(method).bind(**args)
+        except TypeError as error:
+            raise CommandError(errno.EINVAL, f"{command}: {error}") from None
+        document = method(*bound.args, **bound.kwargs)
+        failed = any(check.get("status") == "failed" for check in document.get("check", ()))
+        return format_yaml(document), int(failed)
+
+
+COMMANDS = frozenset(
+    {
+        "o2ibs_add",
+        "o2ibs_del",
+        "o2ibs_show",
+        "o2ibs_check",
+        "net_add",
+        "net_del",
+        "net_show",
+        "net_status",
+        "import_yaml",
+        "export_yaml",
+    }
+)
+"""Methods of Lnetctl that the control API may call."""
+
+
+def _nid(text: str) -> Nid:
+    try:
+        return Nid.parse(text)
+    except NidError as error:
+        raise CommandError(errno.EINVAL, str(error)) from None

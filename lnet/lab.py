@@ -1,0 +1,200 @@
+"""LNet in a lab: a node on each host that has a section `lnet`, and the routes of the control API for it.
+
+    POST /lnet/{host}/{command}    a command of lnetctl; answers {"output": YAML, "exit": 0 or 1}
+    POST /lnet-send, /lnet-selftest  messages from one host to another; answer plain data
+The lab finds this through the entry point group "opavnic.control".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aiohttp import web
+
+from hfi_sim.hfi import HfiPort
+from lnet.config import LndConfig
+from lnet.dlc import error_yaml
+from lnet.errors import CommandError, NidError
+from lnet.host import LnetHost
+from lnet.lab_check import check_lab, read_targets
+from lnet.networks import parse_networks
+from lnet.nid import Nid
+from lnet.node import Interface
+from lnet.tx import TxKind
+from opavnic.lab.errors import LabError
+from opavnic.lab.names import nearest
+from opavnic.lab.yaml_source import path_text
+
+if TYPE_CHECKING:
+    from opavnic.lab.lab import Lab
+    from opavnic.lab.model import LnetModel
+
+log = logging.getLogger("lnet.lab")
+
+_T = TypeVar("_T")
+
+MANAGEMENT_PARTITION = 0x7FFF
+
+
+class LnetLab:
+    """The LNet nodes of a lab."""
+
+    def __init__(self, lab: Lab) -> None:
+        """Start LNet on every host that asks for it.
+
+        Raises:  LabError: networks, targets or addresses that do not fit.
+        """
+        self.hosts: dict[str, LnetHost] = {}
+        self._lab = lab
+        self._ports: dict[IPv4Address, HfiPort] = {}
+        directory = Path(lab.file).parent
+        problems = check_lab(lab.model, directory)
+        if problems:
+            raise LabError("; ".join(f"{path_text(problem.path)}: {problem.message}" for problem in problems))
+        sections = {name: host.lnet for name, host in lab.model.hosts.items() if host.lnet is not None}
+        interfaces = {name: self._interfaces(name, section) for name, section in sections.items()}
+        for name, section in sections.items():
+            self.hosts[name] = self._start(name, section, interfaces[name], directory)
+
+    def _interfaces(self, name: str, section: LnetModel) -> list[Interface]:
+        wiring = self._lab.wiring
+        ports = [port for hfi in wiring.hfis[name] for port in hfi.ports.values()]
+        interfaces = []
+        for index, (text, port) in enumerate(zip(section.addresses, ports, strict=False)):
+            addr = IPv4Address(text)
+            self._ports[addr] = port
+            kept = [pkey for pkey in port.pkeys.entries if pkey & 0x7FFF != MANAGEMENT_PARTITION]
+            wiring.subnet_manager.set_pkeys(port, [*kept, section.pkey])
+            interfaces.append(Interface(f"ib{index}", addr, port))
+        return interfaces
+
+    def _start(self, name: str, section: LnetModel, interfaces: list[Interface], directory: Path) -> LnetHost:
+        host = LnetHost(
+            name,
+            interfaces,
+            self.resolve,
+            asyncio.get_running_loop(),
+            self._lab.wiring.fabric.rng,
+            stamp=time.time_ns() // 1000,
+            config=LndConfig(
+                timeout_s=section.timeout,
+                announce=section.announce,
+                weighted=section.weighted,
+                idle_timeout_s=section.idle_timeout,
+            ),
+            pkey=section.pkey,
+        )
+        for target in read_targets(section, directory):
+            host.node.lnd.targets.put(target)
+        for group in parse_networks(section.networks):
+            host.node.add_net(group)
+        return host
+
+    def resolve(self, addr: IPv4Address) -> int | None:
+        """Return the LID of the port with an address, or None."""
+        port = self._ports.get(addr)
+        return port.lid if port is not None and port.lid else None
+
+    def host(self, name: str) -> LnetHost:
+        """Return the node of a host. Raises LabError where there is none."""
+        if name not in self.hosts:
+            raise LabError(f'host "{name}" has no LNet ({nearest(name, self.hosts)})')
+        return self.hosts[name]
+
+    # --- the control API -----------------------------------------------------------------------------------
+
+    async def command(self, request: web.Request) -> web.Response:
+        """Run a command of lnetctl on one host."""
+        host = self.host(request.match_info["host"])
+        body = await _body(request)
+        verb, noun = str(body.get("verb", "")), str(body.get("noun", ""))
+        try:
+            output, code = await host.execute(request.match_info["command"], _arguments(body))
+        except CommandError as error:
+            output, code = error_yaml(verb, noun, error), 1
+        return web.json_response({"output": output, "exit": code})
+
+    async def send(self, request: web.Request) -> web.Response:
+        """Send messages one after the other; answer who went over which route."""
+        body = await _body(request)
+        host = self.host(_field(body, "host", str))
+        try:
+            nid = self._destination(body)
+            sent = await host.send(nid, count=_field(body, "count", int), size=_field(body, "size", int))
+        except CommandError as error:
+            return _refused("send", error)
+        return web.json_response({"data": sent})
+
+    async def selftest(self, request: web.Request) -> web.Response:
+        """Load the routes between two hosts; answer the throughput."""
+        body = await _body(request)
+        host = self.host(_field(body, "host", str))
+        try:
+            result = await host.selftest(
+                self._destination(body),
+                size=_field(body, "size", int),
+                concurrency=_field(body, "concurrency", int),
+                seconds=_field(body, "seconds", float),
+                kind=TxKind(_field(body, "kind", str)),
+            )
+        except CommandError as error:
+            return _refused("selftest", error)
+        return web.json_response({"data": result.as_json()})
+
+    def _destination(self, body: dict[str, Any]) -> Nid:
+        """Return the NID that `to` names: a NID, or a host and thereby its first NID."""
+        to = _field(body, "to", str)
+        if "@" not in to:
+            return self.host(to).first_nid()
+        try:
+            return Nid.parse(to)
+        except NidError as error:
+            raise LabError(str(error)) from error
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    body = await request.json()
+    if not isinstance(body, dict):
+        raise LabError("the body is no JSON object")
+    return body
+
+
+def _arguments(body: dict[str, Any]) -> dict[str, Any]:
+    arguments = body.get("args", {})
+    if not isinstance(arguments, dict):
+        raise LabError('"args" is no JSON object')
+    return arguments
+
+
+def _field(body: dict[str, Any], key: str, kind: Callable[[Any], _T]) -> _T:
+    """Return one value of a request. Raises LabError where it is missing or of another kind."""
+    try:
+        return kind(body[key])
+    except (KeyError, TypeError, ValueError):
+        raise LabError(f'"{key}" is missing or wrong: {body.get(key)!r}') from None
+
+
+def _refused(verb: str, error: CommandError) -> web.Response:
+    return web.json_response({"output": error_yaml(verb, "lnet", error), "exit": 1})
+
+
+def control_routes(lab: Lab) -> list[web.RouteDef]:
+    """Start LNet in a lab that asks for it; return the routes of its control API.
+
+    Raises:  LabError: the lab file's sections `lnet` do not fit.
+    """
+    if not any(host.lnet is not None for host in lab.model.hosts.values()):
+        return []
+    lnet = LnetLab(lab)
+    log.info("LNet on %s", ", ".join(lnet.hosts))
+    return [
+        web.post("/lnet/{host}/{command}", lnet.command),
+        web.post("/lnet-send", lnet.send),
+        web.post("/lnet-selftest", lnet.selftest),
+    ]

@@ -1,0 +1,302 @@
+"""A node on the fabric: the LND on HFI ports, with the clock for its timers. The shell around `Lnd`."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Final
+
+from hfi_sim.clock import Clock, TimerHandle
+from hfi_sim.hfi import HfiPort
+from hfi_sim.port_state import PortEvent, PortState
+from hfi_sim.reliable import (
+    Closed,
+    ConnectRequest,
+    Established,
+    MessageReceived,
+    MessageSent,
+    RcConfig,
+    RcEvent,
+    Rejected,
+)
+from hfi_sim.reliable.service import DEFAULT_PKEY, ReliableService
+from lnet.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn, SendMsg
+from lnet.config import LndConfig
+from lnet.lnd import GetHandler, Lnd, nothing_to_get
+from lnet.networks import NetworkGroup
+from lnet.nid import Nid
+from lnet.objects import DevEvent, KibDev
+from lnet.tx import Report
+
+log = logging.getLogger("lnet.node")
+
+SERVICE_O2IBLND: Final = 987
+"""The service that o2iblnd listens on (its port number)."""
+
+Resolver = Callable[[IPv4Address], int | None]
+"""Returns the LID of the port with an address, or None: what ARP does for IPoIB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """An interface as the host names it: an HFI port with an address."""
+
+    name: str
+    addr: IPv4Address
+    port: HfiPort
+
+
+class LnetNode:
+    """One host's LNet. Each report goes to `on_report`, which may send again from within."""
+
+    def __init__(
+        self,
+        name: str,
+        interfaces: Iterable[Interface],
+        resolve: Resolver,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        on_report: Callable[[Report], None],
+        stamp: int = 1,
+        config: LndConfig | None = None,
+        rc_config: RcConfig | None = None,
+        pkey: int = DEFAULT_PKEY,
+        get_handler: GetHandler = nothing_to_get,
+    ) -> None:
+        self.name = name
+        self.interfaces = {interface.name: interface for interface in interfaces}
+        self.clock = clock
+        self.resolve = resolve
+        self.lnd = Lnd(stamp, config, get_handler)
+        self.on_report = on_report
+        self._keys: dict[tuple[str, int], int] = {}
+        self._conns: dict[int, tuple[str, int]] = {}
+        self._services: dict[str, ReliableService] = {}
+        self._timer: TimerHandle | None = None
+        self._timer_at = 0.0
+        self._busy = False
+        self._unsubscribe = []
+        for interface in self.interfaces.values():
+            self._services[interface.name] = ReliableService(
+                interface.port,
+                clock,
+                rng,
+                on_event=self._event_handler(interface.name),
+                config=rc_config,
+                pkey=pkey,
+            )
+            self._unsubscribe.append(interface.port.subscribe(self._port_handler(interface.name)))
+
+    # --- configuration -------------------------------------------------------------------------------------
+
+    def add_net(self, group: NetworkGroup) -> Nid:
+        """Make a network of interfaces of this host; return its NID.
+
+        Raises:  KeyError: no such interface. CommandError: the network exists.
+        """
+        devs = [self._device(name) for name in group.interfaces]
+        return self.lnd.add_net(group.net, devs).ni_nid
+
+    def add_device(self, group: NetworkGroup) -> None:
+        """Add the interfaces of `group` to the network, which exists.
+
+        Raises:  KeyError: no such interface or network.
+        """
+        for name in group.interfaces:
+            self.lnd.add_device(group.net, self._device(name), self.clock.time())
+        self.poll()
+
+    def _device(self, name: str) -> KibDev:
+        interface = self.interfaces[name]
+        dev = KibDev(name, interface.addr)
+        if interface.port.state is PortState.ACTIVE:
+            dev.apply(DevEvent.PORT_ACTIVE, speed_gbps(interface.port), self.lnd.config.expected_gbps)
+        return dev
+
+    # --- sending -------------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        nid: Nid,
+        data: bytes,
+        *,
+        match_bits: int = 0,
+        hdr_data: int = 0,
+        ptl_index: int = 0,
+        timeout_s: float | None = None,
+    ) -> int:
+        """Send `data`; see `Lnd.put`. The report never comes before this has returned."""
+        msg_id = self.lnd.put(
+            nid,
+            data,
+            self.clock.time(),
+            match_bits=match_bits,
+            hdr_data=hdr_data,
+            ptl_index=ptl_index,
+            timeout_s=timeout_s,
+        )
+        self.clock.call_soon(self.poll)
+        return msg_id
+
+    def get(
+        self,
+        nid: Nid,
+        length: int,
+        *,
+        match_bits: int = 0,
+        ptl_index: int = 0,
+        timeout_s: float | None = None,
+    ) -> int:
+        """Fetch data; see `Lnd.get`. The report never comes before this has returned."""
+        msg_id = self.lnd.get(
+            nid,
+            length,
+            self.clock.time(),
+            match_bits=match_bits,
+            ptl_index=ptl_index,
+            timeout_s=timeout_s,
+        )
+        self.clock.call_soon(self.poll)
+        return msg_id
+
+    def poll(self) -> None:
+        """Do what the LND wants done; needed after calls on `lnd` itself."""
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._step():
+                pass
+        finally:
+            self._busy = False
+        self._arm()
+
+    def _step(self) -> bool:
+        if self.lnd.actions:
+            self._perform(self.lnd.actions.popleft())
+            return True
+        reports = self.lnd.reports()
+        for report in reports:
+            self.on_report(report)
+        return bool(reports)
+
+    def shutdown(self) -> None:
+        """Leave the ports; what is on the way is forgotten."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        for service in self._services.values():
+            service.shutdown()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # --- the way down --------------------------------------------------------------------------------------
+
+    def _perform(self, action: Action) -> None:
+        if isinstance(action, OpenConn):
+            self._open(action)
+            return
+        place = self._conns.get(action.key)
+        if place is None:
+            return  # the connection went away before the action was reached
+        dev, conn_id = place
+        service = self._services[dev]
+        if conn_id not in service.endpoint:
+            return  # it is gone; its Closed event is on the way up
+        if isinstance(action, SendMsg):
+            service.send(conn_id, action.tag, action.data)
+        elif isinstance(action, AcceptConn):
+            service.accept(conn_id, action.private)
+        elif isinstance(action, RejectConn):
+            self._drop(action.key)
+            service.reject(conn_id, action.private)
+        elif isinstance(action, CloseConn):
+            self._drop(action.key)
+            service.close(conn_id)
+
+    def _open(self, action: OpenConn) -> None:
+        lid = self.resolve(action.addr)
+        if lid is None:
+            self.lnd.conns.closed(action.key, f"no port has address {action.addr}", self.clock.time())
+            return
+        service = self._services[action.dev]
+        conn_id = service.endpoint.connect(lid, SERVICE_O2IBLND, action.private)
+        self._keep(action.key, action.dev, conn_id)
+        service.poll()
+
+    def _keep(self, key: int, dev: str, conn_id: int) -> None:
+        self._conns[key] = (dev, conn_id)
+        self._keys[dev, conn_id] = key
+
+    def _drop(self, key: int) -> None:
+        self._keys.pop(self._conns.pop(key), None)
+
+    # --- the way up ----------------------------------------------------------------------------------------
+
+    def _event_handler(self, dev: str) -> Callable[[RcEvent], None]:
+        return lambda event: self._on_event(dev, event)
+
+    def _on_event(self, dev: str, event: RcEvent) -> None:
+        now = self.clock.time()
+        conns = self.lnd.conns
+        if isinstance(event, ConnectRequest):
+            if event.service != SERVICE_O2IBLND:
+                self._services[dev].reject(event.conn_id)
+                return
+            key = conns.new_key()
+            self._keep(key, dev, event.conn_id)
+            conns.requested(key, dev, event.remote_lid, event.private, now)
+            self.poll()
+            return
+        known = self._keys.get((dev, event.conn_id))
+        if known is None:
+            return
+        if isinstance(event, MessageReceived):
+            conns.message(known, event.tag, event.data, now)
+        elif isinstance(event, MessageSent):
+            conns.sent(known, event.message_id, now)
+        elif isinstance(event, Established):
+            conns.established(known, event.private, now)
+        elif isinstance(event, Rejected):
+            self._drop(known)
+            conns.rejected(known, event.private, now)
+        elif isinstance(event, Closed):
+            self._drop(known)
+            conns.closed(known, event.reason.value, now)
+        self.poll()
+
+    def _port_handler(self, dev: str) -> Callable[[PortEvent], None]:
+        def handle(event: PortEvent) -> None:
+            if event.kind.value in set(DevEvent):
+                speed = speed_gbps(event.port)
+                self.lnd.on_device(dev, DevEvent(event.kind.value), speed, self.clock.time())
+                self.poll()
+
+        return handle
+
+    # --- time ----------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        deadline = self.lnd.deadline()
+        if deadline is None:
+            return
+        if self._timer is not None:
+            if self._timer_at <= deadline:
+                return
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self.clock.call_at(deadline, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.lnd.on_timer(self.clock.time())
+        self.poll()
+
+
+def speed_gbps(port: HfiPort) -> float:
+    """Return the speed of a port's link, in Gb/s: what querying its width and speed gives."""
+    return port.link.rate_bps / 1e9 if port.link is not None else 0.0

@@ -1,0 +1,383 @@
+"""One connection to a peer over one route (kib_peer and kib_conn): credits, and the steps of PUT and GET.
+
+    sender                       receiver              sender                   receiver
+    IMMEDIATE ------------------> delivered            GET_REQ (memory) -------->
+                                                               <-- RDMA writes --
+    PUT_REQ -------------------->                      done    <---- GET_DONE ---
+           <---- PUT_ACK (memory)
+    RDMA writes, PUT_DONE ------> delivered            A credit for each IMMEDIATE, PUT_REQ and GET_REQ
+
+A message in doubt is one that the peer delivers when it gets what has been handed to the transport: IMMEDIATE
+and PUT_DONE, until the transport says that it has arrived.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from lnet.actions import Action, MsgTag, SendMsg
+from lnet.config import LndConfig
+from lnet.errors import ProtocolError
+from lnet.handshake import Identity
+from lnet.lnet_hdr import LnetHdr, LnetMsgType
+from lnet.msg import CREDITED, IMMEDIATE_MAX, VERSION, ConnParams, KibMsg, MsgType, RdmaDesc
+from lnet.nid import Nid
+from lnet.objects import KibDev, KibNet, KibRoute
+from lnet.rdma import RegionTable, rdma_writes
+from lnet.tx import KibTx, TxKind
+
+
+class PeerUser(Protocol):
+    """What a connection needs of the LND above it."""
+
+    def tx_done(self, tx: KibTx, data: bytes) -> None:
+        """The peer has the PUT, or `data` are what the GET asked for."""
+
+    def tx_refused(self, tx: KibTx, status: int) -> None:
+        """The peer refused it, with a negative errno."""
+
+    def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
+        """Return whether this message has been delivered already."""
+        ...
+
+    def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> None:
+        """A PUT has arrived, maybe not for the first time."""
+
+    def read(self, peer: KibPeer, hdr: LnetHdr) -> bytes | int:
+        """Return the data that a GET asks for, or a negative errno."""
+        ...
+
+
+@dataclass(slots=True)
+class _Inbound:
+    hdr: LnetHdr
+    desc: RdmaDesc
+
+
+class KibPeer:
+    """One connection. Methods raise ProtocolError where the peer breaks the rules; the LND then closes it."""
+
+    def __init__(
+        self,
+        key: int,
+        net: KibNet,
+        nid: Nid,
+        dev: KibDev,
+        *,
+        route: KibRoute | None,
+        own: Identity,
+        config: LndConfig,
+        user: PeerUser,
+        emit: Callable[[Action], None],
+    ) -> None:
+        """Make a connection that is not up yet; `route` is None where the peer asked for it."""
+        self.key = key
+        self.net = net
+        self.nid = nid
+        self.dev = dev
+        self.route = route
+        self.remote_lid = 0
+        self.stamp = 0
+        """Incarnation of the peer."""
+        self.up = False
+        self.last_used = 0.0
+        """When it last carried a message or a part of one, in seconds."""
+        self.last_heard = 0.0
+        """When the peer last answered anything."""
+        self.credits = 0
+        self.noops = 0
+        self._own = own
+        self._config = config
+        self._user = user
+        self._emit = emit
+        self._params = ConnParams(0, 0, 0)
+        self._outstanding = 0
+        self._posted = 0
+        self._sent = 0
+        self._next_cookie = 1
+        self._queue: deque[KibTx] = deque()
+        self._waiting: dict[int, KibTx] = {}
+        self._asked: dict[int, RdmaDesc] = {}
+        self._cancelled: set[int] = set()
+        self._unacked: dict[int, KibTx] = {}
+        self._inbound: dict[int, _Inbound] = {}
+        self._regions = RegionTable()
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is queued or under way, in either direction."""
+        return bool(self._queue or self._waiting or self._unacked or self._inbound)
+
+    def come_up(self, params: ConnParams, stamp: int) -> None:
+        """Start with what both sides agreed on."""
+        self._params = params
+        self.credits = self._posted = params.queue_depth
+        self.stamp = stamp
+        self.up = True
+
+    def submit(self, tx: KibTx) -> None:
+        """Queue a message; it goes as soon as the connection is up and a credit is there."""
+        tx.peer, tx.route = self, self.route
+        tx.attempts += 1
+        self._queue.append(tx)
+
+    def pump(self) -> None:
+        """Send what credits allow, then return the peer's where that has become urgent."""
+        if not self.up:
+            return
+        while self._queue and self.credits:
+            self._start(self._queue.popleft())
+        if self._outstanding >= max(1, self._params.queue_depth // 2):
+            self.noops += 1
+            self._send(MsgType.NOOP)
+
+    def keep_alive(self, now: float) -> None:
+        """Send a NOOP, so that the transport finds out whether the peer still knows the connection."""
+        self.last_heard = now
+        self.noops += 1
+        self._send(MsgType.NOOP)
+
+    def in_doubt(self, tx: KibTx) -> bool:
+        """Return whether the peer may have this message already."""
+        return tx in self._unacked.values()
+
+    def cancel(self, tx: KibTx) -> None:
+        """Take a message back; it will not be reported by this connection any more."""
+        if tx in self._queue:
+            self._queue.remove(tx)
+        for cookie in [cookie for cookie, waiting in self._waiting.items() if waiting is tx]:
+            del self._waiting[cookie]
+            self._cancelled.add(cookie)
+        for number in [number for number, unacked in self._unacked.items() if unacked is tx]:
+            del self._unacked[number]
+
+    def abandon(self) -> list[KibTx]:
+        """Give up the connection; return the messages that have to go another way, oldest first."""
+        for tx in self._unacked.values():
+            tx.doubt_stamp = self.stamp
+        left = [*self._unacked.values(), *self._waiting.values(), *self._queue]
+        for tx in left:
+            tx.peer = None
+        self._queue.clear()
+        self._waiting.clear()
+        self._unacked.clear()
+        self._inbound.clear()
+        self.up = False
+        return left
+
+    # --- sending -------------------------------------------------------------------------------------------
+
+    def _send(self, kind: MsgType, **fields: object) -> None:
+        message = KibMsg(
+            kind,
+            credits=self._outstanding,
+            srcnid=self._own.nid,
+            srcstamp=self._own.stamp,
+            dstnid=self.nid.wire,
+            dststamp=self.stamp,
+            **fields,  # type: ignore[arg-type]
+        )
+        self._posted += self._outstanding
+        self._outstanding = 0
+        if kind in CREDITED:
+            self.credits -= 1
+        self._transmit(MsgTag.KIB_MSG, message.build(checksum=self._config.checksum))
+
+    def _transmit(self, tag: MsgTag, data: bytes) -> None:
+        self._sent += 1
+        self._emit(SendMsg(self.key, tag, data))
+
+    def _start(self, tx: KibTx) -> None:
+        put = tx.kind is TxKind.PUT
+        hdr = LnetHdr(
+            LnetMsgType.PUT if put else LnetMsgType.GET,
+            dest_nid=self.nid.wire,
+            src_nid=self._own.nid,
+            payload_length=len(tx.data),
+            interface_cookie=self._own.stamp,
+            object_cookie=tx.object_cookie,
+            match_bits=tx.match_bits,
+            hdr_data=tx.hdr_data,
+            ptl_index=tx.ptl_index,
+            sink_length=tx.length,
+        ).build()
+        if put and len(tx.data) <= IMMEDIATE_MAX:
+            self._send(MsgType.IMMEDIATE, hdr=hdr, payload=tx.data)
+            self._unacked[self._sent] = tx
+            return
+        cookie = self._next_cookie
+        self._next_cookie += 1
+        self._waiting[cookie] = tx
+        if put:
+            self._send(MsgType.PUT_REQ, hdr=hdr, cookie=cookie)
+        else:
+            desc = self._regions.register(tx.length, self._config.frag_bytes, self._params.max_frags)
+            self._asked[cookie] = desc
+            self._send(MsgType.GET_REQ, hdr=hdr, cookie=cookie, desc=desc)
+
+    def sent(self, number: int, now: float) -> None:
+        """The transport says that the peer has message `number`."""
+        self.last_heard = now
+        tx = self._unacked.pop(number, None)
+        if tx is not None:
+            self.last_used = now
+            self._user.tx_done(tx, b"")
+
+    # --- receiving -----------------------------------------------------------------------------------------
+
+    def receive(self, tag: int, data: bytes, now: float) -> None:
+        """Take one message of the transport.
+
+        Raises:  ProtocolError: the peer breaks the protocol; nothing of the message was taken.
+        """
+        self.last_heard = now
+        if tag == MsgTag.RDMA_WRITE:
+            self.last_used = now
+            self._regions.write(data)
+            return
+        if tag != MsgTag.KIB_MSG:
+            raise ProtocolError(f"message with the unknown tag {tag}")
+        message = KibMsg.parse(data)
+        self._check(message)
+        self.credits += message.credits
+        if message.type in CREDITED:
+            self._posted -= 1
+            self._outstanding += 1
+        handler = _HANDLERS.get(message.type)
+        if handler is not None:
+            self.last_used = now
+            handler(self, message)
+        elif message.type != MsgType.NOOP:
+            raise ProtocolError(f"{MsgType(message.type).name} on a connection that stands")
+
+    def _check(self, message: KibMsg) -> None:
+        if message.version != VERSION:
+            raise ProtocolError(f"version {message.version:#x} on a connection of version {VERSION:#x}")
+        if (message.srcnid, message.srcstamp) != (self.nid.wire, self.stamp):
+            raise ProtocolError("the message is from another NID or incarnation than the connection")
+        if (message.dstnid, message.dststamp) != (self._own.nid, self._own.stamp):
+            raise ProtocolError("the message is to another NID or incarnation than the connection")
+        if self.credits + message.credits > self._params.queue_depth:
+            raise ProtocolError(
+                f"the peer returns {message.credits} credits on top of {self.credits}; "
+                f"the queue depth is {self._params.queue_depth}"
+            )
+        if message.type in CREDITED and self._posted == 0:
+            raise ProtocolError(f"the peer sends beyond its {self._params.queue_depth} credits")
+
+    def _hdr(self, message: KibMsg, kind: LnetMsgType) -> LnetHdr:
+        hdr = LnetHdr.parse(message.hdr)
+        expected = (kind, message.srcnid, message.srcstamp, message.dstnid)
+        if (hdr.type, hdr.src_nid, hdr.interface_cookie, hdr.dest_nid) != expected:
+            raise ProtocolError("the LNet header is not that of its message")
+        return hdr
+
+    def _on_immediate(self, message: KibMsg) -> None:
+        hdr = self._hdr(message, LnetMsgType.PUT)
+        if hdr.payload_length != len(message.payload):
+            raise ProtocolError(
+                f"payload of {len(message.payload)} bytes, the header says {hdr.payload_length}"
+            )
+        self._user.deliver(self, hdr, message.payload)
+
+    def _on_put_req(self, message: KibMsg) -> None:
+        hdr = self._hdr(message, LnetMsgType.PUT)
+        if hdr.payload_length > self._config.max_message:
+            self._send(MsgType.PUT_NAK, cookie=message.cookie, status=-errno.EMSGSIZE)
+        elif self._user.has(self, hdr):
+            self._send(MsgType.PUT_NAK, cookie=message.cookie, status=-errno.EALREADY)
+        else:
+            desc = self._regions.register(hdr.payload_length, self._config.frag_bytes, self._params.max_frags)
+            cookie = self._next_cookie
+            self._next_cookie += 1
+            self._inbound[cookie] = _Inbound(hdr, desc)
+            self._send(MsgType.PUT_ACK, cookie=message.cookie, dst_cookie=cookie, desc=desc)
+
+    def _on_put_ack(self, message: KibMsg) -> None:
+        if message.cookie in self._cancelled:
+            self._cancelled.discard(message.cookie)
+            self._send(MsgType.PUT_DONE, cookie=message.dst_cookie, status=-errno.ECANCELED)
+            return
+        tx = self._take(message, TxKind.PUT)
+        desc = message.desc
+        if desc is None or len(desc.frags) > self._params.max_frags:
+            raise ProtocolError(f"more than the {self._params.max_frags} RDMA fragments agreed on")
+        for write in rdma_writes(desc, tx.data):
+            self._transmit(MsgTag.RDMA_WRITE, write)
+        del self._waiting[message.cookie]
+        self._send(MsgType.PUT_DONE, cookie=message.dst_cookie, status=0)
+        self._unacked[self._sent] = tx
+
+    def _on_put_nak(self, message: KibMsg) -> None:
+        if message.cookie in self._cancelled:
+            self._cancelled.discard(message.cookie)
+            return
+        tx = self._take(message, TxKind.PUT)
+        del self._waiting[message.cookie]
+        if message.status == -errno.EALREADY:
+            self._user.tx_done(tx, b"")
+        else:
+            self._user.tx_refused(tx, message.status if message.status < 0 else -errno.EPROTO)
+
+    def _on_put_done(self, message: KibMsg) -> None:
+        inbound = self._inbound.pop(message.cookie, None)
+        if inbound is None:
+            raise ProtocolError(f"PUT_DONE with the unknown cookie {message.cookie:#x}")
+        region = self._regions.release(inbound.desc.key)
+        if message.status < 0 or region is None:
+            return
+        if region.written != inbound.hdr.payload_length:
+            raise ProtocolError(f"PUT_DONE after {region.written} of {inbound.hdr.payload_length} bytes")
+        self._user.deliver(self, inbound.hdr, bytes(region.buffer))
+
+    def _on_get_req(self, message: KibMsg) -> None:
+        hdr = self._hdr(message, LnetMsgType.GET)
+        desc = message.desc
+        if desc is None or len(desc.frags) > self._params.max_frags:
+            raise ProtocolError(f"more than the {self._params.max_frags} RDMA fragments agreed on")
+        too_long = hdr.sink_length > self._config.max_message
+        data = -errno.EMSGSIZE if too_long else self._user.read(self, hdr)
+        if isinstance(data, int):
+            self._send(MsgType.GET_DONE, cookie=message.cookie, status=data)
+            return
+        data = data[: hdr.sink_length]
+        for write in rdma_writes(desc, data):
+            self._transmit(MsgTag.RDMA_WRITE, write)
+        self._send(MsgType.GET_DONE, cookie=message.cookie, status=len(data))
+
+    def _on_get_done(self, message: KibMsg) -> None:
+        cancelled = message.cookie in self._cancelled
+        tx = None if cancelled else self._take(message, TxKind.GET)
+        desc = self._asked.pop(message.cookie, None)
+        region = self._regions.release(desc.key) if desc is not None else None
+        self._cancelled.discard(message.cookie)
+        if tx is None:
+            return
+        if message.status >= 0 and (region is None or region.written != message.status):
+            raise ProtocolError(f"GET_DONE says {message.status} bytes, other than were written")
+        del self._waiting[message.cookie]
+        if region is None or message.status < 0:
+            self._user.tx_refused(tx, message.status)
+        else:
+            self._user.tx_done(tx, bytes(region.buffer[: message.status]))
+
+    def _take(self, message: KibMsg, kind: TxKind) -> KibTx:
+        tx = self._waiting.get(message.cookie)
+        if tx is None or tx.kind is not kind:
+            raise ProtocolError(f"{MsgType(message.type).name} with the unknown cookie {message.cookie:#x}")
+        return tx
+
+
+_HANDLERS: dict[int, Callable[[KibPeer, KibMsg], None]] = {
+    MsgType.IMMEDIATE: KibPeer._on_immediate,
+    MsgType.PUT_REQ: KibPeer._on_put_req,
+    MsgType.PUT_ACK: KibPeer._on_put_ack,
+    MsgType.PUT_NAK: KibPeer._on_put_nak,
+    MsgType.PUT_DONE: KibPeer._on_put_done,
+    MsgType.GET_REQ: KibPeer._on_get_req,
+    MsgType.GET_DONE: KibPeer._on_get_done,
+}

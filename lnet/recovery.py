@@ -1,0 +1,58 @@
+"""The connection daemon (connd): the list of routes to reconnect, and when.
+
+Source: seed 004, "Route Recovery" (kib_connd_recovery, kiblnd_connd).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lnet.objects import KibDev, KibRoute
+
+
+@dataclass(slots=True)
+class _Entry:
+    attempts: int
+    due: float | None
+    """None while an attempt is under way."""
+
+
+class Connd:
+    """Disconnected routes whose device is up, each tried again after a wait that grows."""
+
+    def __init__(self, min_wait_s: float, max_wait_s: float) -> None:
+        self._min_wait_s = min_wait_s
+        self._max_wait_s = max_wait_s
+        self._list: dict[KibRoute, _Entry] = {}
+
+    def __contains__(self, route: KibRoute) -> bool:
+        return route in self._list
+
+    def add(self, route: KibRoute, now: float, *, at_once: bool = False) -> None:
+        """Put a route on the list, or after a failed attempt back on it; one that waits already keeps its time."""
+        entry = self._list.get(route)
+        if entry is None:
+            self._list[route] = _Entry(1, now if at_once else now + self._min_wait_s)
+        elif entry.due is None:
+            entry.attempts += 1
+            entry.due = now + min(self._min_wait_s * 2 ** min(entry.attempts - 1, 32), self._max_wait_s)
+
+    def remove(self, route: KibRoute) -> None:
+        """Take a route off: it is connected, or its device is down; the next failure starts from the first wait."""
+        self._list.pop(route, None)
+
+    def remove_device(self, dev: KibDev) -> None:
+        """Take all routes of a device off."""
+        for route in [route for route in self._list if route.rt_dev is dev]:
+            del self._list[route]
+
+    def due(self, now: float) -> list[KibRoute]:
+        """Return the routes to reconnect now; `remove` or `add` says what became of each."""
+        routes = [route for route, entry in self._list.items() if entry.due is not None and entry.due <= now]
+        for route in routes:
+            self._list[route].due = None
+        return routes
+
+    def deadline(self) -> float | None:
+        """Return when the next route is due, or None."""
+        return min((entry.due for entry in self._list.values() if entry.due is not None), default=None)

@@ -1,0 +1,159 @@
+"""LNet hosts on a fabric in memory: what examples, the benchmark and the tests stand on. No root, no netns."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+
+from hfi_sim.clock import Clock
+from hfi_sim.fabric import Fabric
+from hfi_sim.hfi import HfiPort
+from hfi_sim.reliable import RcConfig
+from hfi_sim.reliable.service import DEFAULT_PKEY
+from hfi_sim.subnet_manager import SubnetManager
+from lnet.config import LndConfig
+from lnet.lnd import GetHandler, nothing_to_get
+from lnet.networks import parse_networks
+from lnet.nid import Nid
+from lnet.node import Interface, LnetNode
+from lnet.targets import parse_targets
+from lnet.tx import Received, Report, SendDone, SendFailed
+
+
+@dataclass(slots=True)
+class RigHost:
+    """One host: its node, its ports by interface, and everything that was reported."""
+
+    node: LnetNode
+    ports: dict[str, HfiPort]
+    reports: list[Report] = field(default_factory=list)
+
+    @property
+    def nid(self) -> Nid:
+        """The NID of the first network."""
+        return next(iter(self.node.lnd.nis.values())).ni_nid
+
+    @property
+    def received(self) -> list[Received]:
+        """PUTs that were delivered here."""
+        return [report for report in self.reports if isinstance(report, Received)]
+
+    @property
+    def done(self) -> list[SendDone]:
+        """Messages of this host that are done."""
+        return [report for report in self.reports if isinstance(report, SendDone)]
+
+    @property
+    def failed(self) -> list[SendFailed]:
+        """Messages of this host that failed."""
+        return [report for report in self.reports if isinstance(report, SendFailed)]
+
+
+class LnetRig:
+    """One switch, and hosts with one HFI for each interface `ib0`, `ib1`, ..."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        seed: int = 1,
+        rate_bps: float = 100e9,
+        config: LndConfig | None = None,
+        rc_config: RcConfig | None = None,
+        timer_resolution_s: float = 0.0,
+    ) -> None:
+        self.clock = clock
+        self.rng = random.Random(seed)
+        self.fabric = Fabric(clock, rng=self.rng, timer_resolution_s=timer_resolution_s)
+        self.switch = self.fabric.add_switch("sw0")
+        self.subnet_manager = SubnetManager(self.fabric)
+        self.hosts: dict[str, RigHost] = {}
+        self._rate_bps = rate_bps
+        self._config = config
+        self._rc_config = rc_config
+        self._addresses: dict[IPv4Address, HfiPort] = {}
+        self._switch_ports = 0
+
+    def resolve(self, addr: IPv4Address) -> int | None:
+        """Return the LID of the port with address `addr`, or None."""
+        port = self._addresses.get(addr)
+        return port.lid if port is not None else None
+
+    def add_host(
+        self,
+        name: str,
+        addresses: Sequence[str],
+        *,
+        networks: str = "",
+        targets: str = "",
+        config: LndConfig | None = None,
+        rates_bps: Mapping[str, float] | None = None,
+        get_handler: GetHandler = nothing_to_get,
+        stamp: int = 1,
+    ) -> RigHost:
+        """Add a host with an HFI for each address, and start LNet on it.
+
+        Args:    networks: as the module parameter; default one network o2ib0 over all interfaces.
+                 targets: text of a targets file. rates_bps: link rates that differ from the rig's.
+        """
+        ports = {
+            f"ib{index}": self._add_port(f"{name}-ib{index}", rates_bps or {}, f"ib{index}")
+            for index in range(len(addresses))
+        }
+        interfaces = [
+            Interface(ifname, IPv4Address(addr), port)
+            for (ifname, port), addr in zip(ports.items(), addresses, strict=True)
+        ]
+        for interface in interfaces:
+            self._addresses[interface.addr] = interface.port
+        self.subnet_manager.sweep()
+        return self._start(name, interfaces, networks, targets, config, get_handler, stamp)
+
+    def _start(
+        self,
+        name: str,
+        interfaces: Iterable[Interface],
+        networks: str,
+        targets: str,
+        config: LndConfig | None,
+        get_handler: GetHandler,
+        stamp: int,
+    ) -> RigHost:
+        interfaces = list(interfaces)
+        reports: list[Report] = []
+        node = LnetNode(
+            name,
+            interfaces,
+            self.resolve,
+            self.clock,
+            self.rng,
+            on_report=reports.append,
+            stamp=stamp,
+            config=config or self._config,
+            rc_config=self._rc_config,
+            get_handler=get_handler,
+        )
+        host = RigHost(node, {interface.name: interface.port for interface in interfaces}, reports)
+        for target in parse_targets(targets):
+            node.lnd.targets.put(target)
+        everything = f"o2ib0({','.join(host.ports)})"
+        for group in parse_networks(networks or everything):
+            node.add_net(group)
+        self.hosts[name] = host
+        return host
+
+    def restart(self, name: str, *, stamp: int, targets: str = "") -> RigHost:
+        """Start LNet on a host anew, as a later incarnation that remembers nothing."""
+        old = self.hosts[name].node
+        old.shutdown()
+        return self._start(name, old.interfaces.values(), "", targets, old.lnd.config, nothing_to_get, stamp)
+
+    def _add_port(self, hfi_name: str, rates_bps: Mapping[str, float], interface: str) -> HfiPort:
+        self._switch_ports += 1
+        port = self.fabric.add_hfi(hfi_name).ports[1]
+        rate = rates_bps.get(interface, self._rate_bps)
+        self.fabric.connect(port, self.switch.ports[self._switch_ports], rate_bps=rate)
+        self.subnet_manager.set_pkeys(port, [DEFAULT_PKEY])
+        return port

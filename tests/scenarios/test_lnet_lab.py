@@ -1,0 +1,233 @@
+"""`opavnic lnetctl` against a lab in memory: what the command line prints, and its exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lnet import cli
+from lnet.lab import control_routes
+from opavnic.cli.main import main
+from opavnic.lab.client import LabClient
+from opavnic.lab.control import ControlServer
+from opavnic.lab.errors import LabError
+from opavnic.lab.lab import Lab
+from opavnic.lab.loader import load_lab
+from opavnic.lab.model import LabModel
+
+EXAMPLE = Path(__file__).parents[2] / "examples/lnet-bonding.yaml"
+Run = Callable[..., Coroutine[Any, Any, tuple[int, str, str]]]
+
+
+@pytest.fixture
+async def lnetctl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Run]:
+    """The example lab, running in memory, and lnetctl on it: returns exit code, stdout, stderr."""
+    monkeypatch.delenv(cli.ENV_HOST, raising=False)
+    async with Lab(load_lab(EXAMPLE), netdev="memory", file=str(EXAMPLE)) as lab:
+        server = ControlServer(tmp_path / "control.sock", control_routes(lab))
+        await server.start()
+        client = LabClient(tmp_path / "control.sock")
+        monkeypatch.setattr(cli, "_client", lambda lab, timeout_s=60.0: client)
+
+        async def run(*words: str) -> tuple[int, str, str]:
+            capsys.readouterr()
+            code = await asyncio.to_thread(main, ["lnetctl", *words])
+            captured = capsys.readouterr()
+            return code, captured.out, captured.err
+
+        try:
+            yield run
+        finally:
+            await server.close()
+
+
+async def test_example_file_reproduces_both_worked_examples(lnetctl: Run) -> None:
+    async def routes() -> list[tuple[str, str]]:
+        code, out, _ = await lnetctl("send", "--host", "a", "--to", "b", "--count", "3", "--json")
+        assert code == 0
+        return [(message["local ip"], message["remote ip"]) for message in json.loads(out)]
+
+    assert await routes() == [("10.1.1.2", "10.1.1.5"), ("10.1.1.3", "10.1.1.6"), ("10.1.1.4", "10.1.1.7")]
+    assert (await lnetctl("o2ibs", "del", "--host", "a", "--nid", "10.1.1.5@o2ib0"))[0] == 0
+    assert await routes() == [("10.1.1.2", "10.1.1.5"), ("10.1.1.3", "10.1.1.5"), ("10.1.1.4", "10.1.1.5")]
+
+
+async def test_targets_are_added_shown_checked_and_removed(lnetctl: Run) -> None:
+    add = ("o2ibs", "add", "--host", "a", "--nid", "10.1.1.9@o2ib0")
+    assert await lnetctl(*add, "--ips", "10.1.1.9", "10.1.1.10,10.1.1.11") == (0, "", "")
+    code, out, _ = await lnetctl("o2ibs", "show", "--host", "a", "--net", "o2ib0")
+    assert code == 0
+    assert yaml.safe_load(out)["o2ibs"][2] == {
+        "nid": "10.1.1.9@o2ib0",
+        "ips": [{"ip": "10.1.1.9"}, {"ip": "10.1.1.10"}, {"ip": "10.1.1.11"}],
+    }
+    code, out, _ = await lnetctl("o2ibs", "check", "--host", "a", "--net", "o2ib0")
+    assert code == 1
+    assert "10.1.1.9 of 10.1.1.9@o2ib0 is on no port of the fabric" in out
+    assert (await lnetctl("o2ibs", "del", "--host", "a", "--nid", "10.1.1.9@o2ib0"))[0] == 0
+    assert (await lnetctl("o2ibs", "check", "--host", "a", "--net", "o2ib0"))[0] == 0
+
+
+async def test_refusal_is_a_list_under_the_verb_and_exit_one(lnetctl: Run) -> None:
+    code, out, _ = await lnetctl("o2ibs", "add", "--host", "a", "--nid", "10.1.1.9", "--ips", "10.1.1.9")
+    assert code == 1
+    assert out == (
+        "add:\n"
+        "    - o2ibs:\n"
+        "          errno: -22\n"
+        "          descr: \"'10.1.1.9' is not a NID: no network, such as 10.1.1.9@o2ib0\"\n"
+    )
+    code, out, _ = await lnetctl("net", "add", "--host", "a", "--net", "o2ib1", "--if", "eth9")
+    assert (code, yaml.safe_load(out)["add"][0]["net"]["errno"]) == (1, -19)
+    code, out, _ = await lnetctl("ping", "10.9.9.9@o2ib0", "--host", "a", "--timeout", "50ms")
+    assert (code, yaml.safe_load(out)["manage"][0]["ping"]["errno"]) == (1, -5)
+
+
+async def test_networks_and_their_status(lnetctl: Run) -> None:
+    assert (await lnetctl("net", "add", "--host", "b", "--net", "o2ib1", "--if", "ib1,ib2"))[0] == 0
+    _, out, _ = await lnetctl("net", "show", "--host", "b")
+    assert [net["net type"] for net in yaml.safe_load(out)["net"]] == ["o2ib0", "o2ib1"]
+    _, out, _ = await lnetctl("net_status", "--host", "b", "--net", "o2ib1")
+    assert [dev["state"] for dev in yaml.safe_load(out)["net_status"][0]["devices"]] == ["PORT_ACTIVE"] * 2
+    assert (await lnetctl("net", "del", "--host", "b", "--net", "o2ib1", "--if", "ib2"))[0] == 0
+    assert (await lnetctl("net", "del", "--host", "b", "--net", "o2ib1"))[0] == 0
+
+
+async def test_export_of_one_host_is_what_import_reads(lnetctl: Run, tmp_path: Path) -> None:
+    _, exported, _ = await lnetctl("export", "--host", "a")
+    file = tmp_path / "a.yaml"
+    file.write_text(exported)
+    assert await lnetctl("import", str(file), "--host", "a") == (0, "", "")
+    assert (await lnetctl("export", "--host", "a"))[1] == exported
+    file.write_text(exported[:-25])
+    code, out, _ = await lnetctl("import", str(file), "--host", "a")
+    assert code == 1
+    assert yaml.safe_load(out)["import"][0]["yaml"]["errno"] == -22
+    assert (await lnetctl("export", "--host", "a"))[1] == exported
+
+
+async def test_ping_names_the_nids(lnetctl: Run) -> None:
+    code, out, _ = await lnetctl("ping", "10.1.1.5@o2ib0", "--host", "a")
+    assert code == 0
+    assert yaml.safe_load(out)["ping"][0]["primary nid"] == "10.1.1.5@o2ib0"
+
+
+async def test_selftest_prints_the_throughput_of_each_route(lnetctl: Run) -> None:
+    words = ("--from", "a", "--to", "b", "--size", "64K", "--concurrency", "6", "--time", "100ms")
+    code, out, _ = await lnetctl("selftest", *words, "--json")
+    assert code == 0
+    data = json.loads(out)
+    assert len(data["routes"]) == 3
+    assert data["gbps"] > 0
+
+
+async def test_read_verbs_speak_json_as_well(lnetctl: Run) -> None:
+    for words in (
+        ("o2ibs", "show"),
+        ("o2ibs", "check", "--net", "o2ib0"),
+        ("net", "show"),
+        ("net_status",),
+        ("export",),
+        ("ping", "10.1.1.5@o2ib0"),
+    ):
+        code, out, _ = await lnetctl(*words, "--host", "a", "--json")
+        assert code == 0
+        assert yaml.safe_load((await lnetctl(*words, "--host", "a"))[1]).keys() == json.loads(out).keys()
+    code, out, _ = await lnetctl("net", "show", "--host", "a", "--net", "o2ib7", "--json")
+    assert (code, json.loads(out)["show"][0]["net"]["errno"]) == (1, -2)
+
+
+async def test_host_is_implied_on_a_host(lnetctl: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, _, err = await lnetctl("net", "show")
+    assert (code, err) == (
+        2,
+        "opavnic: net show: on which host? Say --host HOST, or run it by: opavnic exec HOST --\n",
+    )
+    monkeypatch.setenv(cli.ENV_HOST, "b")
+    code, out, _ = await lnetctl("net", "show")
+    assert yaml.safe_load(out)["net"][0]["local NI(s)"][0]["nid"] == "10.1.1.5@o2ib0"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("net", "show", "--host", "c"), 1),
+        (("send", "--host", "a", "--to", "b", "--size", "huge"), 2),
+        (("send", "--host", "a", "--to", "c"), 1),
+        (("send", "--host", "a", "--to", "x@y"), 1),
+        (("send", "--host", "a", "--to", "b", "--count", "0"), 1),
+        (("selftest", "--from", "a"), 2),
+        (("selftest", "--from", "a", "--to", "b", "--time", "0s"), 2),
+        (("selftest", "--from", "a", "--to", "b", "--concurrency", "0"), 1),
+        (("o2ibs", "add", "--host", "a"), 2),
+        (("frobnicate",), 2),
+    ],
+)
+async def test_wrong_use_is_told_without_a_traceback(lnetctl: Run, words: tuple[str, ...], code: int) -> None:
+    found, out, err = await lnetctl(*words)
+    assert found == code
+    assert "Traceback" not in out + err
+    assert "internal error" not in err
+    assert (out + err).strip()
+
+
+@pytest.mark.parametrize(
+    ("section", "reason"),
+    [
+        (
+            {"networks": "o2ib0(ib7)", "addresses": ["10.1.1.2"]},
+            'hosts.a.lnet.networks: unknown interface "ib7" (known: ib0; nearest: ib0)',
+        ),
+        ({"networks": "o2ib0(", "addresses": ["10.1.1.2"]}, "expected NET"),
+        ({"addresses": ["10.1.1.2", "10.1.1.3"]}, "2 addresses for 1 HFI ports; write hfis: 2"),
+        ({"addresses": ["10.1.1.9"]}, "10.1.1.9 is already the address of ib0 of z"),
+        ({"addresses": ["10.1.1.2"], "targets": "nowhere.conf"}, "nowhere.conf: No such file"),
+        ({"addresses": ["10.1.1.2"], "targets": "bad.conf"}, "bad.conf:2: 'x' is not a NID"),
+    ],
+)
+async def test_section_that_does_not_fit_is_refused_by_validate_and_by_the_lab(
+    tmp_path: Path, section: dict[str, Any], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.conf").write_text("# targets\nx 10.1.1.1\n")
+    hosts = {"z": {"lnet": {"addresses": ["10.1.1.9"]}}, "a": {"lnet": section}}
+    model = LabModel.model_validate({"name": "bad", "hosts": hosts})
+    (tmp_path / "lab.yaml").write_text(yaml.safe_dump({"name": "bad", "hosts": hosts}, sort_keys=False))
+    assert main(["validate", str(tmp_path / "lab.yaml")]) == 2
+    told = capsys.readouterr().err
+    assert reason.removeprefix("hosts.a.lnet.networks: ") in told
+    assert told.startswith(f"{tmp_path}/lab.yaml:")
+    async with Lab(model, netdev="memory", file=str(tmp_path / "lab.yaml")) as lab:
+        with pytest.raises(LabError) as caught:
+            control_routes(lab)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_bench_prints_one_run_for_each_number_of_hfis(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "lnet", "--json", "--hfis", "2", "--seconds", "0.002"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [set(run) for run in runs] == [{"hfis", "virtual_gbps", "real_gbps"}] * 2
+    assert main(["bench", "lnet", "--hfis", "2"]) == 0
+    assert "virtual Gb/s" in capsys.readouterr().out
+    assert main(["bench", "lnet", "--seconds", "0"]) == 2
+
+
+def test_script_of_the_examples_prints_who_sent_over_which_route() -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE.with_name("lnet_bonding.py"))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "message 2: ib1, 10.1.1.3->10.1.1.6" in done.stdout
+    assert "message 2: ib1, 10.1.1.3->10.1.1.5" in done.stdout

@@ -1,0 +1,133 @@
+"""One LND and a peer that the test plays by hand: what the LND wants done is looked at, not done."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import Any
+
+from lnet.actions import AcceptConn, Action, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
+from lnet.config import LndConfig
+from lnet.lnd import GetHandler, Lnd, nothing_to_get
+from lnet.lnet_hdr import LnetHdr, LnetMsgType
+from lnet.msg import ConnParams, KibMsg, KibRej, MsgType, RejectReason
+from lnet.nid import Nid
+from lnet.objects import DevState, KibDev
+from lnet.targets import KibTarget
+from lnet.tx import Report
+
+OWN = Nid.parse("10.1.1.2@o2ib0")
+PEER = Nid.parse("10.1.1.5@o2ib0")
+STAMP = 1000
+PEER_STAMP = 2000
+PARAMS = ConnParams(8, 256, 4096)
+
+
+class Scene:
+    """An LND with `devices` devices and one target of as many addresses, and the means to play its peer."""
+
+    def __init__(
+        self, config: LndConfig | None = None, devices: int = 1, get_handler: GetHandler = nothing_to_get
+    ) -> None:
+        self.lnd = Lnd(STAMP, config, get_handler)
+        devs = [
+            KibDev(f"ib{i}", IPv4Address(f"10.1.1.{2 + i}"), DevState.PORT_ACTIVE, 100.0)
+            for i in range(devices)
+        ]
+        self.lnd.add_net(OWN.net, devs)
+        self.lnd.targets.put(KibTarget(PEER, tuple(IPv4Address(f"10.1.1.{5 + i}") for i in range(devices))))
+        self.now = 0.0
+
+    def actions(self) -> list[Action]:
+        """Take out what the LND wants done."""
+        taken = list(self.lnd.actions)
+        self.lnd.actions.clear()
+        return taken
+
+    def opened(self) -> OpenConn:
+        (action,) = self.actions()
+        assert isinstance(action, OpenConn)
+        return action
+
+    def sent(self) -> list[KibMsg]:
+        """Take out the messages that the LND sends; anything else is a surprise."""
+        messages = []
+        for action in self.actions():
+            assert isinstance(action, SendMsg)
+            if action.tag is MsgTag.KIB_MSG:
+                messages.append(KibMsg.parse(action.data))
+        return messages
+
+    def reports(self) -> list[Report]:
+        return self.lnd.reports()
+
+    def connack(self, **changes: Any) -> bytes:
+        fields: dict[str, Any] = {
+            "srcnid": PEER.wire,
+            "srcstamp": PEER_STAMP,
+            "dstnid": OWN.wire,
+            "dststamp": STAMP,
+            "connparams": PARAMS,
+        }
+        return KibMsg(MsgType.CONNACK, **{**fields, **changes}).build()
+
+    def connreq(self, **changes: Any) -> bytes:
+        fields: dict[str, Any] = {
+            "srcnid": PEER.wire,
+            "srcstamp": PEER_STAMP,
+            "dstnid": OWN.wire,
+            "dststamp": 0,
+            "connparams": PARAMS,
+        }
+        return KibMsg(MsgType.CONNREQ, **{**fields, **changes}).build()
+
+    def message(self, kind: MsgType, **fields: Any) -> bytes:
+        """A message of the peer on a connection that stands."""
+        head: dict[str, Any] = {
+            "srcnid": PEER.wire,
+            "srcstamp": PEER_STAMP,
+            "dstnid": OWN.wire,
+            "dststamp": STAMP,
+        }
+        return KibMsg(kind, **{**head, **fields}).build()
+
+    def hdr(self, number: int, length: int = 0, **changes: Any) -> bytes:
+        """The LNet header of the peer's message `number`."""
+        fields: dict[str, Any] = {
+            "type": LnetMsgType.PUT,
+            "dest_nid": OWN.wire,
+            "src_nid": PEER.wire,
+            "payload_length": length,
+            "interface_cookie": PEER_STAMP,
+            "object_cookie": number,
+        }
+        return LnetHdr(**{**fields, **changes}).build()
+
+    def receive(self, key: int, data: bytes, tag: MsgTag = MsgTag.KIB_MSG) -> None:
+        self.lnd.conns.message(key, tag, data, self.now)
+
+    def connect(self) -> int:
+        """Let the LND connect to the peer for a first message; return the key."""
+        self.lnd.put(PEER, b"first", self.now)
+        opened = self.opened()
+        self.lnd.conns.established(opened.key, self.connack(), self.now)
+        return opened.key
+
+    def accept(self) -> int:
+        """Let the peer connect to the LND; return the key."""
+        key = self.lnd.conns.new_key()
+        self.lnd.conns.requested(key, "ib0", 7, self.connreq(), self.now)
+        (action,) = self.actions()
+        assert isinstance(action, AcceptConn)
+        return key
+
+    def refused(self, request: bytes, dev: str = "ib0") -> RejectReason:
+        """Let the peer ask for a connection that is refused; return the reason."""
+        self.lnd.conns.requested(self.lnd.conns.new_key(), dev, 7, request, self.now)
+        (action,) = self.actions()
+        assert isinstance(action, RejectConn)
+        return RejectReason(KibRej.parse(action.private).why)
+
+    def closed(self) -> int:
+        """The LND closes exactly one connection, and nothing else; return its key."""
+        (action,) = [action for action in self.actions() if isinstance(action, CloseConn)]
+        return action.key

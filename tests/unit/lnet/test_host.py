@@ -1,0 +1,189 @@
+"""A host's LNet as the control API drives it: ping, send, selftest, commands by name."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from ipaddress import IPv4Address
+
+import pytest
+import yaml
+
+from hfi_sim.fabric import Fabric
+from hfi_sim.hfi import HfiPort
+from hfi_sim.subnet_manager import SubnetManager
+from lnet.errors import CommandError, ProtocolError
+from lnet.host import LnetHost
+from lnet.networks import parse_networks
+from lnet.nid import Nid
+from lnet.node import Interface
+from lnet.ping import build_ping_info, parse_ping_info
+from lnet.tx import TxKind
+from lnet.units import parse_seconds, parse_size
+
+PKEY = 0x8001
+B_NID = Nid.parse("10.1.2.1@o2ib0")
+
+pytestmark = [pytest.mark.asyncio]
+
+
+def make_hosts() -> dict[str, LnetHost]:
+    loop = asyncio.get_running_loop()
+    fabric = Fabric(loop, timer_resolution_s=1e-3)
+    switch = fabric.add_switch("sw0")
+    manager = SubnetManager(fabric)
+    ports: dict[IPv4Address, HfiPort] = {}
+    for number in range(4):
+        port = fabric.add_hfi(f"hfi{number}").ports[1]
+        fabric.connect(port, switch.ports[number + 1])
+        manager.set_pkeys(port, [PKEY])
+        ports[IPv4Address(f"10.1.{1 + number // 2}.{1 + number % 2}")] = port
+    manager.sweep()
+
+    def resolve(addr: IPv4Address) -> int | None:
+        return ports[addr].lid if addr in ports else None
+
+    hosts = {}
+    for index, name in enumerate("ab"):
+        own = list(ports.items())[index * 2 : index * 2 + 2]
+        interfaces = [Interface(f"ib{i}", addr, port) for i, (addr, port) in enumerate(own)]
+        host = LnetHost(name, interfaces, resolve, loop, random.Random(1), stamp=1, pkey=PKEY)
+        host.node.add_net(parse_networks("o2ib0(ib0,ib1)")[0])
+        hosts[name] = host
+    return hosts
+
+
+async def test_ping_tells_the_nids_of_the_peer() -> None:
+    hosts = make_hosts()
+    hosts["b"].ctl.net_add("o2ib4", ["ib1"])
+    output, code = await hosts["a"].execute("ping", {"nid": str(B_NID)})
+    assert code == 0
+    assert output == (
+        "ping:\n"
+        "    - primary nid: 10.1.2.1@o2ib0\n"
+        "      Multi-Rail: False\n"
+        "      peer ni:\n"
+        "        - nid: 10.1.2.1@o2ib0\n"
+        "        - nid: 10.1.2.2@o2ib4\n"
+    )
+
+
+@pytest.mark.looptime
+async def test_ping_of_nobody_fails_within_its_timeout() -> None:
+    host = make_hosts()["a"]
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(CommandError) as caught:
+        await host.ping("10.1.9.9@o2ib0", timeout_s=3)
+    assert caught.value.errno == -errno.EIO
+    assert caught.value.descr.startswith("failed to ping 10.1.9.9@o2ib0: Input/output error")
+    assert asyncio.get_running_loop().time() - began == pytest.approx(3, abs=0.01)
+
+
+async def test_ping_of_what_is_no_nid_is_refused() -> None:
+    with pytest.raises(CommandError, match="is not a NID"):
+        await make_hosts()["a"].ping("10.1.2.1")
+
+
+async def test_send_says_which_route_each_message_took() -> None:
+    hosts = make_hosts()
+    sent = await hosts["a"].send(B_NID, count=3, size=100)
+    assert [(m["status"], m["local ip"], m["remote ip"]) for m in sent] == [
+        ("delivered", "10.1.1.1", "10.1.2.1"),
+        ("delivered", "10.1.1.2", "10.1.2.1"),
+        ("delivered", "10.1.1.1", "10.1.2.1"),
+    ]
+
+
+async def test_send_reports_what_failed() -> None:
+    (message,) = await make_hosts()["a"].send(Nid.parse("10.1.2.1@o2ib9"), count=1, size=1)
+    assert (message["status"], message["errno"]) == ("failed", -errno.ENETUNREACH)
+
+
+@pytest.mark.parametrize("kind", list(TxKind))
+async def test_selftest_counts_messages_by_route(kind: TxKind) -> None:
+    hosts = make_hosts()
+    result = await hosts["a"].selftest(B_NID, size=10_000, concurrency=4, seconds=0.05, kind=kind)
+    data = result.as_json()
+    assert data["failed"] == 0
+    assert {route["route"] for route in data["routes"]} == {"10.1.1.1->10.1.2.1", "10.1.1.2->10.1.2.1"}
+    assert data["bytes"] == data["messages"] * 10_000 > 0
+    assert sum(route["messages"] for route in data["routes"]) == data["messages"]
+
+
+async def test_selftest_to_nobody_ends_when_nothing_gets_through() -> None:
+    host = make_hosts()["a"]
+    result = await host.selftest(Nid.parse("10.1.2.1@o2ib9"), size=1, concurrency=2, seconds=5)
+    assert (result.messages, result.seconds) == (0, 0.0)
+    assert 2 <= result.failed <= 4
+
+
+@pytest.mark.parametrize(
+    "change", [{"size": -1}, {"size": 2 << 20}, {"concurrency": 0}, {"seconds": 0}, {"seconds": 1e9}]
+)
+async def test_selftest_with_senseless_numbers_is_refused(change: dict[str, float]) -> None:
+    numbers = {"size": 1, "concurrency": 1, "seconds": 1, **change}
+    with pytest.raises(CommandError):
+        await make_hosts()["a"].selftest(B_NID, **numbers)  # type: ignore[arg-type]
+
+
+async def test_command_by_name_prints_yaml_and_check_fails_with_exit_code_one() -> None:
+    host = make_hosts()["a"]
+    output, code = await host.execute("o2ibs_check", {"net": "o2ib0"})
+    assert code == 1
+    assert yaml.safe_load(output)["check"][0]["status"] == "failed"
+    assert await host.execute("o2ibs_add", {"nid": "10.1.1.1@o2ib0", "ips": ["10.1.1.1", "10.1.1.2"]}) == (
+        "",
+        0,
+    )
+    assert (await host.execute("o2ibs_check", {"net": "o2ib0"}))[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("o2ibs_add", {"nid": "10.1.2.1@o2ib0"}),
+        ("o2ibs_add", {"nid": 5, "ips": []}),
+        ("o2ibs_show", {"net": "o2ib0", "more": "x"}),
+        ("ping", {}),
+        ("ping", {"nid": "10.1.2.1@o2ib0", "timeout_s": "x"}),
+    ],
+)
+async def test_command_with_wrong_arguments_is_refused(command: str, args: dict[str, object]) -> None:
+    with pytest.raises(CommandError) as caught:
+        await make_hosts()["a"].execute(command, args)
+    assert caught.value.errno == -errno.EINVAL
+
+
+@pytest.mark.parametrize("command", ["", "shutdown", "_findings", "__init__"])
+async def test_command_that_does_not_exist_is_refused(command: str) -> None:
+    with pytest.raises(CommandError, match="no command"):
+        await make_hosts()["a"].execute(command, {})
+
+
+async def test_ping_information_reads_back_and_bad_bytes_are_refused() -> None:
+    nids = [(B_NID, True), (Nid.parse("10.1.1.1@o2ib7"), False)]
+    wire = build_ping_info(nids)
+    assert parse_ping_info(wire) == nids
+    for length in range(len(wire)):
+        with pytest.raises(ProtocolError):
+            parse_ping_info(wire[:length])
+    with pytest.raises(ProtocolError, match="magic"):
+        parse_ping_info(b"\0" + wire[1:])
+
+
+async def test_sizes_and_times_as_people_write_them() -> None:
+    assert [parse_size(text) for text in ("100", "4K", "1M", "1MiB", "2g")] == [
+        100,
+        4096,
+        1 << 20,
+        1 << 20,
+        2 << 30,
+    ]
+    assert [parse_seconds(text) for text in ("10s", "500ms", "2m", "1.5")] == [10, 0.5, 120, 1.5]
+    for bad in ("", "x", "-1", "1T", "1 1"):
+        with pytest.raises(ValueError, match="is not a size"):
+            parse_size(bad)
+    for bad in ("", "0s", "-1s", "1h", "nan"):
+        with pytest.raises(ValueError, match="is not a time"):
+            parse_seconds(bad)

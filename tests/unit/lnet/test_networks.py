@@ -1,0 +1,62 @@
+"""The `networks` module parameter."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lnet.errors import NidError
+from lnet.networks import format_networks, parse_networks
+from lnet.nid import Net
+
+
+def test_two_groups_of_two_interfaces_as_in_the_document() -> None:
+    groups = parse_networks("o2ib0(ib0,ib2), o2ib1(ib1,ib3)")
+    assert [(group.net, group.interfaces) for group in groups] == [
+        (Net.parse("o2ib0"), ("ib0", "ib2")),
+        (Net.parse("o2ib1"), ("ib1", "ib3")),
+    ]
+    assert format_networks(groups) == "o2ib0(ib0,ib2),o2ib1(ib1,ib3)"
+
+
+def test_spaces_do_not_matter_and_no_list_means_ib0() -> None:
+    assert format_networks(parse_networks("  o2ib ( ib0 , ib1 ) , o2ib3 ")) == "o2ib0(ib0,ib1),o2ib3(ib0)"
+
+
+def test_empty_parameter_means_no_network() -> None:
+    assert parse_networks("  ") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("o2ib0(ib0", "expected NET"),
+        ("o2ib0(ib0)) ", "expected NET"),
+        ("o2ib0(ib0),", "expected NET"),
+        ("o2ib0()", "'' in o2ib0 is not an interface name"),
+        ("o2ib0(ib0,,ib1)", "'' in o2ib0 is not an interface name"),
+        ("o2ib0(ib0,ib0)", "interface ib0 stands twice"),
+        ("o2ib0(ib0),o2ib(ib1)", "o2ib0 stands twice"),
+        ("xyz0(ib0)", "'xyz0' is not a network"),
+        ("o2ib0(" + ",".join(f"ib{i}" for i in range(17)) + ")", "17 interfaces; 16 are allowed"),
+    ],
+)
+def test_bad_parameter_is_refused_with_its_place(text: str, reason: str) -> None:
+    with pytest.raises(NidError) as caught:
+        parse_networks(text)
+    assert reason in str(caught.value)
+
+
+def test_sixteen_interfaces_are_allowed() -> None:
+    (group,) = parse_networks("o2ib0(" + ",".join(f"ib{i}" for i in range(16)) + ")")
+    assert len(group.interfaces) == 16
+
+
+@given(st.text(alphabet="o2ib019(), x", max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        groups = parse_networks(text)
+    except NidError:
+        return
+    assert parse_networks(format_networks(groups)) == groups

@@ -1,0 +1,67 @@
+"""NIDs and networks, as text and as 64 bits."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lnet.errors import NidError
+from lnet.nid import Net, NetType, Nid
+
+NETS = st.builds(Net, st.sampled_from(NetType), st.integers(0, 0xFFFF))
+NIDS = st.builds(Nid, NETS, st.integers(0, 0xFFFFFFFF).map(IPv4Address))
+
+
+@given(NIDS)
+def test_nid_as_text_and_as_number_reads_back_the_same(nid: Nid) -> None:
+    assert Nid.parse(str(nid)) == nid
+    assert Nid.from_wire(nid.wire) == nid
+
+
+def test_nid_known_answer() -> None:
+    assert Nid.parse("10.1.1.2@o2ib1").wire == 0x0005_0001_0A01_0102
+
+
+def test_network_without_a_number_is_number_zero() -> None:
+    assert Net.parse("o2ib") == Net.parse("o2ib0") == Net(NetType.O2IB, 0)
+    assert str(Net.parse("o2ib")) == "o2ib0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "10.1.1.2",
+        "@o2ib",
+        "10.1.1.2@",
+        "10.1.1.2@ib0",
+        "10.1.1@o2ib0",
+        "10.1.1.2@o2ib70000",
+        "10.1.1.256@o2ib0",
+        "10.1.1.2@o2ib-1",
+        "10.1.1.2@o2ib0@o2ib1",
+        "10.1.1.2@o2ib\u0663",
+        "h1@o2ib0",
+    ],
+)
+def test_text_that_is_no_nid_is_refused_and_quoted(text: str) -> None:
+    with pytest.raises(NidError) as caught:
+        Nid.parse(text)
+    assert repr(text)[1:-1] in str(caught.value)
+
+
+def test_wire_nid_of_unknown_network_type_is_refused() -> None:
+    with pytest.raises(NidError, match="unknown network type 99"):
+        Nid.from_wire(99 << 48)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_nid_or_refused(text: str) -> None:
+    try:
+        nid = Nid.parse(text)
+    except NidError:
+        return
+    assert Nid.parse(str(nid)) == nid

@@ -1,0 +1,182 @@
+"""The mesh of routes, the states of a device, the choice of a route, the recovery list."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lnet.bonding import next_route
+from lnet.nid import Nid
+from lnet.objects import DevEvent, DevState, KibDev, KibRoute, KibRoutes, RouteState, make_mesh
+from lnet.recovery import Connd
+
+NID = Nid.parse("10.1.1.5@o2ib0")
+
+
+def devices(count: int, state: DevState = DevState.PORT_ACTIVE) -> list[KibDev]:
+    return [KibDev(f"ib{i}", IPv4Address(f"10.1.1.{2 + i}"), state, 100.0) for i in range(count)]
+
+
+def addresses(count: int) -> list[IPv4Address]:
+    return [IPv4Address(f"10.1.1.{5 + i}") for i in range(count)]
+
+
+def test_mesh_of_three_addresses_and_three_devices_is_pairs() -> None:
+    mesh = make_mesh(NID, addresses(3), devices(3))
+    assert [str(r) for r in mesh] == ["10.1.1.2->10.1.1.5", "10.1.1.3->10.1.1.6", "10.1.1.4->10.1.1.7"]
+
+
+def test_mesh_without_a_target_goes_to_the_address_of_the_nid() -> None:
+    mesh = make_mesh(NID, [], devices(3))
+    assert [str(r) for r in mesh] == ["10.1.1.2->10.1.1.5", "10.1.1.3->10.1.1.5", "10.1.1.4->10.1.1.5"]
+
+
+@given(st.integers(0, 16), st.integers(1, 16))
+def test_mesh_follows_the_algorithm_of_the_document(n_ips: int, n_if: int) -> None:
+    ips, devs = addresses(n_ips), devices(n_if)
+    mesh = make_mesh(NID, ips, devs)
+    assert len(mesh) == min(max(n_ips, n_if), 16)
+    for i, route in enumerate(mesh):
+        assert route.rt_addr == (ips[i % n_ips] if n_ips else NID.addr)
+        assert route.rt_dev is devs[i % n_if]
+    assert len({(route.rt_dev, route.rt_addr) for route in mesh}) == len(mesh)
+
+
+def test_mesh_without_devices_is_empty() -> None:
+    assert make_mesh(NID, addresses(2), []) == []
+
+
+def test_new_mesh_keeps_the_routes_that_stand_in_both() -> None:
+    devs = devices(3)
+    routes = KibRoutes(NID, make_mesh(NID, addresses(3), devs))
+    old = list(routes)
+    gone = routes.replace(make_mesh(NID, addresses(2), devs))
+    assert [str(route) for route in routes] == [
+        "10.1.1.2->10.1.1.5",
+        "10.1.1.3->10.1.1.6",
+        "10.1.1.4->10.1.1.5",
+    ]
+    assert list(routes)[:2] == old[:2]
+    assert gone == [old[2]]
+
+
+@pytest.mark.parametrize(
+    ("events", "state"),
+    [
+        ([(DevEvent.PORT_ACTIVE, 100.0)], DevState.PORT_ACTIVE),
+        ([(DevEvent.PORT_ACTIVE, 25.0)], DevState.PORT_DEGRADE),
+        ([(DevEvent.PORT_ACTIVE, 100.0), (DevEvent.PORT_ERR, 0.0)], DevState.PORT_DOWN),
+        ([(DevEvent.DEVICE_FATAL, 0.0), (DevEvent.PORT_ERR, 0.0)], DevState.FATAL),
+        ([(DevEvent.DEVICE_FATAL, 0.0), (DevEvent.PORT_ACTIVE, 100.0)], DevState.PORT_ACTIVE),
+        ([(DevEvent.PORT_ACTIVE, 100.0), (DevEvent.LID_CHANGE, 100.0)], DevState.PORT_ACTIVE),
+    ],
+)
+def test_device_state_follows_events(events: list[tuple[DevEvent, float]], state: DevState) -> None:
+    dev = devices(1, DevState.PORT_DOWN)[0]
+    for event, speed in events:
+        dev.apply(event, speed, expected_gbps=100.0)
+    assert dev.state is state
+
+
+def make_routes(count: int) -> KibRoutes:
+    return KibRoutes(NID, make_mesh(NID, addresses(count), devices(count)))
+
+
+def chosen(routes: KibRoutes, times: int, *, weighted: bool = False) -> list[str]:
+    picks = [next_route(routes, weighted=weighted)[0] for _ in range(times)]
+    return [route.rt_dev.name if route is not None else "" for route in picks]
+
+
+def test_round_robin_takes_every_route_in_turn() -> None:
+    assert chosen(make_routes(3), 7) == ["ib0", "ib1", "ib2", "ib0", "ib1", "ib2", "ib0"]
+
+
+@pytest.mark.parametrize("state", [DevState.PORT_DOWN, DevState.FATAL])
+def test_round_robin_skips_a_device_that_is_down(state: DevState) -> None:
+    routes = make_routes(3)
+    routes.routes[1].rt_dev.state = state
+    assert chosen(routes, 4) == ["ib0", "ib2", "ib0", "ib2"]
+    assert next_route(routes)[1] == []
+
+
+def test_round_robin_uses_a_degraded_device_like_any_other() -> None:
+    routes = make_routes(2)
+    routes.routes[1].rt_dev.state = DevState.PORT_DEGRADE
+    assert chosen(routes, 4) == ["ib0", "ib1", "ib0", "ib1"]
+
+
+@pytest.mark.parametrize("state", [DevState.PORT_ACTIVE, DevState.PORT_DEGRADE])
+def test_disconnected_route_on_a_live_device_is_met_for_recovery(state: DevState) -> None:
+    routes = make_routes(3)
+    routes.routes[1].state = RouteState.DISCONNECTED
+    routes.routes[1].rt_dev.state = state
+    route, met = next_route(routes)
+    assert route is routes.routes[0]
+    assert met == [routes.routes[1]]
+
+
+def test_no_usable_route_gives_none() -> None:
+    routes = make_routes(2)
+    for route in routes:
+        route.rt_dev.state = DevState.PORT_DOWN
+    assert next_route(routes) == (None, [])
+
+
+def test_weighted_choice_gives_a_degraded_device_its_share() -> None:
+    routes = make_routes(2)
+    routes.routes[1].rt_dev.speed_gbps = 25.0
+    picks = chosen(routes, 100, weighted=True)
+    assert picks.count("ib0") == 80
+    assert picks.count("ib1") == 20
+
+
+def make_route() -> KibRoute:
+    return KibRoute(NID, NID.addr, devices(1)[0])
+
+
+def test_recovery_waits_longer_after_every_failure_up_to_a_limit() -> None:
+    connd, route, now, waits = Connd(0.1, 1.0), make_route(), 0.0, []
+    for _ in range(7):
+        connd.add(route, now)
+        due = connd.deadline()
+        assert due is not None
+        waits.append(round(due - now, 6))
+        assert connd.due(due - 0.01) == []
+        assert connd.due(due) == [route]
+        assert connd.deadline() is None
+        now = due
+    assert waits == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+
+
+def test_recovery_at_once_when_the_port_came_back() -> None:
+    connd, route = Connd(0.1, 1.0), make_route()
+    connd.add(route, 5.0, at_once=True)
+    assert connd.due(5.0) == [route]
+
+
+def test_recovery_forgets_routes_of_a_device_that_went_down() -> None:
+    connd, route = Connd(0.1, 1.0), make_route()
+    connd.add(route, 0.0)
+    connd.remove_device(route.rt_dev)
+    assert route not in connd
+    assert connd.deadline() is None
+
+
+def test_route_adding_again_while_it_waits_keeps_its_time() -> None:
+    connd, route = Connd(0.1, 1.0), make_route()
+    connd.add(route, 0.0)
+    connd.add(route, 0.05)
+    assert connd.deadline() == 0.1
+
+
+def test_route_counts_its_time_down() -> None:
+    route = make_route()
+    route.went_down(10.0, "gone")
+    route.went_down(11.0, "still gone")
+    assert route.down_for(12.0) == 2.0
+    route.came_up(13.0)
+    assert route.down_for(20.0) == 3.0
+    assert route.last_error == "still gone"
