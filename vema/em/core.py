@@ -17,11 +17,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hfi_sim.errors import WireError
-from hfi_sim.types import MacAddr
 from vema.em import dialogue
 from vema.em.desired import EmConfig, PortFacts, Roster
 from vema.em.dialogue import PORT, Effect, Request
-from vema.em.mac_tables import Address, Owner, VeswTable
+from vema.em.mac_tables import VeswTable
 from vema.em.plan import plan_vesws
 from vema.em.records import CountersRecord, EventRecord, Gone, Memory, Record, SlotsRecord, VportRecord
 from vema.em.state import Desired, Port, Vesw, Vport
@@ -36,13 +35,14 @@ SETTLE_S: Final = 1.0
 """How long a MAC table waits for members that do not answer, before it is sent without them."""
 AFTER_TRAP_S: Final = 1.2
 """When to look again after a trap: agents hold back further ones for up to 1.074 s."""
+WHILE_SILENT_S: Final = 0.25
+"""When to look again at an agent whose burst of traps is used up: until its window closes, a change is not told."""
 BACKOFF_S: Final = 1.0
 BACKOFF_MAX_S: Final = 30.0
 ISOLATION_S: Final = 30.0
 ISOLATION_MAX_S: Final = 600.0
 REFUSALS: Final = 3
 """Refused requests in a row after which a port is isolated."""
-_NOBODY: Final[Owner] = 0
 _COUNTERS: Final = (AttrId.SUMMARY_COUNTERS, AttrId.ERROR_COUNTERS)
 
 
@@ -160,10 +160,12 @@ class EmCore:
             vport.multicast.stale = True
         else:
             vport.fresh = False
+        vport.traps.seen(now)
         self._watch(now, port, vport)
         self._mark(port, vport)
-        if not port.blocked and (port.wake_at <= now or port.wake_at > now + AFTER_TRAP_S):
-            self._schedule(port, now + AFTER_TRAP_S)
+        again = self._after_trap(now, port)
+        if not port.blocked and (port.wake_at <= now or port.wake_at > again):
+            self._schedule(port, again)
 
     def answer(self, now: float, request: Request, mad: bytes | None) -> None:
         """Take the response to a request, or None where there was none after all retries."""
@@ -346,11 +348,18 @@ class EmCore:
         if port.blocked:
             port.blocked, port.isolated = False, ""
         elif not all(vport.done for vport in port.vports.values()):
-            self._schedule(port, now + AFTER_TRAP_S)  # it is being looked at already
+            self._schedule(port, self._after_trap(now, port))  # it is being looked at already
             return
         port.doubt()
         self._mark_port(port)
-        self._schedule_look(now, port)
+        if port.silent(now):
+            self._schedule(port, now + WHILE_SILENT_S)
+        else:
+            self._schedule_look(now, port)
+
+    @staticmethod
+    def _after_trap(now: float, port: Port) -> float:
+        return now + (WHILE_SILENT_S if port.silent(now) else AFTER_TRAP_S)
 
     def _port_turn(self, port: Port) -> Request | None:
         if port.busy or port.ready:
@@ -524,7 +533,7 @@ class EmCore:
         if since is None or (vesw.pending and now < since + SETTLE_S):
             return
         vesw.dirty_since = None
-        changed = vesw.table.update(self._addresses(vesw))
+        changed = vesw.table.update(vesw.addresses(self.ports))
         if changed:
             self._records.append(SlotsRecord(vesw.plan.vesw_id, tuple(vesw.table.slots())))
             self._report_table(vesw)
@@ -533,19 +542,6 @@ class EmCore:
             for vport in port.vports.values():
                 if vport.vesw_id == vesw.plan.vesw_id:
                     self._mark(port, vport)
-
-    def _addresses(self, vesw: Vesw) -> dict[Owner, list[Address]]:
-        addresses: dict[Owner, list[Address]] = {}
-        groups: dict[MacAddr, int] = {}
-        for fact in vesw.plan.members:
-            port = self.ports[fact.guid]
-            for vport in port.vports.values():
-                if vport.vesw_id == vesw.plan.vesw_id:
-                    macs = (vport.base_mac, *vport.unicast.macs)
-                    addresses[fact.guid] = [(mac, fact.lid) for mac in macs]
-                    groups |= dict.fromkeys(vport.multicast.macs, vesw.plan.section.mlid)
-        addresses[_NOBODY] = list(groups.items())
-        return addresses
 
     def _report_table(self, vesw: Vesw) -> None:
         for mac, keeper, other in vesw.table.conflicts:

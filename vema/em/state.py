@@ -10,9 +10,10 @@ from hfi_sim.types import MacAddr
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.desired import EmConfig, PortFacts
-from vema.em.mac_tables import DIRTY, EMPTY, VeswTable
+from vema.em.mac_tables import DIRTY, EMPTY, Address, Owner, VeswTable
 from vema.em.plan import VeswPlan
 from vema.em.records import NO_MAC, VportKey, VportRecord
+from vema.traps import TRAP_BURST, TRAP_WINDOW_MS
 
 DEFAULT_RESPONSE_TIME: Final = 18
 """Response-time value that agents announce, before one has been asked."""
@@ -20,6 +21,7 @@ _RESPONSE_TIME_UNIT_S: Final = 4.096e-6
 _TRANSIT_S: Final = 0.05
 """Allowance for the way there and back."""
 _TIMEOUT_MAX_S: Final = 20.0
+_NOBODY: Final[Owner] = 0
 
 
 def timeout_of(response_time: int) -> float:
@@ -59,6 +61,24 @@ class MacList:
 
 
 @dataclass(slots=True)
+class TrapWindow:
+    """The traps of one vport, counted as its agent counts them: after a burst it is silent for the window's rest."""
+
+    closes_at: float = 0.0
+    count: int = 0
+
+    def seen(self, now: float) -> None:
+        """Count a trap."""
+        if now >= self.closes_at:
+            self.closes_at, self.count = now + TRAP_WINDOW_MS / 1000, 0
+        self.count += 1
+
+    def silent(self, now: float) -> bool:
+        """Return whether the agent holds back what it would say."""
+        return now < self.closes_at and self.count > TRAP_BURST
+
+
+@dataclass(slots=True)
 class Vport:
     """One vport of one port."""
 
@@ -85,6 +105,8 @@ class Vport:
     """Counter attributes to read."""
     counters: dict[str, int] = field(default_factory=dict)
     """The last reading."""
+    traps: TrapWindow = field(default_factory=TrapWindow)
+    """Whether its agent may be holding back traps."""
 
     @property
     def key(self) -> VportKey:
@@ -159,6 +181,10 @@ class Port:
         """Whether its addresses belong into MAC tables and its port into groups."""
         return self.in_service or self.away_until is not None
 
+    def silent(self, now: float) -> bool:
+        """Return whether a vport's agent holds back traps."""
+        return any(vport.traps.silent(now) for vport in self.vports.values())
+
     def doubt(self) -> None:
         """Believe nothing of what its agent was last seen to have."""
         self.class_port_info = None
@@ -179,6 +205,19 @@ class Vesw:
     """Members whose address lists are being read, by GUID."""
     dirty_since: float | None = None
     """Since when the table has to be computed anew; None: it is right."""
+
+    def addresses(self, ports: Mapping[int, Port]) -> dict[Owner, list[Address]]:
+        """Return what its members, of these ports by GUID, reported; multicast groups belong to nobody."""
+        addresses: dict[Owner, list[Address]] = {}
+        groups: dict[MacAddr, int] = {}
+        for fact in self.plan.members:
+            for vport in ports[fact.guid].vports.values():
+                if vport.vesw_id == self.plan.vesw_id:
+                    macs = (vport.base_mac, *vport.unicast.macs)
+                    addresses[fact.guid] = [(mac, fact.lid) for mac in macs]
+                    groups |= dict.fromkeys(vport.multicast.macs, self.plan.section.mlid)
+        addresses[_NOBODY] = list(groups.items())
+        return addresses
 
 
 @dataclass(slots=True)
