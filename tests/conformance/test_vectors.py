@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,19 @@ def test_good_file_says_pass_and_exits_0(damaged: Any, kind: str) -> None:
     assert outcome.exit_code == 0
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_file_that_can_be_read_only_once_passes(damaged: Any, packed: bool) -> None:
+    content = damaged("rx", lambda cases: None, count=1).read_bytes()
+    read_end, write_end = os.pipe()
+    os.write(write_end, gzip.compress(content) if packed else content)  # less than a pipe holds
+    os.close(write_end)
+    try:
+        outcome = CliRunner().invoke(app, ["rx", f"/dev/fd/{read_end}"])
+    finally:
+        os.close(read_end)
+    assert outcome.stdout == f"PASS 1/1 /dev/fd/{read_end}\n"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_has_one_object_for_each_file(damaged: Any, kind: str) -> None:
     path = damaged(kind, DAMAGE[[entry[0] for entry in DAMAGE].index(kind)][1])
@@ -117,6 +131,7 @@ def test_json_has_one_object_for_each_file(damaged: Any, kind: str) -> None:
     (b"", "no cases in it"),
     (b"\xff\xfe\x00", "not text"),
     (b"{", ":1: no JSON"),
+    (b"[" * 100_000, ":1: no JSON"),
     (b"[]\n", ":1: a case is a JSON object"),
     (b'{"id": 1}\n', ":1: the case has no field"),
     (b"\x1f\x8b\x08garbage", "cannot be read"),
