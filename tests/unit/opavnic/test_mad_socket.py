@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from hfi_sim.fabric import Fabric
-from hfi_sim.mad.header import MadClass, Method
+from hfi_sim.mad.header import MadClass, MadHeader, Method
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.types import MacAddr
 from opavnic.cli.conformance import app
-from opavnic.conformance.target import MAX_FRESH
+from opavnic.conformance.target import MAX_FRESH, run_vema_target
 from opavnic.mad_client import MadClient, MadSocketError
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from opavnic.mad_socket import MadSocketServer
@@ -188,3 +188,29 @@ def test_conformance_drives_the_agent_of_a_lab(lab: SmallLab) -> None:
         assert 0 < result["skipped_steps"] < 5000
     assert len(lab.vnics.adapters) <= 2 * MAX_FRESH
     assert all(adapter.port_info.vesw_id == 0 for adapter in lab.vnics.adapters.values())
+
+
+class MeddledClient(MadClient):
+    """Another manager writes its trap sink before every n-th Get of ClassPortInfo."""
+
+    every = 1
+    _gets = 0
+
+    def request(self, lid: int, mad: bytes, *, sl: int = 0, pkey: int = 0) -> bytes | None:
+        header = MadHeader.parse(mad)
+        if (header.method, header.attr_id) == (Method.GET, AttrId.CLASS_PORT_INFO):
+            self._gets += 1
+            if not self._gets % self.every:
+                sink = ClassPortInfo(trap_lid=1).build()
+                super().request(lid, build_request(Method.SET, AttrId.CLASS_PORT_INFO, sink))
+        return super().request(lid, mad, sl=sl, pkey=pkey)
+
+
+@pytest.mark.parametrize(("every", "ok"), [(25, True), (1, False)])
+def test_conformance_repeats_a_session_that_another_manager_came_between(
+    lab: SmallLab, every: int, ok: bool
+) -> None:
+    with MeddledClient(lab.path, timeout_s=20) as client:
+        client.every = every
+        result = run_vema_target(VECTORS / "vema-1.jsonl.gz", client, lab.host.lid)
+    assert result.ok is ok, [line for difference in result.differences for line in difference.lines()]
