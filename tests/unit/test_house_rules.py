@@ -38,6 +38,7 @@ CORE = [
     "vema/agent.py",
     "vema/attributes",
     "vema/traps.py",
+    "vema/em/audit.py",
     "vema/em/core.py",
     "vema/em/desired.py",
     "vema/em/dialogue.py",

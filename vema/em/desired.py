@@ -158,6 +158,8 @@ class PollingSection(_Section):
 
     interval: Duration = 10.0
     """Between two looks at an agent, in seconds; 0: rely on traps alone."""
+    audit: Duration = 600.0
+    """In which every MAC table is read once and held against its digest, in seconds; 0: never."""
     counters: Duration = 0.0
     """Between two readings of the counters of a vport, in seconds; 0: never."""
     history: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1000
