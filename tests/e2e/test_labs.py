@@ -177,6 +177,26 @@ def test_stopped_lab_is_told_by_its_pid_and_goes_on_when_continued(
     ok(opavnic("down"))
 
 
+def test_frames_sent_faster_than_read_are_told_by_the_counters_of_the_netdev(
+    running: Journal, opavnic: Program
+) -> None:
+    ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W2", "10.9.2.2"))
+    flood = (
+        "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "for _ in range(5000): s.sendto(bytes(100), ('10.9.2.2', 9))"
+    )
+    os.kill(running.pid, signal.SIGSTOP)
+    try:
+        ok(opavnic("exec", "h1", "--", "python3", "-c", flood))
+    finally:
+        os.kill(running.pid, signal.SIGCONT)
+    counters = json.loads(ok(opavnic("status", "--json", "--counters")))["counters"]
+    kernel = counters["h1/blue netdev"]
+    assert kernel["tx_dropped"] > 1000
+    assert 0 < kernel["tx_packets"] < 4000
+    assert "tx_dropped: its queue was full" in ok(opavnic("status", "--counters"))
+
+
 def test_second_up_is_refused_with_the_pid(running: Journal, opavnic: Program, lab_file: Path) -> None:
     again = opavnic("up", lab_file, "-d")
     assert again.returncode == 1
