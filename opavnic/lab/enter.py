@@ -9,9 +9,9 @@ import signal
 from pathlib import Path
 from typing import Final, NoReturn
 
+from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, Libc
 from opavnic.lab.errors import LabError, NoLabError, PrivilegeError, ProgramError
-from opavnic.lab.names import nearest
 from opavnic.lab.namespaces import namespace_inode
 from opavnic.lab.runtime import Journal
 

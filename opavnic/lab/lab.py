@@ -16,6 +16,7 @@ from hfi_sim.errors import HfiSimError, NetdevError
 from hfi_sim.faults import Faults
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.stack import MadRequest
+from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tap import TapNetdev, close_descriptors
 from opavnic.adapter import Adapter
@@ -35,7 +36,6 @@ from opavnic.lab.hosts import (
 )
 from opavnic.lab.manager import BuiltinManager
 from opavnic.lab.model import LabModel
-from opavnic.lab.names import nearest
 from opavnic.lab.namespaces import (
     NETNS_DIR,
     create_namespace,

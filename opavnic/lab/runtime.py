@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import Libc
 from opavnic.lab.errors import LabError, LabRunningError, NoLabError
-from opavnic.lab.names import nearest
 
 ROOT_VARIABLE: Final = "OPAVNIC_RUNTIME_DIR"
 STATE_FILE: Final = "state.json"

@@ -45,6 +45,7 @@ CORE = [
     "vema/em/election.py",
     "vema/em/mac_tables.py",
     "vema/em/plan.py",
+    "vema/em/problems.py",
     "vema/em/preview.py",
     "vema/em/records.py",
     "vema/em/state.py",
