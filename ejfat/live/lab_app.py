@@ -17,12 +17,12 @@ from ejfat.control.balancer import Policy
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.neighbors import IpAddress
+from hfi_sim.names import nearest
 from opavnic.lab.apps import node_netdev
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import AppModel, LabModel
-from opavnic.lab.names import nearest
-from opavnic.lab.yaml_source import Problem
+from vema.em.problems import Problem
 
 KIND = "ejfat-lb"
 

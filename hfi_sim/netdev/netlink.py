@@ -11,7 +11,7 @@ import ipaddress
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -70,10 +70,8 @@ class LinkState:
     address: MacAddr
     mtu: int
     alias: str
-    sent: int
-    """Packets that the host has sent through it (tx_packets)."""
-    received: int
-    """Packets that the host has received from it (rx_packets)."""
+    stats: Mapping[str, int]
+    """The kernel's own counters, under its names: tx is what the host sends through the interface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,6 @@ def parse_link(message: bytes) -> LinkState:
     link = ifinfmsg(message)
     link.decode()
     address = link.get_attr("IFLA_ADDRESS")
-    stats = link.get_attr("IFLA_STATS64") or {}
     return LinkState(
         ifindex=link["index"],
         name=link.get_attr("IFLA_IFNAME") or "",
@@ -97,8 +94,7 @@ def parse_link(message: bytes) -> LinkState:
         address=MacAddr(bytes.fromhex(address.replace(":", "")) if address else bytes(6)),
         mtu=link.get_attr("IFLA_MTU") or 0,
         alias=link.get_attr("IFLA_IFALIAS") or "",
-        sent=stats.get("tx_packets", 0),
-        received=stats.get("rx_packets", 0),
+        stats=link.get_attr("IFLA_STATS64") or {},
     )
 
 

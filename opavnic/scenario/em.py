@@ -193,7 +193,7 @@ class ScenarioEm:
     def _config(self) -> dict[str, Any]:
         return {
             "fabric": {"id": self._scenario.fabric_id},
-            "polling": {"interval": 0},  # traps alone: what is on the links is what the test sent
+            "polling": {"interval": 0, "audit": 0},  # traps alone: what is on the links is what the test sent
             "vesws": list(self.vesws.values()),
         }
 

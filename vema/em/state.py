@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,7 +12,7 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.desired import EmConfig, PortFacts
 from vema.em.mac_tables import DIRTY, EMPTY, Address, Owner, VeswTable
 from vema.em.plan import VeswPlan
-from vema.em.records import NO_MAC, VportKey, VportRecord
+from vema.em.records import NO_MAC, EventRecord, VportKey, VportRecord
 from vema.traps import TRAP_BURST, TRAP_WINDOW_MS
 
 DEFAULT_RESPONSE_TIME: Final = 18
@@ -94,6 +94,8 @@ class Vport:
     """The agent's digest, as last seen."""
     layout: tuple[int, ...] | None = None
     """Keys of the sections that the agent has under `digest`; None: not known."""
+    damaged: bool = False
+    """The table is not what its digest says; `layout` is what is there, and it is to be written again."""
     unicast: MacList = field(default_factory=MacList)
     multicast: MacList = field(default_factory=MacList)
     base_mac: MacAddr = NO_MAC
@@ -206,18 +208,30 @@ class Vesw:
     dirty_since: float | None = None
     """Since when the table has to be computed anew; None: it is right."""
 
-    def addresses(self, ports: Mapping[int, Port]) -> dict[Owner, list[Address]]:
-        """Return what its members, of these ports by GUID, reported; multicast groups belong to nobody."""
-        addresses: dict[Owner, list[Address]] = {}
-        groups: dict[MacAddr, int] = {}
-        for fact in self.plan.members:
-            for vport in ports[fact.guid].vports.values():
-                if vport.vesw_id == self.plan.vesw_id:
-                    macs = (vport.base_mac, *vport.unicast.macs)
-                    addresses[fact.guid] = [(mac, fact.lid) for mac in macs]
-                    groups |= dict.fromkeys(vport.multicast.macs, self.plan.section.mlid)
-        addresses[_NOBODY] = list(groups.items())
-        return addresses
+
+def member_addresses(vesw: Vesw, ports: Mapping[int, Port]) -> dict[Owner, list[Address]]:
+    """Return the addresses of each member of a virtual switch; those of its group belong to nobody."""
+    addresses: dict[Owner, list[Address]] = {}
+    groups: dict[MacAddr, int] = {}
+    for fact in vesw.plan.members:
+        for vport in ports[fact.guid].vports.values():
+            if vport.vesw_id == vesw.plan.vesw_id:
+                macs = (vport.base_mac, *vport.unicast.macs)
+                addresses[fact.guid] = [(mac, fact.lid) for mac in macs]
+                groups |= dict.fromkeys(vport.multicast.macs, vesw.plan.section.mlid)
+    addresses[_NOBODY] = list(groups.items())
+    return addresses
+
+
+def table_events(vesw: Vesw, ports: Mapping[int, Port]) -> Iterator[EventRecord]:
+    """Yield what a person should know of a MAC table: addresses of two members, and those without room."""
+    for mac, keeper, other in vesw.table.conflicts:
+        names = [ports[guid].facts.name for guid in (keeper, other) if guid in ports]
+        text = f"{mac.hex(':')} is at {' and at '.join(names)}; frames go to the first"
+        yield EventRecord("address-conflict", vesw_id=vesw.plan.vesw_id, text=text)
+    if vesw.table.left_out:
+        text = f"{len(vesw.table.left_out)} addresses found no room in the MAC table"
+        yield EventRecord("table-full", vesw_id=vesw.plan.vesw_id, text=text)
 
 
 @dataclass(slots=True)
