@@ -57,6 +57,7 @@ _RECEIVE_BYTES: Final = 1 << 18
 _ANSWER_TIMEOUT_S: Final = 5.0
 
 IFF_UP: Final = 0x1
+IFF_RUNNING: Final = 0x40
 LINKMODE_DORMANT: Final = 1
 
 
@@ -74,6 +75,8 @@ class LinkState:
     """Packets that the host has sent through it (tx_packets)."""
     received: int
     """Packets that the host has received from it (rx_packets)."""
+    running: bool = False
+    """IFF_RUNNING: up, with carrier, not dormant, and the kernel has noticed: from now on it sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ def parse_link(message: bytes) -> LinkState:
         alias=link.get_attr("IFLA_IFALIAS") or "",
         sent=stats.get("tx_packets", 0),
         received=stats.get("rx_packets", 0),
+        running=bool(link["flags"] & IFF_RUNNING),
     )
 
 

@@ -29,11 +29,11 @@ def run_pytest(directory: Path) -> str:
 def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", TUTORIAL.read_text(encoding="utf-8"), flags=re.M | re.S)
     tests = [block for block in blocks if "def test_" in block]
-    assert (len(blocks), len(tests)) == (6, 5)
+    assert (len(blocks), len(tests)) == (8, 7)
     for number, block in enumerate(tests):
         (tmp_path / f"test_block_{number}.py").write_text(block, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
-    assert "5 passed" in run_pytest(tmp_path)
+    assert "7 passed" in run_pytest(tmp_path)
     for block in blocks:
         if block not in tests:
             subprocess.run([sys.executable, "-c", block], check=True)
