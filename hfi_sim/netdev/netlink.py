@@ -57,6 +57,7 @@ _RECEIVE_BYTES: Final = 1 << 18
 _ANSWER_TIMEOUT_S: Final = 5.0
 
 IFF_UP: Final = 0x1
+IFF_RUNNING: Final = 0x40
 LINKMODE_DORMANT: Final = 1
 
 
@@ -72,6 +73,8 @@ class LinkState:
     alias: str
     stats: Mapping[str, int]
     """The kernel's own counters, under its names: tx is what the host sends through the interface."""
+    running: bool = False
+    """IFF_RUNNING: up, with carrier, not dormant, and the kernel has noticed: from now on it sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ def parse_link(message: bytes) -> LinkState:
         mtu=link.get_attr("IFLA_MTU") or 0,
         alias=link.get_attr("IFLA_IFALIAS") or "",
         stats=link.get_attr("IFLA_STATS64") or {},
+        running=bool(link["flags"] & IFF_RUNNING),
     )
 
 
