@@ -527,5 +527,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hash15, module)?)?;
     module.add_function(wrap_pyfunction!(segment, module)?)?;
     module.add_function(wrap_pyfunction!(relay, module)?)?;
-    Ok(())
+    crate::ejfat::python::register(module)
 }
