@@ -158,6 +158,10 @@ impl Inside {
             for _ in 0..BURST {
                 match tap::read(fd, &mut buffer) {
                     Ok(None) => break,
+                    Ok(Some(0)) => {
+                        trouble = Some(Error::from(std::io::ErrorKind::UnexpectedEof));
+                        break;
+                    }
                     Ok(Some(len)) => {
                         if let Some(frame) = work.take(&mut buffer[..len])
                             && tap::write(fd, &[frame]).is_err()
