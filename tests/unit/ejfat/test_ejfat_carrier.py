@@ -89,7 +89,8 @@ async def test_frames_pass_without_python_and_arp_is_pythons(port: SocketPort) -
 
 async def test_nothing_passes_while_it_is_still(port: SocketPort) -> None:
     pipeline = NativePipeline(make_pipeline().tables)
-    carrier = NativeCarrier(pipeline, port, lambda frame: None, pytest.fail)
+    punts: asyncio.Queue[bytes] = asyncio.Queue()
+    carrier = NativeCarrier(pipeline, port, punts.put_nowait, pytest.fail)
     carrier.start()
     try:
         frame = make_frames(2, 100)[0]
@@ -99,8 +100,8 @@ async def test_nothing_passes_while_it_is_still(port: SocketPort) -> None:
             # the tables of the frame are those of the time when it passes
             pipeline.tables.clear(Dialect.V23, ["member_info_lookup_table"])
         port.put(ARP)
-        while not pipeline.counters.rx_packets:
-            await asyncio.sleep(0)
+        await asyncio.wait_for(punts.get(), 30)
+        assert pipeline.counters.rx_packets == 1
         assert [str(reason) for reason in pipeline.counters.drops] == ["member_info:miss"]
     finally:
         carrier.close()
