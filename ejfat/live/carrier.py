@@ -1,4 +1,4 @@
-"""The native pipeline between the two ends of an interface, in a thread of its own beside the event loop."""
+"""The native pipeline beside the event loop: in a thread of its own at an interface, or in the one of a lab."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 
 from ejfat.live.ports import FramePort
 from ejfat.pipeline.native import NativePipeline
+from opavnic.datapath.native import NativeDatapath
+from opavnic.datapath.node import NodeNetdev
 
 
 class NativeCarrier:
@@ -62,3 +64,37 @@ class NativeCarrier:
         if failure is not None:
             asyncio.get_running_loop().remove_reader(self._core.notice_fd)
             self._on_failure(failure)
+
+
+class LabCarrier:
+    """Lets the thread of a lab's native datapath run the frames of a node through the pipeline."""
+
+    def __init__(
+        self,
+        pipeline: NativePipeline,
+        netdev: NodeNetdev,
+        datapath: NativeDatapath,
+        receive: Callable[[bytes], None],
+    ) -> None:
+        """Args:  receive: takes the frames that are Python's."""
+        self.still = datapath.still
+        self._core = pipeline.core
+        self._netdev = netdev
+        self._datapath = datapath
+        self._receive = receive
+
+    def start(self) -> None:
+        """Begin to carry frames."""
+        asyncio.get_running_loop().add_reader(self._core.notice_fd, self._noticed)
+        self._netdev.native_app = self._core
+        self._datapath.refresh()
+
+    def close(self) -> None:
+        """Give the frames back to Python. Harmless when done twice."""
+        self._netdev.native_app = None
+        self._datapath.refresh()
+        asyncio.get_running_loop().remove_reader(self._core.notice_fd)
+
+    def _noticed(self) -> None:
+        for frame in self._core.take_punts():
+            self._receive(frame)

@@ -2,11 +2,18 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Arc;
 
+use opavnic_native::core::Options;
+use opavnic_native::ejfat::app;
 use opavnic_native::ejfat::counters::{Counters, Drop};
 use opavnic_native::ejfat::pipeline::{Outcome, process};
-use opavnic_native::ejfat::shared::{MAX_PUNTS, Work};
+use opavnic_native::ejfat::shared::{MAX_PUNTS, Shared, Work};
+use opavnic_native::ejfat::tables::Row;
 use opavnic_native::ejfat::testing::{WORKER, frame, tables};
+use opavnic_native::tap::Devices;
+use opavnic_native::testing::{assert_balance, two_hosts};
+use opavnic_native::vnet::{SIZE, VnetHeader};
 
 struct Counting;
 
@@ -132,4 +139,61 @@ fn frames_of_the_node_wait_for_python_up_to_a_limit_and_are_counted_beyond() {
     assert_eq!(work.punts.len(), MAX_PUNTS);
     assert_eq!(work.counters.drops[Drop::HostQueue as usize], 2);
     assert_eq!((work.counters.rx_packets, work.counters.balance()), (2, 0));
+}
+
+/// A MAC that the datapath takes for the VNIC behind a LID.
+fn lmac(lid: u128) -> u128 {
+    0x062c_0000_0000 | lid << 16
+}
+
+fn row(values: &[u128], masks: &[u128], action: &str, args: &[u128]) -> Row {
+    Row { values: values.to_vec(), masks: masks.to_vec(), action: action.into(), args: args.to_vec() }
+}
+
+#[test]
+fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count() {
+    let mut tables = tables();
+    let (lb, worker) = (lmac(2), lmac(1));
+    let gate = row(&[0, lb], &[0, u128::MAX], "set_mac_sa", &[lb]);
+    tables.set("v2/v3:mac_dst_filter_table", &[gate]).unwrap();
+    let member = row(
+        &[2, 0x0800, 9],
+        &[u128::MAX; 3],
+        "do_ipv4_member_rewrite",
+        &[worker, u128::from(WORKER), 5000, 4, 0],
+    );
+    tables.set("v2/v3:member_info_lookup_table", &[member]).unwrap();
+    let shared = Shared::new().unwrap();
+    shared.lock().tables = tables.into();
+    let mut core = two_hosts(Options { icrc: true, merge: true, enforce: true });
+    core.vports[1].unmerged = true;
+    let mut devices = Devices::default();
+    devices.fds.resize_with(2, || None);
+    devices.apps.set(1, Some(Arc::clone(&shared)));
+    let to_lb = |mut frame: Vec<u8>| {
+        frame[0..6].copy_from_slice(&lb.to_be_bytes()[10..]);
+        frame
+    };
+    let mut arp = frame(2, 5);
+    arp[12..14].copy_from_slice(&[8, 6]);
+    let sent = [to_lb(frame(2, 5)), to_lb(arp), to_lb(frame(7, 5)), to_lb(frame(3, 6))];
+    for frame in &sent {
+        let mut buffer = frame.clone();
+        core.transmit(0, &VnetHeader::default(), &mut buffer, frame.len(), None);
+    }
+    core.flush(&mut devices);
+    assert!(devices.kept.is_empty(), "all of them are for the load balancer");
+    app::run(&mut core, &mut devices);
+    assert_eq!(devices.kept.len(), 2);
+    for ((vport, out), port) in devices.kept.iter().zip([5003u16, 5003]) {
+        let out = &out[SIZE..];
+        assert_eq!((*vport, out.len()), (0, 60.max(sent[0].len() - 16)));
+        assert_eq!(out[0..6], worker.to_be_bytes()[10..]);
+        assert_eq!(out[36..38], port.to_be_bytes());
+    }
+    let work = shared.lock();
+    assert_eq!(work.punts, [sent[1].clone()]);
+    assert_eq!(work.counters.drops[Drop::BadVersion as usize], 1);
+    assert_eq!((work.counters.tx_packets, work.counters.balance()), (2, 0));
+    assert_balance(&core);
 }

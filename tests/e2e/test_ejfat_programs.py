@@ -16,7 +16,7 @@ from e2e.kernel import ip, program, wait_until
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
-from unit.ejfat.pipelines import IMPLEMENTATIONS
+from unit.ejfat.pipelines import IMPLEMENTATIONS, needs_native
 
 pytestmark = pytest.mark.e2e
 EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
@@ -197,12 +197,28 @@ def in_order(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in files)
 
 
-async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("datapath", "implementation", "where"),
+    [
+        ("python", "python", "event loop"),
+        pytest.param("python", "native", "event loop", marks=needs_native),
+        pytest.param("native", "native", "native datapath", marks=needs_native),
+        pytest.param("native", "python", "event loop", marks=needs_native),
+    ],
+)
+async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(
+    tmp_path: Path, datapath: str, implementation: str, where: str
+) -> None:
     data = hashlib.shake_128(b"app").digest(20 * SIZE)
     (tmp_path / "data.bin").write_bytes(data)
-    apps = [{"kind": "ejfat-lb", "host": "lb", "options": {"period": 0.2, "senders": ["src"]}}]
-    async with Lab(LabModel.model_validate(MODEL.model_dump() | {"apps": apps})) as lab:
+    options = {"period": 0.2, "senders": ["src"], "pipeline": implementation}
+    extra = {"apps": [{"kind": "ejfat-lb", "host": "lb", "options": options}], "datapath": datapath}
+    async with Lab(LabModel.model_validate(MODEL.model_dump() | extra)) as lab:
         (status,) = lab.status()["apps"]
+        assert (status["pipeline"], status["pipeline_in"]) == (implementation, where)
+        in_python = {row["datapath_reason"] for row in lab.status()["links"] if row["datapath"] == "python"}
+        if datapath == "native":
+            assert ("lb:1 has VNICs that are no TAPs" in in_python) == (implementation == "python")
         command = [
             "recv",
             "--listen",
@@ -231,4 +247,7 @@ async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(tmp_path: Path) -> 
             lab.popen("lb", ["true"])
         packets = 20 * -(-SIZE // (1500 - 28 - 36))
         assert lab.status()["apps"][0]["tx_packets"] == packets
+        ping = await lab.run("w2", ["ping", "-c", "2", "-i", "0.2", "-w", "30", "10.7.0.1"])
+        assert "2 received" in ping.stdout, "the load balancer answers itself"
+        assert lab.status()["balance"] == {}
     assert (tmp_path / "out.bin").read_bytes() == data

@@ -3,6 +3,7 @@
 //! It follows ejfat/pipeline/, which is the reference: the same bytes, the same drops, the same counters. What the
 //! load balancer answers itself (ARP, ICMP echo, neighbor discovery) is left to it: such frames are handed back.
 
+pub mod app;
 pub mod counters;
 pub mod parse;
 pub mod pipeline;

@@ -2,6 +2,7 @@
 //! It reads a burst, runs it through the pipeline, writes what leaves.
 
 use std::io::{Error, Result};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -163,8 +164,8 @@ impl Inside {
                         break;
                     }
                     Ok(Some(len)) => {
-                        if let Some(frame) = work.take(&mut buffer[..len])
-                            && tap::write(fd, &[frame]).is_err()
+                        if let Some(range) = work.take(&mut buffer[..len])
+                            && tap::write(fd, &[&buffer[range]]).is_err()
                         {
                             self.lose(1);
                         }
@@ -197,11 +198,8 @@ impl Inside {
                 burst.leaving.clear();
                 for index in 0..count {
                     let Some(data) = burst.frame(index) else { continue };
-                    let base = data.as_ptr() as usize;
-                    if let Some(frame) = work.take(data) {
-                        let start = frame.as_ptr() as usize - base;
-                        let len = frame.len();
-                        burst.leaving.push((index, start, len));
+                    if let Some(range) = work.take(data) {
+                        burst.leaving.push((index, range));
                     }
                 }
             });
@@ -243,8 +241,8 @@ struct Burst {
     data: Vec<u8>,
     lengths: [usize; BURST],
     outgoing: [bool; BURST],
-    /// Index of the buffer, where the frame begins behind its virtio-net header, its length.
-    leaving: Vec<(usize, usize, usize)>,
+    /// Index of the buffer, where the frame lies behind the virtio-net header.
+    leaving: Vec<(usize, Range<usize>)>,
 }
 
 const SLOT: usize = SIZE + FRAME;
@@ -306,11 +304,11 @@ impl Burst {
         let count = unsafe {
             let mut vectors: [[libc::iovec; 2]; BURST] = std::mem::zeroed();
             let mut messages: [libc::mmsghdr; BURST] = std::mem::zeroed();
-            for (position, &(index, start, len)) in frames.iter().enumerate() {
-                let frame = &self.data[index * SLOT + SIZE + start..][..len];
+            for (position, (index, range)) in frames.iter().enumerate() {
+                let frame = &self.data[index * SLOT + SIZE..][range.clone()];
                 vectors[position] = [
                     libc::iovec { iov_base: NO_OFFLOAD.as_ptr().cast_mut().cast(), iov_len: SIZE },
-                    libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: len },
+                    libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() },
                 ];
                 messages[position].msg_hdr.msg_iov = vectors[position].as_mut_ptr();
                 messages[position].msg_hdr.msg_iovlen = 2;

@@ -13,6 +13,7 @@ use crate::ejfat::pipeline::{Outcome, process};
 use crate::ejfat::port::{Medium, Port};
 use crate::ejfat::shared::Shared;
 use crate::ejfat::tables::Row;
+use crate::python::Engine;
 use crate::tap;
 
 /// Key values, the bits of them that count, action, arguments.
@@ -145,6 +146,19 @@ impl EjfatPipeline {
             }
             left
         })
+    }
+
+    /// Take the frames of a vport of a datapath, in the place of a device; send from there what leaves.
+    fn attach(&self, py: Python<'_>, engine: &Engine, vport: usize) -> PyResult<()> {
+        let pipeline = Arc::clone(&self.shared);
+        let found = py.detach(|| {
+            let state = &mut *engine.shared.lock();
+            let slot = state.core.vports.get_mut(vport).filter(|slot| slot.in_use)?;
+            slot.unmerged = true;
+            state.devices.apps.set(vport, Some(pipeline));
+            Some(())
+        });
+        found.ok_or_else(|| PyValueError::new_err(format!("there is no vport with index {vport}")))
     }
 
     /// Take what was counted since the last time.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::Result;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::yield_now;
@@ -26,12 +27,12 @@ pub struct Work {
 }
 
 impl Work {
-    /// Take one frame of a network, in place; None where it does not leave.
+    /// Take one frame of a network, in place; return where it lies that leaves, None where none does.
     #[inline]
-    pub fn take<'a>(&mut self, frame: &'a mut [u8]) -> Option<&'a [u8]> {
+    pub fn take(&mut self, frame: &mut [u8]) -> Option<Range<usize>> {
         if !is_for_node(frame) {
             match process(&self.tables, &mut self.counters, frame) {
-                Outcome::Forward(range) => return Some(&frame[range]),
+                Outcome::Forward(range) => return Some(range),
                 Outcome::Dropped(_) => return None,
                 Outcome::Punt => {}
             }
