@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ejfat.errors import EjfatError
-from ejfat.pipeline import Pipeline
+from ejfat.pipeline.native import Wanted, make_pipeline
 from ejfat.script import load_script
 from opavnic.conformance.result import Result, compare
 
@@ -41,20 +41,21 @@ def load_vectors(path: Path) -> Mapping[str, Any]:
     return data
 
 
-def run_ejfat(path: Path) -> Result:
+def run_ejfat(path: Path, pipeline: Wanted = "auto") -> Result:
     """Run a file of vectors.
 
-    Raises:  VectorError, ScriptError: it cannot be used.
+    Raises:  VectorError, ScriptError: it cannot be used. BadRequestError: there is no such pipeline here.
     """
-    return run_vectors(load_vectors(path), str(path))
+    return run_vectors(load_vectors(path), str(path), pipeline)
 
 
-def run_vectors(data: Mapping[str, Any], name: str = "<vectors>") -> Result:
+def run_vectors(data: Mapping[str, Any], name: str = "<vectors>", wanted: Wanted = "auto") -> Result:
     """Run vectors through a pipeline with their tables.
 
-    Raises:  ScriptError: the tables. VectorError: a vector without its fields.
+    Raises:  ScriptError: the tables. VectorError: a vector without its fields. BadRequestError: there is no such
+        pipeline here.
     """
-    pipeline = Pipeline(load_script("\n".join(data["tables"]), f"{name}:tables"))
+    pipeline = make_pipeline(wanted, load_script("\n".join(data["tables"]), f"{name}:tables")).pipeline
     result = Result("ejfat", name)
     for position, vector in enumerate(data["vectors"]):
         try:

@@ -63,6 +63,9 @@ class Drop(StrEnum):
     MEMBER_FAMILY = "member_info:family"
     """The entry rewrites to an address of the other IP version."""
 
+    HOST_QUEUE = "host:queue_full"
+    """The native pipeline left it to the reference, and too many waited there already."""
+
     @property
     def stage(self) -> str:
         """The stage of the pipeline."""
@@ -143,13 +146,18 @@ class PipelineCounters:
             counters = self.lbs[lb_id] = LbCounters()
         return counters
 
+    def member(self, member_id: int) -> MemberCounters:
+        """Return the counters of a member."""
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = MemberCounters()
+        return member
+
     def sent(self, member_id: int, length: int) -> None:
         """Count a frame forwarded to a member, `length` bytes as it leaves."""
         self.tx_packets += 1
         self.tx_bytes += length
-        member = self.members.get(member_id)
-        if member is None:
-            member = self.members[member_id] = MemberCounters()
+        member = self.member(member_id)
         member.tx_packets += 1
         member.tx_bytes += length
 

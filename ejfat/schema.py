@@ -5,7 +5,7 @@ Source: seed 002, the P4 listing; for versions 2 and 3 the public P4 program of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -149,6 +149,8 @@ class TableSet:
     def __init__(self) -> None:
         self.v1 = {spec.name: Table(spec) for spec in V1_SPECS}
         self.v23 = {spec.name: Table(spec) for spec in V23_SPECS}
+        self.on_change: list[Callable[[], None]] = []
+        """Called after each whole change, for who keeps a copy of the tables."""
 
     def of(self, dialect: Dialect) -> dict[str, Table]:
         """Return the tables of one pipeline, by name."""
@@ -175,6 +177,15 @@ class TableSet:
         """Return whether any table of this pipeline has an entry."""
         return any(len(table) for table in self.of(dialect).values())
 
+    def clear(self, dialect: Dialect, names: Iterable[str]) -> None:
+        """Empty tables of one pipeline.
+
+        Raises:  TableError: the pipeline has no table of such a name.
+        """
+        for table in [self.table(dialect, name) for name in names]:
+            table.clear()
+        self._changed()
+
     def apply(self, updates: Iterable[Update]) -> None:
         """Make all changes, or none: where one is refused, those before it are taken back.
 
@@ -192,6 +203,11 @@ class TableSet:
                 else:
                     table.delete(table.checked(entry).matches)
             raise
+        self._changed()
+
+    def _changed(self) -> None:
+        for tell in self.on_change:
+            tell()
 
 
 def _apply_one(table: Table, update: Update) -> Entry | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,6 +16,10 @@ def ejfat(
     files: Annotated[
         list[Path], typer.Argument(help="Vector files: JSON, plain or gzip'ed.", show_default=False)
     ],
+    pipeline: Annotated[
+        Literal["auto", "python", "native"],
+        typer.Option(help="The one to test; auto: the native one where it is built."),
+    ] = "auto",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON array, one object for each file.")
     ] = False,
@@ -27,7 +31,7 @@ def ejfat(
       opavnic conformance ejfat tests/vectors/ejfat/v1-1.json.gz
     """
     with explained():
-        results = [run_ejfat(path) for path in files]
+        results = [run_ejfat(path, pipeline) for path in files]
     if as_json:
         print_json([result.to_json() for result in results])
     else:

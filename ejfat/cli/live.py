@@ -1,4 +1,4 @@
-"""`send`, `recv` and `lb`: the programs of a real network."""
+"""`send` and `recv`: what stands on both sides of a load balancer in a real network."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import contextlib
 import json
 import random
 import sys
-from collections.abc import Callable, Iterator
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from itertools import zip_longest
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,12 +20,9 @@ from opavnic.cli.output import EXIT_FAILED, print_json, say
 if TYPE_CHECKING:
     from ejfat.control.feedback import Gains
     from ejfat.control.pb import loadbalancer_pb2 as pb
-    from ejfat.live.app import AppConfig
-    from ejfat.live.ports import FramePort
     from ejfat.live.sockets import Receiver
     from ejfat.uri import EjfatUri, Endpoint
 
-TAP_MAC = "02:4c:42:00:00:01"
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Uri = Annotated[
@@ -271,112 +266,3 @@ async def _consume(receiver: Receiver, out: Path | None, count: int) -> None:
         done += 1
         if done == count:
             return
-
-
-def lb(
-    interface: Annotated[str, typer.Option(help="Interface of Linux to stand on (AF_PACKET).")] = "",
-    tap: Annotated[str, typer.Option(help="Make a TAP of this name and stand on it.")] = "",
-    mac: Annotated[str, typer.Option(help="Our MAC address; without it that of --interface.")] = "",
-    ipv4: Annotated[
-        list[str] | None, typer.Option(help="Our IPv4 address; again for further instances.")
-    ] = None,
-    ipv6: Annotated[
-        list[str] | None, typer.Option(help="Our IPv6 address; again for further instances.")
-    ] = None,
-    listen: Annotated[
-        str, typer.Option(help="gRPC of the control plane: HOST:PORT or unix:PATH.")
-    ] = "127.0.0.1:18008",
-    token: Annotated[
-        str, typer.Option(envvar="EJFAT_ADMIN_TOKEN", help="The operator's token; made where missing.")
-    ] = "",
-    state: Annotated[Path | None, typer.Option(help="SQLite file that outlives the process.")] = None,
-    reserve: Annotated[str, typer.Option(help="Reserve at start under this name and print the URI.")] = "",
-    senders: Annotated[str, typer.Option(help="Senders of that reservation: IP,IP,...")] = "",
-    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM).")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
-    p4_listen: Annotated[str, typer.Option(help="gRPC for a foreign control plane.")] = "",
-    p4_token: Annotated[str, typer.Option(envvar="EJFAT_P4_TOKEN", help="Token that it must carry.")] = "",
-    period: Annotated[float, typer.Option(min=0.05, help="Seconds between looks at the workers.")] = 1.0,
-) -> None:
-    """Run a load balancer on an interface until interrupted, data plane and control plane."""
-    from ejfat.control.grpc.serving import Tls
-    from ejfat.control.plane import InstanceAddresses, PlaneConfig
-    from ejfat.live.app import AppConfig
-    from ejfat.live.ports import PacketPort, TapPort, interface_mac
-    from hfi_sim.types import parse_mac
-
-    with explained():
-        if bool(interface) == bool(tap):
-            raise BadRequestError("give either --interface or --tap")
-        if not ipv4 and not ipv6:
-            raise BadRequestError("give --ipv4 or --ipv6, or both")
-        if bool(tls_cert) != bool(tls_key):
-            raise BadRequestError("--tls-cert and --tls-key go together")
-        try:
-            # a TAP of our own has another MAC than we, as the far end of a wire has
-            number = int.from_bytes(
-                parse_mac(mac or (interface_mac(interface) if interface else TAP_MAC)), "big"
-            )
-        except ValueError as error:
-            raise BadRequestError(str(error)) from None
-        plane = PlaneConfig(
-            mac=number,
-            instances=tuple(
-                InstanceAddresses(_ip(four, 4), _ip(six, 6))
-                for four, six in zip_longest(ipv4 or [], ipv6 or [], fillvalue="")
-            ),
-            sync_host=(ipv4 or ipv6 or [""])[0],
-        )
-        tls = Tls(tls_cert, tls_key) if tls_cert and tls_key else None
-        config = AppConfig(
-            plane, listen, token, state, period_s=period, tls=tls, p4_listen=p4_listen, p4_token=p4_token
-        )
-        wanted = [
-            sender for text in senders.split(",") if text for sender in [_ip(text, 0)] if sender is not None
-        ]
-        asyncio.run(
-            _serve(config, lambda: PacketPort(interface) if interface else TapPort(tap), reserve, wanted)
-        )
-
-
-def _ip(text: str, version: int) -> IPv4Address | IPv6Address | None:
-    if not text:
-        return None
-    try:
-        address = ip_address(text)
-    except ValueError:
-        raise BadRequestError(f"{text!r} is no IP address") from None
-    if version and address.version != version:
-        raise BadRequestError(f"{text} is no IPv{version} address")
-    return address
-
-
-async def _serve(
-    config: AppConfig,
-    make_port: Callable[[], FramePort],
-    reserve: str,
-    senders: list[IPv4Address | IPv6Address],
-) -> None:
-    import signal
-
-    from ejfat.live.app import LbApp
-
-    app = LbApp(config, lambda frame: port.send(frame))  # what it refuses is refused before a TAP is made
-    port = make_port()
-    ended = asyncio.Event()
-    try:
-        await app.start()
-        port.start(app.receive)
-        if not config.admin_token:
-            say(f"operator's token: {app.admin_token}")
-        if reserve:
-            print(app.reserve(reserve, senders), flush=True)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, ended.set)
-        say("ready")
-        await ended.wait()
-    finally:
-        port.close()
-        await app.stop()
-    counters = app.pipeline.counters
-    say(f"{counters.rx_packets} frames in, {counters.tx_packets} forwarded, {counters.dropped} dropped")

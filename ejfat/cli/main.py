@@ -9,7 +9,8 @@ import typer
 
 from ejfat.cli.admin import app as admin
 from ejfat.cli.errors import explained
-from ejfat.cli.live import lb, recv, send
+from ejfat.cli.lb import lb
+from ejfat.cli.live import recv, send
 from opavnic.cli.output import EXIT_FAILED, print_json, print_rich, print_table, say
 
 app = typer.Typer(

@@ -56,7 +56,8 @@ class Metric(NamedTuple):
 class Metrics:
     """A view of a pipeline's counters since they were cleared."""
 
-    def __init__(self, counters: PipelineCounters) -> None:
+    def __init__(self, counters: Callable[[], PipelineCounters]) -> None:
+        """Args:  counters: returns the pipeline's, up to date."""
         self._counters = counters
         self._baseline: dict[tuple[str, int], int] = {}
 
@@ -73,10 +74,10 @@ class Metrics:
                     self._baseline[name, index] = value
 
     def _raw(self) -> Iterator[tuple[str, list[int]]]:
-        counters = self._counters
+        counters = self._counters()
         yield (
             "rx_rslt_counter",
-            [self._result(what) for what in _RESULTS] + [counters.to_host, counters.tx_packets],
+            [_result(counters, what) for what in _RESULTS] + [counters.to_host, counters.tx_packets],
         )
         lbs = [counters.lbs.get(lb_id, LbCounters()) for lb_id in range(LBS)]
         for name, count in _LB_COUNTS.items():
@@ -90,9 +91,10 @@ class Metrics:
         yield "lb_mbr_tx_pkt_counter", packets
         yield "lb_mbr_tx_byte_counter", sizes
 
-    def _result(self, what: tuple[Drop, ...] | Reply | None) -> int:
-        if what is None:
-            return sum(count for drop, count in self._counters.drops.items() if drop.stage == "parser")
-        if isinstance(what, Reply):
-            return self._counters.replies.get(what, 0)
-        return sum(self._counters.drops.get(drop, 0) for drop in what)
+
+def _result(counters: PipelineCounters, what: tuple[Drop, ...] | Reply | None) -> int:
+    if what is None:
+        return sum(count for drop, count in counters.drops.items() if drop.stage == "parser")
+    if isinstance(what, Reply):
+        return counters.replies.get(what, 0)
+    return sum(counters.drops.get(drop, 0) for drop in what)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -24,7 +26,7 @@ from ejfat.control.ticks import Sample
 from ejfat.control.tokens import Action, Resource
 from ejfat.errors import EjfatError, ForbiddenError
 from ejfat.live.node import LbNode
-from ejfat.pipeline import Pipeline
+from ejfat.pipeline.native import Wanted, make_pipeline
 from ejfat.schema import Update
 from ejfat.uri import EjfatUri, Endpoint
 from ejfat.wire.headers import LB_PORT
@@ -52,6 +54,7 @@ class AppConfig:
     p4_listen: str = ""
     """gRPC by which a foreign control plane programs the tables; empty: none."""
     p4_token: str = ""
+    pipeline: Wanted = "auto"
 
 
 class LbApp:
@@ -62,10 +65,12 @@ class LbApp:
     ) -> None:
         """Make everything that needs no event loop.
 
-        Raises:  EjfatError: the state cannot be read.
+        Raises:  EjfatError: the state cannot be read. BadRequestError: there is no such pipeline here.
         """
         self.config = config
-        self.pipeline = Pipeline()
+        self.pipeline, self.pipeline_reason = make_pipeline(config.pipeline)
+        self.still: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+        """Keeps frames from passing; whoever carries them beside the event loop sets it."""
         self.plane = ControlPlane(config.plane, self._program)
         self.admin_token = config.admin_token or secrets.token_urlsafe(24)
         self.port = 0
@@ -161,14 +166,17 @@ class LbApp:
     def advance(self) -> None:
         """Let the control plane do what is due now."""
         now = self._now()
-        for reservation in self.plane.reservations.values():
-            lb = self.pipeline.counters.lb(reservation.lb_id)
-            reservation.balancer.observe(lb.max_tick, lb.rx_packets, now)
-            lb.max_tick = 0
-        try:
-            self.plane.advance(now)
-        except EjfatError as error:
-            log.error("the control plane stumbled: %s", error)
+        with (
+            self.still()
+        ):  # no tick may pass between the look at the largest and the choice of a boundary behind it
+            for reservation in self.plane.reservations.values():
+                lb = self.pipeline.counters.lb(reservation.lb_id)
+                reservation.balancer.observe(lb.max_tick, lb.rx_packets, now)
+                lb.max_tick = 0
+            try:
+                self.plane.advance(now)
+            except EjfatError as error:
+                log.error("the control plane stumbled: %s", error)
 
     def _schedule(self) -> None:
         loop = asyncio.get_running_loop()

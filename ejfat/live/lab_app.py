@@ -9,14 +9,16 @@ from __future__ import annotations
 import tempfile
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ejfat.control.balancer import Policy
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.carrier import LabCarrier
 from ejfat.live.neighbors import IpAddress
+from ejfat.pipeline.native import NativePipeline
 from hfi_sim.names import nearest
 from opavnic.lab.apps import node_netdev
 from opavnic.lab.errors import LabError
@@ -44,6 +46,8 @@ class LbOptions(BaseModel):
     """Seconds from a decision to the tick at which it takes effect."""
     fill_gain: float = Field(default=0.0, ge=0)
     """Weight per second that a full worker loses to empty ones."""
+    pipeline: Literal["auto", "python", "native"] = "auto"
+    """auto: the native one where it is built; on the native datapath, inside its thread."""
 
 
 def check_lab(model: LabModel, directory: Path) -> list[Problem]:
@@ -74,9 +78,16 @@ class LabLoadBalancer:
     """A load balancer that runs on a node of a lab."""
 
     def __init__(
-        self, app: LbApp, control: str, uri: str, directory: tempfile.TemporaryDirectory[str] | None
+        self,
+        app: LbApp,
+        control: str,
+        uri: str,
+        directory: tempfile.TemporaryDirectory[str] | None,
+        carrier: LabCarrier | None,
     ) -> None:
         self.app = app
+        self.carrier = carrier
+        """What brings frames to the native pipeline inside the lab's native datapath, where that is so."""
         self.control = control
         """Where its gRPC is: HOST:PORT or unix:PATH."""
         self.uri = uri
@@ -88,6 +99,9 @@ class LabLoadBalancer:
         return {
             "uri": self.uri,
             "control": self.control,
+            "pipeline": self.app.pipeline.backend,
+            "pipeline_reason": self.app.pipeline_reason,
+            "pipeline_in": "event loop" if self.carrier is None else "native datapath",
             "rx_packets": counters.rx_packets,
             "tx_packets": counters.tx_packets,
             "drops": {str(reason): count for reason, count in counters.drops.items()},
@@ -95,6 +109,8 @@ class LabLoadBalancer:
 
     async def stop(self) -> None:
         """End it."""
+        if self.carrier is not None:
+            self.carrier.close()
         await self.app.stop()
         if self._directory is not None:
             self._directory.cleanup()
@@ -124,12 +140,18 @@ async def start_lb(lab: Lab, model: AppModel) -> LabLoadBalancer:
         control = f"unix:{directory.name}/{KIND}.sock"
     elif not control:
         control = f"unix:{lab.directory.path}/{KIND}-{model.host}.sock"
-    app = LbApp(AppConfig(plane, listen=control, period_s=options.period), netdev.transmit)
+    config = AppConfig(plane, listen=control, period_s=options.period, pipeline=options.pipeline)
+    app = LbApp(config, netdev.transmit)
     netdev.on_receive = app.receive
+    carrier = None
+    if lab.native is not None and isinstance(app.pipeline, NativePipeline):
+        carrier = LabCarrier(app.pipeline, netdev, lab.native, app.receive)
+        app.still = carrier.still
+        carrier.start()
     await app.start()
     uri = str(app.reserve(options.reserve, _senders(lab, model, options))) if options.reserve else ""
     lab.progress(f"{KIND} on {model.host} is {own}, its control plane {control}")
-    return LabLoadBalancer(app, control, uri, directory)
+    return LabLoadBalancer(app, control, uri, directory, carrier)
 
 
 def _senders(lab: Lab, model: AppModel, options: LbOptions) -> list[IpAddress]:

@@ -45,6 +45,15 @@ def interface_mac(name: str) -> str:
 class FramePort(Protocol):
     """Sends and receives Ethernet frames."""
 
+    medium: str
+    """How frames are read and written: "tap", or "packet" for a packet socket with virtio-net headers."""
+    lost: int
+    """Frames that the interface did not take."""
+
+    def fileno(self) -> int:
+        """Return the descriptor, which does not block."""
+        ...
+
     def send(self, frame: bytes) -> None:
         """Send a frame; one that the interface does not take is lost, as on a wire."""
 
@@ -57,6 +66,8 @@ class FramePort(Protocol):
 
 class PacketPort(FramePort):
     """Frames of an interface that exists, whatever their destination MAC."""
+
+    medium = "packet"
 
     def __init__(self, interface: str) -> None:
         """Open the interface.
@@ -80,6 +91,9 @@ class PacketPort(FramePort):
             raise EjfatError(f"{interface}: {error.strerror}") from None
         self._socket.setblocking(False)
         self.lost = 0
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
 
     def start(self, receive: Callable[[bytes], None]) -> None:
         asyncio.get_running_loop().add_reader(self._socket, self._read, receive)
@@ -119,6 +133,8 @@ def finished(data: bytes) -> bytes:
 class TapPort(FramePort):
     """Frames of a TAP that this process makes; other programs see the interface."""
 
+    medium = "tap"
+
     def __init__(self, name: str) -> None:
         """Make the TAP.
 
@@ -136,6 +152,9 @@ class TapPort(FramePort):
             os.close(self._fd)
             raise EjfatError(f"TAP {name}: {error.strerror}") from None
         self.lost = 0
+
+    def fileno(self) -> int:
+        return self._fd
 
     def start(self, receive: Callable[[bytes], None]) -> None:
         asyncio.get_running_loop().add_reader(self._fd, self._read, receive)

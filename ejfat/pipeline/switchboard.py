@@ -18,13 +18,21 @@ class Pipeline:
     tables are filled, all frames go there, and the drop reasons are its own.
     """
 
+    backend: str = "python"
+    """Which implementation this is, as `opavnic status` shows it."""
+
     def __init__(self, tables: TableSet | None = None) -> None:
-        self.tables = tables or TableSet()
-        self.counters = PipelineCounters()
-        self._v1 = PipelineV1(self.tables.v1, self.counters)
-        self._v23 = PipelineV23(self.tables.v23, self.counters)
+        self.tables = TableSet() if tables is None else tables
+        self._counters = PipelineCounters()
+        self._v1 = PipelineV1(self.tables.v1, self._counters)
+        self._v23 = PipelineV23(self.tables.v23, self._counters)
         self._v1_gate = self.tables.v1["dst_filter_table"]
         self._v23_gate = self.tables.v23["mac_dst_filter_table"]
+
+    @property
+    def counters(self) -> PipelineCounters:
+        """Everything counted up to now."""
+        return self._counters
 
     def process(self, frame: bytes) -> Verdict:
         """Return what becomes of `frame` (Ethernet without FCS); any bytes are fine."""

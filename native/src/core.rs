@@ -53,6 +53,8 @@ pub struct Vport {
     pub rx_law: Element,
     coalescer: Coalescer,
     pub in_use: bool,
+    /// Its frames are taken one by one, for a pipeline and not for a device.
+    pub unmerged: bool,
 }
 
 /// Choices that hold for all packets.
@@ -380,7 +382,8 @@ impl Core {
                 self.dirty.push(vport);
             }
             let frame = Span { at: (start + range.start) as u32, len: range.len() as u32 };
-            slot.coalescer.push(&self.arena, frame, packet.origin, self.options.merge);
+            let merge = self.options.merge && !slot.unmerged;
+            slot.coalescer.push(&self.arena, frame, packet.origin, merge);
         }
         None
     }

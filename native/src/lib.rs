@@ -3,6 +3,7 @@
 pub mod checksum;
 pub mod core;
 pub mod counters;
+pub mod ejfat;
 pub mod encap;
 pub mod fabric;
 pub mod frame;

@@ -277,8 +277,8 @@ impl Harvest {
 // --- the engine --------------------------------------------------------------------------------------------
 
 #[pyclass(frozen)]
-struct Engine {
-    shared: Arc<Shared>,
+pub(crate) struct Engine {
+    pub(crate) shared: Arc<Shared>,
     worker: std::sync::Mutex<Option<Worker>>,
 }
 
@@ -360,6 +360,7 @@ impl Engine {
         self.with(py, |state| {
             let slot = state.core.vports.get_mut(vport).filter(|slot| slot.in_use)?;
             *slot = crate::core::Vport::default();
+            state.devices.apps.set(vport, None);
             if let Some(fd) = state.devices.fd(vport) {
                 poller.remove(fd);
             }
@@ -439,6 +440,7 @@ impl Engine {
         self.with(py, |state| {
             state.core.transmit(vport, &header, &mut buffer, frame.len(), hash15);
             state.core.flush(&mut state.devices);
+            crate::ejfat::app::run(&mut state.core, &mut state.devices);
             if !state.core.upcalls.is_empty() {
                 self.shared.notice.raise();
             }
@@ -527,5 +529,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hash15, module)?)?;
     module.add_function(wrap_pyfunction!(segment, module)?)?;
     module.add_function(wrap_pyfunction!(relay, module)?)?;
-    Ok(())
+    crate::ejfat::python::register(module)
 }

@@ -4,6 +4,7 @@ use std::io::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::core::Host;
+use crate::ejfat::app::Apps;
 
 fn checked(result: libc::c_int) -> Result<libc::c_int> {
     if result < 0 { Err(Error::last_os_error()) } else { Ok(result) }
@@ -123,6 +124,8 @@ impl Poller {
 pub struct Devices {
     pub fds: Vec<Option<OwnedFd>>,
     pub kept: Vec<(usize, Vec<u8>)>,
+    /// Pipelines that take the frames of a vport in place of a device.
+    pub apps: Apps,
 }
 
 impl Devices {
@@ -137,7 +140,9 @@ impl Host for Devices {
         match self.fd(vport) {
             Some(fd) => write(fd, parts).is_ok(),
             None => {
-                self.kept.push((vport, parts.concat()));
+                if !self.apps.take(vport, parts) {
+                    self.kept.push((vport, parts.concat()));
+                }
                 true
             }
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, yield_now};
 
 use crate::core::Core;
+use crate::ejfat::app;
 use crate::tap::{Devices, Poller, Signal, read};
 use crate::vnet::{SIZE, VnetHeader};
 
@@ -149,6 +150,7 @@ fn run(shared: &Shared) -> std::io::Result<()> {
             }
         }
         state.core.flush(&mut state.devices);
+        app::run(&mut state.core, &mut state.devices);
         if !state.core.upcalls.is_empty() || !state.lost.is_empty() {
             shared.notice.raise();
         }

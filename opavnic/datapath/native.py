@@ -21,9 +21,11 @@ from typing import Final
 
 from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric
+from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.adapter import Adapter
 from opavnic.datapath.accounts import add_counts
+from opavnic.datapath.node import NodeNetdev
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.datapath.snapshot import (
     Elements,
@@ -51,7 +53,7 @@ OFFLOADS: Final = (_CSUM | _TSO4_TSO6_ECN | _USO4_USO6, _CSUM | _TSO4_TSO6_ECN)
 
 
 class NativeDatapath:
-    """One engine for all TAP VNICs of a fabric."""
+    """One engine for all TAP VNICs of a fabric, and for nodes whose programs have a native half."""
 
     def __init__(
         self,
@@ -126,26 +128,27 @@ class NativeDatapath:
             self._engine.set_vport(self._index[adapter], take_vport(adapter), port)
 
     def _adopt(self) -> bool:
-        """Take over the TAPs of new adapters, let go of those that are gone; return whether any was."""
+        """Take over the netdevs of new adapters, let go of those that are gone; return whether any was."""
         present = {a: a.netdev for vnics in self._vnic_ports.values() for a in vnics.adapters.values()}
         changed = False
         for adapter in list(self._index):
-            netdev = present.get(adapter)
-            if not isinstance(netdev, TapNetdev) or netdev.fileno() < 0 or netdev.dead is not None:
+            if not _can_be_carried(present.get(adapter)):
                 self._release(adapter)
                 changed = True
         for adapter, netdev in present.items():
-            if adapter in self._index or not isinstance(netdev, TapNetdev) or not netdev.vnet_hdr:
-                continue
-            if netdev.fileno() >= 0 and netdev.dead is None:
+            if adapter not in self._index and _can_be_carried(netdev):
                 self._take_over(adapter, netdev)
                 changed = True
         return changed
 
-    def _take_over(self, adapter: Adapter, netdev: TapNetdev) -> None:
-        fd = netdev.hand_over()
-        _set_offloads(fd)
-        self._index[adapter] = self._engine.add_vport(fd)
+    def _take_over(self, adapter: Adapter, netdev: Netdev) -> None:
+        if isinstance(netdev, TapNetdev):
+            fd = netdev.hand_over()
+            _set_offloads(fd)
+            self._index[adapter] = self._engine.add_vport(fd)
+        elif isinstance(netdev, NodeNetdev) and netdev.native_app is not None:
+            self._index[adapter] = self._engine.add_vport()
+            netdev.native_app.attach(self._engine, self._index[adapter])
         adapter.offload = self
         log.info("[%s] carried by the native datapath", netdev.name)
 
@@ -230,6 +233,12 @@ class NativeDatapath:
         for adapter in list(self._index):
             self._release(adapter)
         self._closed = True
+
+
+def _can_be_carried(netdev: Netdev | None) -> bool:
+    if isinstance(netdev, TapNetdev):
+        return netdev.vnet_hdr and netdev.fileno() >= 0 and netdev.dead is None
+    return isinstance(netdev, NodeNetdev) and netdev.native_app is not None
 
 
 def _set_offloads(fd: int) -> None:

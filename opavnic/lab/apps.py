@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hfi_sim.names import nearest
 from hfi_sim.netdev.base import Netdev
-from hfi_sim.netdev.memory import MemoryNetdev
+from opavnic.datapath.node import NodeNetdev
 from opavnic.lab.errors import LabError
 from opavnic.lab.hosts import Interface, LabHost
 from opavnic.lab.model import AppModel
@@ -39,11 +39,11 @@ AppFactory = Callable[["Lab", AppModel], Awaitable[LabApp]]
 class NodeHost(LabHost):
     """A host without a kernel and without programs: its VNICs are an app's, no TAP is made."""
 
-    def _make(self, name: str) -> MemoryNetdev:
-        return MemoryNetdev(name)
+    def _make(self, name: str) -> NodeNetdev:
+        return NodeNetdev(name)
 
     def _configure(self, interface: Interface, netdev: Netdev) -> None:
-        assert isinstance(netdev, MemoryNetdev)  # noqa: S101 - made by _make
+        assert isinstance(netdev, NodeNetdev)  # noqa: S101 - made by _make
         netdev.change_mtu(interface.vesw.mtu)
         refused = netdev.open()
         if refused:
@@ -62,13 +62,13 @@ async def start_app(lab: Lab, app: AppModel) -> LabApp:
     return await factory(lab, app)
 
 
-def node_netdev(lab: Lab, host: str) -> MemoryNetdev:
+def node_netdev(lab: Lab, host: str) -> NodeNetdev:
     """Return the netdev of a node's first VNIC, once the lab has started.
 
     Raises:  LabError: the host is none, or its VNIC has not been made.
     """
     interfaces = lab.host(host).interfaces
     netdev = interfaces[0].netdev if interfaces else None
-    if not isinstance(netdev, MemoryNetdev):
+    if not isinstance(netdev, NodeNetdev):
         raise LabError(f"host {host} has no VNIC in this process")
     return netdev

@@ -11,16 +11,19 @@ import pytest
 from ejfat.conformance import VectorError, load_vectors, run_ejfat, run_vectors
 from ejfat.errors import EjfatError
 from ejfat.pipeline import Pipeline
+from ejfat.pipeline.native import Wanted
 from ejfat.script import load_script
 from ejfat.simulator import simulate
+from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "ejfat"
 FILES = ("v1-1.json.gz", "v23-1.json.gz")
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_vectors_all_pass(name: str) -> None:
-    result = run_ejfat(VECTORS / name)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_vectors_all_pass(name: str, implementation: Wanted) -> None:
+    result = run_ejfat(VECTORS / name, implementation)
     assert result.differences == []
     assert result.ok
 

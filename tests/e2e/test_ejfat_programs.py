@@ -12,10 +12,11 @@ from subprocess import PIPE, Popen
 
 import pytest
 
-from e2e.kernel import wait_until
+from e2e.kernel import ip, program, wait_until
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
+from unit.ejfat.pipelines import IMPLEMENTATIONS, needs_native
 
 pytestmark = pytest.mark.e2e
 EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
@@ -46,13 +47,35 @@ async def wait_for_line(process: Popen[str], word: str) -> str:
     return await asyncio.wait_for(asyncio.to_thread(read), 60)
 
 
+async def wait_for_slots(command: list[str], uri: str, workers: int, control: str = "") -> None:
+    """Wait until every slot of the calendar belongs to one of so many workers, each of which has some."""
+    question = [
+        *command,
+        "admin",
+        "status",
+        "--json",
+        "--uri",
+        uri,
+        *(["--control", control] if control else []),
+    ]
+    for _ in range(60):
+        status = json.loads(await program(*question))
+        slots = [worker["slotsAssigned"] for worker in status["workers"]]
+        if len(slots) == workers and all(slots) and sum(slots) == status["slotResolution"]:
+            return
+    raise AssertionError(f"slots never went to {workers} workers: {slots}")
+
+
 async def end(process: Popen[str]) -> tuple[str, str]:
     """Interrupt a program and return what it printed."""
     process.terminate()
     return await asyncio.wait_for(asyncio.to_thread(process.communicate), 30)
 
 
-async def test_events_of_a_real_sender_arrive_whole_at_one_worker_each(tmp_path: Path) -> None:
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+async def test_events_of_a_real_sender_arrive_whole_at_one_worker_each(
+    tmp_path: Path, implementation: str
+) -> None:
     data = hashlib.shake_128(b"event").digest(EVENTS * SIZE)
     (tmp_path / "data.bin").write_bytes(data)
     async with Lab(MODEL) as lab:
@@ -66,8 +89,9 @@ async def test_events_of_a_real_sender_arrive_whole_at_one_worker_each(tmp_path:
             # the load balancer is 10.7.0.100; its control plane listens on the host's own 10.7.0.1
             lb = start(
                 "lb", "lb", "--interface", "daq", "--ipv4", "10.7.0.100", "--listen", "10.7.0.1:18008",
-                "--period", "0.2", "--reserve", "run", "--senders", "10.7.0.2",
+                "--period", "0.2", "--reserve", "run", "--senders", "10.7.0.2", "--pipeline", implementation,
             )  # fmt: skip
+            assert implementation in await wait_for_line(lb, "pipeline: ")
             await wait_for_line(lb, "ready")
             assert lb.stdout is not None
             uri = lb.stdout.readline().strip()
@@ -78,7 +102,9 @@ async def test_events_of_a_real_sender_arrive_whole_at_one_worker_each(tmp_path:
                     "--name", name, "--out", str(tmp_path / name), "--timeout", "2", "--json",
                 )  # fmt: skip
                 await wait_for_line(workers[name], "session")
-            ping = await lab.run("src", ["ping", "-c", "1", "-W", "5", "10.7.0.100"])
+            netns = ["ip", "netns", "exec", lab.host("lb").namespace.name]  # type: ignore[attr-defined]
+            await wait_for_slots([*netns, *EJFAT], uri, len(workers))
+            ping = await lab.run("src", ["ping", "-c", "1", "-w", "30", "10.7.0.100"])
             assert ping.returncode == 0, ping.stdout
             first_tick = 1000
             what = ["--event-size", str(SIZE), "--rate", "60", "--first-tick", str(first_tick), "--json"]
@@ -88,7 +114,7 @@ async def test_events_of_a_real_sender_arrive_whole_at_one_worker_each(tmp_path:
             def written() -> list[Path]:
                 return sorted(path for path in tmp_path.glob("w?/event-*") if path.stat().st_size == SIZE)
 
-            await wait_until(lambda: len(written()) == EVENTS, "every event is in a file", 30)
+            await wait_until(lambda: len(written()) == EVENTS, "every event is in a file", 60)
             files = written()
             counters = {name: json.loads((await end(process))[0]) for name, process in workers.items()}
             _, said = await end(lb)
@@ -105,12 +131,94 @@ async def test_events_of_a_real_sender_arrive_whole_at_one_worker_each(tmp_path:
     assert f"{packets} forwarded" in said
 
 
-async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(tmp_path: Path) -> None:
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+async def test_load_balancer_on_a_tap_of_its_own_serves_the_host_behind_it(
+    namespace: Path, tmp_path: Path, implementation: str
+) -> None:
+    """Sender and worker are programs of one host; the load balancer is the only other one on its wire."""
+    data = hashlib.shake_128(b"tap").digest(20 * SIZE)
+    (tmp_path / "data.bin").write_bytes(data)
+    control = f"unix:{tmp_path}/cp.sock"
+    inside = ["ip", "netns", "exec", namespace.name]
+    programs: list[Popen[str]] = []
+
+    def start(*arguments: str) -> Popen[str]:
+        programs.append(Popen([*inside, *EJFAT, *arguments], stdin=-3, stdout=PIPE, stderr=PIPE, text=True))
+        return programs[-1]
+
+    try:
+        lb = start(
+            "lb", "--tap", "ejfat0", "--ipv4", "10.7.5.1", "--ipv6", "fd07:5::1", "--listen", control,
+            "--period", "0.2", "--reserve", "run", "--senders", "10.7.5.2,fd07:5::2,fd07:5::3",
+            "--pipeline", implementation,
+        )  # fmt: skip
+        assert implementation in await wait_for_line(lb, "pipeline: ")
+        await wait_for_line(lb, "ready")
+        assert lb.stdout is not None
+        uri = lb.stdout.readline().strip()
+        for address in ("10.7.5.2/24", "10.7.5.3/24", "fd07:5::2/64", "fd07:5::3/64"):
+            await ip(namespace, "address", "add", address, "dev", "ejfat0", *(["nodad"] * (":" in address)))
+        await ip(namespace, "link", "set", "ejfat0", "up")
+        # version 1 leaves the sender's address in place, and here that is the receiving host's own
+        accept = "echo 1 > /proc/sys/net/ipv4/conf/ejfat0/accept_local"
+        await program(*inside, "sh", "-c", accept)
+        for version, worker_ip, target, extra in (
+            (2, "10.7.5.3", "10.7.5.1", []),
+            (3, "fd07:5::3", "[fd07:5::1]", []),
+            (1, "10.7.5.3", "10.7.5.1", ["--old-headers"]),
+        ):
+            worker = start(
+                "recv", "--listen", f"{worker_ip if ':' not in worker_ip else f'[{worker_ip}]'}:10000",
+                "--uri", uri, "--control", control, "--out", str(tmp_path / f"v{version}"), "--count", "20",
+                "--timeout", "20", *extra,
+            )  # fmt: skip
+            await wait_for_line(worker, "session")
+            await wait_for_slots([*inside, *EJFAT], uri, 1, control)
+            ping = ["ping", "-c", "1", "-w", "30", target.strip("[]")]
+            assert "1 received" in await program(*inside, *ping), "the load balancer answers itself"
+            sender = start(
+                "send", "--to", target, "--version", str(version), "--rate", "100", "--event-size", str(SIZE),
+                *(["--mtu", "1400"] if version == 3 else []), str(tmp_path / "data.bin"),
+            )  # fmt: skip
+            assert await asyncio.wait_for(asyncio.to_thread(sender.wait), 60) == 0, sender.communicate()
+            assert await asyncio.wait_for(asyncio.to_thread(worker.wait), 60) == 0, worker.communicate()
+            assert in_order(tmp_path / f"v{version}") == data
+        _, said = await end(lb)
+        assert " 0 not taken by the interface" in said
+    finally:
+        for process in programs:
+            process.kill()
+            process.communicate()
+
+
+def in_order(directory: Path) -> bytes:
+    """Return what all files of events hold, by tick."""
+    files = sorted(directory.iterdir(), key=lambda path: int(path.name.split("-")[1]))
+    return b"".join(path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize(
+    ("datapath", "implementation", "where"),
+    [
+        ("python", "python", "event loop"),
+        pytest.param("python", "native", "event loop", marks=needs_native),
+        pytest.param("native", "native", "native datapath", marks=needs_native),
+        pytest.param("native", "python", "event loop", marks=needs_native),
+    ],
+)
+async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(
+    tmp_path: Path, datapath: str, implementation: str, where: str
+) -> None:
     data = hashlib.shake_128(b"app").digest(20 * SIZE)
     (tmp_path / "data.bin").write_bytes(data)
-    apps = [{"kind": "ejfat-lb", "host": "lb", "options": {"period": 0.2, "senders": ["src"]}}]
-    async with Lab(LabModel.model_validate(MODEL.model_dump() | {"apps": apps})) as lab:
+    options = {"period": 0.2, "senders": ["src"], "pipeline": implementation}
+    extra = {"apps": [{"kind": "ejfat-lb", "host": "lb", "options": options}], "datapath": datapath}
+    async with Lab(LabModel.model_validate(MODEL.model_dump() | extra)) as lab:
         (status,) = lab.status()["apps"]
+        assert (status["pipeline"], status["pipeline_in"]) == (implementation, where)
+        in_python = {row["datapath_reason"] for row in lab.status()["links"] if row["datapath"] == "python"}
+        if datapath == "native":
+            assert ("lb:1 has VNICs that are no TAPs" in in_python) == (implementation == "python")
         command = [
             "recv",
             "--listen",
@@ -139,4 +247,7 @@ async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(tmp_path: Path) -> 
             lab.popen("lb", ["true"])
         packets = 20 * -(-SIZE // (1500 - 28 - 36))
         assert lab.status()["apps"][0]["tx_packets"] == packets
+        ping = await lab.run("w2", ["ping", "-c", "2", "-i", "0.2", "-w", "30", "10.7.0.1"])
+        assert "2 received" in ping.stdout, "the load balancer answers itself"
+        assert lab.status()["balance"] == {}
     assert (tmp_path / "out.bin").read_bytes() == data

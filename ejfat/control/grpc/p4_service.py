@@ -64,7 +64,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
     def __init__(self, pipeline: Pipeline, world: P4Surroundings) -> None:
         self._pipeline = pipeline
         self._world = world
-        self._metrics = Metrics(pipeline.counters)
+        self._metrics = Metrics(lambda: pipeline.counters)
         self._started = world.now()
 
     async def Batch(self, requests: AsyncIterator[pb.BatchRequest], context: Context) -> AsyncIterator[Any]:
@@ -176,9 +176,8 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
         if code == pb.EC_OK and request.table_name and request.table_name not in tables:
             code = pb.EC_INVALID_TABLE_NAME
         if code == pb.EC_OK:
-            for name, table in tables.items():
-                if request.table_name in ("", name):
-                    table.clear()
+            names = [request.table_name] if request.table_name else list(tables)
+            self._pipeline.tables.clear(Dialect.V23, names)
         return pb.TableResponse(error_code=code)
 
     def _info(self, request: pb.PipelineInfoRequest) -> pb.PipelineInfoResponse:

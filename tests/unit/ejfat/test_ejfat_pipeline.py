@@ -16,8 +16,10 @@ from scapy.packet import Raw
 
 from ejfat.drops import Drop, Reply
 from ejfat.pipeline import Pipeline
+from ejfat.schema import Dialect, Op, Update
 from ejfat.script import load_script
 from ejfat.wire.layers import UDPLB, UDPLB2, UDPLB3
+from unit.ejfat.pipelines import IMPLEMENTATIONS, build
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
 LB_MAC = "02:00:00:00:00:01"
@@ -48,9 +50,9 @@ def frame(lb: Any, *, src: str = "10.0.0.2", ttl: int = 9, sport: int = 5000) ->
     )
 
 
-@pytest.fixture
-def pipeline() -> Pipeline:
-    return Pipeline(load_script(SCRIPT))
+@pytest.fixture(params=IMPLEMENTATIONS)
+def pipeline(request: pytest.FixtureRequest) -> Pipeline:
+    return build(request.param, load_script(SCRIPT))
 
 
 def forwarded(pipeline: Pipeline, data: bytes) -> Any:
@@ -93,15 +95,9 @@ def test_drop_is_counted_with_its_reason_on_the_instance(pipeline: Pipeline) -> 
 def test_arp_for_the_load_balancer_is_answered(pipeline: Pipeline) -> None:
     from scapy.layers.l2 import ARP
 
-    pipeline.tables.v23["mac_dst_filter_table"].insert(
-        next(
-            iter(
-                load_script(
-                    "table_add mac_dst_filter_table set_mac_sa 0&&&0 0xffffffffffff => 0x020000000001"
-                ).v23["mac_dst_filter_table"]
-            )
-        )
-    )
+    line = "table_add mac_dst_filter_table set_mac_sa 0&&&0 0xffffffffffff => 0x020000000001"
+    (broadcast,) = load_script(line).v23["mac_dst_filter_table"]
+    pipeline.tables.apply([Update(Op.INSERT, Dialect.V23, "mac_dst_filter_table", broadcast)])
     request = Ether(src="02:00:00:00:00:02", dst="ff:ff:ff:ff:ff:ff") / ARP(
         op=1, hwsrc="02:00:00:00:00:02", psrc="10.0.0.2", pdst="10.0.0.1"
     )
@@ -134,17 +130,17 @@ def test_later_fragment_is_dropped(pipeline: Pipeline, lb: Any) -> None:
     assert pipeline.process(bytes(data)).drop is Drop.PARSER_FRAGMENT
 
 
-def test_member_of_the_other_family_is_dropped() -> None:
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_member_of_the_other_family_is_dropped(implementation: str) -> None:
     text = SCRIPT.replace("do_ipv4_member_rewrite 0x0800 9", "do_ipv6_member_rewrite 0x0800 9")
-    pipeline = Pipeline(
-        load_script(text.replace("do_ipv4_member_rewrite 2 0x0800 7", "do_ipv6_member_rewrite 2 0x0800 7"))
-    )
+    text = text.replace("do_ipv4_member_rewrite 2 0x0800 7", "do_ipv6_member_rewrite 2 0x0800 7")
+    pipeline = build(implementation, load_script(text))
     assert pipeline.process(frame(UDPLB(tick=5))).drop is Drop.MEMBER_FAMILY
     assert pipeline.process(frame(UDPLB2(tick=5))).drop is Drop.MEMBER_FAMILY
 
 
-@pytest.fixture(scope="module")
-def everything() -> tuple[Pipeline, list[bytes]]:
+@pytest.fixture(scope="module", params=IMPLEMENTATIONS)
+def everything(request: pytest.FixtureRequest) -> tuple[Pipeline, list[bytes]]:
     """A pipeline with the vectors' tables, and all their frames."""
     frames: list[bytes] = []
     tables = None
@@ -152,7 +148,7 @@ def everything() -> tuple[Pipeline, list[bytes]]:
         data = json.loads(gzip.decompress((VECTORS / name).read_bytes()))
         tables = load_script("\n".join(data["tables"]), tables=tables)
         frames += [bytes.fromhex(vector["in"]) for vector in data["vectors"]]
-    return Pipeline(tables), frames
+    return build(request.param, tables), frames
 
 
 @given(data=st.data())

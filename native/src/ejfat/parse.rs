@@ -1,0 +1,188 @@
+//! The two parsers: the document's (version 1) and today's (versions 2 and 3). Any bytes are fine.
+
+use crate::ejfat::counters::Drop;
+use crate::frame::{IPV4, IPV6, UDP, be16};
+
+pub const VLAN: u16 = 0x8100;
+const ARP: u16 = 0x0806;
+const SLOW: u16 = 0x8809;
+const LLDP: u16 = 0x88cc;
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+pub const LB_V1: usize = 12;
+pub const LB_V23: usize = 16;
+
+/// What today's parser found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// UDP: IPv6 or not, where UDP begins, whether a load balancer header follows.
+    Udp { v6: bool, l4: usize, lb: bool },
+    /// What the load balancer answers itself, or hands to the host: not for the fast path.
+    Other,
+}
+
+/// Whether this is UDP to port 19522 with a version 1 header behind it.
+#[inline]
+pub fn has_v1_header(frame: &[u8]) -> bool {
+    let udp = match frame.get(12..14) {
+        Some([0x08, 0x00]) if frame.len() >= 34 && frame[23] == UDP => 14 + 4 * usize::from(frame[14] & 15),
+        Some([0x86, 0xdd]) if frame.len() >= 54 && frame[20] == UDP => 54,
+        _ => return false,
+    };
+    frame.get(udp + 2..udp + 4) == Some(b"LB") && frame.get(udp + 8..udp + 11) == Some(b"LB\x01")
+}
+
+/// Whether a frame is for the node around the pipeline: a sync message, an answer to its own questions.
+#[inline]
+pub fn is_for_node(frame: &[u8]) -> bool {
+    frame.get(42..44) == Some(b"LC")
+        || frame.get(62..64) == Some(b"LC")
+        || match frame.get(12..14) {
+            Some([0x08, 0x06]) => true,
+            Some([0x86, 0xdd]) => frame.get(20) == Some(&ICMPV6),
+            _ => false,
+        }
+}
+
+/// Parse as the document's pipeline does: where UDP begins (None: it is no UDP), and the destination IP.
+#[inline]
+pub fn v1(frame: &[u8]) -> Result<(Option<usize>, u128), Drop> {
+    let len = frame.len();
+    if len < 14 {
+        return Err(Drop::ShortEthernet);
+    }
+    let (udp, ip_dst, shortest, claimed);
+    match be16(frame, 12) {
+        IPV4 => {
+            let header = ipv4(frame)?;
+            udp = 14 + header;
+            ip_dst = u128::from(u32::from_be_bytes(frame[30..34].try_into().expect("four bytes")));
+            if frame[23] != UDP {
+                return Ok((None, ip_dst));
+            }
+            if be16(frame, 20) & 0x1fff != 0 {
+                return Err(Drop::Fragment);
+            }
+            shortest = header + 8 + LB_V1;
+            claimed = usize::from(be16(frame, 16));
+        }
+        IPV6 => {
+            ipv6(frame)?;
+            udp = 54;
+            ip_dst = u128::from_be_bytes(frame[38..54].try_into().expect("sixteen bytes"));
+            if frame[20] != UDP {
+                return Ok((None, ip_dst));
+            }
+            shortest = 8 + LB_V1;
+            claimed = usize::from(be16(frame, 18));
+        }
+        _ => return Ok((None, 0)),
+    }
+    if len < udp + 8 {
+        return Err(Drop::ShortUdp);
+    }
+    if frame[udp + 2..udp + 4] != *b"LB" {
+        return Ok((Some(udp), ip_dst));
+    }
+    if len < udp + 8 + LB_V1 {
+        return Err(Drop::ShortUdplb);
+    }
+    if frame[udp + 8..udp + 10] != *b"LB" {
+        return Err(Drop::BadMagic);
+    }
+    if frame[udp + 10] != 1 {
+        return Err(Drop::BadVersion);
+    }
+    if claimed < shortest || usize::from(be16(frame, udp + 4)) < 8 + LB_V1 {
+        return Err(Drop::BadLength);
+    }
+    Ok((Some(udp), ip_dst))
+}
+
+/// Return the length of the IPv4 header.
+#[inline]
+fn ipv4(frame: &[u8]) -> Result<usize, Drop> {
+    if frame.len() < 34 {
+        return Err(Drop::ShortIpv4);
+    }
+    let header = 4 * usize::from(frame[14] & 15);
+    if frame[14] >> 4 != 4 || header < 20 {
+        return Err(Drop::InvalidIp);
+    }
+    if frame.len() < 14 + header {
+        return Err(Drop::ShortIpv4Options);
+    }
+    Ok(header)
+}
+
+#[inline]
+fn ipv6(frame: &[u8]) -> Result<(), Drop> {
+    if frame.len() < 54 {
+        return Err(Drop::ShortIpv6);
+    }
+    if frame[14] >> 4 != 6 {
+        return Err(Drop::InvalidIp);
+    }
+    Ok(())
+}
+
+/// Parse as today's pipeline does. `frame` holds at least 14 bytes; of a tagged one the tag is gone, and `ethertype`
+/// is the inner one.
+#[inline]
+pub fn v23(frame: &[u8], ethertype: u16) -> Result<Found, Drop> {
+    match ethertype {
+        IPV4 => {
+            let header = ipv4(frame)?;
+            let protocol = frame[23];
+            if protocol != ICMP && protocol != UDP {
+                return Err(Drop::Protocol);
+            }
+            if be16(frame, 20) & 0x1fff != 0 {
+                return Err(Drop::Fragment);
+            }
+            if protocol == ICMP {
+                return Ok(Found::Other);
+            }
+            udp(frame, 14 + header, false, i32::from(be16(frame, 16)) - header as i32)
+        }
+        IPV6 => {
+            ipv6(frame)?;
+            match frame[20] {
+                UDP => udp(frame, 54, true, i32::from(be16(frame, 18))),
+                ICMPV6 => Ok(Found::Other),
+                _ => Err(Drop::Protocol),
+            }
+        }
+        ARP | SLOW | LLDP => Ok(Found::Other),
+        _ => Err(Drop::EtherType),
+    }
+}
+
+#[inline]
+fn udp(frame: &[u8], l4: usize, v6: bool, ip_len: i32) -> Result<Found, Drop> {
+    let len = frame.len();
+    if len < l4 + 8 {
+        return Err(Drop::ShortUdp);
+    }
+    if frame[l4 + 2] >> 6 != 1 {
+        return Ok(Found::Udp { v6, l4, lb: false });
+    }
+    let lb = l4 + 8;
+    if len < lb + 4 {
+        return Err(Drop::ShortUdplb);
+    }
+    if frame[lb..lb + 2] != *b"LB" {
+        return Err(Drop::BadMagic);
+    }
+    if !matches!(frame[lb + 2], 2 | 3) {
+        return Err(Drop::BadVersion);
+    }
+    if len < lb + LB_V23 {
+        return Err(Drop::ShortUdplb);
+    }
+    let shortest = (8 + LB_V23) as i32;
+    if ip_len < shortest || i32::from(be16(frame, l4 + 4)) < shortest {
+        return Err(Drop::BadLength);
+    }
+    Ok(Found::Udp { v6, l4, lb: true })
+}

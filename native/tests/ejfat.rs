@@ -1,0 +1,199 @@
+//! The load balancer's pipeline as a thread uses it.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use opavnic_native::core::Options;
+use opavnic_native::ejfat::app;
+use opavnic_native::ejfat::counters::{Counters, Drop};
+use opavnic_native::ejfat::pipeline::{Outcome, process};
+use opavnic_native::ejfat::shared::{MAX_PUNTS, Shared, Work};
+use opavnic_native::ejfat::tables::Row;
+use opavnic_native::ejfat::testing::{WORKER, frame, tables};
+use opavnic_native::tap::Devices;
+use opavnic_native::testing::{assert_balance, two_hosts};
+use opavnic_native::vnet::{SIZE, VnetHeader};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is passed on to the system's allocator
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn work() -> Work {
+    Work { tables: tables().into(), ..Work::default() }
+}
+
+#[test]
+fn every_version_leaves_for_the_worker_with_a_right_header_checksum() {
+    let tables = tables();
+    let mut counters = Counters::default();
+    for (version, removed) in [(1, 12), (2, 16), (3, 16)] {
+        let mut buffer = frame(version, 5);
+        let len = buffer.len();
+        let Outcome::Forward(range) = process(&tables, &mut counters, &mut buffer) else {
+            panic!("version {version} does not leave: {:?}", counters.drops);
+        };
+        let out = &buffer[range];
+        assert_eq!(out.len(), len - removed);
+        assert_eq!(out[30..34], WORKER.to_be_bytes());
+        assert_eq!(out[40..42], [0, 0], "an absent checksum stays absent");
+        assert!(out.ends_with(b"payload!"));
+    }
+    assert_eq!(counters.lbs[0].by_version, [1, 0, 0]);
+    assert_eq!(counters.lbs[2].by_version, [0, 1, 1]);
+    assert_eq!((counters.tx_packets, counters.balance()), (3, 0));
+}
+
+#[test]
+fn every_prefix_and_every_changed_byte_is_accounted_for() {
+    let tables = tables();
+    let mut counters = Counters::default();
+    for version in 0..5 {
+        let whole = frame(version, 5);
+        for len in 0..whole.len() {
+            process(&tables, &mut counters, &mut whole[..len].to_vec());
+        }
+        for at in 0..whole.len() {
+            for value in 0..=255 {
+                let mut buffer = whole.clone();
+                buffer[at] = value;
+                let before = (buffer.clone(), counters.rx_packets);
+                if process(&tables, &mut counters, &mut buffer) == Outcome::Punt {
+                    assert_eq!((buffer, counters.rx_packets), before, "handed back as it came");
+                }
+            }
+        }
+    }
+    assert_eq!(counters.balance(), 0);
+}
+
+#[test]
+fn tag_is_popped_and_a_punted_frame_has_it_back() {
+    let tables = tables();
+    let mut counters = Counters::default();
+    let mut tagged = frame(2, 5);
+    tagged.splice(12..12, [0x81, 0x00, 0, 7]);
+    let mut buffer = tagged.clone();
+    let Outcome::Forward(range) = process(&tables, &mut counters, &mut buffer) else { panic!("dropped") };
+    assert_eq!(range.len(), tagged.len() - 4 - 16);
+    assert_eq!(buffer[range][12..14], [0x81, 0x00]);
+    tagged[27] = 1; // ICMP
+    let mut buffer = tagged.clone();
+    assert_eq!(process(&tables, &mut counters, &mut buffer), Outcome::Punt);
+    assert_eq!(buffer, tagged);
+}
+
+#[test]
+fn steady_state_allocates_nothing() {
+    let mut work = work();
+    let frames = [frame(1, 5), frame(2, 6), frame(3, 7), frame(9, 8)];
+    let mut buffer = [0; 256];
+    let mut burst = |work: &mut Work| {
+        for frame in &frames {
+            let buffer = &mut buffer[..frame.len()];
+            buffer.copy_from_slice(frame);
+            work.take(buffer);
+        }
+    };
+    burst(&mut work);
+    let before = ALLOCATIONS.with(Cell::get);
+    for _ in 0..100 {
+        burst(&mut work);
+    }
+    assert_eq!(ALLOCATIONS.with(Cell::get), before);
+    assert_eq!(work.counters.tx_packets, 303);
+}
+
+#[test]
+fn frames_of_the_node_wait_for_python_up_to_a_limit_and_are_counted_beyond() {
+    let mut work = work();
+    let mut sync = frame(2, 5);
+    sync[42..44].copy_from_slice(b"LC");
+    let mut arp = vec![0xff; 60];
+    arp[12..14].copy_from_slice(&[8, 6]);
+    for kept in [&mut sync, &mut arp] {
+        assert!(work.take(kept).is_none());
+    }
+    assert_eq!(work.punts, [sync, arp.clone()]);
+    assert_eq!(work.counters, Counters::default());
+    for _ in 0..MAX_PUNTS {
+        work.take(&mut arp);
+    }
+    assert_eq!(work.punts.len(), MAX_PUNTS);
+    assert_eq!(work.counters.drops[Drop::HostQueue as usize], 2);
+    assert_eq!((work.counters.rx_packets, work.counters.balance()), (2, 0));
+}
+
+/// A MAC that the datapath takes for the VNIC behind a LID.
+fn lmac(lid: u128) -> u128 {
+    0x062c_0000_0000 | lid << 16
+}
+
+fn row(values: &[u128], masks: &[u128], action: &str, args: &[u128]) -> Row {
+    Row { values: values.to_vec(), masks: masks.to_vec(), action: action.into(), args: args.to_vec() }
+}
+
+#[test]
+fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count() {
+    let mut tables = tables();
+    let (lb, worker) = (lmac(2), lmac(1));
+    let gate = row(&[0, lb], &[0, u128::MAX], "set_mac_sa", &[lb]);
+    tables.set("v2/v3:mac_dst_filter_table", &[gate]).unwrap();
+    let member = row(
+        &[2, 0x0800, 9],
+        &[u128::MAX; 3],
+        "do_ipv4_member_rewrite",
+        &[worker, u128::from(WORKER), 5000, 4, 0],
+    );
+    tables.set("v2/v3:member_info_lookup_table", &[member]).unwrap();
+    let shared = Shared::new().unwrap();
+    shared.lock().tables = tables.into();
+    let mut core = two_hosts(Options { icrc: true, merge: true, enforce: true });
+    core.vports[1].unmerged = true;
+    let mut devices = Devices::default();
+    devices.fds.resize_with(2, || None);
+    devices.apps.set(1, Some(Arc::clone(&shared)));
+    let to_lb = |mut frame: Vec<u8>| {
+        frame[0..6].copy_from_slice(&lb.to_be_bytes()[10..]);
+        frame
+    };
+    let mut arp = frame(2, 5);
+    arp[12..14].copy_from_slice(&[8, 6]);
+    let sent = [to_lb(frame(2, 5)), to_lb(arp), to_lb(frame(7, 5)), to_lb(frame(3, 6))];
+    for frame in &sent {
+        let mut buffer = frame.clone();
+        core.transmit(0, &VnetHeader::default(), &mut buffer, frame.len(), None);
+    }
+    core.flush(&mut devices);
+    assert!(devices.kept.is_empty(), "all of them are for the load balancer");
+    app::run(&mut core, &mut devices);
+    assert_eq!(devices.kept.len(), 2);
+    for ((vport, out), port) in devices.kept.iter().zip([5003u16, 5003]) {
+        let out = &out[SIZE..];
+        assert_eq!((*vport, out.len()), (0, 60.max(sent[0].len() - 16)));
+        assert_eq!(out[0..6], worker.to_be_bytes()[10..]);
+        assert_eq!(out[36..38], port.to_be_bytes());
+    }
+    let work = shared.lock();
+    assert_eq!(work.punts, [sent[1].clone()]);
+    assert_eq!(work.counters.drops[Drop::BadVersion as usize], 1);
+    assert_eq!((work.counters.tx_packets, work.counters.balance()), (2, 0));
+    assert_balance(&core);
+}

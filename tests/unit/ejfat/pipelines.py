@@ -1,0 +1,17 @@
+"""Both implementations of the pipeline, for tests that hold for either."""
+
+from __future__ import annotations
+
+import pytest
+
+from ejfat.pipeline import Pipeline
+from ejfat.pipeline.native import NativePipeline, has_native
+from ejfat.schema import TableSet
+
+needs_native = pytest.mark.skipif(not has_native(), reason="opavnic._native is not built (make native)")
+IMPLEMENTATIONS = [pytest.param("python"), pytest.param("native", marks=needs_native)]
+
+
+def build(implementation: str, tables: TableSet | None = None) -> Pipeline:
+    """Return a pipeline of that implementation."""
+    return NativePipeline(tables) if implementation == "native" else Pipeline(tables)
