@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def load_vectors(path: Path) -> Mapping[str, Any]:
     try:
         raw = path.read_bytes()
         data = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise VectorError(f"{path}: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("vectors"), list) or "tables" not in data:
         raise VectorError(f"{path}: expected an object with `tables` and `vectors`")

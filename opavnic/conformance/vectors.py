@@ -26,7 +26,7 @@ def read_cases(path: Path, parse: Callable[[Json], Case]) -> Iterator[Case]:
     for number, line in _lines(path):
         try:
             document = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise VectorFileError(f"{path}:{number}: no JSON: {error}") from None
         if not isinstance(document, dict):
             raise VectorFileError(
@@ -36,7 +36,7 @@ def read_cases(path: Path, parse: Callable[[Json], Case]) -> Iterator[Case]:
             case = parse(document)
         except KeyError as error:
             raise VectorFileError(f"{path}:{number}: the case has no field {error}") from None
-        except (TypeError, ValueError, AttributeError, IndexError) as error:
+        except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
             raise VectorFileError(f"{path}:{number}: the case cannot be read: {error}") from None
         count += 1
         yield case

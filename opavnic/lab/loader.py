@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.model import CrossError, LabModel, cross_problems
-from opavnic.lab.yaml_source import YamlError, YamlSource
+from opavnic.lab.yaml_source import YamlError, YamlSource, read_text
 from vema.em.problems import Problem, model_problems, path_text
 
 MAX_FILE_BYTES: Final = 1 << 20
@@ -23,17 +23,7 @@ def load_lab(file: Path) -> LabModel:
 
     Raises:  ConfigError: one line for each mistake.
     """
-    try:
-        with file.open("rb") as stream:
-            raw = stream.read(MAX_FILE_BYTES + 1)
-        if len(raw) > MAX_FILE_BYTES:
-            raise ConfigError([f"{file}: more than {MAX_FILE_BYTES} bytes: this is no lab file"])
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{file}: not UTF-8 text (byte {error.start})"]) from error
-    except OSError as error:
-        raise ConfigError([f"{file}: {error.strerror}"]) from error
-    return parse_lab(text, str(file))
+    return parse_lab(read_text(file, MAX_FILE_BYTES, "lab file"), str(file))
 
 
 def parse_lab(text: str, source: str) -> LabModel:
