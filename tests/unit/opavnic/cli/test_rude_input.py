@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +80,18 @@ def test_recording_that_is_none_is_told_with_its_line(tmp_path: Path, line: str)
 
 def test_text_for_a_terminal_has_no_control_characters() -> None:
     assert visible("häuser\x1b[31m\n\u202e\x00") == r"häuser\x1b[31m\n\u202e\x00"
+
+
+@pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", ">&-", "| head -c1", "> /dev/null"])
+def test_nobody_who_reads_is_no_bug(redirection: str, tmp_path: Path) -> None:
+    program = f"{sys.executable} -m opavnic.cli.main lab-schema {redirection}"
+    done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_terminal_that_knows_ascii_only_gets_the_rest_as_escapes() -> None:
+    program = [sys.executable, "-m", "opavnic.cli.main", "topo", "clos"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert r"\u251c" in done.stdout
