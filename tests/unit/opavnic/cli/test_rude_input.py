@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -95,3 +96,18 @@ def test_terminal_that_knows_ascii_only_gets_the_rest_as_escapes() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=60, check=True)
     assert r"\u251c" in done.stdout
+
+
+def test_interrupt_while_the_program_is_imported_ends_it_without_a_word() -> None:
+    program = (
+        "import os, signal, sys\n"
+        "class Impatient:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'opavnic.cli.main':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Impatient())\n"
+        "from opavnic.cli.start import start\n"
+        "start()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
