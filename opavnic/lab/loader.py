@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from hfi_sim.names import nearest
 from opavnic.lab.errors import ConfigError
-from opavnic.lab.model import CrossError, LabModel, cross_problems
+from opavnic.lab.model import APPS, CrossError, LabModel, cross_problems
 from opavnic.lab.yaml_source import YamlError, YamlSource, read_text
 from vema.em.problems import Problem, model_problems, path_text
 
@@ -51,6 +52,7 @@ def parse_lab(text: str, source: str) -> LabModel:
     except ValidationError as error:
         problems += _problems(error, document.data)
     if model is not None:
+        problems += _unknown_apps(model)
         for point in entry_points(group=CHECKS):
             problems += point.load()(model, Path(source).parent)
     if problems or model is None:
@@ -61,6 +63,15 @@ def parse_lab(text: str, source: str) -> LabModel:
             [f"{source}:{line}: {where}{': ' if where else ''}{what}" for line, where, what in lines]
         )
     return model
+
+
+def _unknown_apps(model: LabModel) -> list[Problem]:
+    known = sorted(point.name for point in entry_points(group=APPS))
+    return [
+        Problem(("apps", index, "kind"), f'unknown kind of app "{app.kind}" ({nearest(app.kind, known)})')
+        for index, app in enumerate(model.apps)
+        if app.kind not in known
+    ]
 
 
 def _problems(error: ValidationError, data: Any) -> list[Problem]:
