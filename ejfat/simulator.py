@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ejfat.errors import EjfatError, PcapError, ScriptError
 from ejfat.pcap import Captured, read_pcap, write_pcap
 from ejfat.pipeline import Pipeline
 from ejfat.script import load_script
+
+MAX_SCRIPT: Final = 1 << 24
+"""Characters of a table script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,11 @@ def read_text(path: Path) -> str:
     Raises:  ScriptError: the file cannot be read, or is no text.
     """
     try:
-        return path.read_text()
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_SCRIPT + 1)
+        if len(text) > MAX_SCRIPT:
+            raise ScriptError(str(path), 0, f"more than {MAX_SCRIPT} characters: this is no table script")
+        return text
     except OSError as error:
         raise ScriptError(str(path), 0, error.strerror or str(error)) from None
     except UnicodeDecodeError:

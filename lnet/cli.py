@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Annotated, Any, Final
+from urllib.parse import quote
 
 import typer
 import yaml
@@ -15,6 +16,8 @@ from lnet.dlc import format_yaml
 from lnet.units import parse_seconds, parse_size
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
 
+MAX_FILE: Final = 1 << 22
+"""Characters of a configuration."""
 ENV_HOST: Final = "OPAVNIC_HOST"
 ENV_LAB: Final = "OPAVNIC_LAB"
 """Set by `opavnic exec`: inside it --host and --lab are implied."""
@@ -64,7 +67,7 @@ def _command(
     if not host:
         fail(f"{noun} {verb}: on which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
     body = {"verb": verb, "noun": noun, "args": {k: v for k, v in args.items() if v is not None}}
-    answer = _client(lab).post(f"/lnet/{host}/{command}", body)
+    answer = _client(lab).post(f"/lnet/{quote(host, safe='')}/{command}", body)
     _print_answer(answer, as_json)
 
 
@@ -199,7 +202,12 @@ def import_command(
     Example:
       opavnic lnetctl import --host a < o2ibs.yaml
     """
-    text = (file or sys.stdin).read()
+    try:
+        text = (file or sys.stdin).read(MAX_FILE)
+    except UnicodeDecodeError as error:
+        fail(f"import: not UTF-8 text (byte {error.start})", EXIT_USAGE)
+    if len(text) == MAX_FILE:
+        fail(f"import: {MAX_FILE} characters and more: this is no configuration", EXIT_USAGE)
     _command(host, lab, "import_yaml", "import", "yaml", text=text)
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiohttp import web
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from opavnic.lab.model import LnetModel
 
 log = logging.getLogger("lnet.lab")
+
+_ROUTES: Final = ("/lnet/{host}/{command}", "/lnet-send", "/lnet-selftest")
 
 _T = TypeVar("_T")
 
@@ -190,11 +192,12 @@ def control_routes(lab: Lab) -> list[web.RouteDef]:
     Raises:  LabError: the lab file's sections `lnet` do not fit.
     """
     if not any(host.lnet is not None for host in lab.model.hosts.values()):
-        return []
+        return [web.post(path, _without_lnet) for path in _ROUTES]
     lnet = LnetLab(lab)
     log.info("LNet on %s", ", ".join(lnet.hosts))
-    return [
-        web.post("/lnet/{host}/{command}", lnet.command),
-        web.post("/lnet-send", lnet.send),
-        web.post("/lnet-selftest", lnet.selftest),
-    ]
+    handlers = (lnet.command, lnet.send, lnet.selftest)
+    return [web.post(path, handler) for path, handler in zip(_ROUTES, handlers, strict=True)]
+
+
+async def _without_lnet(_: web.Request) -> web.Response:
+    raise LabError("no host of this lab has LNet; in the lab file, a host has it by its section lnet")

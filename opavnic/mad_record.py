@@ -16,6 +16,7 @@ from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.packet import parse_packet
 from opavnic.errors import OpavnicError
 
+MAX_FILE_BYTES: Final = 1 << 28
 _RESPONSE_BIT: Final = 0x80
 _UNASKED: Final = (Method.SEND, Method.TRAP, Method.TRAP_REPRESS)
 
@@ -53,9 +54,12 @@ def read_record(file: Path) -> Iterator[Exchange]:
     Raises:  RecordError: it cannot be read, or a place in it makes no sense.
     """
     try:
-        data = file.read_bytes()
+        with file.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise RecordError(f"{file}: {error.strerror}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise RecordError(f"{file}: more than {MAX_FILE_BYTES} bytes")
     return _of_capture(file, data) if is_capture(data) else _of_lines(file, data)
 
 
@@ -70,7 +74,7 @@ def _of_lines(file: Path, data: bytes) -> Iterator[Exchange]:
             if len(mad) < MadHeader.SIZE:
                 raise ValueError(f"MAD of {len(mad)} bytes")
             yield Exchange(int(item["lid"]), mad, response)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise RecordError(f"{file}:{number}: no recorded MAD: {error}") from error
 
 

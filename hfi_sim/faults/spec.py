@@ -9,10 +9,27 @@ from typing import Final
 from hfi_sim.errors import FaultError
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import dlid_of, l4_of, sc_of, slid_of
+from hfi_sim.wire.packet import MAX_PACKET
 
 _MAD_AT: Final = 24
 """A MAD starts behind the 16B header and the FM header."""
 _VESW_ID_AT: Final = 18
+
+
+MAX_TIME_S: Final = 1e9
+MIN_EVERY_S: Final = 1e-6
+"""Faults that come more often keep a lab from everything else."""
+MAX_RATE_BPS: Final = 1e15
+MAX_COUNT: Final = 10**9
+MAX_BITS: Final = 8 * MAX_PACKET
+MAX_COPIES: Final = 1000
+_SHOWN: Final = 10**20
+
+
+def _short(number: float) -> str:
+    if isinstance(number, int) and abs(number) > _SHOWN:
+        return f"a number of {number.bit_length()} bits"
+    return f"{number:g}"
 
 
 class FaultKind(StrEnum):
@@ -122,18 +139,21 @@ class FaultSpec:
     """reorder: at the latest it goes on after this."""
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("after", self.after_s, 0.0),
-            ("for", self.for_s, 0.0),
-            ("count", self.count, 1),
-            ("skip", self.skip, 0),
-            ("bits", self.bits, 1),
-            ("copies", self.copies, 1),
-            ("behind", self.behind, 1),
-            ("hold", self.hold_s, 0.0),
+        for name, value, least, most in (
+            ("after", self.after_s, 0, MAX_TIME_S),
+            ("for", self.for_s, 0, MAX_TIME_S),
+            ("every", self.every_s, MIN_EVERY_S, MAX_TIME_S),
+            ("delay", self.delay_s, 0, MAX_TIME_S),
+            ("hold", self.hold_s, 0, MAX_TIME_S),
+            ("rate", self.rate_bps, 0, MAX_RATE_BPS),
+            ("count", self.count, 1, MAX_COUNT),
+            ("skip", self.skip, 0, MAX_COUNT),
+            ("bits", self.bits, 1, MAX_BITS),
+            ("copies", self.copies, 1, MAX_COPIES),
+            ("behind", self.behind, 1, MAX_COUNT),
         ):
-            if value is not None and value < least:
-                raise FaultError(f"fault {self.kind}: {name} is {value:g}, the least is {least:g}")
+            if value is not None and not least <= value <= most:
+                raise FaultError(f"fault {self.kind}: {name} is {_short(value)}, not {least:g} to {most:g}")
         if not 0 <= self.probability <= 1:
             raise FaultError(
                 f"fault {self.kind}: probability {self.probability:g} is not 0 to 1 (0% to 100%)"
@@ -146,10 +166,8 @@ class FaultSpec:
             raise FaultError(f"fault {self.kind} acts on links and nodes; it cannot choose packets")
         if self.match.direction not in (None, "tx", "rx"):
             raise FaultError(f'direction "{self.match.direction}" is neither tx nor rx')
-        if self.every_s is not None and (self.every_s <= 0 or self.duration_s is None):
-            raise FaultError(
-                f"fault {self.kind}: every needs a time above 0, and a fault that ends: give it for="
-            )
+        if self.every_s is not None and self.duration_s is None:
+            raise FaultError(f"fault {self.kind}: every needs a fault that ends: give it for=")
 
     @property
     def duration_s(self) -> float | None:

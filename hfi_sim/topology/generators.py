@@ -28,6 +28,9 @@ class HostSpec:
 
 
 _SWITCH_PORTS: Final = 48
+MAX_PARTS: Final = 1 << 18
+"""Nodes and cables of a generated topology. More is a slip of the keyboard, and would fill the memory."""
+_MAX_DIGITS: Final = 9
 
 Hosts = int | Sequence[str] | Sequence[HostSpec]
 
@@ -60,6 +63,12 @@ def _attach(topology: Topology, hosts: Hosts, places: Sequence[str]) -> None:
         topology.cable(end, topology.free_port(switch))
 
 
+def _check_size(name: str, parts: int) -> None:
+    """Refuse a shape with too many nodes and cables, before it is built."""
+    if parts > MAX_PARTS:
+        raise TopologyError(f"{name}: {parts} nodes and cables; the most is {MAX_PARTS}")
+
+
 def _at_least(name: str, value: int, least: int) -> None:
     if value < least:
         raise TopologyError(f"{name} is {value}; the least is {least}")
@@ -67,6 +76,7 @@ def _at_least(name: str, value: int, least: int) -> None:
 
 def single_switch(hosts: Hosts = 2) -> Topology:
     """Every HFI port on one switch, sw0."""
+    _check_size("single switch", 2 * (hosts if isinstance(hosts, int) else len(hosts)))
     topology = Topology("single switch")
     ends = _attachments(topology, hosts)
     topology.switch("sw0", ports=max(len(ends), _SWITCH_PORTS))
@@ -87,6 +97,7 @@ def fat_tree(k: int = 4, *, hosts: Hosts | None = None, pods: int | None = None)
     if not 1 <= pods <= k:
         raise TopologyError(f"fat tree k={k}: {pods} pods; it has 1 to {k}")
     half = k // 2
+    _check_size(f"fat tree k={k}", half * half + pods * (k + 4 * half * half))
     topology = Topology(f"fat tree k={k}")
     cores = [topology.switch(f"core{n}", ports=k).name for n in range(half * half)]
     places: list[str] = []
@@ -112,6 +123,8 @@ def clos(
     """
     for name, value in (("leaves", leaves), ("spines", spines), ("uplinks", uplinks)):
         _at_least(f"clos: {name}", value, 1)
+    _at_least("clos: hosts_per_leaf", hosts_per_leaf, 0)
+    _check_size(f"clos {leaves}x{spines}", spines + leaves * (1 + spines * uplinks + 2 * hosts_per_leaf))
     topology = Topology(f"clos {leaves}x{spines}")
     spine_names = [topology.switch(f"spine{n}", ports=leaves * uplinks).name for n in range(spines)]
     leaf_names = [
@@ -146,7 +159,10 @@ def dragonfly(
         raise TopologyError(
             f"dragonfly: {groups} groups; {routers} routers with {global_links} global links join 1 to {most}"
         )
-    topology = Topology(f"dragonfly a={routers} h={global_links} g={groups}")
+    _at_least("dragonfly: hosts_per_router", hosts_per_router, 0)
+    name = f"dragonfly a={routers} h={global_links} g={groups}"
+    _check_size(name, groups * (routers * (1 + routers // 2 + 2 * hosts_per_router) + groups // 2))
+    topology = Topology(name)
     ports = hosts_per_router + routers - 1 + global_links
     names = [
         [topology.switch(f"g{group}r{router}", ports=ports).name for router in range(routers)]
@@ -180,6 +196,8 @@ def _grid(
         raise TopologyError(f"{name}: no dimensions; say for example 3x3")
     for size in dims:
         _at_least(f"{name}: a dimension", size, 1)
+    _at_least(f"{name}: hosts_per_switch", hosts_per_switch, 0)
+    _check_size(name, math.prod(dims) * (1 + len(dims) + 2 * hosts_per_switch))
     topology = Topology(f"{name} {'x'.join(map(str, dims))}")
     ports = hosts_per_switch + 2 * len(dims)
 
@@ -239,8 +257,8 @@ def generate(kind: str, *, hosts: Hosts | None = None, **options: Any) -> Topolo
 
 def _parse_dims(text: str) -> tuple[int, ...]:
     parts = text.split("x")
-    if not all(part.isdecimal() for part in parts):
-        raise TopologyError(f'dims "{text}" are not numbers joined by x such as 3x3')
+    if not all(part.isdecimal() and len(part) <= _MAX_DIGITS for part in parts):
+        raise TopologyError(f'dims "{text[:60]}" are not numbers joined by x such as 3x3')
     return tuple(map(int, parts))
 
 

@@ -32,14 +32,15 @@ LANE_BPS: Final = {
 }
 """Bits per second of one lane."""
 
-_NODE: Final = re.compile(r'(Switch|Ca|Hca|Rt)\s+(\d+)\s+"([^"]+)"\s*(?:#\s*(.*))?$')
+_LINE_SHOWN: Final = 80
+_NODE: Final = re.compile(r'(Switch|Ca|Hca|Rt)\s+([0-9]{1,9})\s+"([^"]+)"\s*(?:#\s*(.*))?$')
 _PORT: Final = re.compile(
-    r'\[(\d+)\](?:\(([0-9a-fA-F]+)\))?\s*"([^"]+)"\s*\[(\d+)\](?:\(([0-9a-fA-F]+)\))?\s*(?:#\s*(.*))?$'
+    r'\[([0-9]{1,9})\](?:\(([0-9a-fA-F]+)\))?\s*"([^"]+)"\s*\[([0-9]{1,9})\](?:\(([0-9a-fA-F]+)\))?\s*(?:#\s*(.*))?$'
 )
 _VALUE: Final = re.compile(
-    r"(vendid|devid|sysimgguid|switchguid|caguid|rtguid)=(?:0x)?([0-9a-fA-F]+)(?:\(\w+\))?$"
+    r"(vendid|devid|sysimgguid|switchguid|caguid|rtguid)=(?:0x)?([0-9a-fA-F]{1,16})(?:\(\w+\))?$"
 )
-_WIDTH: Final = re.compile(r"\b(\d+)x([A-Z]+\d*)\b")
+_WIDTH: Final = re.compile(r"\b([0-9]{1,9})x([A-Z]+\d*)\b")
 _OWN_RATE: Final = re.compile(r"\brate=(\S+) latency=(\S+)")
 _DESCRIPTION: Final = re.compile(r'"([^"]*)"')
 
@@ -133,11 +134,16 @@ def _read_blocks(text: str, source: str) -> dict[str, _Block]:
 
 def _why_unreadable(raw: str, text: str, number: int) -> str:
     if number == len(text.splitlines()):
-        return f"the file ends early, in the middle of a line: {raw.strip()!r}"
+        return f"the file ends early, in the middle of a line: {_shown(raw)}"
     return (
-        f"cannot read {raw.strip()!r}; expected a line such as "
+        f"cannot read {_shown(raw)}; expected a line such as "
         '`Switch 36 "S-0011750101000000"` or `[1] "H-0011750101000010"[1]`'
     )
+
+
+def _shown(raw: str) -> str:
+    line = raw.strip()
+    return repr(line if len(line) <= _LINE_SHOWN else line[: _LINE_SHOWN - 3] + "...")
 
 
 def _node(match: re.Match[str], values: dict[str, int], number: int, place: str) -> _Block:

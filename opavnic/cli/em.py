@@ -18,6 +18,7 @@ from opavnic.lab.errors import ConfigError
 from opavnic.lab.runtime import running_lab
 from vema.em.desired import EmConfig
 
+MAX_LIMIT = 1_000_000
 WATCH_S = 1.0
 """Between two looks of --watch, in seconds."""
 VERIFY_LIMIT_S = 600.0
@@ -89,7 +90,9 @@ def show(
     vesw: Annotated[
         int | None, typer.Option("--vesw", help="of the MAC table: only this virtual switch")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="of counters and events: how many")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="of counters and events: how many")
+    ] = 50,
     watch: Annotated[bool, typer.Option("--watch", help="show it again every second, until Ctrl-C")] = False,
     lab: LabOption = None,
     as_json: AsJson = False,

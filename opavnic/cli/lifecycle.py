@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opavnic.cli.output import fail, print_json, say
+from opavnic.cli.output import EXIT_INTERRUPTED, fail, print_json, say
 
 if TYPE_CHECKING:
     from opavnic.lab.detach import Tell
@@ -73,14 +73,22 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
         lab.progress = lambda text: tell("progress", text)
         asyncio.run(run_lab(lab, lambda status: tell("ready", status)))
 
-    for word, value in spawn(body):
-        if word == "progress":
-            say(value)
-        elif word == "error":
-            fail(value)
-        else:
-            _show_ready(value, as_json)
-            say(f"lab {model.name} runs in the background (pid {value['pid']}); end it with: opavnic down")
+    there = False
+    try:
+        for word, value in spawn(body):
+            if word == "progress":
+                say(value)
+            elif word == "error":
+                fail(value)
+            else:
+                there = True
+                _show_ready(value, as_json)
+                say(
+                    f"lab {model.name} runs in the background (pid {value['pid']}); end it with: opavnic down"
+                )
+    except KeyboardInterrupt:
+        done = "runs in the background" if there else "was not made"
+        fail(f"interrupted; lab {model.name} {done}", EXIT_INTERRUPTED)
 
 
 def _show_ready(status: dict[str, Any], as_json: bool) -> None:

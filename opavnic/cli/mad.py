@@ -35,7 +35,7 @@ app = typer.Typer(
 
 Attr = Annotated[str, typer.Argument(help="vesw-port-info, mac-entries, ..., or a number such as 0x11")]
 Fields = Annotated[list[str] | None, typer.Argument(help="field=value, name[0]=value", show_default=False)]
-LidOption = Annotated[int, typer.Option("--lid", min=1, help="LID of the agent's port")]
+LidOption = Annotated[int, typer.Option("--lid", min=1, max=0xFFFFFF, help="LID of the agent's port")]
 Vport = Annotated[int, typer.Option("--vport", min=0, max=255, help="number of the vport")]
 Target = Annotated[
     Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket, if no lab's")
@@ -187,7 +187,9 @@ def _discard(_: object) -> None:
 @app.command(epilog="Example: opavnic mad replay mads.jsonl --lid 3")
 def replay(
     file: Annotated[Path, typer.Argument(help="JSON lines, or a pcap or pcapng capture of 16B packets")],
-    lid: Annotated[int | None, typer.Option("--lid", min=1, help="send all to this LID instead")] = None,
+    lid: Annotated[
+        int | None, typer.Option("--lid", min=1, max=0xFFFFFF, help="send all to this LID instead")
+    ] = None,
     compare: Annotated[bool, typer.Option(help="hold responses against the recorded ones")] = True,
     target: Target = None,
     lab: LabOption = None,
@@ -230,7 +232,9 @@ def _part(attr_id: int, fields: list[str]) -> bytes:
             name, _, value = field.partition("=")
             if name not in wanted:
                 raise ValueError(f'"{field}": of mac-entries, offset=N and num=N can be asked for')
-            wanted[name] = int(value, 0)
+            if not value.isdecimal():
+                raise ValueError(f'"{field}": {value!r} is no number')
+            wanted[name] = int(value)
         try:
             return struct.pack(">HHI", wanted["offset"], wanted["num"], 0)
         except struct.error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import importlib
 import importlib.util
+import io
 import logging
 import os
 import sys
@@ -161,6 +162,7 @@ def _top(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code: 0 ok, 1 what was asked for failed, 2 it was asked wrongly."""
+    _open_standard_streams()
     command = typer.main.get_command(app)
     try:
         code = command.main(
@@ -177,6 +179,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _explain(error)
     return code if isinstance(code, int) else 0
+
+
+def _open_standard_streams() -> None:
+    """Put /dev/null where stdin, stdout or stderr is closed, and let every text be printed in any encoding.
+
+    Else a socket or a lock of a lab would get the number of a closed one, and its detaching would lose it.
+    """
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _explain(error: Exception) -> int:

@@ -14,12 +14,21 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
 WIDTH = 160
 
 
 def say(line: str) -> None:
-    """Print a line for people on stderr, where it does not get into a pipe."""
-    print(line, file=sys.stderr, flush=True)
+    """Print a line for people on stderr, where it does not get into a pipe.
+
+    A line stays a line, whatever name of a file or value in it has control characters.
+    """
+    print(visible(line), file=sys.stderr, flush=True)
+
+
+def visible(text: str) -> str:
+    r"""Return a text with what a terminal would obey, or not show, as \xNN and the like."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:

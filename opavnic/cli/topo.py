@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from hfi_sim.errors import HfiSimError, TopologyError
 from hfi_sim.topology import GENERATORS, Topology, generate
 from opavnic.cli.output import EXIT_USAGE, fail, print_json
+
+MAX_FILE_BYTES: Final = 1 << 28
+_MAX_DIGITS: Final = 9
 
 
 @dataclass(slots=True)
@@ -54,15 +57,15 @@ def topo(
         shown = _running(lab, routes) if source is None else _planned(source, numbers or [], routes, engine)
     except TopologyError as error:
         fail(str(error), EXIT_USAGE)
-    except (HfiSimError, OSError) as error:
+    except HfiSimError as error:
         fail(str(error))
     from hfi_sim.topology.draw import as_svg, as_text
     from hfi_sim.topology.ibnet import dumps
 
     if svg is not None:
-        svg.write_text(as_svg(shown.topology, is_down=lambda name: name in shown.down), encoding="utf-8")
+        _write(svg, as_svg(shown.topology, is_down=lambda name: name in shown.down))
     if export is not None:
-        export.write_text(dumps(shown.topology), encoding="utf-8")
+        _write(export, dumps(shown.topology))
     if as_json:
         print_json(_as_data(shown))
     elif routes is not None:
@@ -74,6 +77,13 @@ def topo(
             print(f"down: {name}")
         waits = f"could deadlock: {' -> '.join(shown.deadlock)}" if shown.deadlock else "free of deadlock"
         print(f"routing {shown.engine}: {waits}")
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{file}: {error.strerror}")
 
 
 def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
@@ -100,9 +110,13 @@ def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, en
     from hfi_sim.names import unknown_name
     from hfi_sim.subnet_manager import Routing, SubnetManager
 
+    try:
+        routing = Routing(engine=engine)
+    except HfiSimError as error:
+        fail(str(error), EXIT_USAGE)
     topology = _read(source, numbers)
     fabric = topology.build(Fabric())
-    manager = SubnetManager(fabric, routing=Routing(engine=engine))
+    manager = SubnetManager(fabric, routing=routing)
     manager.sweep()
     shown = _Shown(topology, [], engine, manager.deadlock())
     if routes is not None:
@@ -118,15 +132,21 @@ def _read(source: str, numbers: list[str]) -> Topology:
     path = Path(source)
     if source not in GENERATORS and (path.suffix or path.exists()):
         from hfi_sim.topology.ibnet import loads
+        from opavnic.lab.errors import ConfigError
+        from opavnic.lab.yaml_source import read_text
 
-        return loads(path.read_text(encoding="utf-8"), source)
+        try:
+            return loads(read_text(path, MAX_FILE_BYTES, "topology file"), source)
+        except ConfigError as error:
+            fail(str(error), EXIT_USAGE)
     return generate(source, **dict(map(_number, numbers)))
 
 
 def _number(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
-    if not equals or not (value.isdecimal() or name == "dims"):
-        raise TopologyError(f'"{text}" is not NAME=NUMBER such as k=4 or dims=3x3')
+    number = value.isdecimal() and len(value) <= _MAX_DIGITS
+    if not equals or not (number or name == "dims"):
+        raise TopologyError(f'"{text[:60]}" is not NAME=NUMBER such as k=4 or dims=3x3')
     return name, value if name == "dims" else int(value)
 
 

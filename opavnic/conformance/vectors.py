@@ -37,7 +37,7 @@ def read_cases(path: Path, parse: Callable[[Json], Case]) -> Iterator[Case]:
             case = parse(document)
         except KeyError as error:
             raise VectorFileError(f"{path}:{number}: the case has no field {error}") from None
-        except (TypeError, ValueError, AttributeError, IndexError) as error:
+        except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
             raise VectorFileError(f"{path}:{number}: the case cannot be read: {error}") from None
         count += 1
         yield case

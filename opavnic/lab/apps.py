@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hfi_sim.names import nearest
 from hfi_sim.netdev.base import Netdev
 from opavnic.datapath.node import NodeNetdev
 from opavnic.lab.errors import LabError
 from opavnic.lab.hosts import Interface, LabHost
-from opavnic.lab.model import AppModel
+from opavnic.lab.model import APPS, AppModel
 
 if TYPE_CHECKING:
     from opavnic.lab.lab import Lab
-
-ENTRY_POINTS: Final = "opavnic.apps"
 
 
 class LabApp(Protocol):
@@ -55,7 +53,7 @@ async def start_app(lab: Lab, app: AppModel) -> LabApp:
 
     Raises:  LabError: no installed package brings its kind, or it cannot start.
     """
-    factories = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    factories = {point.name: point for point in entry_points(group=APPS)}
     if app.kind not in factories:
         raise LabError(f'host {app.host}: unknown kind of app "{app.kind}" ({nearest(app.kind, factories)})')
     factory: AppFactory = factories[app.kind].load()

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from opavnic.lab.errors import LabError
+from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.runtime import LabDir
 
 QUERY_S: Final = 10.0
 """How long a lab may take to say what it knows; what it has to work for is given longer by the caller."""
 LOOK_S: Final = 1.0
 """After so long without an answer, and again and again, it is asked whether the lab's process is stopped."""
+
+
+_UNPROCESSABLE: Final = 422
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -43,7 +46,7 @@ class LabClient:
         self._timeout_s = timeout_s
 
     def get(self, path: str) -> Any:
-        """Return the JSON at `path`. Raises LabError: no answer, or an error in it."""
+        """Return the JSON at `path`. Raises LabError: no answer, or an error in it; ConfigError: a wrong file."""
         return self._json("GET", path, None)
 
     def post(self, path: str, body: object = None) -> Any:
@@ -63,6 +66,8 @@ class LabClient:
             data = json.loads(response.read())
         except (ValueError, OSError, http.client.HTTPException) as error:
             raise LabError(f"the lab gave no whole answer to {method} {path}: {error}") from error
+        if response.status == _UNPROCESSABLE:
+            raise ConfigError(data["problems"])
         if response.status >= 400:
             raise LabError(str(data.get("error", response.reason)))
         return data

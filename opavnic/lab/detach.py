@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -17,7 +19,7 @@ Tell = Callable[[str, Any], None]
 def spawn(body: Callable[[Tell], None]) -> Iterator[tuple[str, Any]]:
     """Run `body` in a new session without a terminal; yield what it tells until it is ready or has failed.
 
-    Raises:  LabError: the process ended without a word.
+    Raises:  LabError: the process ended without a word. KeyboardInterrupt: it was ended, and has ended.
     """
     reader, writer = os.pipe()
     sys.stdout.flush()
@@ -27,12 +29,22 @@ def spawn(body: Callable[[Tell], None]) -> Iterator[tuple[str, Any]]:
         os.close(reader)
         _child(body, writer)
     os.close(writer)
+    word, value = "", None
     with os.fdopen(reader, encoding="utf-8") as lines:
-        for line in lines:
-            word, value = json.loads(line)
-            yield word, value
-            if word in ("ready", "error"):
-                return
+        try:
+            for line in lines:
+                word, value = json.loads(line)
+                if word in ("ready", "error"):
+                    break
+                yield word, value
+        except (KeyboardInterrupt, GeneratorExit):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)  # it is our child, not waited for: its number is still its own
+            os.waitpid(pid, 0)
+            raise
+    if word in ("ready", "error"):
+        yield word, value
+        return
     _, status = os.waitpid(pid, 0)
     raise LabError(
         f"the process of the lab ended before it was ready (status {os.waitstatus_to_exitcode(status)})"

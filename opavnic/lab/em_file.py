@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from opavnic.lab.errors import ConfigError
-from opavnic.lab.yaml_source import YamlError, YamlSource
+from opavnic.lab.yaml_source import YamlError, YamlSource, read_text
 from vema.em.desired import EmConfig, EmConfigError, parse_config
 from vema.em.problems import Problem, path_text
 
@@ -23,14 +23,7 @@ class EmFile:
         """
         self._file = file
         try:
-            raw = file.read_bytes()
-            if len(raw) > MAX_FILE_BYTES:
-                raise ConfigError([f"{file}: more than {MAX_FILE_BYTES} bytes: this is no EM file"])
-            self._source = YamlSource(raw.decode("utf-8"))
-        except OSError as error:
-            raise ConfigError([f"{file}: {error.strerror}"]) from error
-        except UnicodeDecodeError as error:
-            raise ConfigError([f"{file}: not UTF-8 text (byte {error.start})"]) from error
+            self._source = YamlSource(read_text(file, MAX_FILE_BYTES, "EM file"))
         except YamlError as error:
             raise ConfigError([f"{file}:{error.line}: {error.reason}"]) from error
         problems = list(self._source.problems)

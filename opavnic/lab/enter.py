@@ -65,13 +65,11 @@ def become(journal: Journal, host: str, command: list[str]) -> NoReturn:
     try:
         os.execvpe(command[0], command, environment)  # noqa: S606 - the very purpose: an argument list, no shell
     except FileNotFoundError as error:
-        raise ProgramError(f"{_who(command)}: no such program on host {host}", _NOT_FOUND) from error
-    except OSError as error:
-        raise ProgramError(f"{_who(command)}: cannot be run: {error.strerror}", _NOT_RUNNABLE) from error
-
-
-def _who(command: list[str]) -> str:
-    return command[0] or '""'
+        raise ProgramError(f"{command[0]}: no such program on host {host}", _NOT_FOUND) from error
+    except (OSError, ValueError) as error:  # no name at all is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        name = command[0] or "a program without a name"
+        raise ProgramError(f"{name}: cannot be run: {reason}", _NOT_RUNNABLE) from error
 
 
 def _enter(journal: Journal, host: str, path: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from hfi_sim.names import nearest
 from opavnic.lab.errors import ConfigError
-from opavnic.lab.model import CrossError, LabModel, cross_problems
-from opavnic.lab.yaml_source import YamlError, YamlSource
+from opavnic.lab.model import APPS, CrossError, LabModel, cross_problems
+from opavnic.lab.yaml_source import YamlError, YamlSource, read_text
 from vema.em.problems import Problem, model_problems, path_text
 
 MAX_FILE_BYTES: Final = 1 << 20
@@ -23,17 +24,7 @@ def load_lab(file: Path) -> LabModel:
 
     Raises:  ConfigError: one line for each mistake.
     """
-    try:
-        with file.open("rb") as stream:
-            raw = stream.read(MAX_FILE_BYTES + 1)
-        if len(raw) > MAX_FILE_BYTES:
-            raise ConfigError([f"{file}: more than {MAX_FILE_BYTES} bytes: this is no lab file"])
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{file}: not UTF-8 text (byte {error.start})"]) from error
-    except OSError as error:
-        raise ConfigError([f"{file}: {error.strerror}"]) from error
-    return parse_lab(text, str(file))
+    return parse_lab(read_text(file, MAX_FILE_BYTES, "lab file"), str(file))
 
 
 def parse_lab(text: str, source: str) -> LabModel:
@@ -61,6 +52,7 @@ def parse_lab(text: str, source: str) -> LabModel:
     except ValidationError as error:
         problems += _problems(error, document.data)
     if model is not None:
+        problems += _unknown_apps(model)
         for point in entry_points(group=CHECKS):
             problems += point.load()(model, Path(source).parent)
     if problems or model is None:
@@ -71,6 +63,15 @@ def parse_lab(text: str, source: str) -> LabModel:
             [f"{source}:{line}: {where}{': ' if where else ''}{what}" for line, where, what in lines]
         )
     return model
+
+
+def _unknown_apps(model: LabModel) -> list[Problem]:
+    known = sorted(point.name for point in entry_points(group=APPS))
+    return [
+        Problem(("apps", index, "kind"), f'unknown kind of app "{app.kind}" ({nearest(app.kind, known)})')
+        for index, app in enumerate(model.apps)
+        if app.kind not in known
+    ]
 
 
 def _problems(error: ValidationError, data: Any) -> list[Problem]:

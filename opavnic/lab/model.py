@@ -93,13 +93,17 @@ def _parse_subnet(value: object) -> Subnet:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is no subnet such as 10.9.2.0/24")
     try:
-        return ipaddress.ip_network(value)
+        subnet = ipaddress.ip_network(value)
     except ValueError as error:
         try:
             meant = ipaddress.ip_network(value, strict=False)
         except ValueError:
             raise ValueError(f'"{value}" is no subnet such as 10.9.2.0/24: {error}') from None
         raise ValueError(f'"{value}" is an address in a subnet; the subnet is {meant}') from None
+    for kind in ("multicast", "loopback", "unspecified"):
+        if getattr(subnet.network_address, f"is_{kind}"):
+            raise ValueError(f'"{value}" holds {kind} addresses, none of hosts; take one such as 10.9.2.0/24')
+    return subnet
 
 
 def _empty_is_default(value: object) -> object:
@@ -276,6 +280,10 @@ class IcrcModel(_Section):
     """CRC-32 in normal notation; the default is IBA's."""
     links: Literal["always", "offload"] = "always"
     """offload: the native datapath leaves the ICRC out on links inside the process."""
+
+
+APPS: Final = "opavnic.apps"
+"""Entry point group of packages that bring kinds of apps: kind -> an AppFactory."""
 
 
 class AppModel(_Section):

@@ -28,6 +28,7 @@ MAD_SOCKET: Final = "mad.sock"
 LOG_FILE: Final = "log"
 PRIVATE_DIR: Final = "netns"
 """Names of namespaces where the lab may not use the system's directory."""
+_FILES: Final = (CONTROL_SOCKET, MAD_SOCKET, LOG_FILE, STATE_FILE + ".new", STATE_FILE)
 _MNT_DETACH: Final = 2
 _SOCKET_PATH_MAX: Final = 107  # sun_path
 
@@ -220,9 +221,21 @@ class LabDir:
         journal = self.load()
         return journal is not None and journal.alive
 
+    @property
+    def is_of_a_lab(self) -> bool:
+        """Whether a lab has made it: it has a journal, or nothing in it but what a lab leaves."""
+        if self.load() is not None:
+            return True
+        try:
+            return set(os.listdir(self.path)) <= {*_FILES, PRIVATE_DIR}
+        except OSError:
+            return False
+
     def remove(self) -> None:
         """Remove the files that a lab leaves, and the directory."""
-        for name in (CONTROL_SOCKET, MAD_SOCKET, LOG_FILE, STATE_FILE + ".new", STATE_FILE):
+        if not self.is_of_a_lab:
+            raise LabError(f"{self.path} holds what no lab has left there; it is left alone")
+        for name in _FILES:
             (self.path / name).unlink(missing_ok=True)
         try:
             if self.private_names.is_mount():
@@ -237,10 +250,11 @@ class LabDir:
 
 
 def all_labs() -> list[LabDir]:
-    """Return the directory of every lab that runs or has left something, by name."""
+    """Return the directory of every lab that runs or has left something, by name; others are passed over."""
     root = runtime_root()
     try:
-        return [LabDir(path) for path in sorted(root.iterdir()) if path.is_dir() and not path.is_symlink()]
+        paths = [path for path in sorted(root.iterdir()) if path.is_dir() and not path.is_symlink()]
+        return [lab for lab in map(LabDir, paths) if lab.is_of_a_lab]
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from opavnic.lab.errors import ConfigError
 from vema.em.problems import KeyPath, Problem, path_text
 
+MAX_DIGITS: Final = 100
+"""Longer numbers mean nothing in any file, and Python refuses to print them."""
 MAX_NODES: Final = 100_000
 """More nodes than this, aliases followed, is no lab file: it would be built to exhaust memory."""
 
@@ -19,6 +23,24 @@ class YamlError(Exception):
         super().__init__(f"{line}: {reason}")
         self.line = line
         self.reason = reason
+
+
+def read_text(file: Path, limit: int, what: str) -> str:
+    """Return the text of a file.
+
+    Args:    limit: bytes that no such file has; what: how messages name the kind of file.
+    Raises:  ConfigError: it cannot be read, is no text, or is too long.
+    """
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(limit + 1)
+        if len(raw) > limit:
+            raise ConfigError([f"{file}: more than {limit} bytes: this is no {what}"])
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{file}: not UTF-8 text (byte {error.start})"]) from error
+    except OSError as error:
+        raise ConfigError([f"{file}: {error.strerror}"]) from error
 
 
 class YamlSource:
@@ -44,7 +66,9 @@ class YamlSource:
             mark = error.problem_mark or error.context_mark
             line = 1 if mark is None else mark.line + 1
             raise YamlError(line, f"not YAML: {error.problem or error.context or error}") from error
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
+        except RecursionError as error:
+            raise YamlError(1, "not YAML: nested too deeply") from error
+        except (yaml.YAMLError, ValueError) as error:
             raise YamlError(1, f"not YAML: {' '.join(str(error).split())}") from error
 
     def line(self, path: KeyPath) -> int:
@@ -63,6 +87,8 @@ class YamlSource:
         self._lines.setdefault(path, line)
         if isinstance(node, yaml.ScalarNode):
             node.value = _whole_characters(node.value, line)
+            if node.tag == "tag:yaml.org,2002:int" and len(node.value) > MAX_DIGITS:
+                raise YamlError(line, f"{path_text(path)}: a number of {len(node.value)} digits")
         elif isinstance(node, yaml.MappingNode):
             self._walk_mapping(node, path, (*above, id(node)))
         elif isinstance(node, yaml.SequenceNode):

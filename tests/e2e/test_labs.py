@@ -197,6 +197,16 @@ def test_frames_sent_faster_than_read_are_told_by_the_counters_of_the_netdev(
     assert "tx_dropped: its queue was full" in ok(opavnic("status", "--counters"))
 
 
+def test_lab_comes_up_with_every_standard_stream_closed(
+    lab_file: Path, lab_name: str, opavnic: Program
+) -> None:
+    program = f"exec {sys.executable} -m opavnic.cli.main up {lab_file} -d <&- >&- 2>&-"
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(lab_file.parent / "run")}
+    assert subprocess.run(["sh", "-c", program], env=environment, timeout=60, check=False).returncode == 0
+    assert json.loads(ok(opavnic("status", "--json")))["lab"] == lab_name
+    ok(opavnic("down"))
+
+
 def test_second_up_is_refused_with_the_pid(running: Journal, opavnic: Program, lab_file: Path) -> None:
     again = opavnic("up", lab_file, "-d")
     assert again.returncode == 1

@@ -58,8 +58,16 @@ def test_export_is_read_again_and_drawn(tmp_path: Path) -> None:
         (["clos", "leafs=2"], 2, 'opavnic: topology clos: unknown option "leafs" (nearest: "leaves"'),
         (["clos", "leaves"], 2, 'opavnic: "leaves" is not NAME=NUMBER such as k=4'),
         (["clos", "--routes", "h1", "h9"], 2, 'opavnic: unknown host "h9" (nearest: "h4"'),
-        (["clos", "--engine", "minhop"], 1, 'opavnic: unknown routing engine "minhop" (nearest: "min-hop"'),
-        (["nowhere.topo"], 1, "No such file or directory: 'nowhere.topo'"),
+        (["clos", "--engine", "minhop"], 2, 'opavnic: unknown routing engine "minhop" (nearest: "min-hop"'),
+        (["nowhere.topo"], 2, "opavnic: nowhere.topo: No such file or directory"),
+        (["/"], 2, "opavnic: /: Is a directory"),
+        (["mesh", "dims=99999x99999"], 2, "nodes and cables; the most is 262144"),
+        (["fat-tree", "k=" + "9" * 5000], 2, "is not NAME=NUMBER such as k=4"),
+        (
+            ["clos", "--svg", "/nonexistent/x.svg"],
+            1,
+            "opavnic: /nonexistent/x.svg: No such file or directory",
+        ),
     ],
 )
 def test_mistakes_are_one_line_with_the_nearest_name(arguments: list[str], code: int, message: str) -> None:

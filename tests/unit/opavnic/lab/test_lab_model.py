@@ -119,6 +119,15 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
             "lab.yaml:4: vesws[0].subnet: 10.9.2.0/31 has no address for each of 2 hosts",
         ),
         (
+            ("10.9.2.0/24", "224.0.0.0/24"),
+            'lab.yaml:4: vesws[0].subnet: "224.0.0.0/24" holds multicast addresses, none of hosts; take one such '
+            "as 10.9.2.0/24",
+        ),
+        (
+            ("vesws:", "apps: [{kind: ejfat-bl, host: h1}]\nvesws:"),
+            'lab.yaml:3: apps[0].kind: unknown kind of app "ejfat-bl" (known: ejfat-lb; nearest: ejfat-lb)',
+        ),
+        (
             ("name: blue", "name: a-very-long-name"),
             'lab.yaml:4: vesws[0].name: name "a-very-long-name" has 16 characters; an interface takes it, and '
             "those have 15",

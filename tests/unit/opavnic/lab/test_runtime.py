@@ -14,6 +14,7 @@ from opavnic.lab.runtime import (
     LabDir,
     NamespaceEntry,
     NetdevEntry,
+    all_labs,
     process_start_time,
     running_lab,
     runtime_root,
@@ -129,3 +130,15 @@ def test_root_directory_follows_the_user(monkeypatch: pytest.MonkeyPatch) -> Non
     assert runtime_root() == Path("/run/user/1000/opavnic")
     monkeypatch.setattr(os, "getuid", lambda: 0)
     assert runtime_root() == Path("/run/opavnic")
+
+
+def test_directory_that_is_no_labs_is_neither_listed_nor_pruned(root: Path) -> None:
+    theirs = root / "thesis"
+    theirs.mkdir(parents=True, mode=0o700)
+    for name in ("log", "state.json", "chapter1"):
+        (theirs / name).write_text("three years of work")
+    assert all_labs() == []
+    assert prune() == []
+    with pytest.raises(LabError, match="left alone"):
+        LabDir(theirs).remove()
+    assert sorted(path.name for path in theirs.iterdir()) == ["chapter1", "log", "state.json"]

@@ -1,0 +1,113 @@
+"""What no user should type, and somebody does: one line that says what is wrong, exit code 2, and no traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opavnic.cli.main import main
+from opavnic.cli.output import visible
+from opavnic.mad_record import RecordError, read_record
+
+LAB = "name: {name}\nhosts: {{h1: {{}}}}\nvesws: [{{id: {id}, name: blue, members: [h1]}}]\n"
+
+
+@pytest.fixture(autouse=True)
+def _own_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A directory of files that are not what they are taken for."""
+    (tmp_path / "binary").write_bytes(bytes(range(128, 256)))
+    (tmp_path / "deep").write_text('{"a":' * 100_000)
+    (tmp_path / "nested").write_text("[" * 20_000)
+    (tmp_path / "hex").write_text(LAB.format(name="x", id="0x" + "f" * 5000))
+    (tmp_path / "newline").write_text(LAB.format(name=r'"a\n\e[31mb"', id=2))
+    (tmp_path / "huge").write_text(
+        LAB.format(name="x", id=2) + "fabric: {topology: {kind: fat-tree, k: 100000}}\n"
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("validate hex", "hex:3: vesws[0].id: a number of 5002 digits"),
+        ("validate nested", "nested:1: not YAML: nested too deeply"),
+        ("validate newline", r"newline:1: name: name \"a\n\x1b[31mb\""),
+        ("validate huge", "huge:4: fabric.topology: fat tree k=100000: "),
+        ("em apply binary", "binary: not UTF-8 text (byte 0)"),
+        ("em apply /dev/zero", "this is no EM file"),
+        ("topo binary", "binary: not UTF-8 text (byte 0)"),
+        ("topo .", ": Is a directory"),
+        ("conformance encap deep", "deep:1: no JSON: "),
+        ("conformance ejfat deep", "deep: "),
+        ("ejfat tables /dev/zero", "this is no table script"),
+        ("lnetctl import binary --host h1", "import: not UTF-8 text (byte 0)"),
+        ("mad get vesw-port-info --lid 16777216", "--lid"),
+        ("em show events --limit 99999999999999999999", "--limit"),
+    ],
+)
+def test_rude_input_is_one_line_and_exit_code_2(
+    files: Path, capsys: pytest.CaptureFixture[str], command: str, said: str
+) -> None:
+    words = [
+        str(files / word) if word == "." or (files / word).is_file() else word for word in command.split()
+    ]
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert said.replace('\\"', '"') in captured.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"lid": 1e400, "mad": "%s"}', "[1]", "5", '{"lid": [], "mad": "%s"}', "[" * 100_000, '{"mad": {}}'],
+)
+def test_recording_that_is_none_is_told_with_its_line(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "mads.jsonl"
+    file.write_text(line.replace("%s", "00" * 24) + "\n")
+    with pytest.raises(RecordError, match=r"mads\.jsonl:1: no recorded MAD"):
+        list(read_record(file))
+
+
+def test_text_for_a_terminal_has_no_control_characters() -> None:
+    assert visible("häuser\x1b[31m\n\u202e\x00") == r"häuser\x1b[31m\n\u202e\x00"
+
+
+@pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", ">&-", "| head -c1", "> /dev/null"])
+def test_nobody_who_reads_is_no_bug(redirection: str, tmp_path: Path) -> None:
+    program = f"{sys.executable} -m opavnic.cli.main lab-schema {redirection}"
+    done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_terminal_that_knows_ascii_only_gets_the_rest_as_escapes() -> None:
+    program = [sys.executable, "-m", "opavnic.cli.main", "topo", "clos"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert r"\u251c" in done.stdout
+
+
+def test_interrupt_while_the_program_is_imported_ends_it_without_a_word() -> None:
+    program = (
+        "import os, signal, sys\n"
+        "class Impatient:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'opavnic.cli.main':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Impatient())\n"
+        "from opavnic.cli.start import start\n"
+        "start()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
