@@ -414,7 +414,7 @@ class TapFactory:
         device = TapNetdev(
             name, watcher=self.watcher, loop=self._loop, alias=self._alias, vnet_hdr=self._vnet_hdr
         )
-        self._devices.append(device)
+        self._devices = [*(known for known in self._devices if known.fileno() >= 0), device]
         return device
 
     def release(self) -> list[int]:

@@ -10,7 +10,7 @@ import typer
 
 from hfi_sim.errors import HfiSimError, TopologyError
 from hfi_sim.topology import GENERATORS, Topology, generate
-from opavnic.cli.output import EXIT_USAGE, fail, print_json
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json
 
 
 @dataclass(slots=True)
@@ -52,17 +52,15 @@ def topo(
     """
     try:
         shown = _running(lab, routes) if source is None else _planned(source, numbers or [], routes, engine)
-    except TopologyError as error:
-        fail(str(error), EXIT_USAGE)
-    except (HfiSimError, OSError) as error:
-        fail(str(error))
+    except HfiSimError as error:
+        fail(str(error), EXIT_FAILED if source is None else EXIT_USAGE)
     from hfi_sim.topology.draw import as_svg, as_text
     from hfi_sim.topology.ibnet import dumps
 
     if svg is not None:
-        svg.write_text(as_svg(shown.topology, is_down=lambda name: name in shown.down), encoding="utf-8")
+        _write(svg, as_svg(shown.topology, is_down=lambda name: name in shown.down))
     if export is not None:
-        export.write_text(dumps(shown.topology), encoding="utf-8")
+        _write(export, dumps(shown.topology))
     if as_json:
         print_json(_as_data(shown))
     elif routes is not None:
@@ -119,8 +117,24 @@ def _read(source: str, numbers: list[str]) -> Topology:
     if source not in GENERATORS and (path.suffix or path.exists()):
         from hfi_sim.topology.ibnet import loads
 
-        return loads(path.read_text(encoding="utf-8"), source)
+        return loads(_text_of(path), source)
     return generate(source, **dict(map(_number, numbers)))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except IsADirectoryError:
+        shapes = ", ".join(GENERATORS)
+        raise TopologyError(
+            f"{path} is a directory; give a file of ibnetdiscover, or a shape ({shapes})"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise TopologyError(
+            f"{path} is not UTF-8 text (byte {error.start}): no file of ibnetdiscover"
+        ) from None
+    except OSError as error:
+        raise TopologyError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _number(text: str) -> tuple[str, Any]:
@@ -128,6 +142,13 @@ def _number(text: str) -> tuple[str, Any]:
     if not equals or not (value.isdecimal() or name == "dims"):
         raise TopologyError(f'"{text}" is not NAME=NUMBER such as k=4 or dims=3x3')
     return name, value if name == "dims" else int(value)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}", EXIT_USAGE)
 
 
 def _as_data(shown: _Shown) -> dict[str, Any]:

@@ -68,6 +68,8 @@ def routes(lab: Lab) -> list[web.RouteDef]:
 
     async def post_fault(request: web.Request) -> web.Response:
         fault = lab.faults.add(str((await request.json()).get("fault", "")))
+        if lab.native is not None:
+            lab.native.refresh()  # from now on Python carries what the fault may disturb
         return web.json_response({"number": fault.number, **fault_list(lab)})
 
     async def remove_fault(request: web.Request) -> web.Response:

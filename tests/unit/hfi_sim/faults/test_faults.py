@@ -217,6 +217,21 @@ def test_crash_calls_its_hook_and_restarts(bed: Bed) -> None:
     assert calls == ["crash", "restart"]
 
 
+def test_crashes_that_overlap_end_together(bed: Bed) -> None:
+    calls: list[str] = []
+    bed.faults.hook("h1", lambda: calls.append("crash"), lambda: calls.append("restart"))
+    first = bed.faults.add("crash on h1 for=2s")
+    second = bed.faults.add("crash on h1 after=1s for=5s")
+    bed.clock.advance(3)
+    assert calls == ["crash"]  # the second holds it down still
+    assert (first.state, second.state) == ("over", "active")
+    bed.faults.remove(second.number)
+    assert calls == ["crash", "restart"]
+    bed.faults.unhook("h1")
+    with pytest.raises(FaultError, match=r'unknown agent that can crash "h1" \(there is none\)'):
+        bed.faults.add("crash on h1")
+
+
 @pytest.mark.parametrize(
     ("text", "hit"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,8 +59,15 @@ def test_export_is_read_again_and_drawn(tmp_path: Path) -> None:
         (["clos", "leafs=2"], 2, 'opavnic: topology clos: unknown option "leafs" (nearest: "leaves"'),
         (["clos", "leaves"], 2, 'opavnic: "leaves" is not NAME=NUMBER such as k=4'),
         (["clos", "--routes", "h1", "h9"], 2, 'opavnic: unknown host "h9" (nearest: "h4"'),
-        (["clos", "--engine", "minhop"], 1, 'opavnic: unknown routing engine "minhop" (nearest: "min-hop"'),
-        (["nowhere.topo"], 1, "No such file or directory: 'nowhere.topo'"),
+        (["clos", "--engine", "minhop"], 2, 'opavnic: unknown routing engine "minhop" (nearest: "min-hop"'),
+        (["nowhere.topo"], 2, "opavnic: nowhere.topo cannot be read: No such file or directory"),
+        (
+            ["."],
+            2,
+            "opavnic: . is a directory; give a file of ibnetdiscover, or a shape (single-switch, fat-",
+        ),
+        ([sys.executable], 2, "is not UTF-8 text (byte"),
+        (["clos", "--svg", "no/such/dir.svg"], 2, "opavnic: no/such/dir.svg cannot be written: No such file"),
     ],
 )
 def test_mistakes_are_one_line_with_the_nearest_name(arguments: list[str], code: int, message: str) -> None:
