@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 from hfi_sim.clock import Clock
+from hfi_sim.conveyor import Hold
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.errors import NetdevError
 from hfi_sim.hfi import HfiPort
@@ -117,6 +118,7 @@ class VnicPort:
             driver_quirks=self._driver_quirks,
             smac_filter=self._smac_filter,
             name=name,
+            arriving=self._arriving,
         )
         self.adapters[vport_num] = adapter
         if self.port.tx_stopped:
@@ -153,6 +155,10 @@ class VnicPort:
     def _transmit(self, header_and_frame: bytes) -> Drop | None:
         port = self.port
         return port.send(seal_packet(header_and_frame, port.icrc))
+
+    def _arriving(self) -> Hold | None:
+        link = self.port.link
+        return link.conveyor.arriving if link is not None else None
 
     def _receive_mad(self, request: MadRequest) -> bytes | None:
         if request.header.class_version != EMA_CLASS_VERSION:  # the IB core knows no agent of that version
