@@ -78,6 +78,7 @@ class VnicPort:
             send_trap=self._send_trap,
             driver_quirks=driver_quirks,
             sets_need_full_member=sets_need_full_member,
+            name=port.name,
         )
         self.agent = self._make_agent()
         self._leave: list[Callable[[], None]] = []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from opavnic.lab.errors import LabError
+from opavnic.lab.errors import LabError, LabInputError
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -51,7 +51,8 @@ class LabClient:
         except (ValueError, OSError, http.client.HTTPException) as error:
             raise LabError(f"the lab gave no whole answer to {method} {path}: {error}") from error
         if response.status >= 400:
-            raise LabError(str(data.get("error", response.reason)))
+            wrong = LabInputError if response.status == http.HTTPStatus.BAD_REQUEST else LabError
+            raise wrong(str(data.get("error", response.reason)))
         return data
 
     def _ask(self, method: str, path: str, body: object, timeout_s: float | None) -> http.client.HTTPResponse:

@@ -60,7 +60,7 @@ class LinkLayer(Protocol):
         """Take what has waited, and go on."""
 
     def close(self) -> None:
-        """Give back what was opened here."""
+        """Give back what was opened here. Harmless when done twice."""
 
 
 class MemoryLink(LinkLayer):
@@ -180,5 +180,6 @@ class TapLink(LinkLayer):
         raise NotImplementedError("a TAP is never stalled")
 
     def close(self) -> None:
-        self._loop.remove_reader(self._socket)
-        self._socket.close()
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()

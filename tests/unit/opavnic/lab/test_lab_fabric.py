@@ -235,7 +235,7 @@ async def test_control_api_sets_lists_and_removes_faults_and_shows_routes(tmp_pa
             paths = (await get("/routes?from=h1&to=h3"))["paths"]
             assert paths == [["h1:1", "leaf0:4", "spine1:2", "leaf1:1", "h3:1"]]
             status, data = await post("/faults", fault="loss on h77")
-            assert status == 409
+            assert status == 400
             assert str(data["error"]).startswith('unknown link, port or node "h77" (nearest: "h')
             assert (await post("/faults/remove", number=9))[1][
                 "error"
@@ -316,3 +316,49 @@ def test_every_lab_of_the_page_about_fabrics_is_right_and_names_every_key_and_fa
     said = set(re.findall(r"^\| `([a-z_-]+)`", page, flags=re.M))
     assert {*LinkModel.model_fields, *Credits.model_fields} <= said
     assert {kind.value for kind in FaultKind} <= said
+
+
+REACHABLE = {
+    "loss": "loss on h2 30%",
+    "duplicate": "duplicate on h2 copies=2",
+    "reorder": "reorder on h2 50% behind=2",
+    "corrupt": "corrupt on h2 20% bits=3",
+    "delay": "delay on h2 delay=1ms",
+    "rate": "rate on h2 rate=1M",
+    "link-down": "link-down on h2",
+    "port-error": "port-error on h2:1",
+    "switch-reboot": "switch-reboot on leaf1 for=5s",
+    "hfi-removal": "hfi-removal on h2",
+    "partition": "partition on leaf1",
+    "crash": "crash on h2",
+}
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("kind", list(FaultKind))
+async def test_each_fault_is_set_by_file_command_and_python_and_leaves_the_lab_as_it_was(
+    kind: FaultKind, tmp_path: Path
+) -> None:
+    text = REACHABLE[kind]
+    file = LAB.replace("{kind: loss, on: h1, l4: ethernet, count: 1}", f'"{text}"').replace(
+        "members: [h1, h3]", "members: [h1, h2, h3]"
+    )
+    async with await start(file) as lab:
+        assert lab.manager is not None
+        lab.faults.add(text)
+        server = ControlServer(tmp_path / "sock", routes(lab))
+        await server.start()
+        async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
+            async with http.post("/faults", json={"fault": text}) as answer:
+                assert answer.status == 200
+                assert [row["kind"] for row in (await answer.json())["faults"]] == [kind] * 3
+            await asyncio.sleep(1)
+            async with http.post("/faults/remove", json={"number": None}) as answer:
+                assert (await answer.json())["faults"] == []
+        await server.close()
+        assert await lab.manager.em.wait_converged(60)
+        h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
+        assert h1.memory_host is not None
+        assert await h1.memory_host.ping(h2.address.ip, 3) == 3  # type: ignore[union-attr,arg-type]
+        assert all(link.up and link.rate_bps == 100e9 for link in lab.wiring.fabric.links)
+        assert lab.wiring.fabric.balance() == {}
