@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import logging
 import zlib
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
+from hfi_sim.conveyor import Hold
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.netdev.base import ETH_MTU_MIN, Netdev
 from hfi_sim.types import MacAddr, mac_text
@@ -56,6 +58,11 @@ class Offload(Protocol):
         """Add what was counted meanwhile to the counters: they are about to be read."""
 
 
+def _no_hold() -> Hold | None:
+    """Stand in where no link has credits."""
+    return None
+
+
 class Adapter:
     """One VNIC. It is a `vema.vnic.Vnic`, and the `NetdevOps` of its netdev."""
 
@@ -71,12 +78,14 @@ class Adapter:
         driver_quirks: bool = False,
         smac_filter: bool = True,
         name: str = "",
+        arriving: Callable[[], Hold | None] = _no_hold,
     ) -> None:
         """Take over `netdev`; begin with power-on defaults.
 
         Args:  opa_port_num: number of the HFI port. driver_quirks: as the public driver, a vport whose virtual
                switch was 0 or taken stays down until it is closed and opened. smac_filter: refuse to send from
                addresses that are no source entries of the MAC table, once it has any. name: for the log.
+               arriving: the buffer space of the packet that is being received, on a link with credits.
         """
         self.vport_num = vport_num
         self.netdev = netdev
@@ -93,6 +102,9 @@ class Adapter:
         self.tx_cut = self.rx_merged = 0
         """Frames that the host never saw one by one: cut from larger ones, or merged into them, by `offload`."""
         self._demux = demux
+        self._arriving = arriving
+        self._backlog: deque[tuple[bytes, Hold]] = deque()
+        """Packets that the host has no room for yet; each keeps its room in the buffer of the port."""
         self._transmit = transmit
         self._report = report
         self._opa_port_num = opa_port_num
@@ -339,6 +351,7 @@ class Adapter:
         self.hfi_up = False
         self.netdev.set_carrier(False)
         self._demux.detach(self)
+        self._drop_backlog()
         self._changed()
 
     # --- what the port says --------------------------------------------------------------------------------
@@ -413,7 +426,7 @@ class Adapter:
         self.counters.tx.count_attempt(counted_len)
 
     def receive(self, packet: bytes) -> None:
-        """Give the frame in a packet to the host, or count why not.
+        """Give the frame in a packet to the host, or count why not; it waits where host and link can.
 
         Args:    packet: header, frame, pad, ICRC and tail. The header is not looked at any more.
         Source:  hfi1_vnic_bypass_rcv(), hfi1_vnic_decap_skb(), hfi1_vnic_update_rx_counters().
@@ -421,6 +434,34 @@ class Adapter:
         law = self.rx
         law.in_packets += 1
         law.in_bytes += len(packet)
+        if self._backlog:
+            self.ndo_rx_wake()
+        if self.netdev.rx_stopped and (hold := self._arriving()) is not None:
+            hold.keep()
+            law.in_flight += 1
+            self._backlog.append((packet, hold))
+            return
+        self._take(packet)
+
+    def ndo_rx_wake(self) -> None:
+        """Give the host what has waited for it, as far as it has room, in order."""
+        while self._backlog and not self.netdev.rx_stopped:
+            packet, hold = self._backlog.popleft()
+            self.rx.in_flight -= 1
+            self._take(packet)
+            hold.release()
+
+    def _drop_backlog(self) -> None:
+        """Count what waits as lost: nobody will take it any more."""
+        backlog, self._backlog = self._backlog, deque()
+        for _, hold in backlog:
+            self.rx.in_flight -= 1
+            self.rx.drop(Drop.VNIC_RX_STATE)
+            self.counters.rx_drop_state += 1
+            hold.release()
+
+    def _take(self, packet: bytes) -> None:
+        law = self.rx
         netdev = self.netdev
         counters = self.counters
         if netdev.dormant or not netdev.carrier:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from hfi_sim.clock import Clock
+from hfi_sim.conveyor import Hold
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.errors import NetdevError
 from hfi_sim.hfi import HfiPort
@@ -68,20 +70,33 @@ class VnicPort:
         self._smac_filter = smac_filter
         self._attached = attached
         self.demux = VnicDemux(driver_quirks=driver_quirks)
-        self.agent = Agent(
+        self._make_agent = partial(
+            Agent,
             self,
             opa_port_num=port.opa_port_num,
             now=clock.time,
             send_trap=self._send_trap,
             driver_quirks=driver_quirks,
             sets_need_full_member=sets_need_full_member,
+            name=port.name,
         )
-        self._registration = port.mad.register_agent(
+        self.agent = self._make_agent()
+        self._leave: list[Callable[[], None]] = []
+        """Undoes what ties this object to the port; empty while it is off the port."""
+        self._join()
+
+    def _join(self) -> None:
+        port = self.port
+        registration = port.mad.register_agent(
             MadClass.EMA, EMA_OUI, (Method.GET, Method.SET), self._receive_mad
         )
         port.register_l4(L4.ETHERNET, lambda _port, packet: self.demux.receive(packet))
-        self._unsubscribe = port.subscribe(self._port_event)
-        self._unsubscribe_flow = port.on_flow(self._flow)
+        self._leave = [
+            partial(port.mad.unregister_agent, registration),
+            partial(port.unregister_l4, L4.ETHERNET),
+            port.subscribe(self._port_event),
+            port.on_flow(self._flow),
+        ]
         port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
 
     def create_vnic(self, vport_num: VportNum, report: VnicReport) -> Adapter:
@@ -104,29 +119,47 @@ class VnicPort:
             driver_quirks=self._driver_quirks,
             smac_filter=self._smac_filter,
             name=name,
+            arriving=self._arriving,
         )
         self.adapters[vport_num] = adapter
         if self.port.tx_stopped:
             netdev.stop_queue()
-        if self._attached is not None:
-            self._attached[f"{name} tx"] = adapter.tx
-            self._attached[f"{name} rx"] = adapter.rx
+        if self._attached is not None:  # a VNIC that comes back after a crash counts on
+            adapter.tx = self._attached.setdefault(f"{name} tx", adapter.tx)
+            adapter.rx = self._attached.setdefault(f"{name} rx", adapter.rx)
         return adapter
 
     def close(self) -> None:
         """Take the agent off the port, and all VNICs with their netdevs away. Harmless when done twice."""
-        self.port.mad.unregister_agent(self._registration)
-        self.port.unregister_l4(L4.ETHERNET)
-        self._unsubscribe()
-        self._unsubscribe = _nothing
-        self._unsubscribe_flow()
-        self._unsubscribe_flow = _nothing
+        for leave in self._leave:
+            leave()
+        self._leave = []
         for adapter in self.adapters.values():
             adapter.close()
+
+    def crash(self) -> None:
+        """Be gone as a driver that is unloaded: agent, VNICs, netdevs, and the announcement of Ethernet on fabric."""
+        log.info("[%s] the agent crashes", self.port.name)
+        self.close()
+        self.adapters.clear()
+        self.port.withdraw(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
+
+    def restart(self) -> None:
+        """Come back after `close` or `crash`, with an agent that remembers nothing. Harmless while it is there."""
+        if self._leave:
+            return
+        log.info("[%s] the agent starts again, without a memory", self.port.name)
+        self.adapters.clear()
+        self.agent = self._make_agent()
+        self._join()
 
     def _transmit(self, header_and_frame: bytes) -> Drop | None:
         port = self.port
         return port.send(seal_packet(header_and_frame, port.icrc))
+
+    def _arriving(self) -> Hold | None:
+        link = self.port.link
+        return link.conveyor.arriving if link is not None else None
 
     def _receive_mad(self, request: MadRequest) -> bytes | None:
         if request.header.class_version != EMA_CLASS_VERSION:  # the IB core knows no agent of that version
@@ -154,7 +187,3 @@ class VnicPort:
         if event.kind in (PortEventKind.PORT_ACTIVE, PortEventKind.PORT_ERR):
             for adapter in self.adapters.values():
                 adapter.port_changed(event.kind is PortEventKind.PORT_ACTIVE)
-
-
-def _nothing() -> None:
-    """Stand in for what has been done already."""

@@ -79,19 +79,21 @@ class Agent:
         send_trap: TrapSink,
         driver_quirks: bool = False,
         sets_need_full_member: bool = True,
+        name: str = "",
     ) -> None:
         """Begin with no vport and no trap sink.
 
         Args:  opa_port_num: number of the HFI port, from 1. now: seconds on a steady clock, for the rate limit
                of traps. driver_quirks: lists longer than a MAD claim their whole length, as the driver's do.
                sets_need_full_member: refuse a Set with another P_Key than that of full members of the management
-               partition, and a Get from outside this partition; the driver refuses none.
+               partition, and a Get from outside this partition; the driver refuses none. name: for the log.
         """
         self.vnics: dict[VportNum, Vnic] = {}
         self.class_port_info = ClassPortInfo()
         self.counters = AgentCounters()
         self._provider = provider
         self._opa_port_num = opa_port_num
+        self._name = name or f"port {opa_port_num}"
         self._now = now
         self._send_trap = send_trap
         self._driver_quirks = driver_quirks
@@ -130,7 +132,7 @@ class Agent:
         status, data = self._dispatch(mad[_METHOD_AT], attr_id, VportNum(attr_mod & _VPORT_MASK), mad, pkey)
         if status:
             self.counters.refused += 1
-            log.debug("[port %d] attribute %#06x: status %#06x", self._opa_port_num, attr_id, status)
+            log.debug("[%s] attribute %#06x: status %#06x", self._name, attr_id, status)
         # everything up to the attribute is the request's, but for method and status
         head = mad[:_METHOD_AT] + _RESPONSE + status.to_bytes(2, "big") + mad[6:DATA_OFFSET_VENDOR]
         return head + data[:_DATA_SIZE].ljust(_DATA_SIZE, b"\0")
@@ -176,10 +178,10 @@ class Agent:
             try:
                 vnic = self._provider.create_vnic(vport_num, self.report)
             except VnicUnavailableError as error:
-                log.warning("[port %d vport %d] not created: %s", self._opa_port_num, vport_num, error)
+                log.warning("[%s vport %d] not created: %s", self._name, vport_num, error)
                 return _INVALID
             self.vnics[vport_num] = vnic
-            log.info("[port %d vport %d] created", self._opa_port_num, vport_num)
+            log.info("[%s vport %d] created", self._name, vport_num)
         vnic.apply(VeswPortInfo.parse(data))
         return MadStatus.OK, vnic.port_info.build()
 
@@ -221,7 +223,7 @@ class Agent:
         if vnic is None:
             return _INVALID
         vnic.reset()
-        log.info("[port %d vport %d] back to power-on defaults", self._opa_port_num, vport_num)
+        log.info("[%s vport %d] back to power-on defaults", self._name, vport_num)
         return self._get_vesw_port_info(vport_num, data)
 
     def _get_summary_counters(self, vport_num: VportNum, _data: bytes) -> Answer:

@@ -94,6 +94,8 @@ class Faults:
         self._faults: dict[int, ActiveFault] = {}
         self._base_rates: dict[Link, float] = {}
         self._hooks: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {}
+        self._crashed: dict[str, set[int]] = {}
+        """The faults that hold down what is hooked under a name."""
         self._starters: dict[FaultKind, Callable[[ActiveFault], Callable[[], None]]] = {
             FaultKind.RATE: self._start_rate,
             FaultKind.LINK_DOWN: lambda fault: self._hold(links_of(fabric, fault.spec.on), fault),
@@ -285,9 +287,20 @@ class Faults:
         return lambda: self.fabric.set_links(links, True, by=f"hfi {hfi.name}")
 
     def _start_crash(self, fault: ActiveFault) -> Callable[[], None]:
-        crash, restart = self._hooks[fault.spec.on]
-        crash()
-        return restart
+        """Crash what is hooked under a name; it comes back once no fault holds it down any more."""
+        name = fault.spec.on
+        crash, restart = self._hooks[name]
+        down = self._crashed.setdefault(name, set())
+        if not down:
+            crash()
+        down.add(fault.number)
+
+        def end() -> None:
+            down.discard(fault.number)
+            if not down:
+                restart()
+
+        return end
 
 
 def _nodes(spec: FaultSpec) -> list[str]:

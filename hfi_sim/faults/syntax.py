@@ -56,7 +56,12 @@ def _integer(text: str) -> int:
 
 
 def _l4(text: str) -> int:
-    return int(_L4_NAMES[text.lower()]) if text.lower() in _L4_NAMES else _integer(text)
+    if text.lower() in _L4_NAMES:
+        return int(_L4_NAMES[text.lower()])
+    try:
+        return _integer(text)
+    except FaultError:
+        raise FaultError(f"{unknown_name('L4 type', text, _L4_NAMES)}, or a number such as 0x55") from None
 
 
 _Reader = Callable[[str], Any]
@@ -103,6 +108,8 @@ def parse_fault(text: str) -> FaultSpec:
         key, equals, value = word.partition("=")
         if not equals:
             key, value = "probability", word
+            if not _NUMBER.fullmatch(word):
+                raise FaultError(f'"{text}": "{word}" is neither OPTION=VALUE nor a probability such as 20%')
         if key in data:
             raise FaultError(f'"{text}": {key} stands twice')
         data[key] = value

@@ -37,6 +37,9 @@ class NetdevOps(Protocol):
     def ndo_start_xmit(self, frame: bytes) -> None:
         """The host sends `frame`: Ethernet without FCS, 14 bytes and more."""
 
+    def ndo_rx_wake(self) -> None:
+        """The host takes frames again after `Netdev.rx_stopped`."""
+
 
 class Netdev(ABC):
     """One network device. Attributes are what the host sees; `ops` is the adapter, once there is one."""
@@ -57,6 +60,11 @@ class Netdev(ABC):
     ops: NetdevOps | None
     queue_stopped: bool = False
     """Frames of the host have to wait."""
+
+    @property
+    def rx_stopped(self) -> bool:
+        """Whether the host takes no frame now and will say when it does again (`ndo_rx_wake`): a frame may wait."""
+        return False
 
     @abstractmethod
     def receive(self, frame: bytes) -> bool:

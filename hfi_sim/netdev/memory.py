@@ -31,7 +31,7 @@ class MemoryNetdev(Netdev):
         """Make a device that is down, without carrier, with a zero address.
 
         Args:  queue_frames: how many frames `received` holds before more are refused. on_receive: takes the
-               frames instead of the queue, which then stays empty.
+               frames instead of the queue, which then stays empty but for `stop_reading`.
         """
         self.name = name
         self.address = MacAddr(bytes(6))
@@ -48,6 +48,8 @@ class MemoryNetdev(Netdev):
         """Frames that arrived and nobody has taken yet, oldest first."""
         self.on_receive = on_receive
         self._queue_frames = queue_frames
+        self._reading = True
+        self._draining = False
         self._waiting: deque[bytes] = deque()
 
     # --- the host side -------------------------------------------------------------------------------------
@@ -113,6 +115,33 @@ class MemoryNetdev(Netdev):
         self.ops.ndo_start_xmit(frame)
         return True
 
+    def take(self) -> bytes | None:
+        """Take the oldest frame that has arrived, or None; the queue has room for one more then."""
+        if not self.received:
+            return None
+        frame = self.received.popleft()
+        if self.ops is not None:
+            self.ops.ndo_rx_wake()
+        return frame
+
+    def stop_reading(self) -> None:
+        """Let frames wait in `received` instead of giving them to `on_receive`: who takes them is busy."""
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        """Give `on_receive` what has waited, and go on."""
+        self._reading = True
+        if self._draining:
+            return
+        self._draining = True  # what comes meanwhile stays behind what has waited
+        try:
+            while self.received and self._reading and self.on_receive is not None:
+                self.on_receive(self.received.popleft())
+        finally:
+            self._draining = False
+        if self.ops is not None:
+            self.ops.ndo_rx_wake()
+
     @property
     def waiting(self) -> int:
         """Frames that the host has sent and that wait for the queue to be woken."""
@@ -120,11 +149,20 @@ class MemoryNetdev(Netdev):
 
     # --- the adapter's side --------------------------------------------------------------------------------
 
+    @property
+    def rx_stopped(self) -> bool:
+        """Whether the queue is full: it has room again once somebody takes a frame, or reads on."""
+        return self.is_up and not self._is_read and len(self.received) >= self._queue_frames
+
+    @property
+    def _is_read(self) -> bool:
+        return self.on_receive is not None and self._reading and not self._draining
+
     def receive(self, frame: bytes) -> bool:
         """Hand a frame to the host; False where the device is down or the queue is full."""
         if not self.is_up:
             return False
-        if self.on_receive is not None:
+        if self.on_receive is not None and self._is_read:
             self.on_receive(frame)
             return True
         if len(self.received) >= self._queue_frames:

@@ -132,7 +132,12 @@ class TapNetdev(Netdev):
                 self._loop.add_reader(self._fd, self._readable)
 
     def stop_queue(self) -> None:
-        """Read no frames: the kernel's queue of the interface fills, and stops who sends."""
+        """Read no frames: those of the host wait in the kernel, txqueuelen of them at most (1000 unless set).
+
+        Source: tun_net_xmit(): a frame for which the ring has no room is dropped and counted as TX dropped of the
+        interface (`ip -s link`). The driver does not stop its queue, so the qdisc above never fills and no sender is
+        made to wait: TCP slows down by the loss, UDP loses. What is bounded is the memory, here and there.
+        """
         if not self.queue_stopped:
             self.queue_stopped = True
             if self._reading:
@@ -164,7 +169,13 @@ class TapNetdev(Netdev):
                 return
 
     def receive(self, frame: bytes) -> bool:
-        """Hand a frame to the host; False where the interface is down, full, or gone."""
+        """Hand a frame to the host; False where the interface is down, full, or gone.
+
+        Source: tun_get_user(): the write carries the frame through the kernel's stack up to the socket that it is
+        for, and returns. It neither blocks nor says that a program does not read: that socket drops (UDP) or closes
+        its window (TCP). EAGAIN comes only with a limit set by TUNSETSNDBUF, EIO while the interface is down. So a
+        TAP never stops who sends to it, and `rx_stopped` stays False.
+        """
         if self._fd < 0 or self.dead is not None:
             return False
         try:
@@ -419,7 +430,7 @@ class TapFactory:
         device = TapNetdev(
             name, watcher=self.watcher, loop=self._loop, alias=self._alias, vnet_hdr=self._vnet_hdr
         )
-        self._devices.append(device)
+        self._devices = [*(known for known in self._devices if known.fileno() >= 0), device]
         return device
 
     def release(self) -> list[int]:

@@ -4,7 +4,7 @@
     hosts:    {h1: {}, h2: {hfis: 2, ports: 2}}
     links:
       - [h1, sw0:1]
-      - {ends: [h2.2:1, sw0:2], rate: 25e9, latency: 1e-6}
+      - {ends: [h2.2:1, sw0:2], rate: 25e9, latency: 1e-6, jitter: 1e-7}
       - [sw0:36, sw1:36]
 
 The first HFI of a host bears its name; further ones are h2.2, h2.3, and so on.
@@ -12,7 +12,7 @@ The first HFI of a host bears its name; further ones are h2.2, h2.3, and so on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from hfi_sim.errors import TopologyError
@@ -28,16 +28,9 @@ def hfi_names(host: str, hfis: int) -> tuple[str, ...]:
     return (host, *(f"{host}.{number}" for number in range(2, hfis + 1)))
 
 
-def from_data(
-    data: Mapping[str, Any],
-    name: str = "fabric",
-    *,
-    read_rate: Callable[[Any], float] = float,
-    read_time: Callable[[Any], float] = float,
-) -> Topology:
-    """Make a topology from plain data.
+def from_data(data: Mapping[str, Any], name: str = "fabric") -> Topology:
+    """Make a topology from plain data; rates are in bits per second, times in seconds.
 
-    Args:    read_rate, read_time: turn values such as "25G" and "300ns" into bits per second and seconds.
     Raises:  TopologyError: each message starts with the path, such as `links[2].ends[0]`.
     """
     _only(data, ("switches", "hosts", "links"), "")
@@ -61,31 +54,26 @@ def from_data(
     if not isinstance(links, list):
         raise TopologyError("links: a list of [END, END] or {ends: [END, END]} is expected")
     for index, link in enumerate(links):
-        _add_link(topology, link, f"links[{index}]", read_rate, read_time)
+        _add_link(topology, link, f"links[{index}]")
     topology.check()
     return topology
 
 
-def _add_link(
-    topology: Topology,
-    link: Any,
-    path: str,
-    read_rate: Callable[[Any], float],
-    read_time: Callable[[Any], float],
-) -> None:
+def _add_link(topology: Topology, link: Any, path: str) -> None:
     options: Mapping[str, Any] = {"ends": link} if isinstance(link, list) else link
     if not isinstance(options, Mapping):
         raise TopologyError(f"{path}: {link!r} is neither [END, END] nor {{ends: [END, END]}}")
-    _only(options, ("ends", "rate", "latency"), path)
+    _only(options, ("ends", "rate", "latency", "jitter"), path)
     ends = options.get("ends")
     if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
         raise TopologyError(f"{path}.ends: two ends such as [h1:1, sw0:3] are expected, not {ends!r}")
     try:
-        rate = read_rate(options.get("rate", DEFAULT_RATE_BPS))
-        latency = read_time(options.get("latency", DEFAULT_LATENCY_S))
+        rate = float(options.get("rate", DEFAULT_RATE_BPS))
+        latency = float(options.get("latency", DEFAULT_LATENCY_S))
+        jitter = float(options.get("jitter", 0.0))
     except (TypeError, ValueError) as error:
         raise TopologyError(f"{path}: {error}") from None
-    topology.cable(ends[0], ends[1], rate_bps=rate, latency_s=latency, place=path)
+    topology.cable(ends[0], ends[1], rate_bps=rate, latency_s=latency, jitter_s=jitter, place=path)
 
 
 def _section(data: Mapping[str, Any], key: str) -> dict[str, Mapping[str, Any]]:

@@ -19,8 +19,9 @@ from hfi_sim.errors import TopologyError
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import NetdevFactory
 from hfi_sim.lanes import FlowControl
-from hfi_sim.link import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS
+from hfi_sim.link import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS
 from hfi_sim.names import unknown_name
+from hfi_sim.wire.packet import MAX_PACKET
 
 MAX_SWITCH_PORTS = 254
 """Port numbers of a switch are bytes in its tables; 0 is the switch itself, 255 means no port."""
@@ -61,6 +62,11 @@ class Cable:
     rate_bps: float = DEFAULT_RATE_BPS
     latency_s: float = DEFAULT_LATENCY_S
     place: str = ""
+    jitter_s: float | None = None
+    """None: as `build` is told."""
+    queue_bytes: int = DEFAULT_QUEUE_BYTES
+    flow: FlowControl | None = None
+    """None: as `build` is told."""
 
     @property
     def name(self) -> str:
@@ -126,11 +132,14 @@ class Topology:
         *,
         rate_bps: float = DEFAULT_RATE_BPS,
         latency_s: float = DEFAULT_LATENCY_S,
+        jitter_s: float | None = None,
+        queue_bytes: int = DEFAULT_QUEUE_BYTES,
+        flow: FlowControl | None = None,
         place: str = "",
     ) -> Cable:
-        """Lay a cable between two ports, each `NODE:PORT` or a pair."""
+        """Lay a cable between two ports, each `NODE:PORT` or a pair; the options are those of `Fabric.connect`."""
         ends = [parse_end(end, place) if isinstance(end, str) else end for end in (a, b)]
-        cable = Cable(ends[0], ends[1], rate_bps, latency_s, place)
+        cable = Cable(ends[0], ends[1], rate_bps, latency_s, place, jitter_s, queue_bytes, flow)
         self.cables.append(cable)
         return cable
 
@@ -254,6 +263,10 @@ class Topology:
             yield f"{where}rate {cable.rate_bps:g} bit/s is not above 0"
         if cable.latency_s < 0:
             yield f"{where}latency {cable.latency_s:g} s is below 0"
+        if cable.jitter_s is not None and cable.jitter_s < 0:
+            yield f"{where}jitter {cable.jitter_s:g} s is below 0"
+        if cable.queue_bytes < MAX_PACKET:
+            yield f"{where}a queue of {cable.queue_bytes} bytes cannot hold the longest packet, {MAX_PACKET}"
 
     def check(self) -> None:
         """Refuse a topology that cannot be built.
@@ -275,7 +288,8 @@ class Topology:
     ) -> Fabric:
         """Put the nodes and cables on `fabric` and return it.
 
-        Args:    netdevs: gives the netdev factory of a host by the host's name; jitter_s, flow: of every cable.
+        Args:    netdevs: gives the netdev factory of a host by the host's name; jitter_s, flow: of cables that have
+                 none themselves.
         Raises:  TopologyError: see `check`; FabricError: a name or GUID is on the fabric already.
         """
         self.check()
@@ -291,6 +305,12 @@ class Topology:
                 for name, number in (cable.a, cable.b)
             )
             fabric.connect(
-                a, b, rate_bps=cable.rate_bps, latency_s=cable.latency_s, jitter_s=jitter_s, flow=flow
+                a,
+                b,
+                rate_bps=cable.rate_bps,
+                latency_s=cable.latency_s,
+                jitter_s=cable.jitter_s if cable.jitter_s is not None else jitter_s,
+                queue_bytes=cable.queue_bytes,
+                flow=cable.flow if cable.flow is not None else flow,
             )
         return fabric

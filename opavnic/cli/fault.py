@@ -47,9 +47,10 @@ def add(
     """Set a fault; others stay as they are.
 
     Kinds: loss, duplicate, reorder, corrupt, delay, rate, link-down, port-error, switch-reboot, hfi-removal,
-    partition. Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one way of it (h1->sw0), * for all.
-    Options: 20%, count=, skip=, after=, for=, every=, and l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=,
-    direction=; by kind delay=, rate=, bits=, copies=, behind=, hold=.
+    partition, crash (the driver of a host, with its agent and its VNICs, is gone and comes back). Places: a host,
+    switch or port (h1, sw0, h1:1), a link (h1--sw0), one way of it (h1->sw0), * for all. Options: 20%, count=, skip=,
+    after=, for=, every=, and l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=, direction=; by kind delay=, rate=,
+    bits=, copies=, behind=, hold=.
     """
     from hfi_sim.errors import FaultError
     from hfi_sim.faults import parse_fault

@@ -161,6 +161,7 @@ def validate(file: File, as_json: AsJson = False) -> None:
     """
     from opavnic.lab.errors import ConfigError
     from opavnic.lab.loader import load_lab
+    from opavnic.lab.units import counted
 
     try:
         model = load_lab(file)
@@ -171,7 +172,9 @@ def validate(file: File, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"ok": True, "problems": [], "lab": model.model_dump(mode="json")})
         return
-    print(f"{file}: lab {model.name} is right: {len(model.hosts)} hosts, {len(model.vesws)} virtual switches")
+    hosts = counted(len(model.hosts), "host")
+    vesws = counted(len(model.vesws), "virtual switch", "virtual switches")
+    print(f"{file}: lab {model.name} is right: {hosts}, {vesws}")
 
 
 def lab_schema() -> None:

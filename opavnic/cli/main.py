@@ -210,7 +210,7 @@ def _explain(error: Exception) -> int:
         )
         return int(getattr(error, "exit_code", EXIT_USAGE))
     from hfi_sim.errors import HfiSimError
-    from opavnic.lab.errors import ConfigError, LabError
+    from opavnic.lab.errors import ConfigError, LabError, LabInputError
 
     if isinstance(error, ConfigError):
         for problem in error.problems:
@@ -218,7 +218,7 @@ def _explain(error: Exception) -> int:
         return EXIT_USAGE
     if isinstance(error, LabError | HfiSimError):
         say(f"opavnic: {error}")
-        return EXIT_FAILED
+        return EXIT_USAGE if isinstance(error, LabInputError) else EXIT_FAILED
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # no bug: stdout, or /run
         say(f"opavnic: cannot write: {error.strerror}")
         return EXIT_FAILED

@@ -10,7 +10,7 @@ import typer
 
 from hfi_sim.errors import HfiSimError, TopologyError
 from hfi_sim.topology import GENERATORS, Topology, generate
-from opavnic.cli.output import EXIT_USAGE, fail, print_json
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json
 
 MAX_FILE_BYTES: Final = 1 << 28
 _MAX_DIGITS: Final = 9
@@ -58,7 +58,7 @@ def topo(
     except TopologyError as error:
         fail(str(error), EXIT_USAGE)
     except HfiSimError as error:
-        fail(str(error))
+        fail(str(error), EXIT_FAILED if source is None else EXIT_USAGE)
     from hfi_sim.topology.draw import as_svg, as_text
     from hfi_sim.topology.ibnet import dumps
 
@@ -77,13 +77,6 @@ def topo(
             print(f"down: {name}")
         waits = f"could deadlock: {' -> '.join(shown.deadlock)}" if shown.deadlock else "free of deadlock"
         print(f"routing {shown.engine}: {waits}")
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"{file}: {error.strerror}")
 
 
 def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
@@ -135,6 +128,9 @@ def _read(source: str, numbers: list[str]) -> Topology:
         from opavnic.lab.errors import ConfigError
         from opavnic.lab.yaml_source import read_text
 
+        if path.is_dir():
+            shapes = ", ".join(GENERATORS)
+            raise TopologyError(f"{path} is a directory; give a file of ibnetdiscover, or a shape ({shapes})")
         try:
             return loads(read_text(path, MAX_FILE_BYTES, "topology file"), source)
         except ConfigError as error:
@@ -148,6 +144,13 @@ def _number(text: str) -> tuple[str, Any]:
     if not equals or not (number or name == "dims"):
         raise TopologyError(f'"{text[:60]}" is not NAME=NUMBER such as k=4 or dims=3x3')
     return name, value if name == "dims" else int(value)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}", EXIT_USAGE)
 
 
 def _as_data(shown: _Shown) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from opavnic.lab.errors import ConfigError, LabError
+from opavnic.lab.errors import ConfigError, LabError, LabInputError
 from opavnic.lab.runtime import LabDir
 
 QUERY_S: Final = 10.0
@@ -69,7 +69,8 @@ class LabClient:
         if response.status == _UNPROCESSABLE:
             raise ConfigError(data["problems"])
         if response.status >= 400:
-            raise LabError(str(data.get("error", response.reason)))
+            wrong = LabInputError if response.status == http.HTTPStatus.BAD_REQUEST else LabError
+            raise wrong(str(data.get("error", response.reason)))
         return data
 
     def _ask(self, method: str, path: str, body: object) -> tuple[socket.socket, http.client.HTTPResponse]:

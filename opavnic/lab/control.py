@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from hfi_sim.errors import HfiSimError
+from hfi_sim.errors import FaultError, HfiSimError
 from opavnic.lab.em_api import em_routes
-from opavnic.lab.errors import LabError
+from opavnic.lab.errors import LabError, LabInputError
 
 if TYPE_CHECKING:
     from opavnic.lab.lab import Lab
@@ -66,6 +66,8 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return web.json_response(
             {"error": f"{error.reason}: {request.method} {request.path}"}, status=error.status
         )
+    except (LabInputError, FaultError) as error:
+        return web.json_response({"error": str(error)}, status=400)
     except (LabError, HfiSimError, ValueError) as error:
         return web.json_response({"error": str(error)}, status=409)
     except Exception as error:  # one broken request must not end the lab

@@ -35,3 +35,7 @@ class ConfigError(LabError):
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
+
+
+class LabInputError(LabError):
+    """What a running lab was asked makes no sense there: a host, link or fault that it does not have."""

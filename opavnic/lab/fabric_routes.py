@@ -19,7 +19,7 @@ from hfi_sim.hfi import HfiPort
 from hfi_sim.names import unknown_name
 from hfi_sim.topology import Topology
 from hfi_sim.topology.ibnet import dumps
-from opavnic.lab.errors import LabError
+from opavnic.lab.errors import LabInputError
 
 if TYPE_CHECKING:
     from opavnic.lab.lab import Lab
@@ -46,7 +46,7 @@ def topology_status(lab: Lab) -> dict[str, Any]:
 def route_status(lab: Lab, source: str, target: str) -> dict[str, Any]:
     """Return the paths between two ports, one for each LID of the target.
 
-    Raises:  LabError: no such port or HFI.
+    Raises:  LabInputError: no such port or HFI.
     """
     a, b = _port(lab, source), _port(lab, target)
     return {"from": a.name, "to": b.name, "lid": b.lid, "paths": lab.wiring.subnet_manager.routes(a, b)}
@@ -56,7 +56,7 @@ def _port(lab: Lab, name: str) -> HfiPort:
     ports = {port.name: port for port in lab.wiring.fabric.hfi_ports()}
     port = ports.get(name) or ports.get(f"{name}:1")
     if port is None:
-        raise LabError(unknown_name("HFI port", name, ports))
+        raise LabInputError(unknown_name("HFI port", name, ports))
     return port
 
 
@@ -68,6 +68,8 @@ def routes(lab: Lab) -> list[web.RouteDef]:
 
     async def post_fault(request: web.Request) -> web.Response:
         fault = lab.faults.add(str((await request.json()).get("fault", "")))
+        if lab.native is not None:
+            lab.native.refresh()  # from now on Python carries what the fault may disturb
         return web.json_response({"number": fault.number, **fault_list(lab)})
 
     async def remove_fault(request: web.Request) -> web.Response:

@@ -73,6 +73,11 @@ class LabHost:
             asyncio.get_running_loop().call_soon(self._configure, interface, netdev)
         return netdev
 
+    def forget_netdevs(self) -> None:
+        """Know of no netdev: their driver is gone."""
+        for interface in self.interfaces:
+            interface.netdev = interface.memory_host = None
+
     def _make(self, name: str) -> Netdev:
         raise NotImplementedError
 

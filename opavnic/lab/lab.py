@@ -8,6 +8,7 @@ import logging
 import os
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -35,7 +36,7 @@ from opavnic.lab.hosts import (
     plan_interfaces,
 )
 from opavnic.lab.manager import BuiltinManager
-from opavnic.lab.model import LabModel
+from opavnic.lab.model import LabModel, hosts_that_can_crash
 from opavnic.lab.namespaces import (
     NETNS_DIR,
     create_namespace,
@@ -51,6 +52,7 @@ from opavnic.lab.runtime import (
     runtime_root,
 )
 from opavnic.lab.status import counter_status, interface_state, interface_status, link_status
+from opavnic.lab.units import counted
 from opavnic.lab.wiring import TIMER_RESOLUTION_S, Wiring, wire
 from opavnic.mad_socket import MadSocketServer
 from opavnic.vnic_port import VnicPort
@@ -68,7 +70,6 @@ class Lab:
     """One lab, from its model. Attributes are there after `start`."""
 
     wiring: Wiring
-    faults: Faults
     hosts: dict[str, LabHost]
     vnic_ports: dict[str, VnicPort]
     """The management agent and the VNICs of each host's port."""
@@ -102,6 +103,7 @@ class Lab:
         self._private = private
         self._timer_resolution_s = timer_resolution_s
         self._journal = Journal(model.name, os.getpid(), process_start_time(os.getpid()) or 0, file, private)
+        self._faults: Faults | None = None
         self._manager: BuiltinManager | None = None
         self._mad_server: MadSocketServer | None = None
         self._removed: asyncio.Future[Removed] | None = None
@@ -159,19 +161,20 @@ class Lab:
         """
         self._started_at = asyncio.get_running_loop().time()
         self._choose_datapath()
-        self.progress(f"making {len(self.model.hosts)} hosts")
+        self.progress(f"making {counted(len(self.model.hosts), 'host')}")
         for name in self.model.hosts:
             self.hosts[name] = self._make_host(name)
         try:
             self.wiring = wire(
                 self.model, lambda name: self.hosts[name].make_netdev, self._timer_resolution_s
             )
-            self.faults = Faults(self.wiring.fabric)
+            self._faults = Faults(self.wiring.fabric)
             self._make_vnic_ports()
             self._start_datapath()
             await self._open_mad_socket()
             if self.model.em.mode == "builtin":
-                self.progress(f"the Ethernet Manager configures {len(self.model.vesws)} virtual switches")
+                vesws = counted(len(self.model.vesws), "virtual switch", "virtual switches")
+                self.progress(f"the Ethernet Manager configures {vesws}")
                 self._manager = BuiltinManager(self.model, self.wiring)
                 await self._wait_ready(self._manager)
             for app in self.model.apps:
@@ -266,6 +269,15 @@ class Lab:
                 name_for=host.name_of,
                 attached=self.wiring.fabric.attached,
             )
+        for name in hosts_that_can_crash(self.model):
+            self.faults.hook(name, partial(self._crash, name), self.vnic_ports[name].restart)
+
+    def _crash(self, host: str) -> None:
+        """Unload the driver of a host: its VNICs are gone until it is loaded again and an EM configures it."""
+        self.vnic_ports[host].crash()
+        if self._native is not None:  # it holds TAPs open as well
+            self._native.refresh()
+        self.hosts[host].forget_netdevs()
 
     async def _open_mad_socket(self) -> None:
         """Let programs outside manage from the `em` node; traps to it go to them and to the built-in manager."""
@@ -303,6 +315,16 @@ class Lab:
             await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel says "up" when it likes
 
     # looking
+
+    @property
+    def faults(self) -> Faults:
+        """The faults of the fabric.
+
+        Raises:  LabError: the lab has not been started.
+        """
+        if self._faults is None:
+            raise LabError(f"lab {self.model.name} has no fabric yet: start it first")
+        return self._faults
 
     @property
     def manager(self) -> BuiltinManager | None:
@@ -446,8 +468,8 @@ class Lab:
             await self._manager.close()
         if self._mad_server is not None:
             await self._mad_server.close()
-        if hasattr(self, "faults"):
-            self.faults.clear()
+        if self._faults is not None:
+            self._faults.clear()
         inodes = [entry.inode for entry in self._journal.namespaces]
         removed.programs = await asyncio.to_thread(end_programs, inodes)
         if self._native is not None:

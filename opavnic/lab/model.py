@@ -11,16 +11,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import CoreSchema
 
 from hfi_sim.errors import FabricError, FaultError
 from hfi_sim.fabric import Fabric as FabricOfNodes
@@ -28,8 +24,9 @@ from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
 from hfi_sim.names import nearest
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.types import PKEY_FULL_MEMBER
+from opavnic.lab.fabric_model import Fabric
+from opavnic.lab.sections import AlsoAccepts, Section, Time, empty_is_default
 from opavnic.lab.topology import lab_topology
-from opavnic.lab.units import parse_rate, parse_time
 from vema.em.problems import KeyPath, Problem, path_text
 
 MAX_VPORTS: Final = 255
@@ -44,7 +41,20 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _RESERVED_INTERFACES: Final = frozenset({"lo", "all", "default"})
 
+DEFAULT_MTU: Final = 1500
+IPV6_MTU_MIN: Final = 1280
+"""RFC 8200, section 5: Linux takes IPv6 off an interface with less."""
+
 Subnet = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NOT_FOR_HOSTS: Final[dict[Subnet, str]] = {
+    ipaddress.ip_network("0.0.0.0/8"): 'what "this host" is called before it has an address',
+    ipaddress.ip_network("127.0.0.0/8"): "loopback",
+    ipaddress.ip_network("224.0.0.0/4"): "multicast",
+    ipaddress.ip_network("240.0.0.0/4"): "reserved",
+    ipaddress.ip_network("::/127"): "loopback",
+    ipaddress.ip_network("ff00::/8"): "multicast",
+}
 
 
 def _check_name(name: str) -> str:
@@ -100,14 +110,13 @@ def _parse_subnet(value: object) -> Subnet:
         except ValueError:
             raise ValueError(f'"{value}" is no subnet such as 10.9.2.0/24: {error}') from None
         raise ValueError(f'"{value}" is an address in a subnet; the subnet is {meant}') from None
-    for kind in ("multicast", "loopback", "unspecified"):
-        if getattr(subnet.network_address, f"is_{kind}"):
-            raise ValueError(f'"{value}" holds {kind} addresses, none of hosts; take one such as 10.9.2.0/24')
     return subnet
 
 
-def _empty_is_default(value: object) -> object:
-    return {} if value is None else value
+def _check_members(members: list[str]) -> list[str]:
+    if not members:
+        raise ValueError("a virtual switch without members carries nothing: name the hosts that are on it")
+    return members
 
 
 def _em_section(value: object) -> object:
@@ -125,92 +134,15 @@ def _fault_text(value: object) -> str:
         raise ValueError(str(error)) from None
 
 
-class _AlsoAccepts:
-    """Marks a section that may be written as one of these words; for the JSON schema."""
-
-    def __init__(self, *words: object) -> None:
-        self._words = list(words)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [handler(schema), {"enum": self._words}]}
-
-
 LabName = Annotated[str, AfterValidator(_check_name)]
-Rate = Annotated[
-    float,
-    BeforeValidator(parse_rate),
-    WithJsonSchema({"type": ["string", "number"], "description": "bits per second: 100G, 800M"}),
-]
-Time = Annotated[
-    float,
-    BeforeValidator(parse_time),
-    WithJsonSchema({"type": ["string", "number"], "description": "300ns, 1us, 2ms; a number is seconds"}),
-]
-
-
 FaultText = Annotated[
     str,
     BeforeValidator(_fault_text),
     WithJsonSchema({"type": ["string", "object"], "description": "KIND on PLACE [OPTION=VALUE ...]"}),
 ]
-Count = Annotated[int | None, Field(strict=True, ge=1)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Topology(_Section):
-    """How HFIs are connected: a shape with its numbers, or `explicit` with switches and links."""
-
-    kind: Literal["single-switch", "fat-tree", "clos", "dragonfly", "mesh", "torus", "explicit"] = (
-        "single-switch"
-    )
-    """single-switch: every HFI port on one switch, sw0."""
-    k: Count = None
-    """fat-tree: ports of each switch."""
-    pods: Count = None
-    leaves: Count = None
-    spines: Count = None
-    hosts_per_leaf: Count = None
-    uplinks: Count = None
-    routers: Count = None
-    hosts_per_router: Count = None
-    global_links: Count = None
-    groups: Count = None
-    dims: str | None = None
-    """mesh, torus: 4x4."""
-    hosts_per_switch: Count = None
-    switches: dict[str, dict[str, Any] | None] | None = None
-    """explicit: name -> {ports: 36}."""
-    links: list[list[str] | dict[str, Any]] | None = None
-    """explicit: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us}."""
-
-    def options(self) -> dict[str, Any]:
-        """Return what is set."""
-        return self.model_dump(exclude_none=True)
-
-
-class LinkModel(_Section):
-    """What every link of the fabric is like."""
-
-    rate: Rate = 100e9
-    latency: Time = 300e-9
-
-
-class Fabric(_Section):
-    """The fabric that all hosts are on."""
-
-    id: Annotated[int, Field(strict=True, ge=0, le=0x3FF)] = 0x001
-    """10 bits; part of every locally administered MAC."""
-    topology: Annotated[Topology, BeforeValidator(_empty_is_default)] = Topology()
-    link: Annotated[LinkModel, BeforeValidator(_empty_is_default)] = LinkModel()
-    routing: Literal["min-hop", "up-down", "fat-tree"] = "min-hop"
-
-
-class LnetModel(_Section):
+class LnetModel(Section):
     """LNet on a host: its HFIs as the interfaces ib0, ib1, ... of networks."""
 
     networks: str = ""
@@ -230,7 +162,7 @@ class LnetModel(_Section):
     """Give a degraded device a share of the messages by its speed."""
 
 
-class Host(_Section):
+class Host(Section):
     """One machine: a network namespace with HFIs."""
 
     netns: Literal["own", "host"] = "own"
@@ -242,7 +174,7 @@ class Host(_Section):
     """LNet on this host; see docs/lnet.md."""
 
 
-class Vesw(_Section):
+class Vesw(Section):
     """One virtual Ethernet switch and its members."""
 
     id: Annotated[int, Field(strict=True, ge=1, le=4095)]
@@ -250,7 +182,7 @@ class Vesw(_Section):
     """Also the name of its interface on every member."""
     pkey: Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)] = 0x8001
     """The partition of its members. 0xffff is the management partition: its members may configure every agent."""
-    mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = 1500
+    mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = DEFAULT_MTU
     """Bytes of Ethernet payload."""
     subnet: Annotated[
         Subnet | None,
@@ -259,10 +191,10 @@ class Vesw(_Section):
         WithJsonSchema({"type": ["string", "null"], "description": "10.9.2.0/24; the first host gets .1"}),
     ] = None
     """The n-th host of the section `hosts` gets the n-th address. Without it VNICs have no IP address."""
-    members: list[str]
+    members: Annotated[list[str], AfterValidator(_check_members)]
 
 
-class Em(_Section):
+class Em(Section):
     """Who configures the VNICs."""
 
     mode: Literal["builtin", "external", "off"] = "builtin"
@@ -273,7 +205,7 @@ class Em(_Section):
     """Agents refuse Sets not from full members of the management partition, Gets from outside it; the driver none."""
 
 
-class IcrcModel(_Section):
+class IcrcModel(Section):
     """How packets are sealed."""
 
     polynomial: Annotated[int, Field(strict=True, ge=1, le=0xFFFFFFFF)] = 0x04C11DB7
@@ -286,35 +218,41 @@ APPS: Final = "opavnic.apps"
 """Entry point group of packages that bring kinds of apps: kind -> an AppFactory."""
 
 
-class AppModel(_Section):
+class AppModel(Section):
     """A program of the lab's own process that stands on a host, which then has neither TAP nor namespace."""
 
     kind: str
     """What an installed package brings: ejfat-lb."""
     host: str
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     """What the kind understands."""
 
 
-class LabModel(_Section):
+class LabModel(Section):
     """A whole lab file."""
 
     name: LabName
-    fabric: Annotated[Fabric, BeforeValidator(_empty_is_default)] = Fabric()
-    hosts: dict[LabName, Annotated[Host, BeforeValidator(_empty_is_default), _AlsoAccepts(None)]] = Field(
+    fabric: Annotated[Fabric, BeforeValidator(empty_is_default)] = Fabric()
+    hosts: dict[LabName, Annotated[Host, BeforeValidator(empty_is_default), AlsoAccepts(None)]] = Field(
         min_length=1
     )
-    vesws: Annotated[list[Vesw], BeforeValidator(lambda value: [] if value is None else value)] = []
-    em: Annotated[Em, BeforeValidator(_em_section), _AlsoAccepts("external", "off", False, None)] = Em()
-    apps: Annotated[list[AppModel], BeforeValidator(lambda value: [] if value is None else value)] = []
-    faults: Annotated[list[FaultText], BeforeValidator(lambda value: [] if value is None else value)] = []
+    vesws: Annotated[list[Vesw], BeforeValidator(lambda value: [] if value is None else value)] = Field(
+        default_factory=list
+    )
+    em: Annotated[Em, BeforeValidator(_em_section), AlsoAccepts("external", "off", False, None)] = Em()
+    apps: Annotated[list[AppModel], BeforeValidator(lambda value: [] if value is None else value)] = Field(
+        default_factory=list
+    )
+    faults: Annotated[list[FaultText], BeforeValidator(lambda value: [] if value is None else value)] = Field(
+        default_factory=list
+    )
     """Set once the lab is ready: `loss on h1 20% l4=mad`, or the same as a mapping with kind, on and options."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
     """All randomness of the fabric comes from it."""
     datapath: Literal["auto", "python", "native"] = "auto"
     driver_quirks: bool = False
     """Follow the Linux driver also where isolation and recovery suffer from it."""
-    icrc: Annotated[IcrcModel, BeforeValidator(_empty_is_default)] = IcrcModel()
+    icrc: Annotated[IcrcModel, BeforeValidator(empty_is_default)] = IcrcModel()
 
     @model_validator(mode="after")
     def _sections_fit(self) -> LabModel:
@@ -385,14 +323,14 @@ def _app_problems(data: Any, hosts: list[str], entries: list[tuple[int, dict[str
 def fabric_problems(model: LabModel) -> list[Problem]:
     """Return why the fabric of a lab cannot be built, or its faults cannot be set on it."""
     hosts = {name: (host.hfis, host.ports) for name, host in model.hosts.items()}
-    link = model.fabric.link
+    fabric = model.fabric
     try:
-        topology = lab_topology(
-            model.fabric.topology.options(), hosts, [EM_NODE], rate_bps=link.rate, latency_s=link.latency
-        )
+        topology = lab_topology(fabric.topology, hosts, [EM_NODE], link=fabric.link)
         faults = Faults(topology.build(FabricOfNodes()))
+        for name in hosts_that_can_crash(model):
+            faults.hook(name, _nothing, _nothing)
     except FabricError as error:
-        return [Problem(("fabric", "topology"), str(error))]
+        return [_topology_problem(line) for line in str(error).splitlines()]
     problems = []
     for index, fault in enumerate(model.faults):
         try:
@@ -400,6 +338,29 @@ def fabric_problems(model: LabModel) -> list[Problem]:
         except FabricError as error:
             problems.append(Problem(("faults", index), str(error)))
     return problems
+
+
+def hosts_that_can_crash(model: LabModel) -> list[str]:
+    """Return the hosts that `crash on HOST` can mean: an app has no driver to unload."""
+    apps = {app.host for app in model.apps}
+    return [name for name in model.hosts if name not in apps]
+
+
+def _nothing() -> None:
+    """Stand in for what a lab that is only looked at does not do."""
+
+
+def _topology_problem(line: str) -> Problem:
+    """Return what a topology says against itself with the path of what it means: `links[2]: ...`."""
+    path: KeyPath = ("fabric", "topology")
+    place, colon, rest = line.partition(": ")
+    if colon and (link := re.fullmatch(r"links\[(\d+)\](?:\.ends)?", place)):
+        return Problem((*path, "links", int(link[1])), rest)
+    if colon and place.startswith("switches."):
+        return Problem((*path, "switches", place.removeprefix("switches.")), rest)
+    if colon and place.startswith("hosts."):
+        return Problem(("hosts", place.removeprefix("hosts.")), rest)
+    return Problem(path, line)
 
 
 def _repeated(entries: list[tuple[int, dict[str, Any]]], key: str) -> list[Problem]:
@@ -431,8 +392,21 @@ def _subnet_problems(entries: list[tuple[int, dict[str, Any]]], hosts: int) -> l
                 problems.append(Problem(path, f"{subnet} overlaps {taken} of vesws[{other}]"))
         if subnet.num_addresses < hosts + 2:
             problems.append(Problem(path, f"{subnet} has no address for each of {hosts} hosts"))
+        problems += [Problem(path, text) for text in _unfit(subnet, vesw.get("mtu", DEFAULT_MTU))]
         seen.append((index, subnet))
     return problems
+
+
+def _unfit(subnet: Subnet, mtu: object) -> list[str]:
+    """Return why no host can have an address in a subnet."""
+    found = [
+        f"{subnet} is {what}: no host has an address there"
+        for network, what in _NOT_FOR_HOSTS.items()
+        if network.version == subnet.version and subnet.overlaps(network)
+    ]
+    if subnet.version == 6 and isinstance(mtu, int) and mtu < IPV6_MTU_MIN:
+        found.append(f"{subnet} is IPv6, which needs an MTU of {IPV6_MTU_MIN} at least; it is {mtu} here")
+    return found
 
 
 def _member_problems(path: KeyPath, members: object, hosts: list[str]) -> list[Problem]:

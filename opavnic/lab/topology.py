@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from hfi_sim.topology import HostSpec, Topology, generate
 from hfi_sim.topology.explicit import from_data, hfi_names
-from opavnic.lab.units import parse_rate, parse_time
+from opavnic.lab.fabric_model import LinkModel
+from opavnic.lab.fabric_model import Topology as TopologySection
 
 EXPLICIT: Final = "explicit"
 
@@ -17,42 +18,41 @@ HostPorts = Mapping[str, tuple[int, int]]
 
 
 def lab_topology(
-    options: Mapping[str, Any],
-    hosts: HostPorts,
-    first: Sequence[str] = (),
-    *,
-    rate_bps: float,
-    latency_s: float,
+    section: TopologySection, hosts: HostPorts, first: Sequence[str] = (), *, link: LinkModel
 ) -> Topology:
     """Return the topology of a lab.
 
-    Args:    options: the section `fabric.topology`, without what is not set. first: HFIs besides those of hosts,
-             which get their LIDs before them. rate_bps, latency_s: of cables that do not say.
+    Args:    section: `fabric.topology` of the lab file. first: HFIs besides those of hosts, which get their LIDs before
+             them. link: what cables are like that do not say.
     Raises:  TopologyError: it cannot be built.
     """
-    options = {"kind": "single-switch", **options}
+    options = section.options()
     kind = options.pop("kind")
     if kind == EXPLICIT:
-        return _explicit(options, hosts, first, rate_bps, latency_s)
+        return _explicit(section, hosts, first, link)
     specs = [HostSpec(name, hfi_names(name, hfis), ports) for name, (hfis, ports) in hosts.items()]
     if kind == "single-switch":
         topology = generate(kind, hosts=[*map(HostSpec, first), *specs], **options)
     else:  # the shape's places are for hosts
         topology = _with_first(generate(kind, hosts=specs, **options), first)
-    topology.cables = [replace(cable, rate_bps=rate_bps, latency_s=latency_s) for cable in topology.cables]
+    topology.cables = [replace(cable, **link.options()) for cable in topology.cables]
     return topology
 
 
-def _explicit(
-    options: Mapping[str, Any], hosts: HostPorts, first: Sequence[str], rate_bps: float, latency_s: float
-) -> Topology:
-    links = [link if isinstance(link, dict) else {"ends": link} for link in options.get("links", ())]
-    data = {
-        "switches": options.get("switches"),
-        "hosts": {name: {"hfis": hfis, "ports": ports} for name, (hfis, ports) in hosts.items()},
-        "links": [{"rate": rate_bps, "latency": latency_s, **link} for link in links],
-    }
-    return _with_first(from_data(data, read_rate=parse_rate, read_time=parse_time), first)
+def _explicit(section: TopologySection, hosts: HostPorts, first: Sequence[str], link: LinkModel) -> Topology:
+    topology = from_data(
+        {
+            "switches": section.switches,
+            "hosts": {name: {"hfis": hfis, "ports": ports} for name, (hfis, ports) in hosts.items()},
+            "links": [{"ends": cable.ends} for cable in section.links or ()],
+        }
+    )
+    cables = zip(topology.cables, section.links or (), strict=True)
+    topology.cables = [replace(cable, **said.options_over(link)) for cable, said in cables]
+    spare = len(topology.cables)
+    topology = _with_first(topology, first)
+    topology.cables[spare:] = [replace(cable, **link.options()) for cable in topology.cables[spare:]]
+    return topology
 
 
 def _with_first(topology: Topology, first: Sequence[str]) -> Topology:

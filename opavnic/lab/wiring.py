@@ -49,11 +49,10 @@ def wire(
         timer_resolution_s=timer_resolution_s,
     )
     lab_topology(
-        model.fabric.topology.options(),
+        model.fabric.topology,
         {name: (host.hfis, host.ports) for name, host in model.hosts.items()},
         [EM_NODE],
-        rate_bps=model.fabric.link.rate,
-        latency_s=model.fabric.link.latency,
+        link=model.fabric.link,
     ).build(fabric, lambda host: netdevs(host) if host in model.hosts else None)
     em_port = fabric.hfis[EM_NODE].ports[1]
     hfis = {

@@ -227,6 +227,18 @@ class ScenarioVnic:
         if error:
             raise ScenarioError(f"{self.name}: MTU {mtu} was refused, errno {-error}")
 
+    def stall(self) -> None:
+        """Take no frame off this VNIC until `resume`, as a program that is busy.
+
+        Its device holds 1024 frames. On links with credits the next ones wait in the buffer of the port, and that stops
+        their senders; the others are dropped (vnic_rx_host).
+        """
+        self._wire.stall()
+
+    def resume(self) -> None:
+        """Take what has waited, in order, and go on."""
+        self._wire.resume()
+
     def memory_host(self) -> MemoryHost:
         """Return a small IPv4 stack on this VNIC; what it takes does not come to the inbox any more."""
         return self._wire.memory_host(self)
@@ -312,7 +324,7 @@ class ScenarioHost:
         return await self.vnic(on).ping(target.vnic(on), count=count)
 
     def stall(self) -> None:
-        """Take nothing off the link until `resume`."""
+        """Take nothing off the link until `resume`: neither frames nor MADs. `vnic().stall()` stops one VNIC alone."""
         self.port.stall()
 
     def resume(self) -> None:

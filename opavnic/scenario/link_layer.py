@@ -53,8 +53,14 @@ class LinkLayer(Protocol):
         """Return a small IP stack on the device."""
         ...
 
+    def stall(self) -> None:
+        """Take no frame off the device until `resume`."""
+
+    def resume(self) -> None:
+        """Take what has waited, and go on."""
+
     def close(self) -> None:
-        """Give back what was opened here."""
+        """Give back what was opened here. Harmless when done twice."""
 
 
 class MemoryLink(LinkLayer):
@@ -97,6 +103,12 @@ class MemoryLink(LinkLayer):
             self._netdev.on_receive = both
         return self._host
 
+    def stall(self) -> None:
+        self._netdev.stop_reading()
+
+    def resume(self) -> None:
+        self._netdev.resume_reading()
+
     def close(self) -> None:
         self._netdev.on_receive = None
 
@@ -112,8 +124,8 @@ class TapLink(LinkLayer):
         deliver: Callable[[bytes], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
+        self.namespace = namespace
         self._netdev = netdev
-        self._namespace = namespace
         self._links = links
         self._deliver = deliver
         self._loop = loop
@@ -152,7 +164,7 @@ class TapLink(LinkLayer):
         command = ["ping", "-n", "-c", str(count), "-i", "0.2", "-W", str(max(1, round(within_s))), target.ip]
         output = await asyncio.to_thread(
             run_in_namespace,
-            self._namespace,
+            self.namespace,
             lambda: subprocess.run(command, capture_output=True, text=True, check=False).stdout,
         )
         answered = re.search(r"(\d+) received", output)
@@ -161,6 +173,13 @@ class TapLink(LinkLayer):
     def memory_host(self, vnic: ScenarioVnic) -> MemoryHost:
         raise NotImplementedError(f"{vnic.name}: on a TAP the kernel is the IP stack")
 
+    def stall(self) -> None:
+        raise NotImplementedError("a TAP takes every frame: the kernel drops what no program reads")
+
+    def resume(self) -> None:
+        raise NotImplementedError("a TAP is never stalled")
+
     def close(self) -> None:
-        self._loop.remove_reader(self._socket)
-        self._socket.close()
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()

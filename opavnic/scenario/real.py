@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import os
 from collections.abc import Callable
@@ -58,13 +59,14 @@ class RealGround:
         return netdev, link
 
     def close(self) -> None:
-        """Take everything away."""
-        for link in self._links:
-            link.close()
-        for factory in self._factories.values():
-            factory.close()
-        for path, inode in self._namespaces.values():
-            remove_namespace(path, inode)
+        """Take everything away, whatever goes wrong on the way."""
+        with contextlib.ExitStack() as stack:  # the last one first
+            for path, inode in self._namespaces.values():
+                stack.callback(remove_namespace, path, inode)
+            for factory in self._factories.values():
+                stack.callback(factory.close)
+            for link in self._links:
+                stack.callback(link.close)
 
     def leftovers(self) -> list[str]:
         """Return the namespaces that should be gone and are not."""

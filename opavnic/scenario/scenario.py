@@ -115,7 +115,7 @@ class Scenario:
                 self.ground.open(self.hosts.names)
             for host in self.hosts:
                 self._start_agent(host)
-                self.faults.hook(host.name, partial(self._crash, host), partial(self._restart, host))
+                self.faults.hook(host.name, partial(self._crash, host), self.vnic_ports[host.name].restart)
             if self._simulator is None:
                 self._em = ScenarioEm(self)
             self._manager.start()
@@ -219,17 +219,11 @@ class Scenario:
         )
 
     def _crash(self, host: ScenarioHost) -> None:
-        log.info("[%s] the agent crashes", host.name)
         for key in [key for key in self.links if key[0] == host.name]:
             self.links.pop(key).close()
         for vnic in host.vnics.values():
             vnic.link = None
-        self.vnic_ports[host.name].close()
-        host.port.withdraw(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
-
-    def _restart(self, host: ScenarioHost) -> None:
-        log.info("[%s] the agent starts again, without a memory", host.name)
-        self._start_agent(host)
+        self.vnic_ports[host.name].crash()
 
     def _make_netdev(self, host_name: str, name: str) -> Netdev:
         """Make the netdev of a vport and set it up once the one who asked is done with it."""

@@ -51,6 +51,9 @@ class Recorder:
     def ndo_start_xmit(self, frame: bytes) -> None:
         self.frames.append(frame)
 
+    def ndo_rx_wake(self) -> None:
+        self.calls.append("rx_wake")
+
     def taken(self, *ignored: str) -> list[str]:
         """Return the calls since the last time, without those in `ignored`."""
         calls = [call for call in self.calls if call not in ignored]

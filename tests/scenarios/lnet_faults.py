@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 from hfi_sim.clock import ManualClock
+from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
 from lnet.config import LndConfig
 from lnet.objects import RouteState
@@ -20,22 +21,12 @@ FAULTS_UNTIL_S = 3.0
 SETTLED_AFTER_S = 120.0
 
 
-def lose_packets(port: HfiPort, rng: random.Random, share: float) -> None:
-    """Lose a share of the packets that reach a port."""
-    receive = port.receive
-
-    def lossy(packet: bytes) -> None:
-        if rng.random() >= share:
-            receive(packet)
-
-    port.receive = lossy  # type: ignore[method-assign]
-
-
 class FaultSchedule:
     """One seed: traffic both ways, ports that go down and come back, devices that fail, 5% loss.
 
     A port can also be deaf for a while: it sends and hears nothing, so what it sent arrives and the
-    acknowledgement does not, which is where a message is delivered twice or reported wrongly.
+    acknowledgement does not, which is where a message is delivered twice or reported wrongly. All of it is set as
+    faults of the fabric before anything is sent; `faults.show()` says what each has done.
     """
 
     def __init__(self, seed: int, loss: float = 0.05) -> None:
@@ -47,14 +38,13 @@ class FaultSchedule:
         targets_b = self.rng.choice([TARGETS, ""])
         self.rig.add_host("b", B, targets=targets_b)
         self.sent: dict[str, dict[int, bytes]] = {"a": {}, "b": {}}
-        self.ports = [port for host in self.rig.hosts.values() for port in host.ports.values()]
-        self.deaf: set[HfiPort] = set()
-        for port in self.ports:
-            lose_packets(port, self.rng, loss)
-            self._make_deafenable(port)
+        self.faults = Faults(self.rig.fabric)
+        ports = [port for host in self.rig.hosts.values() for port in host.ports.values()]
+        for port in ports:
+            self.faults.add(f"loss on {port.name} {loss} direction=rx")
         for number in range(MESSAGES):
             self.clock.call_at(self.rng.uniform(0, FAULTS_UNTIL_S), self._send, number)
-        for port in self.ports:
+        for port in ports:
             self._plan_faults(port)
 
     def _send(self, number: int) -> None:
@@ -68,32 +58,12 @@ class FaultSchedule:
     def _plan_faults(self, port: HfiPort) -> None:
         at = self.rng.uniform(0, 1)
         while at < FAULTS_UNTIL_S:
-            faults = [self._down, self._down, self._fatal, self.deaf.add]
-            self.clock.call_at(at, self.rng.choice(faults), port)
-            at += self.rng.expovariate(2)
-            self.clock.call_at(min(at, FAULTS_UNTIL_S), self._up, port)
-            at += self.rng.expovariate(1)
-
-    def _down(self, port: HfiPort) -> None:
-        assert port.link is not None
-        self.rig.fabric.set_link(port.link, False)
-
-    def _fatal(self, port: HfiPort) -> None:
-        port.hfi.fatal()
-
-    def _make_deafenable(self, port: HfiPort) -> None:
-        receive = port.receive
-
-        def hear(packet: bytes) -> None:
-            if port not in self.deaf:
-                receive(packet)
-
-        port.receive = hear  # type: ignore[method-assign]
-
-    def _up(self, port: HfiPort) -> None:
-        self.deaf.discard(port)
-        assert port.link is not None
-        self.rig.fabric.set_link(port.link, True)
+            faults = [f"link-down on {port.name}"] * 2
+            faults += [f"hfi-removal on {port.hfi.name}", f"loss on {port.name} direction=rx"]
+            fault = self.rng.choice(faults)
+            end = at + self.rng.expovariate(2)
+            self.faults.add(f"{fault} after={at}s for={min(end, FAULTS_UNTIL_S) - at}s")
+            at = end + self.rng.expovariate(1)
 
     def run(self) -> None:
         """Run to the end and hold the law."""

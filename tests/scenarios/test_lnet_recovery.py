@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hfi_sim.clock import ManualClock
+from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
 from lnet.bench import run_bench
 from lnet.config import LndConfig
@@ -14,7 +15,7 @@ from lnet.lnetctl import Lnetctl
 from lnet.nid import Net, Nid
 from lnet.rig import LnetRig, RigHost
 from lnet.tx import NetRemoved
-from scenarios.lnet_faults import TARGETS, A, B, lose_packets
+from scenarios.lnet_faults import TARGETS, A, B
 
 A_NID, B_NID = Nid.parse("10.1.1.2@o2ib0"), Nid.parse("10.1.1.5@o2ib0")
 CHUNK = 1 << 18
@@ -158,9 +159,10 @@ def test_removing_one_device_under_traffic_moves_its_messages() -> None:
 def test_removing_the_last_device_under_traffic_settles_every_message_once(loss: float) -> None:
     clock, rig = make()
     a, b = rig.hosts["a"], rig.hosts["b"]
+    faults = Faults(rig.fabric)
     for host in (a, b):
         for port in host.ports.values():
-            lose_packets(port, rig.rng, loss)
+            faults.add(f"loss on {port.name} {loss} direction=rx")
     ids = [a.node.put(B_NID, n.to_bytes(4, "big") + bytes(n % 3 * 4000)) for n in range(300)]
     clock.advance(0.0005)
     ctl = Lnetctl(a.node)

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-FILES = ["test_resolution.py", "test_flooding.py", "test_addresses.py", "test_changes.py", "test_failures.py"]
+FILES = [
+    "test_addresses.py",
+    "test_changes.py",
+    "test_failures.py",
+    "test_flooding.py",
+    "test_mad_simulator.py",
+    "test_resolution.py",
+    "test_smoke.py",
+]
 
 
 def run_suite(trace: Path, hash_seed: str, *options: str) -> dict[str, str]:

@@ -34,6 +34,9 @@ class Ops:
     def ndo_start_xmit(self, frame: bytes) -> None:
         self.calls.append(frame)
 
+    def ndo_rx_wake(self) -> None:
+        self.calls.append("rx_wake")
+
 
 def make(*, error: int = 0, queue_frames: int = 4) -> tuple[MemoryNetdev, Ops]:
     netdev, ops = MemoryNetdev("veth0", queue_frames=queue_frames), Ops(error=error)
@@ -102,6 +105,55 @@ def test_frames_go_to_the_callback_where_there_is_one() -> None:
     netdev.on_receive = frames.append
     assert netdev.receive(b"1")
     assert (frames, list(netdev.received)) == ([b"1"], [])
+
+
+def test_full_queue_says_so_and_has_room_again_when_a_frame_is_taken() -> None:
+    netdev, ops = make(queue_frames=2)
+    netdev.open()
+    assert not netdev.rx_stopped
+    assert [netdev.receive(frame) for frame in (b"1", b"2")] == [True, True]
+    assert netdev.rx_stopped
+    assert netdev.take() == b"1"
+    assert (netdev.rx_stopped, ops.calls[-1]) == (False, "rx_wake")
+    assert (netdev.take(), netdev.take()) == (b"2", None)
+
+
+def test_reader_that_stops_finds_what_has_waited_in_order() -> None:
+    netdev, ops = make(queue_frames=3)
+    netdev.open()
+    frames: list[bytes] = []
+
+    def read(frame: bytes) -> None:
+        frames.append(frame)
+        if frame == b"2":  # what comes while others still wait stays behind them
+            assert netdev.receive(b"4")
+
+    netdev.on_receive = read
+    netdev.stop_reading()
+    assert [netdev.receive(frame) for frame in (b"1", b"2", b"3", b"x")] == [True, True, True, False]
+    assert (frames, netdev.rx_stopped) == ([], True)
+    netdev.resume_reading()
+    assert frames == [b"1", b"2", b"3", b"4"]
+    assert (netdev.rx_stopped, ops.calls[-1]) == (False, "rx_wake")
+    assert netdev.receive(b"5")
+    assert frames[-1] == b"5"
+
+
+def test_reader_that_stops_again_while_it_catches_up_leaves_the_rest() -> None:
+    netdev, _ = make()
+    netdev.open()
+    frames: list[bytes] = []
+
+    def read(frame: bytes) -> None:
+        frames.append(frame)
+        netdev.stop_reading()
+
+    netdev.on_receive = read
+    netdev.stop_reading()
+    for frame in (b"1", b"2"):
+        netdev.receive(frame)
+    netdev.resume_reading()
+    assert (frames, list(netdev.received)) == ([b"1"], [b"2"])
 
 
 def test_transmit_needs_the_device_up() -> None:

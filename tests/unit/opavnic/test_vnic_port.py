@@ -285,6 +285,30 @@ def test_close_takes_everything_off_the_port() -> None:
     assert lab.fabric.balance() == {}
 
 
+def test_crash_withdraws_the_announcement_and_restart_begins_without_a_memory() -> None:
+    lab = TwoHosts()
+    one, two = lab.join(2)
+    two.transmit(eth(one.address, two.address))
+    vnics = lab.vnics[1]
+    sent = vnics.adapters[VportNum(1)].tx
+    vnics.crash()
+    vnics.crash()
+    assert two.closed
+    assert vnics.adapters == {}
+    assert CapabilityMask3.ETH_ON_FABRIC_SUPPORTED not in lab.hosts[1].capability_mask3
+    vnics.restart()
+    vnics.restart()  # it is there
+    assert CapabilityMask3.ETH_ON_FABRIC_SUPPORTED in lab.hosts[1].capability_mask3
+    info = VeswPortInfo.parse(lab.ask(lab.hosts[1].lid, Method.GET, AttrId.VESW_PORT_INFO))
+    assert info == VeswPortInfo.power_on()
+    _, again = lab.join(2)
+    assert again is not two
+    again.transmit(eth(one.address, again.address))
+    assert vnics.adapters[VportNum(1)].tx is sent  # what the fabric has counted is not forgotten
+    assert sent.out_packets == 2
+    assert lab.fabric.balance() == {}
+
+
 def _reopen(port: HfiPort, lab: TwoHosts) -> None:
     VnicPort(port, lab.fabric.clock, name_for=str)
     assert lab.ask(port.lid, Method.GET, AttrId.VESW_PORT_INFO)

@@ -217,6 +217,21 @@ def test_crash_calls_its_hook_and_restarts(bed: Bed) -> None:
     assert calls == ["crash", "restart"]
 
 
+def test_crashes_that_overlap_end_together(bed: Bed) -> None:
+    calls: list[str] = []
+    bed.faults.hook("h1", lambda: calls.append("crash"), lambda: calls.append("restart"))
+    first = bed.faults.add("crash on h1 for=2s")
+    second = bed.faults.add("crash on h1 after=1s for=5s")
+    bed.clock.advance(3)
+    assert calls == ["crash"]  # the second holds it down still
+    assert (first.state, second.state) == ("over", "active")
+    bed.faults.remove(second.number)
+    assert calls == ["crash", "restart"]
+    bed.faults.unhook("h1")
+    with pytest.raises(FaultError, match=r'unknown agent that can crash "h1" \(there is none\)'):
+        bed.faults.add("crash on h1")
+
+
 @pytest.mark.parametrize(
     ("text", "hit"),
     [
@@ -292,6 +307,8 @@ def test_two_faults_on_one_link_keep_it_down_until_both_end(bed: Bed) -> None:
         ("loss on h1 los=3", r'fault loss: unknown option "los"'),
         ("loss on h1 120%", "probability 1.2 is not 0 to 1"),
         ("loss on h1 20% probability=3%", "probability stands twice"),
+        ("loss on h1 l4=maad", r'fault loss: l4: unknown L4 type "maad" \(nearest: "mad"; known: ethernet, eth, mad'),
+        ("loss on h1 h2 h3", '"h2" is neither OPTION=VALUE nor a probability such as 20%'),
         ("loss on h1 for=2x", 'fault loss: for: "2x" is not a number with a unit such as 300ns'),
         ("loss on h1 count=0", "count is 0, not 1 to 1e\\+09"),
         ("loss on h1 count=" + "9" * 4000, "count is a number of 13288 bits"),

@@ -117,4 +117,4 @@ def test_validate_as_json_lists_the_problems(
     assert err == problem + "\n"
     assert '"ok": false' in out
     file.write_text("name: x\nhosts: {h1: {}}\n")
-    assert run("validate", str(file)) == (0, f"{file}: lab x is right: 1 hosts, 0 virtual switches\n", "")
+    assert run("validate", str(file)) == (0, f"{file}: lab x is right: 1 host, 0 virtual switches\n", "")

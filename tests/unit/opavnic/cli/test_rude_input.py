@@ -46,7 +46,7 @@ def files(tmp_path: Path) -> Path:
         ("em apply binary", "binary: not UTF-8 text (byte 0)"),
         ("em apply /dev/zero", "this is no EM file"),
         ("topo binary", "binary: not UTF-8 text (byte 0)"),
-        ("topo .", ": Is a directory"),
+        ("topo .", " is a directory; give a file"),
         ("conformance encap deep", "deep:1: no JSON: "),
         ("conformance ejfat deep", "deep: "),
         ("ejfat tables /dev/zero", "this is no table script"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,13 +61,18 @@ def test_export_is_read_again_and_drawn(tmp_path: Path) -> None:
         (["clos", "--routes", "h1", "h9"], 2, 'opavnic: unknown host "h9" (nearest: "h4"'),
         (["clos", "--engine", "minhop"], 2, 'opavnic: unknown routing engine "minhop" (nearest: "min-hop"'),
         (["nowhere.topo"], 2, "opavnic: nowhere.topo: No such file or directory"),
-        (["/"], 2, "opavnic: /: Is a directory"),
+        (
+            ["."],
+            2,
+            "opavnic: . is a directory; give a file of ibnetdiscover, or a shape (single-switch, fat-",
+        ),
+        ([sys.executable], 2, "not UTF-8 text (byte"),
         (["mesh", "dims=99999x99999"], 2, "nodes and cables; the most is 262144"),
         (["fat-tree", "k=" + "9" * 5000], 2, "is not NAME=NUMBER such as k=4"),
         (
             ["clos", "--svg", "/nonexistent/x.svg"],
-            1,
-            "opavnic: /nonexistent/x.svg: No such file or directory",
+            2,
+            "opavnic: /nonexistent/x.svg cannot be written: No such file",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -10,12 +11,16 @@ import typer.testing
 from aiohttp import ClientSession, UnixConnector
 
 from hfi_sim.counters import Drop
+from hfi_sim.fabric import Fabric
+from hfi_sim.faults import FaultKind
 from opavnic.cli.fault import app
 from opavnic.lab.control import ControlServer
-from opavnic.lab.errors import ConfigError
+from opavnic.lab.errors import ConfigError, LabError
+from opavnic.lab.fabric_model import Credits, LinkModel
 from opavnic.lab.fabric_routes import routes
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
+from opavnic.lab.topology import lab_topology
 
 LAB = """
 name: fabric-lab
@@ -41,6 +46,21 @@ fabric:
 hosts: {h1: {}, h2: {}}
 vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
 """
+
+LINK = """
+name: lossless
+fabric: {link: {rate: 10G, latency: 1us, jitter: 1us, queue: 1M, credits: {vls: 2, buffer: 32K, weights: [3, 1]}}}
+hosts: {h1: {}, h2: {}}
+vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
+"""
+
+
+def wired(text: str) -> Fabric:
+    """Return the fabric of a lab without anything on it."""
+    model = parse_lab(text, "lab.yaml")
+    hosts = {name: (host.hfis, host.ports) for name, host in model.hosts.items()}
+    topology = lab_topology(model.fabric.topology, hosts, ["em"], link=model.fabric.link)
+    return topology.build(Fabric())
 
 
 async def start(text: str) -> Lab:
@@ -74,6 +94,41 @@ async def test_lab_with_an_explicit_topology_has_its_rates() -> None:
         assert await h1.memory_host.ping(h2.address.ip, 1) == 1  # type: ignore[union-attr,arg-type]
 
 
+@pytest.mark.looptime
+async def test_links_of_a_lab_have_the_jitter_queue_and_credits_of_its_file() -> None:
+    async with await start(LINK) as lab:
+        for link in lab.wiring.fabric.links:
+            assert (link.rate_bps, link.jitter_s, link.queue_bytes) == (10e9, pytest.approx(1e-6), 1 << 20)
+            for direction in link.directions:
+                assert direction.lanes is not None
+                assert [direction.lanes.credits(vl) for vl in (0, 1)] == [32768, 32768]
+        h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
+        assert h1.memory_host is not None
+        assert await h1.memory_host.ping(h2.address.ip, 3) == 3  # type: ignore[union-attr,arg-type]
+        assert lab.wiring.fabric.balance() == {}
+
+
+def test_explicit_link_says_for_itself_what_differs() -> None:
+    text = EXPLICIT.replace(
+        "fabric:\n", "fabric:\n  link: {rate: 50G, jitter: 100ns, credits: on}\n"
+    ).replace("rate: 25G", "credits: off, jitter: 5us, queue: 64KiB")
+    fabric = wired(text)
+    found = {
+        link.name: (
+            link.rate_bps,
+            link.latency_s,
+            link.jitter_s,
+            link.queue_bytes,
+            link.directions[0].lanes is not None,
+        )
+        for link in fabric.links
+    }
+    ordinary = (50e9, 300e-9, pytest.approx(100e-9), 16 << 20, True)
+    assert found["h1:1--left:1"] == found["left:8--right:8"] == ordinary
+    assert found["h2:1--right:1"] == (50e9, 1e-6, pytest.approx(5e-6), 65536, False)
+    assert found["em:1--left:2"] == ordinary  # the manager's own cable, which no file describes
+
+
 @pytest.mark.parametrize(
     ("text", "change", "message"),
     [
@@ -84,10 +139,70 @@ async def test_lab_with_an_explicit_topology_has_its_rates() -> None:
             ("on: h1", "on: h9"),
             r'lab.yaml:10: faults\[0\]: unknown link, port or node "h9" \(nearest: "h',
         ),
+        (
+            LAB,
+            ("{kind: loss, on: h1, l4: ethernet, count: 1}", "crash on leaf0"),
+            r'faults\[0\]: unknown agent that can crash "leaf0" \(nearest: "h\d"; known: h1, h2, h3\)',
+        ),
         (LAB, ("kind: loss", "kind: los"), r'lab.yaml:10: faults\[0\]: unknown fault "los"'),
-        (EXPLICIT, ("left:1", "lef:1"), r'lab.yaml:4: fabric.topology: links\[0\]: .*unknown node "lef"'),
+        (
+            EXPLICIT,
+            ("left:1", "lef:1"),
+            r'lab.yaml:8: fabric.topology.links\[0\]: cable h1:1--lef:1: unknown node "lef" \(nearest: "left"',
+        ),
         (EXPLICIT, ('      - [h1, "left:1"]\n', ""), "hosts.h1: host 'h1' is linked to nothing"),
-        (EXPLICIT, ("rate: 25G", "rate: 0"), r"links\[1\]: 0: a rate is above 0"),
+        (
+            EXPLICIT,
+            ("rate: 25G", "rate: 0"),
+            r"yaml:9: fabric.topology.links\[1\].rate: 0: a rate is above 0",
+        ),
+        (EXPLICIT, ("rate: 25G", "jiter: 1us"), r'links\[1\].jiter: unknown key "jiter" .*nearest: jitter'),
+        (
+            EXPLICIT,
+            ("rate: 25G", "latency: 2s, jitter: 3601s"),
+            r"links\[1\].jitter: 3601 s is no delay of a link",
+        ),
+        (EXPLICIT, ("rate: 25G", "credits: {vls: 17}"), r"links\[1\].credits.vls: should be less than"),
+        (EXPLICIT, ("rate: 25G", "queue: 1K"), r"links\[1\]: .*a queue of 1024 bytes cannot hold"),
+        (EXPLICIT, ('[h1, "left:1"]', "[h1]"), r"lab.yaml:8: fabric.topology.links\[0\].ends: "),
+        (
+            EXPLICIT,
+            ('[h1, "left:1"]', "h1"),
+            r"yaml:8: fabric.topology.links\[0\]: 'h1' is neither \[END, END\]",
+        ),
+        (
+            EXPLICIT,
+            ("left: {ports: 8}", "left: {prts: 8}"),
+            r'fabric.topology.switches.left: unknown key "prts"',
+        ),
+        (
+            LINK,
+            ("rate: 10G", "credit: on"),
+            r"lab.yaml:3: fabric.link.credit: unknown key .*nearest: credits",
+        ),
+        (LINK, ("vls: 2", "vl: 2"), r"lab.yaml:3: fabric.link.credits.vl: unknown key .*nearest: vls"),
+        (
+            LINK,
+            ("weights: [3, 1]", "weights: [3]"),
+            "fabric.link.credits: 1 weights for 2 VLs: each VL has one",
+        ),
+        (
+            LINK,
+            ("weights: [3, 1]", "weights: [3, 0]"),
+            r"fabric.link.credits.weights\[1\]: should be greater than",
+        ),
+        (LINK, ("buffer: 32K", "buffer: 1K"), "fabric.link.credits: a VL buffer of 1024 bytes cannot hold"),
+        (
+            LINK,
+            ("buffer: 32K", "buffer: 32X"),
+            "fabric.link.credits.buffer: '32X' is not a size such as 65536, 64K",
+        ),
+        (LINK, ("jitter: 1us", "jitter: -1us"), "fabric.link.jitter: '-1us' is not a time such as"),
+        (
+            LINK,
+            ("latency: 1us", "latency: 7200s"),
+            "fabric.link.latency: 7200 s is no delay of a link: at most",
+        ),
     ],
 )
 def test_fabric_that_cannot_be_is_refused_with_its_line(
@@ -120,7 +235,7 @@ async def test_control_api_sets_lists_and_removes_faults_and_shows_routes(tmp_pa
             paths = (await get("/routes?from=h1&to=h3"))["paths"]
             assert paths == [["h1:1", "leaf0:4", "spine1:2", "leaf1:1", "h3:1"]]
             status, data = await post("/faults", fault="loss on h77")
-            assert status == 409
+            assert status == 400
             assert str(data["error"]).startswith('unknown link, port or node "h77" (nearest: "h')
             assert (await post("/faults/remove", number=9))[1][
                 "error"
@@ -136,3 +251,114 @@ def test_fault_that_makes_no_sense_is_refused_before_any_lab_is_asked() -> None:
     result = typer.testing.CliRunner().invoke(app, ["add", "los", "on", "h1"])
     assert result.exit_code == 2
     assert 'opavnic: unknown fault "los" (nearest: "loss"' in result.stderr
+
+
+CRASH = """
+name: crash
+hosts: {h1: {}, h2: {}}
+vesws:
+  - {id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}
+  - {id: 3, name: red, mtu: 4000, subnet: 10.9.3.0/24, members: [h1, h2]}
+faults: [crash on h2 after=1s for=500ms every=10s]
+"""
+
+
+@pytest.mark.looptime
+async def test_host_whose_driver_crashes_is_configured_again_when_it_is_back() -> None:
+    async with await start(CRASH) as lab:
+        assert lab.manager is not None
+
+        async def answered(vesw: str) -> int:
+            h1, h2 = lab.interface("h1", vesw), lab.interface("h2", vesw)
+            assert h1.memory_host is not None
+            return await h1.memory_host.ping(h2.address.ip, 1, 0.05)  # type: ignore[union-attr,arg-type]
+
+        def states() -> list[str]:
+            return [vnic["state"] for vnic in lab.status()["hosts"][1]["vnics"]]
+
+        assert [await answered(vesw) for vesw in ("blue", "red")] == [1, 1]
+        agent = lab.vnic_ports["h2"].agent
+        for _ in range(2):
+            await asyncio.sleep(1)
+            assert states() == ["not created by the EM"] * 2
+            assert [await answered(vesw) for vesw in ("blue", "red")] == [0, 0]
+            assert lab.vnic_ports["h2"].adapters == {}
+            await asyncio.sleep(1)
+            assert await lab.manager.em.wait_converged(60)
+            assert states() == ["up", "up"]
+            assert [await answered(vesw) for vesw in ("blue", "red")] == [1, 1]
+            assert lab.vnic_ports["h2"].agent is not agent
+            assert await lab.manager.em.verify() == []
+            await asyncio.sleep(10 - 2 - 2 * 0.05)
+        assert lab.wiring.fabric.balance() == {}
+    assert lab.status()["hosts"][1]["vnics"][0]["state"] != "up"
+
+
+@pytest.mark.looptime
+async def test_lab_ends_cleanly_while_a_driver_is_down() -> None:
+    async with await start(CRASH) as lab:
+        lab.faults.add("crash on h1")
+        assert lab.vnic_ports["h1"].adapters == {}
+    assert [row["state"] for row in lab.faults.show()] == []
+    assert lab.wiring.fabric.balance() == {}
+
+
+def test_lab_that_was_not_started_has_no_faults_and_says_so() -> None:
+    lab = Lab(parse_lab(CRASH, "lab.yaml"), netdev="memory")
+    with pytest.raises(LabError, match="lab crash has no fabric yet: start it first"):
+        _ = lab.faults
+
+
+def test_every_lab_of_the_page_about_fabrics_is_right_and_names_every_key_and_fault() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "fabric.md").read_text(encoding="utf-8")
+    labs = re.findall(r"^```yaml\n(.*?)^```", page, flags=re.M | re.S)
+    assert [parse_lab(text, "fabric.md").name for text in labs] == ["shaped", "links", "lossless", "faults"]
+    said = set(re.findall(r"^\| `([a-z_-]+)`", page, flags=re.M))
+    assert {*LinkModel.model_fields, *Credits.model_fields} <= said
+    assert {kind.value for kind in FaultKind} <= said
+
+
+REACHABLE = {
+    "loss": "loss on h2 30%",
+    "duplicate": "duplicate on h2 copies=2",
+    "reorder": "reorder on h2 50% behind=2",
+    "corrupt": "corrupt on h2 20% bits=3",
+    "delay": "delay on h2 delay=1ms",
+    "rate": "rate on h2 rate=1M",
+    "link-down": "link-down on h2",
+    "port-error": "port-error on h2:1",
+    "switch-reboot": "switch-reboot on leaf1 for=5s",
+    "hfi-removal": "hfi-removal on h2",
+    "partition": "partition on leaf1",
+    "crash": "crash on h2",
+}
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("kind", list(FaultKind))
+async def test_each_fault_is_set_by_file_command_and_python_and_leaves_the_lab_as_it_was(
+    kind: FaultKind, tmp_path: Path
+) -> None:
+    text = REACHABLE[kind]
+    file = LAB.replace("{kind: loss, on: h1, l4: ethernet, count: 1}", f'"{text}"').replace(
+        "members: [h1, h3]", "members: [h1, h2, h3]"
+    )
+    async with await start(file) as lab:
+        assert lab.manager is not None
+        lab.faults.add(text)
+        server = ControlServer(tmp_path / "sock", routes(lab))
+        await server.start()
+        async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
+            async with http.post("/faults", json={"fault": text}) as answer:
+                assert answer.status == 200
+                assert [row["kind"] for row in (await answer.json())["faults"]] == [kind] * 3
+            await asyncio.sleep(1)
+            async with http.post("/faults/remove", json={"number": None}) as answer:
+                assert (await answer.json())["faults"] == []
+        await server.close()
+        assert await lab.manager.em.wait_converged(60)
+        h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
+        assert h1.memory_host is not None
+        assert await h1.memory_host.ping(h2.address.ip, 3) == 3  # type: ignore[union-attr,arg-type]
+        assert all(link.up and link.rate_bps == 100e9 for link in lab.wiring.fabric.links)
+        assert lab.wiring.fabric.balance() == {}

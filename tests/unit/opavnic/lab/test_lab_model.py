@@ -119,13 +119,29 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
             "lab.yaml:4: vesws[0].subnet: 10.9.2.0/31 has no address for each of 2 hosts",
         ),
         (
-            ("10.9.2.0/24", "224.0.0.0/24"),
-            'lab.yaml:4: vesws[0].subnet: "224.0.0.0/24" holds multicast addresses, none of hosts; take one such '
-            "as 10.9.2.0/24",
-        ),
-        (
             ("vesws:", "apps: [{kind: ejfat-bl, host: h1}]\nvesws:"),
             'lab.yaml:3: apps[0].kind: unknown kind of app "ejfat-bl" (known: ejfat-lb; nearest: ejfat-lb)',
+        ),
+        (
+            ("10.9.2.0/24", "239.1.2.0/24"),
+            "lab.yaml:4: vesws[0].subnet: 239.1.2.0/24 is multicast: no host has an address there",
+        ),
+        (
+            ("10.9.2.0/24", "127.9.2.0/24"),
+            "lab.yaml:4: vesws[0].subnet: 127.9.2.0/24 is loopback: no host has an address there",
+        ),
+        (
+            ("10.9.2.0/24", "ff02::/64"),
+            "lab.yaml:4: vesws[0].subnet: ff02::/64 is multicast: no host has an address there",
+        ),
+        (
+            ("mtu: 1500, subnet: 10.9.2.0/24", "mtu: 1279, subnet: 'fd77::/64'"),
+            "lab.yaml:4: vesws[0].subnet: fd77::/64 is IPv6, which needs an MTU of 1280 at least; it is 1279 here",
+        ),
+        (
+            ("members: [h1, h2]", "members: []"),
+            "lab.yaml:4: vesws[0].members: a virtual switch without members carries nothing: name the hosts that "
+            "are on it",
         ),
         (
             ("name: blue", "name: a-very-long-name"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opavnic.lab.units import parse_rate, parse_time, rate_text
+from opavnic.lab.units import counted, parse_rate, parse_size, parse_time, rate_text
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,8 @@ def test_time_is_read_as_seconds(text: object, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "G", "100X", "-1G", "0", 0, True, None, [], float("nan"), float("inf"), "1e9G"]
+    "text",
+    ["", "G", "100X", "-1G", "0", 0, True, None, [], float("nan"), float("inf"), "1e9G", "9" * 400 + "T"],
 )
 def test_rate_that_is_none_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="rate"):
@@ -51,3 +52,21 @@ def test_rate_is_shown_in_its_natural_unit() -> None:
         "999 bit/s",
         "0 bit/s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("64K", 65536), ("64KiB", 65536), ("1.5k", 1536), ("16M", 16 << 20), ("9", 9), (0, 0)]
+)
+def test_size_is_read_as_bytes(text: object, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "K", "64X", "-1K", "0.3", 0.5, True, None, [], "9" * 30])
+def test_size_that_is_none_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="is not a size such as"):
+        parse_size(text)
+
+
+def test_things_are_counted_in_singular_and_plural() -> None:
+    assert [counted(n, "host") for n in (0, 1, 2)] == ["0 hosts", "1 host", "2 hosts"]
+    assert counted(2, "virtual switch", "virtual switches") == "2 virtual switches"

@@ -1,0 +1,158 @@
+"""The section `fabric` of a lab file: shape, links, credits, routing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
+
+from hfi_sim.errors import FabricError
+from hfi_sim.lanes import MAX_VLS, MAX_WEIGHT, SERVICE_CLASSES, FlowControl
+from hfi_sim.link import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS
+from opavnic.lab.sections import AlsoAccepts, Delay, Rate, Section, Size, empty_is_default
+
+_FLOW: Final = FlowControl()
+
+Count = Annotated[int | None, Field(strict=True, ge=1)]
+VlNumber = Annotated[int, Field(strict=True, ge=0, le=MAX_VLS - 1)]
+Weight = Annotated[int, Field(strict=True, ge=1, le=MAX_WEIGHT)]
+
+
+class Credits(Section):
+    """Makes links lossless: a full receiver stops its sender, on each VL by itself."""
+
+    vls: Annotated[int, Field(strict=True, ge=1, le=MAX_VLS)] = _FLOW.vls
+    buffer: Size = _FLOW.buffer_bytes
+    """Of each VL at the receiving end."""
+    sc_to_vl: Annotated[list[VlNumber], Field(max_length=SERVICE_CLASSES)] = Field(default_factory=list)
+    """The VL of each service class 0 to 31; none: service class modulo VLs."""
+    fecn: Size = _FLOW.fecn_bytes
+    """A switch marks FECN while this much is ahead on the VL."""
+    weights: Annotated[list[Weight], Field(max_length=MAX_VLS)] = Field(default_factory=list)
+    """The share of the wire of each VL; none: all the same."""
+    high: Annotated[list[VlNumber], Field(max_length=MAX_VLS)] = Field(default_factory=list)
+    """VLs that go before all others."""
+    high_limit: Size | None = None
+    """After so many bytes of those, a packet of the others goes first; none: never."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Credits:
+        try:
+            self.flow()
+        except FabricError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def flow(self) -> FlowControl:
+        """Return the same as the fabric takes it."""
+        return FlowControl(
+            vls=self.vls,
+            buffer_bytes=self.buffer,
+            sc_to_vl=tuple(self.sc_to_vl),
+            fecn_bytes=self.fecn,
+            weights=tuple(self.weights),
+            high=tuple(self.high),
+            high_limit_bytes=self.high_limit,
+        )
+
+
+def _credits_section(value: object) -> object:
+    if value is True:  # YAML 1.1 reads `on` as true, `off` as false
+        return {}
+    return None if value is False else value
+
+
+OptionalCredits = Annotated[Credits | None, BeforeValidator(_credits_section), AlsoAccepts(True, False)]
+
+
+class LinkModel(Section):
+    """What every link of the fabric is like, unless it says so itself."""
+
+    rate: Rate = DEFAULT_RATE_BPS
+    latency: Delay = DEFAULT_LATENCY_S
+    jitter: Delay = 0.0
+    """A delay from 0 to this comes on top, drawn for each packet; packets stay in order."""
+    queue: Size = DEFAULT_QUEUE_BYTES
+    """What a direction holds before it drops."""
+    credits: OptionalCredits = None
+    """on, off, or the numbers; none: a link drops what its queue does not hold."""
+
+    def options(self) -> dict[str, Any]:
+        """Return the same as `Topology.cable` takes it."""
+        return {
+            "rate_bps": self.rate,
+            "latency_s": self.latency,
+            "jitter_s": self.jitter,
+            "queue_bytes": self.queue,
+            "flow": self.credits.flow() if self.credits is not None else None,
+        }
+
+
+class _AlsoPair:
+    """Says in the JSON schema that a link may be written as its two ends alone."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        pair = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+        return {"anyOf": [pair, handler(schema)]}
+
+
+class CableModel(LinkModel):
+    """One link of an explicit topology: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us}."""
+
+    ends: Annotated[list[str], Field(min_length=2, max_length=2)]
+    """NODE:PORT each; port 1 where none is named."""
+
+    def options_over(self, link: LinkModel) -> dict[str, Any]:
+        """Return what `Topology.cable` takes: what this link says, and for the rest what `link` says."""
+        said = {name: getattr(self, name) for name in self.model_fields_set if name != "ends"}
+        return LinkModel.model_validate({**dict(link), **said}).options()
+
+
+def _ends_alone(value: object) -> object:
+    if not isinstance(value, list | dict | CableModel):
+        raise ValueError(f"{value!r} is neither [END, END] nor {{ends: [END, END], rate: ...}}")
+    return {"ends": value} if isinstance(value, list) else value
+
+
+class Topology(Section):
+    """How HFIs are connected: a shape with its numbers, or `explicit` with switches and links."""
+
+    kind: Literal["single-switch", "fat-tree", "clos", "dragonfly", "mesh", "torus", "explicit"] = (
+        "single-switch"
+    )
+    """single-switch: every HFI port on one switch, sw0."""
+    k: Count = None
+    """fat-tree: ports of each switch."""
+    pods: Count = None
+    leaves: Count = None
+    spines: Count = None
+    hosts_per_leaf: Count = None
+    uplinks: Count = None
+    routers: Count = None
+    hosts_per_router: Count = None
+    global_links: Count = None
+    groups: Count = None
+    dims: str | None = None
+    """mesh, torus: 4x4."""
+    hosts_per_switch: Count = None
+    switches: dict[str, dict[str, Any] | None] | None = None
+    """explicit: name -> {ports: 36}."""
+    links: list[Annotated[CableModel, BeforeValidator(_ends_alone), _AlsoPair()]] | None = None
+    """explicit: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us, jitter: 100ns, credits: on}."""
+
+    def options(self) -> dict[str, Any]:
+        """Return what is set; links as they are."""
+        return {name: value for name, value in self if value is not None}
+
+
+class Fabric(Section):
+    """The fabric that all hosts are on."""
+
+    id: Annotated[int, Field(strict=True, ge=0, le=0x3FF)] = 0x001
+    """10 bits; part of every locally administered MAC."""
+    topology: Annotated[Topology, BeforeValidator(empty_is_default)] = Topology()
+    link: Annotated[LinkModel, BeforeValidator(empty_is_default)] = LinkModel()
+    routing: Literal["min-hop", "up-down", "fat-tree"] = "min-hop"
