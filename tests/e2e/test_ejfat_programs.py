@@ -12,6 +12,7 @@ from subprocess import PIPE, Popen
 
 import pytest
 
+from e2e.conftest import Program
 from e2e.kernel import ip, program, wait_until
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
@@ -195,6 +196,19 @@ def in_order(directory: Path) -> bytes:
     """Return what all files of events hold, by tick."""
     files = sorted(directory.iterdir(), key=lambda path: int(path.name.split("-")[1]))
     return b"".join(path.read_bytes() for path in files)
+
+
+@needs_native
+def test_bench_measures_labs_and_the_program_on_taps(opavnic: Program) -> None:
+    done = opavnic("bench", "ejfat", "--rounds", "1", "--seconds", "0.2", "--json", timeout=110)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["skipped"] == {}
+    rates = {(r["what"], r["by"], r["payload"]): r["packets_per_second"] for r in result["figures"]}
+    for what in ("live in a lab on TAPs", "stand-alone on a TAP"):
+        assert all(rates[what, by, payload] > 0 for by in ("python", "native") for payload in (100, 1400))
+    compared = {(row["of"], row["to"]) for row in result["ratios"]}
+    assert ("stand-alone on a TAP, native", "UDP relay, python") in compared
 
 
 @pytest.mark.parametrize(

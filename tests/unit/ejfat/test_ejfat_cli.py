@@ -11,6 +11,7 @@ import pytest
 
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import AppConfig, LbApp
+from ejfat.pipeline.native import has_native
 from opavnic.cli.main import main
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
@@ -105,10 +106,14 @@ def test_install_dissectors_copies_them(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_bench_has_all_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "ejfat", "--seconds", "0.05", "--json"]) == 0
+    assert main(["bench", "ejfat", "--rounds", "1", "--seconds", "0.05", "--no-taps", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert {row["what"] for row in result["figures"]} == {"pipeline", "live in a lab", "UDP relay"}
+    assert {row["what"] for row in result["figures"]} == {"pipeline", "live in a lab in memory", "UDP relay"}
     assert all(row["packets_per_second"] > 0 and row["lost"] == 0 for row in result["figures"])
+    assert result["skipped"]["TAPs"] == "asked for"
+    kinds = {row["by"] for row in result["figures"] if row["what"] == "pipeline"}
+    assert kinds == ({"python", "native"} if has_native() else {"python"})
+    assert ("native" in kinds) == ("native" not in result["skipped"]) == bool(result["ratios"])
 
 
 @pytest.fixture
