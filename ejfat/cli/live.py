@@ -144,6 +144,12 @@ def recv(
         float, typer.Option(min=0, help="Least share, as a multiple of an even one.")
     ] = 0.5,
     max_factor: Annotated[float, typer.Option(min=0, help="Greatest share, likewise; 0: no bound.")] = 2.0,
+    slots: Annotated[
+        str,
+        typer.Option(
+            help="Slots to ask for by number: 0-127,256, or +64 for 64 anywhere (static and explicit)."
+        ),
+    ] = "",
     kp: Annotated[float, typer.Option(help="Gain of the controller of the fill level.")] = 0.0,
     timeout: Annotated[
         float, typer.Option(min=0.001, help="Seconds until an incomplete event is lost.")
@@ -178,6 +184,9 @@ def recv(
                 portRange=pb.PortRange.Name(port_bits),
                 minFactor=min_factor,
                 maxFactor=max_factor,
+                slotDemands=[
+                    pb.SlotRange(index=index, length=length) for index, length in parse_slots(slots)
+                ],
             )
         receiver = Receiver(plan)
         parsed = EjfatUri.parse(uri) if uri else None
@@ -185,6 +194,23 @@ def recv(
         lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, request, gains, as_json))
     if lost:
         raise typer.Exit(EXIT_FAILED)
+
+
+def parse_slots(text: str) -> list[tuple[int, int]]:
+    """Read slots such as `0-127,256,+64`: first slot (-1: anywhere) and number of each range.
+
+    Raises:  BadRequestError: it is none.
+    """
+    ranges = []
+    for part in text.split(",") if text else []:
+        first, dash, last = part.strip().partition("-")
+        if first.startswith("+") and first[1:].isdecimal() and not dash:
+            ranges.append((-1, int(first[1:])))
+        elif first.isdecimal() and (last.isdecimal() if dash else True) and int(last or first) >= int(first):
+            ranges.append((int(first), int(last or first) - int(first) + 1))
+        else:
+            raise BadRequestError(f"{part!r} are no slots such as 0-127, 256, or +64")
+    return ranges
 
 
 def _make_directory(path: Path) -> None:

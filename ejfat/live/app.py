@@ -177,6 +177,7 @@ class LbApp:
                 self.plane.advance(now)
             except EjfatError as error:
                 log.error("the control plane stumbled: %s", error)
+        self.plane.sample(self.pipeline.counters, now)
 
     def _schedule(self) -> None:
         loop = asyncio.get_running_loop()

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ejfat.cli.live import parse_slots
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.errors import BadRequestError
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.pipeline.native import has_native
 from opavnic.cli.main import main
@@ -65,6 +67,10 @@ def test_conformance_passes_and_fails(tmp_path: Path, capsys: pytest.CaptureFixt
         (["send", "--to", "127.0.0.1", "none.bin"], "none.bin: No such file"),
         (["send", "--uri", "ejfat://h:2000/"], "no data address"),
         (["recv", "--listen", "127.0.0.1"], "needs a port"),
+        (
+            ["recv", "--listen", "127.0.0.1:1024", "--uri", "ejfat://t@h:2000/lb/1", "--slots", "5-3"],
+            "are no slots",
+        ),
         (["admin", "status"], "give --uri"),
         (["admin", "status", "--uri", "ejfat://h:2000/"], "names no reservation"),
         (["lb"], "either --interface or --tap"),
@@ -97,6 +103,14 @@ def test_bad_input_is_one_line_and_exit_2(
 def test_conformance_of_other_files_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conformance", "ejfat", TABLES]) == 2
     assert "seed_tables.txt" in capsys.readouterr().err
+
+
+def test_slots_are_read_as_ranges() -> None:
+    assert parse_slots("") == []
+    assert parse_slots("0-127,256, +64") == [(0, 128), (256, 1), (-1, 64)]
+    for text in ("x", "1-", "-3", "+", "1,,2", "+1-2"):
+        with pytest.raises(BadRequestError, match="are no slots"):
+            parse_slots(text)
 
 
 def test_install_dissectors_copies_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,6 +170,8 @@ def test_admin_reserves_shows_and_frees(control_plane: str, capsys: pytest.Captu
     assert admin("remove-senders", "10.7.0.3", uri=uri)[0] == 0
     assert "senders 10.7.0.2" in admin("status", uri=uri)[1]
     assert "10.7.0.1" in admin("overview")[1]
+    assert json.loads(admin("timeseries", "/lb/1/rx_packets", "--json", uri=uri)[1])["timeseries"] == []
+    assert "no metric 'speed'" in admin("timeseries", "/lb/1/speed", uri=uri)[2]
     code, _, error = admin("reserve", "second")
     assert (code, error) == (
         1,
