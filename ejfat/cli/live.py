@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ejfat.cli.errors import explained
-from ejfat.errors import BadRequestError, UriError
+from ejfat.errors import BadRequestError, EjfatError, UriError
 from opavnic.cli.output import EXIT_FAILED, print_json, say
 
 if TYPE_CHECKING:
     from ejfat.control.feedback import Gains
     from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.live.sockets import Receiver
+    from ejfat.reassembly import Event
     from ejfat.uri import EjfatUri, Endpoint
 
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
@@ -274,6 +275,14 @@ async def _receive(
     return counters.events_lost
 
 
+def _write(out: Path, event: Event) -> None:
+    if str(out) == "-":
+        sys.stdout.buffer.write(event.data)
+        sys.stdout.buffer.flush()
+    else:
+        (out / f"event-{event.key.event}-{event.key.data_id}.bin").write_bytes(event.data)
+
+
 async def _consume(receiver: Receiver, out: Path | None, count: int) -> None:
     from ejfat.reassembly import LostEvent
 
@@ -282,13 +291,11 @@ async def _consume(receiver: Receiver, out: Path | None, count: int) -> None:
         if isinstance(what, LostEvent):
             say(f"lost event {what.key.event} data id {what.key.data_id}: missing bytes {what.missing}")
             continue
-        if out is not None and str(out) == "-":
-            sys.stdout.buffer.write(what.data)
-            sys.stdout.buffer.flush()
-        elif out is not None:
-            await asyncio.to_thread(
-                (out / f"event-{what.key.event}-{what.key.data_id}.bin").write_bytes, what.data
-            )
+        if out is not None:
+            try:
+                await asyncio.to_thread(_write, out, what)
+            except OSError as error:
+                raise EjfatError(f"{out}: {error.strerror}") from None
         done += 1
         if done == count:
             return

@@ -55,7 +55,17 @@ def test_conformance_passes_and_fails(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["sim", "--tables", "none.txt", "--in", SEED_IN, "--out", "x"], "none.txt"),
+        (["sim", "--tables", "none.txt", "--in", SEED_IN, "--out", "x"], "opavnic: none.txt: No such file"),
+        (["sim", "--tables", TABLES, "--in", "none.pcap", "--out", "x"], "opavnic: none.pcap: No such file"),
+        (["sim", "--tables", TABLES, "--in", SEED_IN, "--out", "none/x"], "opavnic: none/x: No such file"),
+        (
+            ["sim", "--tables", TABLES, "--in", SEED_IN, "--out", "x", "--meta", "none"],
+            "opavnic: none: No such file",
+        ),
+        (
+            ["sim", "--tables", TABLES, "--in", SEED_IN, "--out", "x", "--meta-out", "none/x"],
+            "opavnic: none/x: No such file",
+        ),
         (["sim", "--tables", SEED_IN, "--in", SEED_IN, "--out", "x"], "seed_in.pcap"),
         (["sim", "--tables", TABLES, "--in", TABLES, "--out", "x"], "seed_tables.txt"),
         (["tables", "none.txt"], "none.txt"),
