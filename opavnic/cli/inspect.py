@@ -38,12 +38,26 @@ def status(
         ("link", "state", "packets ->", "packets <-", "drops"),
         [pick(link, "name", "state", "packets_forth", "packets_back", "drops") for link in data["links"]],
     )
+    if data["apps"]:
+        print_table(("app", "what", "value"), list(_app_rows(data["apps"])))
     if lost := data["balance"]:
         say(
             f"packets not accounted for (a bug): {', '.join(f'{name} {count:+}' for name, count in lost.items())}"
         )
     if counters:
         print_table(("element", "counter", "value"), list(_counter_rows(data["counters"])), title="counters")
+
+
+def _app_rows(apps: list[dict[str, Any]]) -> Iterator[tuple[object, ...]]:
+    for app in apps:
+        for what, value in app.items():
+            if what not in ("kind", "host") and value not in ("", {}):
+                text = (
+                    ", ".join(f"{key} {item}" for key, item in value.items())
+                    if isinstance(value, dict)
+                    else value
+                )
+                yield f"{app['kind']} on {app['host']}", what, text
 
 
 def print_vnics(data: dict[str, Any]) -> None:

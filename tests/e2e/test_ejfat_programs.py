@@ -14,6 +14,7 @@ import pytest
 
 from e2e.conftest import Program
 from e2e.kernel import ip, program, wait_until
+from ejfat.pipeline.native import has_native
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
@@ -196,6 +197,20 @@ def in_order(directory: Path) -> bytes:
     """Return what all files of events hold, by tick."""
     files = sorted(directory.iterdir(), key=lambda path: int(path.name.split("-")[1]))
     return b"".join(path.read_bytes() for path in files)
+
+
+def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
+    example = Path(__file__).parents[2] / "examples" / "ejfat.yaml"
+    assert opavnic("up", "-d", example).returncode == 0
+    shown = opavnic("status")
+    assert shown.returncode == 0
+    rows = {
+        line.split("│")[2].strip(): line.split("│")[3].strip()
+        for line in shown.stdout.splitlines()
+        if "ejfat-lb on lb" in line
+    }
+    assert rows["pipeline"] == ("native" if has_native() else "python")
+    assert rows["uri"].startswith("ejfat://")
 
 
 @needs_native
