@@ -193,8 +193,8 @@ class LoadBalancer:
     def observe(self, tick: int, packets: int, now: float) -> None:
         """Take note of what the data plane has seen.
 
-        Args:    tick: the largest since the last call. packets: all there have ever been; where the number has
-            not changed, `tick` says nothing.
+        Args:    tick: the largest since the last call. packets: all with a tick there have ever been; where the
+            number has not changed, `tick` says nothing.
         """
         if packets == self._packets_seen:
             return
@@ -215,7 +215,11 @@ class LoadBalancer:
         self.restarts += 1
 
     def advance(self, now: float) -> list[Update]:
-        """Do what is due: drain the silent, clean up, reweigh, and turn to a new epoch where that is worth it."""
+        """Do what is due: `prepare` and `connect` at once."""
+        return self.prepare(now) + self.connect(now)
+
+    def prepare(self, now: float) -> list[Update]:
+        """Drain the silent, clean up, reweigh, and write the calendar of a new epoch where that is worth it."""
         for session in self.sessions.values():
             session.age(now)
         tick = self.ticks.latest(now)
@@ -224,8 +228,22 @@ class LoadBalancer:
         idle = self._moved_at is not None and now - self._moved_at >= self.policy.idle_s
         updates = self.epochs.retire(now, self.policy.quiescence_s, idle=idle)
         self._reweigh(now)
-        updates += self._next_epoch(now)
+        updates += self._next_epoch()
         return updates + self._forget()
+
+    def connect(self, now: float) -> list[Update]:
+        """Turn to the epoch that was prepared, at a tick behind all those observed; no frame may pass meanwhile."""
+        current = self.epochs.current
+        if self.epochs.prepared is None or current is None:
+            return []
+        expected = self.ticks.predict(now + self.policy.lead_s, now)
+        # without any tick nothing is under way: the new epoch may begin right behind the old one's start
+        boundary = current.start + 1 if expected is None else expected + 1
+        try:
+            return self.epochs.connect(boundary)
+        except ControlError:
+            self.refusals += 1
+            return self.epochs.discard()
 
     def slots(self) -> dict[int, int]:
         """Return how many slots of the present epoch each session has, by session id."""
@@ -281,7 +299,7 @@ class LoadBalancer:
             return tuple(demanded)
         return slot_demands.fill(demanded, self._claims())
 
-    def _next_epoch(self, now: float) -> list[Update]:
+    def _next_epoch(self) -> list[Update]:
         current = self.epochs.current
         if not self.ready:
             return []  # what is in place stays in place
@@ -290,11 +308,8 @@ class LoadBalancer:
             return []
         if current is None:
             return self.epochs.begin(calendar)
-        expected = self.ticks.predict(now + self.policy.lead_s, now)
-        # without any tick nothing is under way: the new epoch may begin right behind the old one's start
-        boundary = current.start + 1 if expected is None else expected + 1
         try:
-            return self.epochs.transition(calendar, boundary)
+            return self.epochs.prepare(calendar)
         except ControlError:
             self.refusals += 1
             return []

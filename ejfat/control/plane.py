@@ -168,13 +168,28 @@ class ControlPlane:
         self.program(reservation.balancer.clear())
 
     def advance(self, now: float) -> None:
-        """Do what is due on every instance; end reservations whose time is over."""
+        """Do what is due on every instance: `prepare` and `connect` at once."""
+        self.prepare(now)
+        self.connect(now)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether an instance waits for `connect`."""
+        return any(reservation.balancer.epochs.prepared for reservation in self.reservations.values())
+
+    def connect(self, now: float) -> None:
+        """Turn to the epochs that were prepared. No frame may pass between the last look at the ticks and the end."""
+        for reservation in self.reservations.values():
+            self.program(reservation.balancer.connect(now))
+
+    def prepare(self, now: float) -> None:
+        """Do all that can be done while frames pass; end reservations whose time is over."""
         for reservation in list(self.reservations.values()):
             expires_at = reservation.balancer.expires_at
             if expires_at is not None and now >= expires_at:
                 self.free(reservation)
             else:
-                self.program(reservation.balancer.advance(now))
+                self.program(reservation.balancer.prepare(now))
 
     def sample(self, counters: PipelineCounters, now: float) -> None:
         """Add the present state to the history; `counters` are the data plane's."""

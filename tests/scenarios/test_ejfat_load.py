@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import select
 import socket
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from ipaddress import ip_address
 
 import pytest
@@ -102,6 +104,39 @@ def test_epoch_transitions_under_load_keep_every_event_whole(implementation: Wan
     load.check(EVENTS)
     assert load.balancer.epochs.next_number >= 5
     assert load.now() == len(order) / PACKETS_PER_SECOND
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_boundary_lies_behind_all_that_passed_until_the_datapath_stood_still(implementation: Wanted) -> None:
+    segmenter = Segmenter(version=2, mtu=200)
+    load = Load(implementation, quiescence_s=0.05)
+
+    def forward(frame: bytes) -> None:
+        out = load.app.pipeline.process(frame).frame
+        assert out is not None
+        load.take(out, int.from_bytes(frame[TICK], "big"))
+
+    late: list[bytes] = []
+
+    @contextlib.contextmanager
+    def still() -> Iterator[None]:
+        # what a thread has done since the control plane looked last, up to the burst that it ends before it rests
+        for tick in range(FIRST_TICK + 1, FIRST_TICK + 400):
+            first, second = packets_of(tick, segmenter)
+            forward(first)
+            late.append(second)
+        yield
+
+    load.app.still = still
+    for frame in packets_of(FIRST_TICK, segmenter):
+        forward(frame)
+    epochs = load.balancer.epochs.next_number
+    load.packets += PACKETS_PER_SECOND  # a second goes by, in which the worker's report moves its weight
+    load.turn(0)
+    assert load.balancer.epochs.next_number == epochs + 1
+    for frame in late:
+        forward(frame)
+    load.check(400)
 
 
 class Wire(FramePort):
