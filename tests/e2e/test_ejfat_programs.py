@@ -226,6 +226,36 @@ def test_bench_measures_labs_and_the_program_on_taps(opavnic: Program) -> None:
     assert ("stand-alone on a TAP, native", "UDP relay, python") in compared
 
 
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("kind", ["--tap", "--interface"])
+async def test_load_balancer_ends_when_its_interface_is_gone(
+    namespace: Path, tmp_path: Path, implementation: str, kind: str
+) -> None:
+    if kind == "--interface":
+        await ip(namespace, "link", "add", "ejfat0", "type", "veth", "peer", "name", "ejfat1")
+        await ip(namespace, "link", "set", "ejfat0", "up")
+    command = ["ip", "netns", "exec", namespace.name, *EJFAT, "lb", kind, "ejfat0", "--ipv4", "10.7.5.1"]
+    command += ["--listen", f"unix:{tmp_path}/cp.sock", "--pipeline", implementation]
+
+    def start() -> Popen[str]:
+        return Popen(command, stdin=-3, stdout=PIPE, stderr=PIPE, text=True)
+
+    lb = start()
+    try:
+        await wait_for_line(lb, "ready")
+        await ip(namespace, "link", "set", "ejfat0", "up")
+        await ip(namespace, "link", "set", "ejfat0", "down")  # this it outlives
+        await ip(namespace, "link", "set", "ejfat0", "up")
+        assert lb.poll() is None
+        await ip(namespace, "link", "delete", "ejfat0")
+        _, said = await asyncio.wait_for(asyncio.to_thread(lb.communicate), 60)
+        assert lb.returncode == 1
+        assert said.rstrip().endswith("opavnic: the interface is lost: it is gone")
+    finally:
+        lb.kill()
+        lb.communicate()
+
+
 @pytest.mark.parametrize(
     ("datapath", "implementation", "where"),
     [

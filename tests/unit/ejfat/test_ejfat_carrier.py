@@ -115,7 +115,7 @@ async def test_interface_that_goes_away_is_told_once() -> None:
     carrier.start()
     try:
         port.wire.close()
-        assert await asyncio.wait_for(told.get(), 30) == "unexpected end of file"
+        assert await asyncio.wait_for(told.get(), 30) == "it is gone"
     finally:
         carrier.close()
         port.close()
