@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,13 @@ def load_vectors(path: Path) -> Mapping[str, Any]:
         data = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
     except OSError as error:
         raise VectorError(f"{path}: {error.strerror or error}") from None
-    except (EOFError, ValueError) as error:
+    except (EOFError, ValueError, RecursionError, zlib.error) as error:
         raise VectorError(f"{path}: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("vectors"), list) or "tables" not in data:
         raise VectorError(f"{path}: expected an object with `tables` and `vectors`")
+    tables = data["tables"]
+    if not isinstance(tables, list) or not all(isinstance(line, str) for line in tables):
+        raise VectorError(f"{path}: `tables` is no list of script lines")
     if data.get("format") != FORMAT:
         raise VectorError(f"{path}: format {data.get('format')!r}, expected {FORMAT}")
     return data

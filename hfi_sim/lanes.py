@@ -5,7 +5,8 @@ Each VL of a direction has a buffer at the receiving end. A packet goes on the w
 the next wire; an HFI has handed it to its host. So a host that takes nothing fills its port's buffer, then the
 switch's, and so on back to the sender, on that VL alone.
 
-VLs share the wire in the order of arrival; there is no arbitration by weight.
+Where a link has several VLs, packets wait for the wire at its near end, and whose turn it is says the arbiter
+(`hfi_sim.arbiter`): high priority first, the others by their weights, all equal unless told.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from hfi_sim.arbiter import Arbiter
 from hfi_sim.conveyor import Hold
 from hfi_sim.counters import Drop
 from hfi_sim.errors import FabricError
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 SERVICE_CLASSES: Final = 32
 MAX_VLS: Final = 16
+MAX_WEIGHT: Final = 255
+"""A byte in the tables of a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,12 @@ class FlowControl:
     """The VL of each service class 0 to 31; empty: SC modulo the number of VLs."""
     fecn_bytes: int = 32 << 10
     """A switch marks FECN on what it sends while this much, waiting or in the buffer, is ahead on the VL."""
+    weights: Sequence[int] = ()
+    """The share of the wire that each VL gets while others want it, too: 1 to 255; empty: all the same."""
+    high: Sequence[int] = ()
+    """VLs that go before all others."""
+    high_limit_bytes: int | None = None
+    """After so many bytes of those a packet of the others goes first, if there is one; None: never."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.vls <= MAX_VLS:
@@ -58,10 +68,26 @@ class FlowControl:
         for sc, vl in enumerate(self.sc_to_vl):
             if not 0 <= vl < self.vls:
                 raise FabricError(f"the SC to VL map sends SC {sc} to VL {vl}; VLs are 0 to {self.vls - 1}")
+        if self.weights and len(self.weights) != self.vls:
+            raise FabricError(f"{len(self.weights)} weights for {self.vls} VLs: each VL has one")
+        for vl, weight in enumerate(self.weights):
+            if not 1 <= weight <= MAX_WEIGHT:
+                raise FabricError(f"VL {vl} has the weight {weight}; weights are 1 to {MAX_WEIGHT}")
+        for vl in self.high:
+            if not 0 <= vl < self.vls:
+                raise FabricError(f"VL {vl} has high priority and is not there; VLs are 0 to {self.vls - 1}")
+        if self.high_limit_bytes is not None and self.high_limit_bytes < 0:
+            raise FabricError(f"the limit of high priority is {self.high_limit_bytes} bytes, below 0")
 
     def map(self) -> tuple[int, ...]:
         """Return the VL of each service class."""
         return tuple(self.sc_to_vl) or tuple(sc % self.vls for sc in range(SERVICE_CLASSES))
+
+    def arbiter(self) -> Arbiter | None:
+        """Return who says which VL sends; None where there is only one."""
+        if self.vls == 1:
+            return None
+        return Arbiter(self.weights or (1,) * self.vls, self.high, self.high_limit_bytes)
 
 
 class _BufferSpace:
@@ -96,11 +122,14 @@ class Lanes:
         self._queued = [0] * flow.vls
         self._stop_bytes = flow.buffer_bytes
         self._stopped = False
+        self._arbiter = flow.arbiter()
+        self._waking = False
+        """A timer is set for when the wire is free."""
         self.fecn_marked = 0
         """Packets that this direction marked."""
 
     def waiting(self, vl: int) -> int:
-        """Return the bytes that wait for credits on a VL."""
+        """Return the bytes that wait for credits, or for the wire, on a VL."""
         return self._queued[vl]
 
     def credits(self, vl: int) -> int:
@@ -122,7 +151,7 @@ class Lanes:
         if self._direction.source.forwards and self._ahead(vl) >= self._flow.fecn_bytes:
             packet = with_fecn(packet)
             self.fecn_marked += 1
-        if not self._queues[vl] and self._credits[vl] >= size:
+        if not self._queues[vl] and self._credits[vl] >= size and self._wire_is_for(vl, size):
             self._credits[vl] -= size
             self._direction.launch(packet, delay_s)
             return
@@ -131,9 +160,21 @@ class Lanes:
             hold.keep()
         self._queues[vl].append((packet, delay_s, hold))
         self._queued[vl] += size
+        if self._arbiter is not None:
+            self._wake_for_wire()
         if not self._stopped and self._queued[vl] >= self._stop_bytes:
             self._stopped = True
             self._direction.source.tx_congested(True)
+
+    def _wire_is_for(self, vl: int, size: int) -> bool:
+        """Return whether a packet can go at once, and note that it does: the wire is free, and nobody is before it."""
+        if self._arbiter is None:
+            return True
+        self._arbiter.woke(vl)
+        if self._waking or not self._direction.wire_is_free():
+            return False
+        self._arbiter.sent(vl, size)
+        return True
 
     def _ahead(self, vl: int) -> int:
         return self._queued[vl] + self._flow.buffer_bytes - self._credits[vl]
@@ -156,14 +197,51 @@ class Lanes:
     def give_back(self, vl: int, size: int) -> None:
         """Take a credit back, and send what has waited for it."""
         self._credits[vl] += size
+        if self._arbiter is not None:
+            if (queue := self._queues[vl]) and self._credits[vl] - size < len(queue[0][0]):
+                self._arbiter.woke(vl)
+            self._wake_for_wire()
+            return
+        while self._can_send(vl):
+            self._send_next(vl)
+        self._wake()
+
+    def _can_send(self, vl: int) -> bool:
         queue = self._queues[vl]
-        while queue and self._credits[vl] >= len(queue[0][0]):
-            packet, delay_s, hold = queue.popleft()
-            self._credits[vl] -= len(packet)
-            self._queued[vl] -= len(packet)
-            self._direction.launch(packet, delay_s)
-            if hold is not None:
-                hold.release()
+        return bool(queue) and self._credits[vl] >= len(queue[0][0])
+
+    def _send_next(self, vl: int) -> None:
+        packet, delay_s, hold = self._queues[vl].popleft()
+        self._credits[vl] -= len(packet)
+        self._queued[vl] -= len(packet)
+        self._direction.launch(packet, delay_s)
+        if hold is not None:
+            hold.release()
+
+    def _wake_for_wire(self) -> None:
+        """Send now, or as soon as the wire is free."""
+        if self._waking or not any(map(self._can_send, range(self._flow.vls))):
+            return
+        if self._direction.wire_is_free():
+            self._arbitrate()
+        else:
+            self._waking = True
+            self._direction.link.conveyor.clock.call_at(self._direction.free_at, self._wire_free)
+
+    def _wire_free(self) -> None:
+        self._waking = False
+        self._arbitrate()
+
+    def _arbitrate(self) -> None:
+        """Send what may go now, and see to the rest when the wire is free again."""
+        assert self._arbiter is not None  # noqa: S101 - there are several VLs
+        while ready := [vl for vl in range(self._flow.vls) if self._can_send(vl)]:
+            vl = self._arbiter.choose(ready)
+            self._arbiter.sent(vl, len(self._queues[vl][0][0]))
+            self._send_next(vl)
+            if not self._direction.wire_is_free():
+                break
+        self._wake_for_wire()
         self._wake()
 
     def _wake(self) -> None:

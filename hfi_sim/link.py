@@ -87,7 +87,8 @@ class LinkDirection:
         self.lanes: Lanes | None = None
         self._arrivals: deque[tuple[float, bytes]] = deque()
         self._queued_bytes = 0
-        self._free_at = 0.0
+        self.free_at = 0.0
+        """When the wire has sent all that was launched."""
         self._held: list[_Held] = []
 
     def transmit(self, packet: bytes) -> Drop | None:
@@ -120,14 +121,19 @@ class LinkDirection:
             return Drop.LINK_OVERFLOW
         return None
 
+    def wire_is_free(self) -> bool:
+        """Return whether a packet that is launched now does not wait for the wire, as far as a timer can tell."""
+        conveyor = self.link.conveyor
+        return self.free_at - conveyor.clock.time() <= conveyor.timer_resolution_s
+
     def launch(self, packet: bytes, delay_s: float = 0.0) -> None:
         """Put a packet on the wire; it is counted as in flight already."""
         link = self.link
         conveyor = link.conveyor
         now = conveyor.clock.time()
         size = len(packet)
-        self._free_at = max(now, self._free_at) + size * 8 / link.rate_bps
-        arrival = self._free_at + link.latency_s
+        self.free_at = max(now, self.free_at) + size * 8 / link.rate_bps
+        arrival = self.free_at + link.latency_s
         if delay_s or link.jitter_s:
             arrival += delay_s + link.uniform() * link.jitter_s
             if self._arrivals:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 _SHOWN = 8
+_LISTED = 12
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
@@ -19,3 +20,13 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     return (
         f'unknown {what} "{name}" (nearest: "{lowered[close[0]]}"; known: {", ".join(names[:_SHOWN])}{rest})'
     )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `known: a, b; nearest: a` for a message about `name`, with at most twelve of the known names."""
+    names = list(known)
+    if not names:
+        return "none is known"
+    more = ", ..." if len(names) > _LISTED else ""
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+    return f"known: {', '.join(names[:_LISTED])}{more}; nearest: {close[0]}"

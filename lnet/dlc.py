@@ -21,7 +21,8 @@ from lnet.errors import CommandError, NidError
 from lnet.networks import NetworkGroup
 from lnet.nid import Net, Nid
 from lnet.targets import KibTarget
-from opavnic.lab.yaml_source import KeyPath, YamlError, YamlSource, path_text
+from opavnic.lab.yaml_source import YamlError, YamlSource
+from vema.em.problems import KeyPath, path_text
 
 MAX_TEXT: Final = 1 << 20
 """More characters than this are no configuration."""

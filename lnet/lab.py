@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aiohttp import web
 
 from hfi_sim.hfi import HfiPort
+from hfi_sim.names import nearest
 from lnet.config import LndConfig
 from lnet.dlc import error_yaml
 from lnet.errors import CommandError, NidError
@@ -28,8 +29,7 @@ from lnet.nid import Nid
 from lnet.node import Interface
 from lnet.tx import TxKind
 from opavnic.lab.errors import LabError
-from opavnic.lab.names import nearest
-from opavnic.lab.yaml_source import path_text
+from vema.em.problems import path_text
 
 if TYPE_CHECKING:
     from opavnic.lab.lab import Lab

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hfi_sim.names import nearest
 from lnet.errors import ConfigError, NidError
 from lnet.networks import parse_networks
 from lnet.targets import KibTarget, parse_targets
 from opavnic.lab.model import LabModel, LnetModel
-from opavnic.lab.names import nearest
-from opavnic.lab.yaml_source import KeyPath, Problem
+from vema.em.problems import KeyPath, Problem
 
 
 def check_lab(model: LabModel, directory: Path) -> list[Problem]:

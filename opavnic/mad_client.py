@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from hfi_sim.errors import WireError
-from hfi_sim.mad.header import MadHeader, Method
+from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
 from opavnic.errors import OpavnicError
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 
@@ -61,8 +61,12 @@ class MadClient:
 
         Raises:  MadSocketError: the lab has gone.
         """
-        message = self._exchange(MadMessage(0, b""))
-        return tuple(sorted(struct.unpack(f">{len(message.mad) // 4}I", message.mad)))
+        found: list[int] = []
+        while True:
+            message = self._exchange(MadMessage(found[-1] if found else 0, b""))
+            found += struct.unpack(f">{len(message.mad) // 4}I", message.mad)
+            if len(message.mad) < MAD_SIZE:
+                return tuple(found)
 
     def request(self, lid: int, mad: bytes, *, sl: int = 0, pkey: int = 0) -> bytes | None:
         """Send a request and return its response; None where the agent does not answer.

@@ -7,7 +7,7 @@
 | 8 | 2 | P_Key; 0 to the socket: the port's own |
 | 10 | 1 | service level, 0 to 31 |
 | 11 | 1 | outcome: see `Outcome`; 0 to the socket |
-| 12 | .. | the MAD, 24 to 2048 bytes; none: a question for the LIDs that have an agent |
+| 12 | .. | the MAD, 24 to 2048 bytes; none: a question for the LIDs above LID that have an agent |
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.errors import HfiSimError, WireError
-from hfi_sim.mad.header import MadHeader, Method
+from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
 from hfi_sim.mad.stack import MadRequest, MadStack
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 
@@ -28,7 +28,10 @@ log = logging.getLogger("opavnic.mad_socket")
 MAX_WAITING: Final = 256
 """Requests of one program that wait for their response; more are read when one has come."""
 MAX_UNREAD: Final = 1 << 20
-"""Bytes that a program may leave unread; traps beyond that are not kept for it."""
+"""Bytes that a program may leave unread: beyond that no trap is kept for it and no request of it is taken. What
+the requests on their way still bring comes on top: at most MAX_WAITING messages."""
+MAX_LIDS: Final = MAD_SIZE // 4
+"""LIDs in one answer to the question for agents."""
 _READ_SIZE: Final = 65536
 _SL_MAX: Final = 31
 _LID_MAX: Final = 0xFFFFFF
@@ -70,7 +73,7 @@ class MadSocketServer:
             self._server = None
         programs = tuple(self._programs)
         for program in programs:
-            program.task.cancel()
+            program.task.cancel()  # also what a program has not read is given up
         await asyncio.gather(*(program.task for program in programs), return_exceptions=True)
 
     def trap(self, request: MadRequest) -> None:
@@ -86,24 +89,33 @@ class MadSocketServer:
         program = _Program(task, writer)
         self._programs.add(program)
         try:
-            messages = MessageReader()
-            while data := await reader.read(_READ_SIZE):
-                for message in messages.feed(data):
-                    await program.free.acquire()
-                    self._take(program, message)
-        except WireError as error:
-            log.warning("a program on the MAD socket is hung up on: %s", error)
-        except (ConnectionError, asyncio.CancelledError):
+            await self._converse(program, reader)
+            program.gone = True
+            writer.close()
+            await writer.wait_closed()  # what it was sent before is still its own to read
+        except (OSError, asyncio.CancelledError):
             pass  # hung up; a task that ends as cancelled would make asyncio's streams log an error
         finally:
             self._programs.discard(program)
             program.gone = True
-            writer.close()
+            writer.transport.abort()
+
+    async def _converse(self, program: _Program, reader: asyncio.StreamReader) -> None:
+        """Take the requests of a program until it hangs up, or sends what is no message."""
+        messages = MessageReader()
+        try:
+            while data := await reader.read(_READ_SIZE):
+                for message in messages.feed(data):
+                    await program.free.acquire()
+                    await program.reads()
+                    self._take(program, message)
+        except WireError as error:
+            log.warning("a program on the MAD socket is hung up on: %s", error)
 
     def _take(self, program: _Program, message: MadMessage) -> None:
         """Send one MAD; the program's place is freed when it has its answer."""
         if not message.mad:
-            lids = self._agents()
+            lids = sorted(lid for lid in self._agents() if lid > message.lid)[:MAX_LIDS]
             program.answer(MadMessage(0, struct.pack(f">{len(lids)}I", *lids)))
             return
         try:
@@ -136,6 +148,21 @@ class _Program:
         self.free = asyncio.Semaphore(MAX_WAITING)
         self.gone = False
         self._writer = writer
+        writer.transport.set_write_buffer_limits(high=MAX_UNREAD)
+
+    async def reads(self) -> None:
+        """Wait while too much of what the program was sent is unread.
+
+        A program that never reads is left waiting for as long as it stays connected: its socket fills up, and it
+        can send no more.
+        """
+        unread = self._writer.transport.get_write_buffer_size()
+        if unread > MAX_UNREAD:
+            log.warning(
+                "a program on the MAD socket leaves %d bytes unread: no request of it is taken until it reads",
+                unread,
+            )
+        await self._writer.drain()
 
     def answer(self, message: MadMessage) -> None:
         """Send what a request has led to, and free its place."""

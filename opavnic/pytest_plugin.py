@@ -1,6 +1,6 @@
 """The pytest plugin: fabrics as fixtures, on virtual time, seeded, checked after each test.
 
-Fixtures:  lab (everything in one object), fabric, hosts, em.
+Fixtures:  lab (everything in one object), fabric, hosts, em; mad_simulator, which takes the place of em.
 Markers:   topology("clos", leaves=2, spines=2), fabric_seed(7), fabric_options(routing=..., flow=..., jitter_s=...).
 Options:   --fabric-seed, --fabric-pcap=failed|always|never, --fabric-real.
 
@@ -21,9 +21,9 @@ import pytest
 
 if TYPE_CHECKING:
     from hfi_sim.fabric import Fabric
-    from opavnic.scenario import Hosts, Scenario, ScenarioEm
+    from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioSimulator
 
-_FIXTURES: Final = frozenset({"lab", "fabric", "hosts", "em"})
+_FIXTURES: Final = frozenset({"lab", "fabric", "hosts", "em", "mad_simulator"})
 _OPTIONS: Final = ("routing", "flow", "jitter_s", "fabric_id")
 _DEFAULT_SEED: Final = 1
 _SHOWN: Final = 16
@@ -128,6 +128,12 @@ def em(lab: Scenario) -> ScenarioEm:
     return _LateEm(lab)  # type: ignore[return-value]
 
 
+@pytest.fixture
+def mad_simulator(lab: Scenario) -> ScenarioSimulator:
+    """A scripted Ethernet Manager in the place of the real one: `await mad_simulator.configure(h1, vesw_id=2)`."""
+    return lab.mad_simulator
+
+
 class _LateEm:
     """Stands for `lab.em`, which is there only once the event loop runs."""
 
@@ -155,10 +161,23 @@ def _make(request: pytest.FixtureRequest) -> Scenario:
         raise pytest.UsageError(
             f"fabric_options: unknown option {unknown[0]!r} (known: {', '.join(_OPTIONS)})"
         )
+    by_hand = "mad_simulator" in request.fixturenames
+    if by_hand and "em" in request.fixturenames:
+        raise pytest.UsageError(
+            "em and mad_simulator: a fabric has one manager; use em, or mad_simulator in its place "
+            "(lab.stand_in(host) simulates an agent beside em)"
+        )
     is_coroutine = _is_coroutine(node)
     real = bool(request.config.getoption("--fabric-real")) and is_coroutine
     clock = None if is_coroutine else ManualClock()
-    return Scenario(topology, seed=_seed(node, request.config), clock=clock, real=real, **options)
+    return Scenario(
+        topology,
+        seed=_seed(node, request.config),
+        clock=clock,
+        real=real,
+        manager="simulator" if by_hand else "em",
+        **options,
+    )
 
 
 def _seed(node: pytest.Item, config: pytest.Config) -> int:

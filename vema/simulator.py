@@ -5,7 +5,9 @@ info = await sim.get(lid, AttrId.VESW_PORT_INFO, vport=1)
 await sim.set(lid, AttrId.VESW_PORT_INFO, replace(info, vesw_id=2), vport=1)
 trap = await sim.expect_trap(opcode=TrapOpcode.ETH_LINK_STATUS_CHANGED)
 
-The other way round it stands in for an agent: `sim.reply(AttrId.CLASS_PORT_INFO, answer)` and `sim.requests`.
+The other way round it stands in for an agent: `sim.reply(AttrId.CLASS_PORT_INFO, answer)`, then
+`await sim.expect_request(AttrId.CLASS_PORT_INFO, method=Method.SET)`. Where a LID is asked for, whatever has one
+will do: an HFI port, a host of a scenario.
 """
 
 from __future__ import annotations
@@ -49,6 +51,18 @@ class Buildable(Protocol):
         ...
 
 
+class HasLid(Protocol):
+    """An HFI port, a host."""
+
+    @property
+    def lid(self) -> int:
+        """Its LID now."""
+        ...
+
+
+Target = int | HasLid
+"""Who is meant: a LID, or whoever has one."""
+
 Reply = Buildable | bytes | int | None
 """What to answer: an attribute, its bytes, a status, or nothing at all."""
 
@@ -67,6 +81,7 @@ class MadSimulator:
         """Every request so far, where this is the agent."""
         self._mads = mads
         self._unseen: deque[tuple[int, Notice]] = deque()
+        self._unseen_requests: deque[MadRequest] = deque()
         self._news = asyncio.Event()
         self._replies: dict[tuple[int, int], deque[Reply]] = {}
         self._registrations: list[AgentRegistration] = [
@@ -85,7 +100,7 @@ class MadSimulator:
     # --- as an EM ------------------------------------------------------------------------------------------
 
     async def get(
-        self, lid: int, attr_id: int, *, vport: int = 0, data: bytes = b"", pkey: int | None = None
+        self, lid: Target, attr_id: int, *, vport: int = 0, data: bytes = b"", pkey: int | None = None
     ) -> Any:
         """Get an attribute; `data` names the part of it that is wanted.
 
@@ -95,7 +110,7 @@ class MadSimulator:
 
     async def set(
         self,
-        lid: int,
+        lid: Target,
         attr_id: int,
         value: Buildable | bytes = b"",
         *,
@@ -110,7 +125,7 @@ class MadSimulator:
         return await self._ask(Method.SET, lid, attr_id, vport, data, pkey)
 
     async def expect_status(
-        self, status: int, method: Method, lid: int, attr_id: int, **options: Any
+        self, status: int, method: Method, lid: Target, attr_id: int, **options: Any
     ) -> None:
         """Ask for something that has to be refused with `status`.
 
@@ -125,30 +140,30 @@ class MadSimulator:
             return
         raise AssertionError(f"attribute {attr_id:#06x} was not refused; status {status:#06x} was expected")
 
-    async def become_sink(self, lid: int, own_lid: int, *, sl: int = 0) -> ClassPortInfo:
+    async def become_sink(self, lid: Target, own_lid: Target, *, sl: int = 0) -> ClassPortInfo:
         """Have an agent send its traps to `own_lid`."""
-        info = ClassPortInfo(trap_lid=own_lid, trap_sl_rsvd=sl << 3)
+        info = ClassPortInfo(trap_lid=_lid_of(own_lid), trap_sl_rsvd=sl << 3)
         answer = await self.set(lid, AttrId.CLASS_PORT_INFO, info)
         assert isinstance(answer, ClassPortInfo)  # noqa: S101 - the parser of that attribute
         return answer
 
     async def expect_trap(
-        self, *, opcode: int | None = None, lid: int | None = None, timeout_s: float = EXPECT_S
+        self, *, opcode: int | None = None, lid: Target | None = None, timeout_s: float = EXPECT_S
     ) -> Notice:
         """Wait for the next trap and return its notice.
 
         Raises:  AssertionError: none comes, or one of another opcode or port does.
         """
-        try:
-            async with asyncio.timeout(timeout_s):
-                while not self._unseen:
-                    self._news.clear()
-                    await self._news.wait()
-        except TimeoutError:
-            raise AssertionError(f"no trap within {timeout_s:g} s") from None
+        if not await self._wait_for(lambda: bool(self._unseen), timeout_s):
+            raise AssertionError(f"no trap within {timeout_s:g} s")
         source, notice = self._unseen.popleft()
-        if opcode not in (None, notice.opcode) or lid not in (None, source):
-            raise AssertionError(f"trap {notice.opcode} of LID {source:#x}, not {opcode} of {lid}")
+        wanted = None if lid is None else _lid_of(lid)
+        if opcode not in (None, notice.opcode) or wanted not in (None, source):
+            expected = "any opcode" if opcode is None else f"opcode {int(opcode)}"
+            of = "any LID" if wanted is None else f"LID {wanted:#x}"
+            raise AssertionError(
+                f"trap with opcode {notice.opcode} of LID {source:#x} came, not {expected} of {of}"
+            )
         return notice
 
     def expect_no_trap(self) -> None:
@@ -160,12 +175,23 @@ class MadSimulator:
             raise AssertionError(f"unexpected traps: {list(self._unseen)}")
 
     async def _ask(
-        self, method: Method, lid: int, attr_id: int, vport: int, data: bytes, pkey: int | None
+        self, method: Method, lid: Target, attr_id: int, vport: int, data: bytes, pkey: int | None
     ) -> Any:
         request = build_request(method, attr_id, data, attr_mod=vport)
-        answer = read_response(request, await self._mads.request(lid, request, pkey=pkey))
+        answer = read_response(request, await self._mads.request(_lid_of(lid), request, pkey=pkey))
         parser = PARSERS.get(attr_id)
         return answer if parser is None else parser(answer)
+
+    async def _wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until something that came makes `condition` true; False: it took longer."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not condition():
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def _take_trap(self, request: MadRequest) -> None:
         seen = (request.slid, notice_of(request.mad.ljust(MAD_SIZE, b"\0")))
@@ -179,8 +205,49 @@ class MadSimulator:
         """Answer the next requests for an attribute with these, one each; the last one from then on."""
         self._replies[method, attr_id] = deque(replies)
 
+    async def expect_request(
+        self,
+        attr_id: int,
+        *,
+        method: Method | None = None,
+        vport: int | None = None,
+        timeout_s: float = EXPECT_S,
+    ) -> Any:
+        """Wait for a request and return the attribute in it; requests that came before it are passed over.
+
+        Args:    vport: the vport it is about.
+        Raises:  AssertionError: none that fits comes; what came instead is in the message.
+        """
+
+        def fits(request: MadRequest) -> bool:
+            header = request.header
+            return (
+                header.attr_id == attr_id
+                and method in (None, header.method)
+                and vport in (None, header.attr_mod & 0xFF)
+            )
+
+        def came() -> bool:
+            while self._unseen_requests and not fits(self._unseen_requests[0]):
+                passed_over.append(self._unseen_requests.popleft())
+            return bool(self._unseen_requests)
+
+        passed_over: list[MadRequest] = []
+        if not await self._wait_for(came, timeout_s):
+            wanted = f"{_method_text(method)} of {_attr_text(attr_id)}"
+            others = ", ".join(
+                f"{_method_text(request.header.method)} of {_attr_text(request.header.attr_id)}"
+                for request in passed_over
+            )
+            raise AssertionError(f"no {wanted} within {timeout_s:g} s; came instead: {others or 'nothing'}")
+        data = self._unseen_requests.popleft().mad.ljust(MAD_SIZE, b"\0")[DATA_OFFSET_VENDOR:]
+        parser = PARSERS.get(attr_id)
+        return data if parser is None else parser(data)
+
     def _take_request(self, request: MadRequest) -> bytes | None:
         self.requests.append(request)
+        self._unseen_requests.append(request)
+        self._news.set()
         replies = self._replies.get((request.header.method, request.header.attr_id))
         answer: Reply = MadStatus.UNSUPPORTED
         if replies:
@@ -191,3 +258,16 @@ class MadSimulator:
         data = b"" if isinstance(answer, int) else answer if isinstance(answer, bytes) else answer.build()
         head = request.mad[:3] + bytes([Method.GET_RESP]) + status.to_bytes(2, "big")
         return (head + request.mad[6:DATA_OFFSET_VENDOR] + data).ljust(MAD_SIZE, b"\0")
+
+
+def _lid_of(target: Target) -> int:
+    return target if isinstance(target, int) else int(target.lid)
+
+
+def _method_text(method: int | None) -> str:
+    return "Get or Set" if method is None else "Set" if method == Method.SET else "Get"
+
+
+def _attr_text(attr_id: int) -> str:
+    names = {int(attribute): attribute.name for attribute in AttrId}
+    return names.get(attr_id, f"attribute {attr_id:#06x}")

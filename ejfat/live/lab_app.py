@@ -19,12 +19,12 @@ from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.carrier import LabCarrier
 from ejfat.live.neighbors import IpAddress
 from ejfat.pipeline.native import NativePipeline
+from hfi_sim.names import nearest
 from opavnic.lab.apps import node_netdev
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import AppModel, LabModel
-from opavnic.lab.names import nearest
-from opavnic.lab.yaml_source import Problem
+from vema.em.problems import Problem
 
 KIND = "ejfat-lb"
 

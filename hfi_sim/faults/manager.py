@@ -158,6 +158,10 @@ class Faults:
         """Let `crash on NAME` call `crash`, and `restart` when it ends: an agent, a manager, any program."""
         self._hooks[name] = (crash, restart)
 
+    def unhook(self, name: str) -> None:
+        """Let `crash on NAME` be refused again."""
+        self._hooks.pop(name, None)
+
     def _check_place(self, spec: FaultSpec) -> None:
         fabric = self.fabric
         if spec.kind is FaultKind.SWITCH_REBOOT and spec.on not in fabric.switches:

@@ -11,7 +11,7 @@ import ipaddress
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -57,6 +57,7 @@ _RECEIVE_BYTES: Final = 1 << 18
 _ANSWER_TIMEOUT_S: Final = 5.0
 
 IFF_UP: Final = 0x1
+IFF_RUNNING: Final = 0x40
 LINKMODE_DORMANT: Final = 1
 
 
@@ -70,10 +71,10 @@ class LinkState:
     address: MacAddr
     mtu: int
     alias: str
-    sent: int
-    """Packets that the host has sent through it (tx_packets)."""
-    received: int
-    """Packets that the host has received from it (rx_packets)."""
+    stats: Mapping[str, int]
+    """The kernel's own counters, under its names: tx is what the host sends through the interface."""
+    running: bool = False
+    """IFF_RUNNING: up, with carrier, not dormant, and the kernel has noticed: from now on it sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,6 @@ def parse_link(message: bytes) -> LinkState:
     link = ifinfmsg(message)
     link.decode()
     address = link.get_attr("IFLA_ADDRESS")
-    stats = link.get_attr("IFLA_STATS64") or {}
     return LinkState(
         ifindex=link["index"],
         name=link.get_attr("IFLA_IFNAME") or "",
@@ -97,8 +97,8 @@ def parse_link(message: bytes) -> LinkState:
         address=MacAddr(bytes.fromhex(address.replace(":", "")) if address else bytes(6)),
         mtu=link.get_attr("IFLA_MTU") or 0,
         alias=link.get_attr("IFLA_IFALIAS") or "",
-        sent=stats.get("tx_packets", 0),
-        received=stats.get("rx_packets", 0),
+        stats=link.get_attr("IFLA_STATS64") or {},
+        running=bool(link["flags"] & IFF_RUNNING),
     )
 
 

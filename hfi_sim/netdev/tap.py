@@ -30,6 +30,7 @@ log = logging.getLogger("hfi_sim.netdev.tap")
 TUN_DEVICE: Final = "/dev/net/tun"
 READ_BATCH: Final = 64
 """Frames read per wake-up of the event loop, before others get their turn."""
+KERNEL_COUNTERS: Final = ("tx_packets", "tx_bytes", "tx_dropped", "rx_packets", "rx_bytes", "rx_dropped")
 VNET_HEADER: Final = bytes(10)
 """The virtio-net header of a frame without offloads."""
 
@@ -174,12 +175,16 @@ class TapNetdev(Netdev):
             return False
         return True
 
-    def host_packets(self) -> tuple[int, int]:
-        """Return how many packets the host says it has sent here, and received. Raises NetdevError."""
-        state = self._watcher.links.get(self.ifindex)
+    def kernel_counters(self) -> dict[str, int]:
+        """Return what the kernel has counted, under its names: tx is what the host sends. Raises NetdevError.
+
+        `tx_dropped`: frames that found the queue full, sent faster than they are read, or no carrier yet; nobody
+        but the kernel has ever seen them. `rx_dropped`: frames that the kernel took and then threw away.
+        """
+        state = self._watcher.links.get(self.ifindex) if self._usable else None
         if state is None:
             raise NetdevError(f"interface {self.name} is gone", errno.ENODEV)
-        return state.sent, state.received
+        return {name: state.stats.get(name, 0) for name in KERNEL_COUNTERS}
 
     # what the adapter does to the device
 

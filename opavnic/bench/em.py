@@ -64,7 +64,7 @@ class Plan:
         return parse_config(
             {
                 "mac": self.policy,
-                "polling": {"interval": 0},
+                "polling": {"interval": 0, "audit": 0},
                 "limits": {"in_flight": 256, "per_port": 4},
                 "vesws": vesws,
             }

@@ -5,9 +5,10 @@ Other packages join through the entry point group "opavnic.conformance": name ->
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -37,6 +38,8 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+
+_SILENT: Final = logging.NullHandler()
 
 Files = Annotated[
     list[Path], typer.Argument(help="vector files: JSON lines, plain or gzip'ed", show_default=False)
@@ -70,6 +73,8 @@ def vema(files: Files, target: Target = None, lid: TargetLid = None, as_json: As
     With --target, the requests go to an agent of a running lab; what the hosts of a session do is skipped.
     """
     if target is None:
+        # what a session does to its VNICs is no news to the person; `opavnic -v` still shows it
+        logging.getLogger("opavnic.adapter").addHandler(_SILENT)
         _run(lambda: [run_vema(path) for path in files], as_json)
     else:
         _run(lambda: _run_target(files, target, lid), as_json)

@@ -110,6 +110,9 @@ def _summary(result: DemoResult) -> None:
     )
     lost = ", ".join(f"{name} {missing:+}" for name, missing in result.balance.items())
     print_rich(f"every packet accounted for: {verdict(not lost)} {lost}")
+    if result.tap_drops:
+        reason = "queue of the TAP full, or no carrier yet"
+        print_rich(f"dropped by the kernel before a VNIC saw them ({reason}): {result.tap_drops}")
     print_rich(f"demo {'passed' if result.ok else 'FAILED'}")
 
 

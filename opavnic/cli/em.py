@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_table, say
-from opavnic.lab.client import LabClient
+from opavnic.lab.client import QUERY_S, LabClient
 from opavnic.lab.em_file import EmFile
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.runtime import running_lab
@@ -50,7 +50,7 @@ class Topic(StrEnum):
     EVENTS = "events"
 
 
-def _client(lab: str | None, timeout_s: float = 30.0) -> LabClient:
+def _client(lab: str | None, timeout_s: float = QUERY_S) -> LabClient:
     directory, _ = running_lab(lab)
     return LabClient(directory.control_socket, timeout_s)
 

@@ -26,6 +26,8 @@ def exec_command(
 ) -> None:
     """Run a program on a host of a lab; its exit code is passed on.
 
+    127: there is no such program; 126: it cannot be run.
+
     \b
     Example:
       opavnic exec h1 -- ping -c3 10.9.2.2
@@ -48,13 +50,17 @@ def shell(host: Host, lab: Lab = None, plain: Plain = False) -> None:
 
 def _run(host: str, command: list[str], lab: str | None, plain: bool) -> None:
     from opavnic.lab.enter import become, plain_command
+    from opavnic.lab.errors import ProgramError
     from opavnic.lab.runtime import running_lab
 
     _, journal = running_lab(lab)
     if plain:
         print(plain_command(journal, host, command))
         return
-    become(journal, host, command)
+    try:
+        become(journal, host, command)
+    except ProgramError as error:
+        fail(str(error), error.exit_code)
 
 
 exec_command.context_settings = {"ignore_unknown_options": True}  # type: ignore[attr-defined]

@@ -10,6 +10,9 @@ from opavnic.cli.inspect import AsJson, LabOption
 from opavnic.cli.output import EXIT_USAGE, fail, pick, print_json, print_table
 from opavnic.lab.client import LabClient
 
+CHANGE_S = 30.0
+"""How long a fabric may take to find new routes, in seconds."""
+
 app = typer.Typer(
     help="Break the fabric of a running lab, and mend it.",
     no_args_is_help=True,
@@ -22,7 +25,7 @@ def _client(lab: str | None) -> LabClient:
     from opavnic.lab.runtime import running_lab
 
     directory, _ = running_lab(lab)
-    return LabClient(directory.control_socket)
+    return LabClient(directory.control_socket, CHANGE_S)
 
 
 def _print(data: dict[str, Any], as_json: bool) -> None:

@@ -46,6 +46,9 @@ def status(
         )
     if counters:
         print_table(("element", "counter", "value"), list(_counter_rows(data["counters"])), title="counters")
+        print(
+            "netdev: the kernel's own figures; tx_dropped: its queue was full, or had no carrier yet; no VNIC saw it"
+        )
 
 
 def _app_rows(apps: list[dict[str, Any]]) -> Iterator[tuple[object, ...]]:

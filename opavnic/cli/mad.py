@@ -54,7 +54,9 @@ def mad() -> None:
 def _client(target: Path | None, lab: str | None) -> Iterator[MadClient]:
     """Connect; what goes wrong becomes one line and an exit code."""
     if target is None:
-        directory, _ = running_lab(lab)
+        directory, journal = running_lab(lab)
+        if journal.stopped:
+            fail(f"lab {journal.lab} (pid {journal.pid}) does not answer; {journal.way_out()}")
         target = directory.mad_socket
     try:
         with MadClient(target) as client:

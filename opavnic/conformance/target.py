@@ -8,6 +8,9 @@ Of a session, the requests are sent; what its hosts do cannot be done from here.
 - of a vport that exists, the fields that hosts change are not compared: link and operational state, generation
   counts, lists and counter values.
 
+A session that differs is run once more: the lab's own Ethernet Manager, which looks at its ports now and then, may have
+written its trap sink over the session's.
+
 When it is over, the vports that were used are back to power-on defaults and the trap sink is what it was.
 """
 
@@ -133,8 +136,14 @@ def run_vema_target(path: Path, client: MadClient, lid: int) -> Result:
     target = _Target(client, lid)
     try:
         for session in read_cases(path, VemaSession.parse):
+            skipped = result.skipped
             target.begin_session()
-            result.add(_run_session(session, target, result))
+            differences = _run_session(session, target, result)
+            if differences:  # the manager of the lab may have come between; the agent's own fault comes again
+                result.skipped = skipped
+                target.begin_session()
+                differences = _run_session(session, target, result)
+            result.add(differences)
     finally:
         target.restore()
     return result

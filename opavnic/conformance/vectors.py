@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ def read_cases(path: Path, parse: Callable[[Json], Case]) -> Iterator[Case]:
     for number, line in _lines(path):
         try:
             document = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise VectorFileError(f"{path}:{number}: no JSON: {error}") from None
         if not isinstance(document, dict):
             raise VectorFileError(
@@ -46,12 +47,12 @@ def read_cases(path: Path, parse: Callable[[Json], Case]) -> Iterator[Case]:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        with path.open("rb") as probe:
-            packed = probe.read(2) == _GZIP_MAGIC
-        with gzip.open(path, "rt", encoding="utf-8") if packed else path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield number, line
+        with path.open("rb") as raw:  # opened once: it may be a pipe
+            packed = raw.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
+            with gzip.open(raw, "rt", encoding="utf-8") if packed else io.TextIOWrapper(raw, "utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    if line.strip():
+                        yield number, line
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise VectorFileError(f"{path}: cannot be read: {reason}") from None

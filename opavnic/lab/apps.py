@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from hfi_sim.names import nearest
 from hfi_sim.netdev.base import Netdev
 from opavnic.datapath.node import NodeNetdev
 from opavnic.lab.errors import LabError
 from opavnic.lab.hosts import Interface, LabHost
 from opavnic.lab.model import AppModel
-from opavnic.lab.names import nearest
 
 if TYPE_CHECKING:
     from opavnic.lab.lab import Lab

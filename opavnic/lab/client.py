@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from opavnic.lab.errors import LabError
+from opavnic.lab.runtime import LabDir
+
+QUERY_S: Final = 10.0
+"""How long a lab may take to say what it knows; what it has to work for is given longer by the caller."""
+LOOK_S: Final = 1.0
+"""After so long without an answer, and again and again, it is asked whether the lab's process is stopped."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path, timeout_s: float | None) -> None:
+    def __init__(self, path: Path, timeout_s: float) -> None:
         super().__init__("lab", timeout=timeout_s)
         self._path = path
 
@@ -26,7 +34,11 @@ class _UnixConnection(http.client.HTTPConnection):
 class LabClient:
     """The control API of one lab; each call is a connection of its own."""
 
-    def __init__(self, socket_path: Path, timeout_s: float = 30.0) -> None:
+    def __init__(self, socket_path: Path, timeout_s: float = QUERY_S) -> None:
+        """Prepare.
+
+        Args:  timeout_s: how long the answer to a call may take. A lab whose process is stopped is not waited for.
+        """
         self._path = socket_path
         self._timeout_s = timeout_s
 
@@ -39,13 +51,14 @@ class LabClient:
         return self._json("POST", path, body)
 
     def stream(self, path: str) -> Iterator[str]:
-        """Yield the lines at `path` as they come, without a time limit."""
-        response = self._ask("GET", path, None, None)
+        """Yield the lines at `path` as they come; the time limit is for the first."""
+        sock, response = self._ask("GET", path, None)
+        sock.settimeout(None)
         for line in response:
             yield line.decode(errors="replace").rstrip("\n")
 
     def _json(self, method: str, path: str, body: object) -> Any:
-        response = self._ask(method, path, body, self._timeout_s)
+        _, response = self._ask(method, path, body)
         try:
             data = json.loads(response.read())
         except (ValueError, OSError, http.client.HTTPException) as error:
@@ -54,8 +67,8 @@ class LabClient:
             raise LabError(str(data.get("error", response.reason)))
         return data
 
-    def _ask(self, method: str, path: str, body: object, timeout_s: float | None) -> http.client.HTTPResponse:
-        connection = _UnixConnection(self._path, timeout_s)
+    def _ask(self, method: str, path: str, body: object) -> tuple[socket.socket, http.client.HTTPResponse]:
+        connection = _UnixConnection(self._path, self._timeout_s)
         try:
             headers = {"Connection": "close"}  # the socket closes itself once the answer has been read
             if body is None:
@@ -63,7 +76,29 @@ class LabClient:
             else:
                 headers["Content-Type"] = "application/json"
                 connection.request(method, path, json.dumps(body), headers)
-            return connection.getresponse()
+            sock: socket.socket = connection.sock
+            self._await_answer(sock)
+            return sock, connection.getresponse()
+        except (TimeoutError, BlockingIOError) as error:  # also: so many wait for it that no more may
+            connection.close()
+            raise LabError(self._silence()) from error
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise LabError(f"the lab does not answer at {self._path}: {error}") from error
+
+    def _await_answer(self, sock: socket.socket) -> None:
+        """Wait until the answer begins. Raises TimeoutError: it takes too long, or the lab is stopped."""
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        end = time.monotonic() + self._timeout_s
+        while not poll.poll(1000 * min(LOOK_S, max(end - time.monotonic(), 0.0))):
+            journal = LabDir(self._path.parent).load()
+            if time.monotonic() >= end or (journal is not None and journal.stopped):
+                raise TimeoutError
+
+    def _silence(self) -> str:
+        """Say which lab does not answer, and what can be done about it."""
+        journal = LabDir(self._path.parent).load()
+        if journal is None:
+            return f"the lab at {self._path} does not answer within {self._timeout_s:g} s"
+        return f"lab {journal.lab} (pid {journal.pid}) does not answer; {journal.way_out()}"

@@ -99,6 +99,8 @@ class DemoResult:
     counts: list[Count] = field(default_factory=list)
     balance: dict[str, int] = field(default_factory=dict)
     """Elements of the fabric that lost count of packets: none, or a bug."""
+    tap_drops: int = 0
+    """Frames that the kernel dropped in front of the VNICs (queue full, or no carrier yet): no part of the above."""
     took_s: float = 0.0
 
     @property
@@ -149,6 +151,7 @@ async def run_demo(
         result.mads = lab.mads
         result.counts = counts(lab)
         result.balance = lab.wiring.fabric.balance()
+        result.tap_drops = sum(values["tx_dropped"] for values in lab.kernel_counters().values())
     result.took_s = round(time.monotonic() - start, 2)
     return result
 
@@ -284,7 +287,8 @@ def _netdev_counts(lab: Lab, interface: Interface) -> list[Count]:
         return []
     if isinstance(netdev, TapNetdev):
         kind = "TAP"
-        sent, received = netdev.host_packets()
+        kernel = netdev.kernel_counters()
+        sent, received = kernel["tx_packets"], kernel["rx_packets"]
     elif interface.memory_host is not None:
         kind = "netdev"
         sent, received = interface.memory_host.frames_sent, interface.memory_host.frames_received

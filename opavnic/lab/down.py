@@ -26,6 +26,8 @@ def end_lab(name: str | None) -> Removed:
     Raises:  NoLabError: it does not run. LabError: it did not end, or something of it is left.
     """
     lab, journal = running_lab(name)
+    if journal.stopped:
+        raise LabError(f"lab {lab.name} (pid {journal.pid}) cannot end itself; {journal.way_out()}")
     process = os.pidfd_open(journal.pid)
     try:
         removed = _ask(lab, journal, process)
@@ -33,8 +35,7 @@ def end_lab(name: str | None) -> Removed:
         poll.register(process, select.POLLIN)
         if not poll.poll(PATIENCE_S * 1000):
             raise LabError(
-                f"lab {lab.name} (pid {journal.pid}) did not end within {PATIENCE_S:g} s; see: opavnic logs; "
-                f"to force it: kill -9 {journal.pid} and opavnic prune"
+                f"lab {lab.name} (pid {journal.pid}) did not end within {PATIENCE_S:g} s; {journal.way_out()}"
             )
     finally:
         os.close(process)

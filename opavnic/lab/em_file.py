@@ -7,7 +7,8 @@ from typing import Final
 
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.yaml_source import YamlError, YamlSource
-from vema.em.desired import EmConfig, EmConfigError, Problem, parse_config, path_text
+from vema.em.desired import EmConfig, EmConfigError, parse_config
+from vema.em.problems import Problem, path_text
 
 MAX_FILE_BYTES: Final = 4 << 20
 
@@ -32,7 +33,7 @@ class EmFile:
             raise ConfigError([f"{file}: not UTF-8 text (byte {error.start})"]) from error
         except YamlError as error:
             raise ConfigError([f"{file}:{error.line}: {error.reason}"]) from error
-        problems = [Problem(problem.path, problem.message) for problem in self._source.problems]
+        problems = list(self._source.problems)
         try:
             self.config: EmConfig = parse_config(self._source.data)
         except EmConfigError as error:

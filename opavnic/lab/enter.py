@@ -9,15 +9,17 @@ import signal
 from pathlib import Path
 from typing import Final, NoReturn
 
+from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, Libc
-from opavnic.lab.errors import LabError, NoLabError, PrivilegeError
-from opavnic.lab.names import nearest
+from opavnic.lab.errors import LabError, NoLabError, PrivilegeError, ProgramError
 from opavnic.lab.namespaces import namespace_inode
 from opavnic.lab.runtime import Journal
 
 _MS_REC: Final = 0x4000
 _MS_SLAVE: Final = 1 << 19
 _MNT_DETACH: Final = 2
+_NOT_FOUND: Final = 127
+_NOT_RUNNABLE: Final = 126
 
 
 def host_namespace(journal: Journal, host: str) -> Path | None:
@@ -48,7 +50,8 @@ def become(journal: Journal, host: str, command: list[str]) -> NoReturn:
 
     The program finds in its environment where it is: OPAVNIC_LAB and OPAVNIC_HOST.
 
-    Raises:  NoLabError: no such host. PrivilegeError, LabError: it cannot be entered, or the program not started.
+    Raises:  NoLabError: no such host. PrivilegeError, LabError: it cannot be entered. ProgramError: the program
+             cannot be started.
     """
     path = host_namespace(journal, host)
     if path is not None:
@@ -61,8 +64,14 @@ def become(journal: Journal, host: str, command: list[str]) -> NoReturn:
     environment = {**os.environ, "OPAVNIC_LAB": journal.lab, "OPAVNIC_HOST": host}
     try:
         os.execvpe(command[0], command, environment)  # noqa: S606 - the very purpose: an argument list, no shell
+    except FileNotFoundError as error:
+        raise ProgramError(f"{_who(command)}: no such program on host {host}", _NOT_FOUND) from error
     except OSError as error:
-        raise LabError(f"cannot run {command[0]}: {error.strerror}") from error
+        raise ProgramError(f"{_who(command)}: cannot be run: {error.strerror}", _NOT_RUNNABLE) from error
+
+
+def _who(command: list[str]) -> str:
+    return command[0] or '""'
 
 
 def _enter(journal: Journal, host: str, path: Path) -> None:

@@ -21,6 +21,14 @@ class NoLabError(LabError):
     """No lab of that name runs, or no lab at all, or more than one where a name is needed."""
 
 
+class ProgramError(LabError):
+    """A program on a host was not started. `exit_code` is what a shell would end with: 127 not found, else 126."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 class ConfigError(LabError):
     """A lab file is wrong. `problems` holds one line for each mistake, with file, line and path."""
 

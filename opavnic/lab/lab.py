@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import subprocess
@@ -11,12 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from hfi_sim.errors import HfiSimError
+from hfi_sim.errors import HfiSimError, NetdevError
 from hfi_sim.faults import Faults
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.stack import MadRequest
+from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.tap import close_descriptors
+from hfi_sim.netdev.tap import TapNetdev, close_descriptors
 from opavnic.adapter import Adapter
 from opavnic.datapath.native import NativeDatapath
 from opavnic.datapath.selection import Choice, choose_datapath
@@ -34,7 +36,6 @@ from opavnic.lab.hosts import (
 )
 from opavnic.lab.manager import BuiltinManager
 from opavnic.lab.model import LabModel
-from opavnic.lab.names import nearest
 from opavnic.lab.namespaces import (
     NETNS_DIR,
     create_namespace,
@@ -335,6 +336,15 @@ class Lab:
         """MADs that all ports have sent, responses and retries included."""
         return sum(port.mad.sent for port in self.wiring.fabric.hfi_ports())
 
+    def kernel_counters(self) -> dict[str, dict[str, int]]:
+        """Return what the kernel has counted at each TAP, by host and virtual switch; none of one that is gone."""
+        found = {}
+        for interface in self.interfaces:
+            if isinstance(interface.netdev, TapNetdev):
+                with contextlib.suppress(NetdevError):
+                    found[str(interface)] = interface.netdev.kernel_counters()
+        return found
+
     def status(self, *, counters: bool = False) -> dict[str, Any]:
         """Return the lab as plain data, with what every element counted where asked for."""
         if self._native is not None:
@@ -367,6 +377,7 @@ class Lab:
             adapters = {str(item): adapter for item in self.interfaces if (adapter := self.adapter(item))}
             agents = {host: port.agent.counters for host, port in self.vnic_ports.items()}
             data["counters"] = counter_status(self.wiring.fabric, agents, adapters)
+            data["counters"] |= {f"{name} netdev": values for name, values in self.kernel_counters().items()}
         return data
 
     def _host_status(self, name: str) -> dict[str, Any]:

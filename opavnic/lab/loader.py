@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import typing
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.model import CrossError, LabModel, cross_problems
-from opavnic.lab.names import nearest
-from opavnic.lab.yaml_source import KeyPath, Problem, YamlError, YamlSource, path_text
+from opavnic.lab.yaml_source import YamlError, YamlSource
+from vema.em.problems import Problem, model_problems, path_text
 
 MAX_FILE_BYTES: Final = 1 << 20
 CHECKS: Final = "opavnic.lab_checks"
@@ -75,52 +74,8 @@ def parse_lab(text: str, source: str) -> LabModel:
 
 
 def _problems(error: ValidationError, data: Any) -> list[Problem]:
-    problems = []
     for item in error.errors(include_url=False):
         cause = item.get("ctx", {}).get("error")
         if isinstance(cause, CrossError):
             return cause.problems
-        path = tuple(part for part in item["loc"] if part != "[key]")
-        problems.append(Problem(path, _message(item["type"], path, item["msg"], item["input"], cause)))
-    return problems + cross_problems(data)
-
-
-def _message(kind: str, path: KeyPath, message: str, value: object, cause: object) -> str:
-    if kind == "extra_forbidden":
-        return f'unknown key "{path[-1]}" ({nearest(str(path[-1]), _keys_at(path[:-1]))})'
-    if kind == "missing":
-        return f'key "{path[-1]}" is missing'
-    if isinstance(cause, ValueError):
-        return str(cause)
-    if kind == "too_short":
-        return "is empty"
-    shown = (
-        f"{value!r}"
-        if isinstance(value, str | int | float | bool) or value is None
-        else f"a {type(value).__name__}"
-    )
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return f"{message.replace('Input should be', 'should be')}, not {shown}"
-
-
-def _keys_at(path: KeyPath) -> list[str]:
-    """Return the keys that the section at `path` may have."""
-    here: type[BaseModel] = LabModel
-    for part in path:
-        if isinstance(part, str) and part in here.model_fields:
-            inner = _section_of(here.model_fields[part].annotation)
-            if inner is None:
-                return []
-            here = inner
-    return list(here.model_fields)
-
-
-def _section_of(annotation: Any) -> type[BaseModel] | None:
-    """Return the model inside an annotation such as dict[str, Host]."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for argument in typing.get_args(annotation):
-        found = _section_of(argument)
-        if found is not None:
-            return found
-    return None
+    return [*model_problems(error, LabModel), *cross_problems(data)]

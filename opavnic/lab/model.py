@@ -25,12 +25,12 @@ from pydantic_core import CoreSchema
 from hfi_sim.errors import FabricError, FaultError
 from hfi_sim.fabric import Fabric as FabricOfNodes
 from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
+from hfi_sim.names import nearest
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.types import PKEY_FULL_MEMBER
-from opavnic.lab.names import nearest
 from opavnic.lab.topology import lab_topology
 from opavnic.lab.units import parse_rate, parse_time
-from opavnic.lab.yaml_source import KeyPath, Problem, path_text
+from vema.em.problems import KeyPath, Problem, path_text
 
 MAX_VPORTS: Final = 255
 """VNICs on one HFI port (ClassPortInfo says so)."""

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import Libc
 from opavnic.lab.errors import LabError, LabRunningError, NoLabError
-from opavnic.lab.names import nearest
 
 ROOT_VARIABLE: Final = "OPAVNIC_RUNTIME_DIR"
 STATE_FILE: Final = "state.json"
@@ -115,15 +115,33 @@ class Journal:
         """Whether the process still runs."""
         return process_start_time(self.pid) == self.start_time
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the process is stopped, by SIGSTOP or the like: it lives and answers nothing."""
+        fields = _process_fields(self.pid)
+        return bool(fields) and fields[0] == "T"
+
+    def way_out(self) -> str:
+        """Return, for a message, what can be done about a process that does not answer."""
+        remove = f"kill -9 {self.pid} and opavnic prune remove it"
+        if self.stopped:
+            return f"its process is stopped: kill -CONT {self.pid} lets it go on, {remove}"
+        return f"see: opavnic logs --lab {self.lab}; {remove}"
+
 
 def process_start_time(pid: int) -> int | None:
     """Return when a process started, in clock ticks after boot; None where none runs (a zombie does not)."""
+    fields = _process_fields(pid)
+    return None if not fields or fields[0] in "ZX" else int(fields[19])
+
+
+def _process_fields(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on; none where no such process is."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
-        return None
-    fields = text[text.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+        return []
+    return text[text.rindex(")") + 2 :].split()
 
 
 class LabDir:

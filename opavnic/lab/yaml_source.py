@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 
-KeyPath = tuple[str | int, ...]
-"""Keys and list positions from the top of the file: ("vesws", 0, "members", 1)."""
+from vema.em.problems import KeyPath, Problem, path_text
 
 MAX_NODES: Final = 100_000
 """More nodes than this, aliases followed, is no lab file: it would be built to exhaust memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One mistake: where, and what."""
-
-    path: KeyPath
-    message: str
-
-
-def path_text(path: KeyPath) -> str:
-    """Return a path as people write it: `vesws[0].members[1]`."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            text += f".{part}" if text else part
-    return text
 
 
 class YamlError(Exception):
@@ -82,7 +61,9 @@ class YamlSource:
         if self._nodes > MAX_NODES:
             raise YamlError(line, f"more than {MAX_NODES} values: this is no lab file")
         self._lines.setdefault(path, line)
-        if isinstance(node, yaml.MappingNode):
+        if isinstance(node, yaml.ScalarNode):
+            node.value = _whole_characters(node.value, line)
+        elif isinstance(node, yaml.MappingNode):
             self._walk_mapping(node, path, (*above, id(node)))
         elif isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
@@ -92,6 +73,8 @@ class YamlSource:
         seen: dict[str, int] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
+            if isinstance(key, yaml.ScalarNode):
+                key.value = _whole_characters(key.value, line)
             name = key.value if isinstance(key, yaml.ScalarNode) else "?"
             if key.tag == "tag:yaml.org,2002:merge":
                 self._walk(value, path, above)
@@ -102,3 +85,18 @@ class YamlSource:
             seen.setdefault(name, line)
             self._lines[here] = line
             self._walk(value, here, above)
+
+
+def _whole_characters(text: str, line: int) -> str:
+    r"""Return a text with each surrogate pair, as JSON writes it ("\ud83d\ude00"), made one character.
+
+    Raises:  YamlError: half of a pair, which is no text.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            raise YamlError(line, "not text: half of a surrogate pair") from None
+    return text

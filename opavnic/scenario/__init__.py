@@ -12,7 +12,8 @@ The pytest plugin (`opavnic.pytest_plugin`) makes the same available as fixtures
 from __future__ import annotations
 
 from opavnic.scenario.em import ScenarioEm
-from opavnic.scenario.hosts import Hosts, ScenarioHost, ScenarioVnic
+from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic
+from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.match import Matcher
 from opavnic.scenario.scenario import Scenario
 from opavnic.scenario.units import ms, ns, seconds, us
@@ -23,7 +24,9 @@ __all__ = [
     "Matcher",
     "Scenario",
     "ScenarioEm",
+    "ScenarioError",
     "ScenarioHost",
+    "ScenarioSimulator",
     "ScenarioVnic",
     "ms",
     "ns",

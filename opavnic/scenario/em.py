@@ -40,7 +40,7 @@ class ScenarioEm:
 
     def start(self) -> None:
         """Begin, with no virtual switch."""
-        self.service.start(parse_config(self._config()))
+        self.service.start(parse_config(self._config({})))
 
     def stop(self) -> None:
         """End; agents keep what they have."""
@@ -68,39 +68,40 @@ class ScenarioEm:
 
         Args:    members: hosts; id: the lowest free one from 1; options: pkey, mtu, default_ports, qos, rc, mac, link,
                  as in an EM file.
-        Raises:  ScenarioError: an unknown host or option, a name or id in use, or it does not come up within a minute.
+        Raises:  ScenarioError: an unknown host or option, a name or id in use: nothing has changed then; or it does
+                 not come up within a minute.
         """
-        self._add(name, members, id, options)
-        await self._settle()
+        wanted = dict(self.vesws)
+        self._add(wanted, name, members, id, options)
+        await self._settle(wanted)
 
     async def vesws_of(self, members: Mapping[str, Iterable[str | ScenarioHost]], **options: Any) -> None:
         """Make many virtual switches at once: name -> members; `options` are those of `vesw`.
 
         Raises:  ScenarioError: as `vesw`.
         """
+        wanted = dict(self.vesws)
         for name, hosts in members.items():
-            self._add(name, hosts, None, dict(options))
-        await self._settle()
+            self._add(wanted, name, hosts, None, options)
+        await self._settle(wanted)
 
     async def update(
         self, name: str, *, members: Iterable[str | ScenarioHost] | None = None, **changes: Any
     ) -> None:
         """Change a virtual switch and wait until every member has taken it.
 
-        Raises:  ScenarioError: an unknown virtual switch or host, or a change that is not taken within a minute.
+        Raises:  ScenarioError: an unknown virtual switch or host, or a change that is refused: nothing has changed
+                 then; or one that is not taken within a minute.
         """
-        vesw = self._known(name)
-        vesw.update(_plain(changes))
+        vesw = {**self._known(name), **_plain(changes)}
         if members is not None:
-            self._set_members(name, members)
-        await self._settle()
+            vesw["members"] = self._names(members)
+        await self._settle({**self.vesws, name: vesw})
 
     async def remove(self, name: str) -> None:
         """Delete a virtual switch from all its members, and wait until it is gone."""
         self._known(name)
-        self._set_members(name, [])
-        del self.vesws[name]
-        await self._settle()
+        await self._settle({other: vesw for other, vesw in self.vesws.items() if other != name})
 
     async def set_mac_table(
         self,
@@ -155,19 +156,20 @@ class ScenarioEm:
 
     def _add(
         self,
+        wanted: dict[str, dict[str, Any]],
         name: str,
         members: Iterable[str | ScenarioHost],
         vesw_id: int | None,
-        options: dict[str, Any],
+        options: Mapping[str, Any],
     ) -> None:
-        if name in self.vesws:
+        if name in wanted:
             raise ScenarioError(f"virtual switch {name} is there already; use `update`")
-        used = {vesw["id"] for vesw in self.vesws.values()}
+        used = {vesw["id"] for vesw in wanted.values()}
         chosen = vesw_id if vesw_id is not None else next(n for n in range(1, 4096) if n not in used)
         if chosen in used:
             raise ScenarioError(f"virtual switch id {chosen} is in use")
-        self.vesws[name] = {"id": chosen, "name": name, "pkey": DEFAULT_PKEY, **_plain(options)}
-        self._set_members(name, members)
+        wanted[name] = {"id": chosen, "name": name, "pkey": DEFAULT_PKEY, **_plain(options)}
+        wanted[name]["members"] = self._names(members)
 
     def _known(self, name: str) -> dict[str, Any]:
         if name not in self.vesws:
@@ -177,35 +179,48 @@ class ScenarioEm:
     def _host(self, host: str | ScenarioHost) -> ScenarioHost:
         return self._scenario.hosts[host] if isinstance(host, str) else host
 
-    def _set_members(self, name: str, members: Iterable[str | ScenarioHost]) -> None:
-        """Note the members of a virtual switch, and give each host its VNIC object."""
-        wanted = [self._host(host) for host in members]
-        self.vesws[name]["members"] = [host.name for host in wanted]
-        for place, host in enumerate(self._scenario.hosts, 1):
-            if host not in wanted:
-                host.vnics.pop(name, None)
-                continue
-            key = (host.name, name)
-            if key not in self._vnics:
-                self._vnics[key] = ScenarioVnic(host, name, place, self.vesws[name]["id"])
-            host.vnics[name] = self._vnics[key]
+    def _names(self, members: Iterable[str | ScenarioHost]) -> list[str]:
+        return [self._host(host).name for host in members]
 
-    def _config(self) -> dict[str, Any]:
+    def _give_vnics(self) -> None:
+        """Give each host the VNIC objects of the virtual switches that it is a member of."""
+        for place, host in enumerate(self._scenario.hosts, 1):
+            host.vnics.clear()
+            for name, vesw in self.vesws.items():
+                if host.name not in vesw["members"]:
+                    continue
+                key = (host.name, name)
+                if key not in self._vnics:
+                    self._vnics[key] = ScenarioVnic(host, name, place, vesw["id"])
+                host.vnics[name] = self._vnics[key]
+
+    def _config(self, vesws: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         return {
             "fabric": {"id": self._scenario.fabric_id},
-            "polling": {"interval": 0},  # traps alone: what is on the links is what the test sent
-            "vesws": list(self.vesws.values()),
+            "polling": {"interval": 0, "audit": 0},  # traps alone: what is on the links is what the test sent
+            "vesws": list(vesws.values()),
         }
 
-    async def _settle(self) -> None:
-        """Bring partitions and VNICs to the desired state, and wait until every VNIC is up."""
+    def _set_pkeys(self, vesws: Mapping[str, dict[str, Any]]) -> None:
         for host in self._scenario.hosts:
-            pkeys = [vesw["pkey"] for vesw in self.vesws.values() if host.name in vesw["members"]]
+            pkeys = [vesw["pkey"] for vesw in vesws.values() if host.name in vesw["members"]]
             self._scenario.subnet_manager.set_pkeys(host.port, pkeys)
+
+    def _apply(self, wanted: dict[str, dict[str, Any]]) -> None:
+        """Make `wanted` the desired state, or leave everything as it was."""
         try:
-            self.service.apply(parse_config(self._config()))
+            config = parse_config(self._config(wanted))
+            self._set_pkeys(wanted)  # the manager asks for them before it takes a configuration
+            self.service.apply(config)
         except EmConfigError as error:
+            self._set_pkeys(self.vesws)
             raise ScenarioError(str(error)) from error
+        self.vesws = wanted
+        self._give_vnics()
+
+    async def _settle(self, wanted: dict[str, dict[str, Any]]) -> None:
+        """Bring partitions and VNICs to the desired state, and wait until every VNIC is up."""
+        self._apply(wanted)
         if not await self.service.wait_converged(CONVERGENCE_S):
             raise ScenarioError(f"the Ethernet Manager has not converged within {CONVERGENCE_S:g} s")
         for port, vport in list(self.core.vports()):

@@ -244,6 +244,11 @@ class ScenarioHost:
         """By the name of the virtual switch."""
 
     @property
+    def lid(self) -> int:
+        """The LID of its port."""
+        return int(self.port.lid)
+
+    @property
     def vnic_port(self) -> VnicPort:
         """Agent, demultiplexer and adapters of the port."""
         return self.scenario.vnic_ports[self.name]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from hfi_sim.clock import Clock, ManualClock
 from hfi_sim.errors import NetdevError
@@ -19,17 +19,21 @@ from hfi_sim.faults import Faults
 from hfi_sim.lanes import FlowControl
 from hfi_sim.netdev.base import ETH_MTU_MAX, Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.port_state import CapabilityMask3
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.topology import Topology
 from hfi_sim.trace import Trace
+from opavnic.adapter import Adapter
 from opavnic.scenario.clock import RunningLoopClock
 from opavnic.scenario.em import ScenarioEm
-from opavnic.scenario.hosts import Hosts, ScenarioHost, ScenarioVnic
+from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic
 from opavnic.scenario.link_layer import LinkLayer, MemoryLink
+from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.real import RealGround
 from opavnic.scenario.timeline import Timeline
 from opavnic.vnic_port import VnicPort
+from vema.simulator import MadSimulator
 from vema.types import VportNum
 
 log = logging.getLogger("opavnic.scenario")
@@ -42,8 +46,6 @@ DEFAULT_FABRIC_ID: Final = 0x001
 class Scenario:
     """A fabric with a subnet manager and an Ethernet Manager, and a VNIC port on each host."""
 
-    em: ScenarioEm
-
     def __init__(
         self,
         topology: Topology,
@@ -55,12 +57,14 @@ class Scenario:
         fabric_id: int = DEFAULT_FABRIC_ID,
         clock: Clock | None = None,
         real: bool = False,
+        manager: Literal["em", "simulator"] = "em",
     ) -> None:
         """Build the fabric; needs no running event loop yet.
 
         Args:    topology: gets one more HFI, `em`, on a switch. seed: all randomness comes from it.
                  flow, jitter_s: of every link. clock: for tests without an event loop, a ManualClock.
-                 real: TAPs in network namespaces instead of memory; needs the privilege.
+                 real: TAPs in network namespaces instead of memory; needs the privilege. manager: who configures the
+                 VNICs: the Ethernet Manager, or the test itself through `mad_simulator`.
         Raises:  TopologyError: the topology cannot be built.
         """
         self.seed = seed
@@ -90,6 +94,9 @@ class Scenario:
                 if name != EM_NODE
             }
         )
+        self._em: ScenarioEm | None = None
+        self._simulator = ScenarioSimulator(self, self.em_port) if manager == "simulator" else None
+        self._stand_ins: dict[str, MadSimulator] = {}
         self.vnic_ports: dict[str, VnicPort] = {}
         self.links: dict[tuple[str, int], LinkLayer] = {}
         """The host side of each vport's netdev, by host and vport."""
@@ -101,6 +108,7 @@ class Scenario:
     async def __aenter__(self) -> Self:
         """Start agents and the Ethernet Manager."""
         self._tasks_before = set(asyncio.all_tasks())
+        self.timeline.begin()
         self._recording.enter_context(self.timeline.recording())
         try:
             if self.ground is not None:
@@ -108,8 +116,9 @@ class Scenario:
             for host in self.hosts:
                 self._start_agent(host)
                 self.faults.hook(host.name, partial(self._crash, host), partial(self._restart, host))
-            self.em = ScenarioEm(self)
-            self.em.start()
+            if self._simulator is None:
+                self._em = ScenarioEm(self)
+            self._manager.start()
         except BaseException:
             await self._close()
             raise
@@ -129,8 +138,8 @@ class Scenario:
     async def _close(self) -> None:
         self.fault_log = self.faults.show()
         self.faults.clear()
-        if hasattr(self, "em"):
-            self.em.stop()
+        if self._em is not None or self._simulator is not None:
+            self._manager.stop()
         for port in self.vnic_ports.values():
             port.close()
         if self.ground is not None:
@@ -151,6 +160,53 @@ class Scenario:
         if self.ground is not None:
             left_over = self.ground.leftovers()
             assert not left_over, f"namespaces are left: {', '.join(left_over)}"  # noqa: S101
+
+    # --- managers ------------------------------------------------------------------------------------------
+
+    @property
+    def em(self) -> ScenarioEm:
+        """The Ethernet Manager.
+
+        Raises:  ScenarioError: the scenario does not run, or `mad_simulator` is in its place.
+        """
+        if self._em is None:
+            why = (
+                "the scenario does not run yet"
+                if self._simulator is None
+                else "mad_simulator is in its place"
+            )
+            raise ScenarioError(f"there is no Ethernet Manager: {why}")
+        return self._em
+
+    @property
+    def mad_simulator(self) -> ScenarioSimulator:
+        """The simulator in the place of the Ethernet Manager.
+
+        Raises:  ScenarioError: the scenario was made with the manager itself.
+        """
+        if self._simulator is None:
+            raise ScenarioError('there is no MAD simulator: make the scenario with manager="simulator"')
+        return self._simulator
+
+    @property
+    def _manager(self) -> ScenarioEm | ScenarioSimulator:
+        return self.em if self._simulator is None else self._simulator
+
+    def stand_in(self, host: ScenarioHost) -> MadSimulator:
+        """Put a simulator in the place of a host's management agent, and return it.
+
+        It answers the manager with what `reply` says, and `expect_request` shows what the manager wants.
+
+        Raises:  ScenarioError: the scenario does not run.
+        """
+        if host.name not in self.vnic_ports:
+            raise ScenarioError(f"{host.name} has no agent: agents run in coroutine tests")
+        if host.name not in self._stand_ins:
+            self._crash(host)
+            self.faults.unhook(host.name)
+            self._stand_ins[host.name] = MadSimulator(host.port.mad, as_agent=True)
+            host.port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
+        return self._stand_ins[host.name]
 
     # --- hosts ---------------------------------------------------------------------------------------------
 
@@ -178,7 +234,7 @@ class Scenario:
     def _make_netdev(self, host_name: str, name: str) -> Netdev:
         """Make the netdev of a vport and set it up once the one who asked is done with it."""
         vport_num = int(name[1:])
-        vnic = self.em.vnic_of_vport(host_name, vport_num)
+        vnic = self._manager.vnic_of_vport(host_name, vport_num)
         if vnic is None:
             raise NetdevError(f"{host_name}: no virtual switch of the scenario has vport {vport_num}")
         key = (host_name, vport_num)
@@ -203,10 +259,10 @@ class Scenario:
                 return
 
     async def vnic_up(self, vnic: ScenarioVnic) -> None:
-        """Wait until a VNIC is operational."""
+        """Wait until a VNIC is operational, and its host knows that."""
         while True:
             adapter = vnic.host.vnic_port.adapters.get(VportNum(vnic.vport_num))
-            if adapter is not None and adapter.hfi_up and adapter.netdev.is_up:
+            if adapter is not None and adapter.hfi_up and adapter.netdev.is_up and _host_knows(adapter):
                 return
             await asyncio.sleep(1e-3 if self.ground is not None else 1e-6)
 
@@ -226,6 +282,13 @@ class Scenario:
         from opavnic.scenario.pcapng import write_trace
 
         return write_trace(path, self.trace.records)
+
+
+def _host_knows(adapter: Adapter) -> bool:
+    """Return whether frames of the host come through: Linux looks at carrier and dormancy once in a second."""
+    if not isinstance(adapter.netdev, TapNetdev) or not adapter.is_passing:
+        return True
+    return adapter.netdev.kernel.running
 
 
 def _task_text(task: asyncio.Task[Any]) -> str:

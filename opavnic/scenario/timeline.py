@@ -21,14 +21,19 @@ class Timeline(logging.Handler):
         super().__init__(logging.INFO)
         self.events: deque[tuple[float, str]] = deque(maxlen=_KEEP)
         self._clock = clock
+        self._begun_at = 0.0
+
+    def begin(self) -> None:
+        """Count from now on: an event loop on real time begins anywhere."""
+        self._begun_at = self._clock.time()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a log record."""
-        self.events.append((self._clock.time(), f"{record.name}: {record.getMessage()}"))
+        self.note(f"{record.name}: {record.getMessage()}")
 
     def note(self, text: str) -> None:
         """Add an event of the test's own."""
-        self.events.append((self._clock.time(), text))
+        self.events.append((self._clock.time() - self._begun_at, text))
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:

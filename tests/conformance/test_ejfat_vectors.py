@@ -54,11 +54,23 @@ def test_vectors_that_differ_say_where() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", '{"vectors": []}', '{"format": 2, "vectors": [], "tables": []}']
+    "content",
+    [
+        b"",
+        b"[]",
+        b"[" * 100_000,
+        b"\xff\xfe\x00",
+        b"\x1f\x8b\x08garbage",
+        gzip.compress(b"{}")[:10] + b"\x07" * 12,  # a block of no type
+        b'{"vectors": []}',
+        b'{"format": 2, "vectors": [], "tables": []}',
+        b'{"format": 1, "vectors": [], "tables": 5}',
+        b'{"format": 1, "vectors": [], "tables": [5]}',
+    ],
 )
-def test_file_without_vectors_is_refused(tmp_path: Path, content: str) -> None:
+def test_file_without_vectors_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "v.json"
-    path.write_text(content)
+    path.write_bytes(content)
     with pytest.raises(VectorError, match=r"v\.json: "):
         run_ejfat(path)
 

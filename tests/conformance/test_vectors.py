@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from hfi_sim.mad.header import Method
 from opavnic.cli.conformance import app
 from opavnic.conformance.datapaths import find_datapath
 from opavnic.conformance.encap import run_encap
 from opavnic.conformance.result import Result
 from opavnic.conformance.rx import run_rx
 from opavnic.conformance.vema import run_vema
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.em.messages import build_request
+from vema.types import AttrId
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 KINDS = ("encap", "rx", "vema")
@@ -102,6 +111,19 @@ def test_good_file_says_pass_and_exits_0(damaged: Any, kind: str) -> None:
     assert outcome.exit_code == 0
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_file_that_can_be_read_only_once_passes(damaged: Any, packed: bool) -> None:
+    content = damaged("rx", lambda cases: None, count=1).read_bytes()
+    read_end, write_end = os.pipe()
+    os.write(write_end, gzip.compress(content) if packed else content)  # less than a pipe holds
+    os.close(write_end)
+    try:
+        outcome = CliRunner().invoke(app, ["rx", f"/dev/fd/{read_end}"])
+    finally:
+        os.close(read_end)
+    assert outcome.stdout == f"PASS 1/1 /dev/fd/{read_end}\n"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_has_one_object_for_each_file(damaged: Any, kind: str) -> None:
     path = damaged(kind, DAMAGE[[entry[0] for entry in DAMAGE].index(kind)][1])
@@ -117,6 +139,7 @@ def test_json_has_one_object_for_each_file(damaged: Any, kind: str) -> None:
     (b"", "no cases in it"),
     (b"\xff\xfe\x00", "not text"),
     (b"{", ":1: no JSON"),
+    (b"[" * 100_000, ":1: no JSON"),
     (b"[]\n", ":1: a case is a JSON object"),
     (b'{"id": 1}\n', ":1: the case has no field"),
     (b"\x1f\x8b\x08garbage", "cannot be read"),
@@ -153,6 +176,37 @@ def test_session_that_works_on_a_vport_nobody_made_is_exit_2(damaged: Any) -> No
     outcome = CliRunner().invoke(app, ["vema", str(path)])
     assert outcome.exit_code == 2
     assert "vport 99" in outcome.stderr
+
+
+def vesw_set(vport: int, vesw_id: int) -> dict[str, Any]:
+    info = replace(VeswPortInfo.power_on(), vesw_id=vesw_id)
+    request = build_request(Method.SET, AttrId.VESW_PORT_INFO, info.build(), attr_mod=vport)
+    return {"op": "mad", "in": request.hex(), "in_len": 2048, "out": "", "out_len": 2048}
+
+
+def record(session: Any, path: Path) -> None:
+    """Write a file of one session, with what comes out as what is expected."""
+    differences = [None]
+    while differences:
+        path.write_text(json.dumps(session) + "\n")
+        differences = run_vema(path).differences
+        for difference in differences:
+            number, key = re.fullmatch(r"step (\d+) .*, (\w+)", difference.where).groups()
+            got = difference.got
+            session["steps"][int(number)][key] = got.hex() if isinstance(got, bytes) else got
+
+
+def test_passing_session_prints_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "vema.jsonl"
+    opened = {"op": "open", "rc": 0, "rx_mode": True, "traps": []}
+    steps = [vesw_set(1, 2), opened | {"vport": 1}, vesw_set(3, 7), opened | {"vport": 3}, vesw_set(3, 2)]
+    record({"id": 0, "num_ports": 1, "steps": steps}, path)  # ends with two on one virtual switch
+    program = "import sys; from opavnic.cli.main import main; sys.exit(main())"
+    run = subprocess.run(
+        [sys.executable, "-c", program, "conformance", "vema", str(path)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (run.stdout, run.stderr) == (f"PASS 1/1 {path}\n", "")
 
 
 def test_datapath_that_is_not_there_is_exit_2() -> None:

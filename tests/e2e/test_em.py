@@ -19,6 +19,8 @@ pytestmark = pytest.mark.e2e
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NEW_MAC = "02:00:00:ab:cd:ef"
+PATIENCE_S = 30.0
+"""A guard against hanging, not a measure."""
 
 
 @pytest.fixture
@@ -37,15 +39,15 @@ def run(lab: str, host: str, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
 
 
-def test_changed_address_is_reached_again_within_a_second(lab: str, opavnic: Program) -> None:
+def test_changed_address_is_reached_again_without_a_manual_step(lab: str, opavnic: Program) -> None:
+    """On virtual time it takes less than a second (tests/unit/vema/em/test_service.py); here, until it works."""
     for host in ("h1", "h3"):
-        assert run(lab, host, "ping", "-c1", "-W2", "10.9.2.2").returncode == 0
-    changed = time.monotonic()
+        assert run(lab, host, "ping", "-c1", "-W5", "10.9.2.2").returncode == 0
     assert run(lab, "h2", "ip", "link", "set", "dev", "blue", "address", NEW_MAC).returncode == 0
+    end = time.monotonic() + PATIENCE_S
     for host in ("h1", "h3"):
         while run(lab, host, "ping", "-c1", "-W0.2", "10.9.2.2").returncode != 0:
-            assert time.monotonic() - changed < 1.0, f"{host} does not reach h2 any more"
-    assert time.monotonic() - changed < 1.0
+            assert time.monotonic() < end, f"{host} does not reach h2 any more"
     rows = json.loads(opavnic("em", "show", "mac-table", "--vesw", "2", "--json").stdout)["mac_table"]
     assert [row["port"] for row in rows if row["mac"] == NEW_MAC] == ["h2:1"]
     verified(opavnic)
@@ -53,7 +55,7 @@ def test_changed_address_is_reached_again_within_a_second(lab: str, opavnic: Pro
 
 def verified(opavnic: Program) -> None:
     """Wait until verify is clean: agents hold back traps of a burst, the manager looks again a second later."""
-    end = time.monotonic() + 10.0
+    end = time.monotonic() + PATIENCE_S
     while (done := opavnic("em", "verify")).returncode != 0:
         assert time.monotonic() < end, done.stdout
 
@@ -94,20 +96,28 @@ def test_show_prints_tables_and_json(lab: str, opavnic: Program) -> None:
     assert json.loads(opavnic("em", "show", "counters", "--json").stdout)
 
 
-def test_mads_by_hand_are_recorded_and_replayed(lab: str, opavnic: Program, tmp_path: Path) -> None:
+def test_mads_by_hand_read_and_write_an_agent(lab: str, opavnic: Program) -> None:
     info = json.loads(opavnic("mad", "get", "vesw-port-info", "--lid", "2").stdout)
     assert (info["vesw_id"], info["eth_link_status"]) == (2, 1)
     answer = json.loads(opavnic("mad", "set", "class-port-info", "--lid", "2", "trap_pkey=0x1234").stdout)
     assert answer["trap_pkey"] == 0x1234
+    assert opavnic("mad", "get", "class-port-info", "--lid", "77").returncode == 1
+    assert opavnic("mad", "get", "nonsense", "--lid", "2").returncode == 2
+
+
+def test_recorded_mads_are_replayed(opavnic: Program, tmp_path: Path) -> None:
+    lab = tmp_path / "quiet.yaml"
+    lab.write_text(
+        f"name: quiet{os.getpid()}\nhosts: {{h1: {{}}, h2: {{}}}}\nem: external\n"
+    )  # nobody else speaks
+    done = opavnic("up", lab, "-d")
+    assert done.returncode == 0, done.stderr
     for name in ("mads.jsonl", "mads.pcapng"):
         file = tmp_path / name
         with recording(tmp_path, file):
             opavnic("mad", "get", "mac-entries", "--lid", "3", "offset=0", "num=5")
         done = opavnic("mad", "replay", file)
-        assert done.stdout.endswith("requests sent, 0 answered otherwise\n"), done.stdout
-        assert not done.stdout.startswith("0 ")
-    assert opavnic("mad", "get", "class-port-info", "--lid", "77").returncode == 1
-    assert opavnic("mad", "get", "nonsense", "--lid", "2").returncode == 2
+        assert done.stdout == "1 requests sent, 0 answered otherwise\n"
 
 
 @contextlib.contextmanager

@@ -123,8 +123,11 @@ def test_exec_passes_the_exit_code_on_and_names_what_is_unknown(running: Journal
     assert unknown.returncode == 1
     assert unknown.stderr == f'opavnic: unknown host "h9" in lab {running.lab} (known: h1, h2; nearest: h2)\n'
     missing = opavnic("exec", "h1", "--", "no-such-program")
-    assert missing.returncode == 1
-    assert missing.stderr == "opavnic: cannot run no-such-program: No such file or directory\n"
+    assert missing.returncode == 127
+    assert missing.stderr == "opavnic: no-such-program: no such program on host h1\n"
+    closed = opavnic("exec", "h1", "--", "/etc/passwd")
+    assert closed.returncode == 126
+    assert closed.stderr == "opavnic: /etc/passwd: cannot be run: Permission denied\n"
     assert ok(opavnic("exec", "h1", "--", "ls", "/sys/class/net")).split() == ["blue", "lo", "red"]
     plain = ok(opavnic("exec", "h1", "--print", "--", "ping", "10.9.2.2")).split()
     assert plain == ["ip", "netns", "exec", f"opavnic-{running.lab}-h1", "ping", "10.9.2.2"]
@@ -148,6 +151,50 @@ def test_status_tells_what_the_manager_made(running: Journal, opavnic: Program) 
     assert running.lab in ok(opavnic("status"))
     assert running.lab in ok(opavnic("ps"))
     assert "configured on 'blue'" in ok(opavnic("logs"))
+
+
+def test_stopped_lab_is_told_by_its_pid_and_goes_on_when_continued(
+    running: Journal, opavnic: Program
+) -> None:
+    os.kill(running.pid, signal.SIGSTOP)
+    try:
+        for command in (
+            ("status",),
+            ("em", "show", "vports"),
+            ("logs", "-f"),
+            ("mad", "get", "0x11"),
+            ("down",),
+        ):
+            done = opavnic(*command)
+            assert done.returncode == 1
+            assert done.stderr.startswith(f"opavnic: lab {running.lab} (pid {running.pid}) ")
+            assert f"its process is stopped: kill -CONT {running.pid} lets it go on" in done.stderr
+            assert done.stderr.count("\n") == 1
+        assert ok(opavnic("exec", "h1", "--", "echo", "on")) == "on\n"
+    finally:
+        os.kill(running.pid, signal.SIGCONT)
+    ok(opavnic("status"))
+    ok(opavnic("down"))
+
+
+def test_frames_sent_faster_than_read_are_told_by_the_counters_of_the_netdev(
+    running: Journal, opavnic: Program
+) -> None:
+    ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W2", "10.9.2.2"))
+    flood = (
+        "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "for _ in range(5000): s.sendto(bytes(100), ('10.9.2.2', 9))"
+    )
+    os.kill(running.pid, signal.SIGSTOP)
+    try:
+        ok(opavnic("exec", "h1", "--", "python3", "-c", flood))
+    finally:
+        os.kill(running.pid, signal.SIGCONT)
+    counters = json.loads(ok(opavnic("status", "--json", "--counters")))["counters"]
+    kernel = counters["h1/blue netdev"]
+    assert kernel["tx_dropped"] > 1000
+    assert 0 < kernel["tx_packets"] < 4000
+    assert "tx_dropped: its queue was full" in ok(opavnic("status", "--counters"))
 
 
 def test_second_up_is_refused_with_the_pid(running: Journal, opavnic: Program, lab_file: Path) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
+import struct
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,10 +22,12 @@ import pytest
 
 from e2e.kernel import wait_until
 from e2e.raw_em import PATIENCE_S, RawEm
+from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.types import MacAddr, parse_mac
 from opavnic.adapter import Adapter
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
+from opavnic.lab.namespaces import NETNS_DIR
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.types import AttrId, ConfigState, EthLinkStatus, VportNum
 
@@ -31,6 +35,8 @@ from vema.types import AttrId, ConfigState, EthLinkStatus, VportNum
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("_permitted")]
 
 UCAST, MCAST, LINK = 1, 2, 3
+SOL_PACKET, PACKET_ADD_MEMBERSHIP = 263, 1
+PACKET_MR_MULTICAST, PACKET_MR_UNICAST = 0, 3
 BASE = parse_mac("06:2c:00:01:00:00")
 OTHER = "02:00:00:00:00:77"
 ALL_HOSTS = "01:00:5e:00:00:01"
@@ -284,6 +290,23 @@ async def test_static_multicast_address_sends_a_trap(site: Site) -> None:
     await site.hears(MCAST)
     await site.host("ip", "maddr", "delete", "33:33:00:00:aa:bb", "dev", "blue")
     await site.hears(MCAST)
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "trap"),
+    [(OTHER, PACKET_MR_UNICAST, UCAST), ("01:00:5e:00:00:77", PACKET_MR_MULTICAST, MCAST)],
+)
+async def test_address_of_a_packet_socket_sends_a_trap(
+    site: Site, address: str, kind: int, trap: int
+) -> None:
+    namespace = NETNS_DIR / f"opavnic-{site.lab.model.name}-h1"
+    listener = run_in_namespace(namespace, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+    with listener:
+        index = run_in_namespace(namespace, lambda: socket.if_nametoindex("blue"))
+        wanted = struct.pack("IHH8s", index, kind, 6, bytes.fromhex(address.replace(":", "")) + b"\0\0")
+        listener.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, wanted)
+        await site.hears(trap)
+    await site.hears(trap)
 
 
 async def test_down_and_up_send_a_link_trap_each_and_up_tells_the_groups_again(site: Site) -> None:

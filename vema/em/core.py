@@ -17,14 +17,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hfi_sim.errors import WireError
-from hfi_sim.types import MacAddr
 from vema.em import dialogue
+from vema.em.audit import Audit
 from vema.em.desired import EmConfig, PortFacts, Roster
 from vema.em.dialogue import PORT, Effect, Request
-from vema.em.mac_tables import Address, Owner, VeswTable
+from vema.em.mac_tables import VeswTable
 from vema.em.plan import plan_vesws
 from vema.em.records import CountersRecord, EventRecord, Gone, Memory, Record, SlotsRecord, VportRecord
-from vema.em.state import Desired, Port, Vesw, Vport
+from vema.em.state import Desired, Port, Vesw, Vport, member_addresses, table_events
 from vema.em.work import WorkQueue
 from vema.errors import AgentError
 from vema.traps import notice_of
@@ -36,13 +36,14 @@ SETTLE_S: Final = 1.0
 """How long a MAC table waits for members that do not answer, before it is sent without them."""
 AFTER_TRAP_S: Final = 1.2
 """When to look again after a trap: agents hold back further ones for up to 1.074 s."""
+WHILE_SILENT_S: Final = 0.25
+"""When to look again at an agent whose burst of traps is used up: until its window closes, a change is not told."""
 BACKOFF_S: Final = 1.0
 BACKOFF_MAX_S: Final = 30.0
 ISOLATION_S: Final = 30.0
 ISOLATION_MAX_S: Final = 600.0
 REFUSALS: Final = 3
 """Refused requests in a row after which a port is isolated."""
-_NOBODY: Final[Owner] = 0
 _COUNTERS: Final = (AttrId.SUMMARY_COUNTERS, AttrId.ERROR_COUNTERS)
 
 
@@ -76,6 +77,7 @@ class EmCore:
         self._trust_memory = True
         self._member_of: dict[int, list[int]] = {}
         self._counters_at = now
+        self._audit = Audit(config.polling.audit, now=now)
 
     # --- inputs --------------------------------------------------------------------------------------------
 
@@ -83,6 +85,8 @@ class EmCore:
         """Want something else from now on."""
         self._queue.resize(in_flight=config.limits.in_flight, per_port=config.limits.per_port)
         trap_changes = config.trap != self.config.trap
+        if config.polling.audit != self.config.polling.audit:
+            self._audit.restart(config.polling.audit, now=now)
         self.config = self._desired.config = config
         self._counters_at = now
         if trap_changes:
@@ -110,6 +114,7 @@ class EmCore:
         self.active = active
         self._trust_memory = trust_memory
         self._groups = {}  # another EM may have changed them
+        self._audit.restart(self.config.polling.audit, now=now)
         for port in self.ports.values():
             self._queue.forget(port.facts.guid)
             if active and not trust_memory:
@@ -160,10 +165,12 @@ class EmCore:
             vport.multicast.stale = True
         else:
             vport.fresh = False
+        vport.traps.seen(now)
         self._watch(now, port, vport)
         self._mark(port, vport)
-        if not port.blocked and (port.wake_at <= now or port.wake_at > now + AFTER_TRAP_S):
-            self._schedule(port, now + AFTER_TRAP_S)
+        again = self._after_trap(now, port)
+        if not port.blocked and (port.wake_at <= now or port.wake_at > again):
+            self._schedule(port, again)
 
     def answer(self, now: float, request: Request, mad: bytes | None) -> None:
         """Take the response to a request, or None where there was none after all retries."""
@@ -187,6 +194,8 @@ class EmCore:
         try:
             if request.about_port:
                 self._take_port_answer(now, port, request, mad)
+            elif vport is not None and request.attr_id == AttrId.MAC_ENTRIES and not request.is_set:
+                self._audited(port, vport, self._audit.take(vport, request, mad))
             elif vport is not None:
                 effect = dialogue.take_vport_answer(vport, request, mad)
                 self._took(now, port, vport, effect)
@@ -203,6 +212,9 @@ class EmCore:
                     self._wake_port(now, port)
             elif (vesw := self._vesws.get(-key)) is not None:
                 self._settle(now, vesw)
+        if self.active and (due := self._audit.wake(now, self.ports, self._vesws)) is not None:
+            port = self.ports[due[0]]
+            self._mark(port, port.vports[due[1]])
         interval = self.config.polling.counters
         if interval and self.active and now >= self._counters_at:
             self._counters_at = now + interval
@@ -252,6 +264,8 @@ class EmCore:
         times = [self._timers[0][0]] if self._timers else []
         if self.config.polling.counters and self.active:
             times.append(self._counters_at)
+        if self.active and (audit_at := self._audit.next_wake()) is not None:
+            times.append(audit_at)
         return min(times, default=None)
 
     @property
@@ -346,11 +360,18 @@ class EmCore:
         if port.blocked:
             port.blocked, port.isolated = False, ""
         elif not all(vport.done for vport in port.vports.values()):
-            self._schedule(port, now + AFTER_TRAP_S)  # it is being looked at already
+            self._schedule(port, self._after_trap(now, port))  # it is being looked at already
             return
         port.doubt()
         self._mark_port(port)
-        self._schedule_look(now, port)
+        if port.silent(now):
+            self._schedule(port, now + WHILE_SILENT_S)
+        else:
+            self._schedule_look(now, port)
+
+    @staticmethod
+    def _after_trap(now: float, port: Port) -> float:
+        return now + (WHILE_SILENT_S if port.silent(now) else AFTER_TRAP_S)
 
     def _port_turn(self, port: Port) -> Request | None:
         if port.busy or port.ready:
@@ -368,7 +389,7 @@ class EmCore:
     def _vport_turn(self, port: Port, vport: Vport | None) -> Request | None:
         if vport is None or vport.busy or not port.ready:
             return None
-        request = dialogue.next_of_vport(self._desired, port, vport)
+        request = dialogue.next_of_vport(self._desired, port, vport) or self._audit.request(port, vport)
         if request is not None:
             vport.busy, vport.done = True, False
             return request
@@ -429,6 +450,12 @@ class EmCore:
         if Effect.COUNTERS in effect:
             self._records.append(CountersRecord(vport.guid, vport.num, vport.vesw_id, vport.counters))
         self._watch(now, port, vport)
+        self._mark(port, vport)
+
+    def _audited(self, port: Port, vport: Vport, wrong: list[int]) -> None:
+        if vport.damaged:
+            text = f"MAC table: section {', '.join(map(str, wrong))} not as its digest says, sent again"
+            self._event("table-differs", port, vport, text=text)
         self._mark(port, vport)
 
     def _unanswered(self, now: float, port: Port, vport: Vport | None, request: Request) -> None:
@@ -524,37 +551,15 @@ class EmCore:
         if since is None or (vesw.pending and now < since + SETTLE_S):
             return
         vesw.dirty_since = None
-        changed = vesw.table.update(self._addresses(vesw))
+        changed = vesw.table.update(member_addresses(vesw, self.ports))
         if changed:
             self._records.append(SlotsRecord(vesw.plan.vesw_id, tuple(vesw.table.slots())))
-            self._report_table(vesw)
+            self._records += table_events(vesw, self.ports)
         for guid in vesw.guids:
             port = self.ports[guid]
             for vport in port.vports.values():
                 if vport.vesw_id == vesw.plan.vesw_id:
                     self._mark(port, vport)
-
-    def _addresses(self, vesw: Vesw) -> dict[Owner, list[Address]]:
-        addresses: dict[Owner, list[Address]] = {}
-        groups: dict[MacAddr, int] = {}
-        for fact in vesw.plan.members:
-            port = self.ports[fact.guid]
-            for vport in port.vports.values():
-                if vport.vesw_id == vesw.plan.vesw_id:
-                    macs = (vport.base_mac, *vport.unicast.macs)
-                    addresses[fact.guid] = [(mac, fact.lid) for mac in macs]
-                    groups |= dict.fromkeys(vport.multicast.macs, vesw.plan.section.mlid)
-        addresses[_NOBODY] = list(groups.items())
-        return addresses
-
-    def _report_table(self, vesw: Vesw) -> None:
-        for mac, keeper, other in vesw.table.conflicts:
-            names = [self.ports[guid].facts.name for guid in (keeper, other) if guid in self.ports]
-            text = f"{mac.hex(':')} is at {' and at '.join(names)}; frames go to the first"
-            self._records.append(EventRecord("address-conflict", vesw_id=vesw.plan.vesw_id, text=text))
-        if vesw.table.left_out:
-            text = f"{len(vesw.table.left_out)} addresses found no room in the MAC table"
-            self._records.append(EventRecord("table-full", vesw_id=vesw.plan.vesw_id, text=text))
 
     # --- turns and timers ----------------------------------------------------------------------------------
 

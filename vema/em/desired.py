@@ -6,9 +6,7 @@ partitions, room in MAC tables) is `fabric_problems`.
 
 from __future__ import annotations
 
-import difflib
 import re
-import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
@@ -23,8 +21,10 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from hfi_sim.names import nearest
 from hfi_sim.types import LID_MULTICAST_FIRST, PKEY_FULL_MEMBER, is_multicast_lid
 from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
+from vema.em.problems import KeyPath, Problem, model_problems
 from vema.errors import VemaError
 from vema.types import MAC_TABLE_ENTRIES, MAX_VPORTS
 
@@ -33,21 +33,6 @@ MTU_MAX: Final = 10240
 ALL: Final = "all"
 AUTO: Final = "auto"
 
-Path = tuple[str | int, ...]
-"""Keys and list positions from the top of the file: ("vesws", 0, "members", 1)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One mistake in a configuration: where, and what."""
-
-    path: Path
-    message: str
-
-    def __str__(self) -> str:
-        where = path_text(self.path)
-        return f"{where}: {self.message}" if where else self.message
-
 
 class EmConfigError(VemaError):
     """A configuration that cannot be met. `problems` holds every mistake; nothing was sent."""
@@ -55,14 +40,6 @@ class EmConfigError(VemaError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
-
-
-def path_text(path: Path) -> str:
-    """Return a path as people write it: `vesws[0].members[1]`."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
 
 
 # --- values --------------------------------------------------------------------------------------------------
@@ -158,6 +135,8 @@ class PollingSection(_Section):
 
     interval: Duration = 10.0
     """Between two looks at an agent, in seconds; 0: rely on traps alone."""
+    audit: Duration = 600.0
+    """In which every MAC table is read once and held against its digest, in seconds; 0: never."""
     counters: Duration = 0.0
     """Between two readings of the counters of a vport, in seconds; 0: never."""
     history: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1000
@@ -286,55 +265,10 @@ def parse_config(data: Any) -> EmConfig:
     try:
         config = EmConfig.model_validate(data)
     except ValidationError as error:
-        raise EmConfigError([*_problems(error), *problems]) from None
+        raise EmConfigError([*model_problems(error, EmConfig), *problems]) from None
     if problems:
         raise EmConfigError(problems)
     return config
-
-
-def _problems(error: ValidationError) -> list[Problem]:
-    problems = []
-    for item in error.errors(include_url=False):
-        path = tuple(part for part in item["loc"] if part not in ("list[str]", "literal['all']"))
-        message = _message(item["type"], path, item["msg"], item["input"], item.get("ctx", {}).get("error"))
-        problems.append(Problem(path, message))
-    return problems
-
-
-def _message(kind: str, path: Path, message: str, value: object, cause: object) -> str:
-    if kind == "extra_forbidden":
-        return f'unknown key "{path[-1]}" ({nearest(str(path[-1]), _keys_at(path[:-1]))})'
-    if kind == "missing":
-        return f'key "{path[-1]}" is missing'
-    if isinstance(cause, ValueError):
-        return str(cause)
-    plain = isinstance(value, str | int | float | bool) or value is None
-    shown = repr(value) if plain else f"a {type(value).__name__}"
-    return f"{message.replace('Input should be', 'should be')}, not {shown[:60]}"
-
-
-def _keys_at(path: Path) -> list[str]:
-    here: type[BaseModel] = EmConfig
-    for part in path:
-        if isinstance(part, str) and part in here.model_fields:
-            here = _section_of(here.model_fields[part].annotation) or here
-    return list(here.model_fields)
-
-
-def _section_of(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    found = (_section_of(argument) for argument in typing.get_args(annotation))
-    return next((section for section in found if section is not None), None)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `known: a, b; nearest: a` for a message about an unknown `name`."""
-    names = list(known)
-    if not names:
-        return "none is known"
-    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return f"known: {shown}; nearest: {difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]}"
 
 
 def cross_problems(data: Mapping[str, Any]) -> list[Problem]:
@@ -485,7 +419,7 @@ def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
     return problems
 
 
-def _unknown(path: Path, names: Iterable[str], roster: Roster) -> list[Problem]:
+def _unknown(path: KeyPath, names: Iterable[str], roster: Roster) -> list[Problem]:
     return [
         Problem((*path, at), f'unknown member "{name}" ({nearest(name, roster.names)})')
         for at, name in enumerate(names)

@@ -130,7 +130,7 @@ def next_of_vport(desired: Desired, port: Port, vport: Vport) -> Request | None:
 def _next_section(desired: Desired, port: Port, vport: Vport) -> Request | None:
     vesw = desired.vesws[vport.vesw_id]
     digest = vesw.table.digest_for(port.facts.guid) if vesw.plan.learns else EMPTY
-    if digest == vport.digest:
+    if digest == vport.digest and not vport.damaged:
         return None
     table = vesw.table.table_for(port.facts.guid)
     changes = table.changes(vport.layout)
@@ -244,7 +244,9 @@ def _take_info(vport: Vport, info: VeswPortInfo) -> Effect:
     if info.base_mac != vport.base_mac:
         vport.base_mac = info.base_mac
         effect |= Effect.ADDRESSES
-    if info.mac_tbl_digest != vport.digest or info.mac_tbl_digest == EMPTY:
+    if info.mac_tbl_digest != vport.digest:
+        vport.damaged = False
+    if info.mac_tbl_digest != vport.digest or (info.mac_tbl_digest == EMPTY and not vport.damaged):
         vport.layout = () if info.mac_tbl_digest == EMPTY else None
     vport.digest = info.mac_tbl_digest
     vport.unicast.agent_gen = info.uc_macs_gen_count
@@ -263,7 +265,10 @@ def _take_section(vport: Vport, request: Request, data: bytes) -> Effect:
     while layout and layout[-1] == EMPTY:
         layout.pop()
     vport.layout, vport.digest = tuple(layout), digest
-    return Effect.NOTHING if digest == DIRTY else Effect.RECORD
+    if digest == DIRTY:
+        return Effect.NOTHING
+    vport.damaged = False
+    return Effect.RECORD
 
 
 def _section_key(entries: bytes, index: int) -> int:
@@ -316,5 +321,5 @@ def _take_counters(vport: Vport, attr_id: int, data: bytes) -> Effect:
 def lost(vport: Vport, request: Request) -> None:
     """Take it that a request was never answered: a Set may have been done, or not."""
     vport.fresh = False
-    if request.attr_id == AttrId.MAC_ENTRIES:
+    if request.is_set and request.attr_id == AttrId.MAC_ENTRIES:
         vport.layout = None

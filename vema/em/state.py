@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,9 +10,10 @@ from hfi_sim.types import MacAddr
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.desired import EmConfig, PortFacts
-from vema.em.mac_tables import DIRTY, EMPTY, VeswTable
+from vema.em.mac_tables import DIRTY, EMPTY, Address, Owner, VeswTable
 from vema.em.plan import VeswPlan
-from vema.em.records import NO_MAC, VportKey, VportRecord
+from vema.em.records import NO_MAC, EventRecord, VportKey, VportRecord
+from vema.traps import TRAP_BURST, TRAP_WINDOW_MS
 
 DEFAULT_RESPONSE_TIME: Final = 18
 """Response-time value that agents announce, before one has been asked."""
@@ -20,6 +21,7 @@ _RESPONSE_TIME_UNIT_S: Final = 4.096e-6
 _TRANSIT_S: Final = 0.05
 """Allowance for the way there and back."""
 _TIMEOUT_MAX_S: Final = 20.0
+_NOBODY: Final[Owner] = 0
 
 
 def timeout_of(response_time: int) -> float:
@@ -59,6 +61,24 @@ class MacList:
 
 
 @dataclass(slots=True)
+class TrapWindow:
+    """The traps of one vport, counted as its agent counts them: after a burst it is silent for the window's rest."""
+
+    closes_at: float = 0.0
+    count: int = 0
+
+    def seen(self, now: float) -> None:
+        """Count a trap."""
+        if now >= self.closes_at:
+            self.closes_at, self.count = now + TRAP_WINDOW_MS / 1000, 0
+        self.count += 1
+
+    def silent(self, now: float) -> bool:
+        """Return whether the agent holds back what it would say."""
+        return now < self.closes_at and self.count > TRAP_BURST
+
+
+@dataclass(slots=True)
 class Vport:
     """One vport of one port."""
 
@@ -74,6 +94,8 @@ class Vport:
     """The agent's digest, as last seen."""
     layout: tuple[int, ...] | None = None
     """Keys of the sections that the agent has under `digest`; None: not known."""
+    damaged: bool = False
+    """The table is not what its digest says; `layout` is what is there, and it is to be written again."""
     unicast: MacList = field(default_factory=MacList)
     multicast: MacList = field(default_factory=MacList)
     base_mac: MacAddr = NO_MAC
@@ -85,6 +107,8 @@ class Vport:
     """Counter attributes to read."""
     counters: dict[str, int] = field(default_factory=dict)
     """The last reading."""
+    traps: TrapWindow = field(default_factory=TrapWindow)
+    """Whether its agent may be holding back traps."""
 
     @property
     def key(self) -> VportKey:
@@ -159,6 +183,10 @@ class Port:
         """Whether its addresses belong into MAC tables and its port into groups."""
         return self.in_service or self.away_until is not None
 
+    def silent(self, now: float) -> bool:
+        """Return whether a vport's agent holds back traps."""
+        return any(vport.traps.silent(now) for vport in self.vports.values())
+
     def doubt(self) -> None:
         """Believe nothing of what its agent was last seen to have."""
         self.class_port_info = None
@@ -179,6 +207,31 @@ class Vesw:
     """Members whose address lists are being read, by GUID."""
     dirty_since: float | None = None
     """Since when the table has to be computed anew; None: it is right."""
+
+
+def member_addresses(vesw: Vesw, ports: Mapping[int, Port]) -> dict[Owner, list[Address]]:
+    """Return the addresses of each member of a virtual switch; those of its group belong to nobody."""
+    addresses: dict[Owner, list[Address]] = {}
+    groups: dict[MacAddr, int] = {}
+    for fact in vesw.plan.members:
+        for vport in ports[fact.guid].vports.values():
+            if vport.vesw_id == vesw.plan.vesw_id:
+                macs = (vport.base_mac, *vport.unicast.macs)
+                addresses[fact.guid] = [(mac, fact.lid) for mac in macs]
+                groups |= dict.fromkeys(vport.multicast.macs, vesw.plan.section.mlid)
+    addresses[_NOBODY] = list(groups.items())
+    return addresses
+
+
+def table_events(vesw: Vesw, ports: Mapping[int, Port]) -> Iterator[EventRecord]:
+    """Yield what a person should know of a MAC table: addresses of two members, and those without room."""
+    for mac, keeper, other in vesw.table.conflicts:
+        names = [ports[guid].facts.name for guid in (keeper, other) if guid in ports]
+        text = f"{mac.hex(':')} is at {' and at '.join(names)}; frames go to the first"
+        yield EventRecord("address-conflict", vesw_id=vesw.plan.vesw_id, text=text)
+    if vesw.table.left_out:
+        text = f"{len(vesw.table.left_out)} addresses found no room in the MAC table"
+        yield EventRecord("table-full", vesw_id=vesw.plan.vesw_id, text=text)
 
 
 @dataclass(slots=True)

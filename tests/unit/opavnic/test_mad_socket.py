@@ -7,22 +7,22 @@ import json
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from hfi_sim.fabric import Fabric
-from hfi_sim.mad.header import MadClass, Method
+from hfi_sim.mad.header import MadClass, MadHeader, Method
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.types import MacAddr
 from opavnic.cli.conformance import app
-from opavnic.conformance.target import MAX_FRESH
+from opavnic.conformance.target import MAX_FRESH, run_vema_target
 from opavnic.mad_client import MadClient, MadSocketError
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
-from opavnic.mad_socket import MadSocketServer
+from opavnic.mad_socket import MAX_UNREAD, MAX_WAITING, MadSocketServer
 from opavnic.vnic_port import VnicPort
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -42,6 +42,8 @@ class SmallLab(threading.Thread):
         self.loop = asyncio.new_event_loop()
         self.ready = threading.Event()
         self.done: asyncio.Event
+        self.many: Sequence[int] = ()
+        """LIDs to claim instead of the host's own."""
 
     def run(self) -> None:
         self.loop.run_until_complete(self._live())
@@ -59,7 +61,7 @@ class SmallLab(threading.Thread):
         self.vnics = VnicPort(
             self.host, self.loop, name_for=lambda number: f"veth{number}", driver_quirks=True
         )
-        self.server = MadSocketServer(self.em.mad, agents=lambda: [self.host.lid])
+        self.server = MadSocketServer(self.em.mad, agents=lambda: self.many or [self.host.lid])
         self.em.mad.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self.server.trap)
         await self.server.start(self.path)
         self.ready.set()
@@ -67,6 +69,12 @@ class SmallLab(threading.Thread):
         await self.server.close()
         await self.server.close()
         self.vnics.close()
+
+    def end(self) -> None:
+        """Have the lab end, and wait for it; harmless when done twice."""
+        if self.is_alive():
+            self.loop.call_soon_threadsafe(self.done.set)
+            self.join(20)
 
     def call(self, function: Callable[[], object]) -> None:
         """Run `function` on the lab's loop, and wait for it."""
@@ -83,8 +91,7 @@ def lab(tmp_path: Path) -> Iterator[SmallLab]:
     lab.start()
     assert lab.ready.wait(10)
     yield lab
-    lab.loop.call_soon_threadsafe(lab.done.set)
-    lab.join(10)
+    lab.end()
     assert not lab.is_alive()
 
 
@@ -147,6 +154,59 @@ def test_program_that_goes_away_with_open_requests_harms_nobody(lab: SmallLab) -
         assert client.request(lab.host.lid, request) is not None
 
 
+def unanswered_flood(lab: SmallLab, rude: socket.socket, client: MadClient, requests: int) -> int:
+    """Send up to so many requests and read nothing; return how many the lab took, when it takes no more.
+
+    An exchange of `client` is a turn of the lab's loop: where fifty bring nothing forward, nothing will.
+    """
+    request = build_request(Method.GET, AttrId.CLASS_PORT_INFO)
+    waiting = memoryview(MadMessage(lab.host.lid, request).build() * requests)
+    rude.setblocking(False)
+    idle = 0
+    while waiting and idle < 50:
+        try:
+            waiting = waiting[rude.send(waiting) :]
+            idle = 0
+        except BlockingIOError:
+            idle += 1
+        assert client.request(lab.host.lid, request) is not None
+    return requests - -(-len(waiting) // len(MadMessage(0, request).build()))
+
+
+def test_program_that_never_reads_is_not_served_without_bound_and_harms_nobody(
+    lab: SmallLab, client: MadClient
+) -> None:
+    size = len(MadMessage(0, bytes(2048)).build())
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as rude:
+        rude.connect(str(lab.path))
+        taken = unanswered_flood(lab, rude, client, 8000)
+        buffers = 4 * rude.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) // size
+        assert taken < MAX_UNREAD // size + 2 * MAX_WAITING + buffers < 8000
+        # it gets every answer once it reads, and is served again
+        rude.setblocking(True)
+        rude.settimeout(20)
+        reader = MessageReader()
+        answers = 0
+        while answers < taken:
+            answers += sum(message.outcome == Outcome.OK for message in reader.feed(rude.recv(65536)))
+        assert answers == taken
+    assert client.agents() == (lab.host.lid,)
+
+
+def test_lab_ends_while_a_program_leaves_its_answers_unread(lab: SmallLab) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as rude, MadClient(lab.path) as client:
+        rude.connect(str(lab.path))
+        unanswered_flood(lab, rude, client, 8000)
+        lab.end()
+        assert not lab.is_alive()
+
+
+def test_more_agents_than_one_answer_holds_are_all_found(lab: SmallLab) -> None:
+    lab.many = range(1, 1201)
+    with MadClient(lab.path) as client:
+        assert client.agents() == tuple(range(1, 1201))
+
+
 def test_traps_reach_every_program(lab: SmallLab, client: MadClient) -> None:
     sink = build_request(Method.SET, AttrId.CLASS_PORT_INFO, ClassPortInfo(trap_lid=lab.em.lid).build())
     client.request(lab.host.lid, sink)
@@ -188,3 +248,29 @@ def test_conformance_drives_the_agent_of_a_lab(lab: SmallLab) -> None:
         assert 0 < result["skipped_steps"] < 5000
     assert len(lab.vnics.adapters) <= 2 * MAX_FRESH
     assert all(adapter.port_info.vesw_id == 0 for adapter in lab.vnics.adapters.values())
+
+
+class MeddledClient(MadClient):
+    """Another manager writes its trap sink before every n-th Get of ClassPortInfo."""
+
+    every = 1
+    _gets = 0
+
+    def request(self, lid: int, mad: bytes, *, sl: int = 0, pkey: int = 0) -> bytes | None:
+        header = MadHeader.parse(mad)
+        if (header.method, header.attr_id) == (Method.GET, AttrId.CLASS_PORT_INFO):
+            self._gets += 1
+            if not self._gets % self.every:
+                sink = ClassPortInfo(trap_lid=1).build()
+                super().request(lid, build_request(Method.SET, AttrId.CLASS_PORT_INFO, sink))
+        return super().request(lid, mad, sl=sl, pkey=pkey)
+
+
+@pytest.mark.parametrize(("every", "ok"), [(25, True), (1, False)])
+def test_conformance_repeats_a_session_that_another_manager_came_between(
+    lab: SmallLab, every: int, ok: bool
+) -> None:
+    with MeddledClient(lab.path, timeout_s=20) as client:
+        client.every = every
+        result = run_vema_target(VECTORS / "vema-1.jsonl.gz", client, lab.host.lid)
+    assert result.ok is ok, [line for difference in result.differences for line in difference.lines()]

@@ -110,6 +110,23 @@ async def test_unknown_host(hosts):
     assert not list(tmp_path.glob(".fabric/*"))
 
 
+def test_mad_simulator_and_manager_on_one_fabric_are_refused(tmp_path: Path) -> None:
+    source = """
+async def test_two_managers(em, mad_simulator):
+    pass
+
+async def test_by_hand(mad_simulator, hosts):
+    await mad_simulator.expect_trap(lid=hosts["h1"])
+
+def test_without_time(mad_simulator):
+    mad_simulator.expect_no_trap()
+"""
+    result = run(tmp_path, source)
+    assert "em and mad_simulator: a fabric has one manager" in result.stdout
+    assert "AssertionError: no trap within 5 s" in result.stdout
+    assert "1 failed, 1 passed, 1 error" in result.stdout
+
+
 def test_write_trace_is_read_by_scapy(tmp_path: Path) -> None:
     from scapy.utils import RawPcapNgReader
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[3]
 TUTORIAL = ROOT / "docs" / "tutorial-scenario.md"
@@ -20,7 +24,7 @@ def run_pytest(directory: Path) -> str:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(directory)},
     )
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
     return result.stdout
@@ -29,11 +33,11 @@ def run_pytest(directory: Path) -> str:
 def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", TUTORIAL.read_text(encoding="utf-8"), flags=re.M | re.S)
     tests = [block for block in blocks if "def test_" in block]
-    assert (len(blocks), len(tests)) == (6, 5)
+    assert (len(blocks), len(tests)) == (8, 7)
     for number, block in enumerate(tests):
         (tmp_path / f"test_block_{number}.py").write_text(block, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
-    assert "5 passed" in run_pytest(tmp_path)
+    assert "7 passed" in run_pytest(tmp_path)
     for block in blocks:
         if block not in tests:
             subprocess.run([sys.executable, "-c", block], check=True)
@@ -52,4 +56,36 @@ def test_faults_of_the_tutorial_are_faults() -> None:
 
 
 def test_sample_project_passes_as_it_stands() -> None:
-    assert "3 passed" in run_pytest(SAMPLE)
+    assert "15 passed" in run_pytest(SAMPLE)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_sample_project_passes_with_the_two_commands_of_its_page_in_a_fresh_environment(
+    tmp_path: Path,
+) -> None:
+    page = (SAMPLE / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"Two commands.*?\n\n((?:    [^\n]+\n)+)", page, flags=re.S)
+    assert block is not None
+    commands = [line.strip() for line in block[1].splitlines()]
+    assert [command.split()[0] for command in commands] == ["pip", "pytest"]
+    made = (".venv", ".git", "target", "build", "dist", "__pycache__", "*.so", "*.egg-info", ".*_cache")
+    copy = tmp_path / "opavnic"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*made, ".hypothesis", ".fabric"))
+    venv.create(tmp_path / "venv", with_pip=True)
+    programs = tmp_path / "venv" / "bin"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
+    output = ""
+    for command in commands:
+        name, *arguments = command.split()
+        result = subprocess.run(
+            [str(programs / name), *arguments],
+            cwd=copy / "examples" / "pytest-project",
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**clean, "PATH": f"{programs}:{os.environ['PATH']}", "VIRTUAL_ENV": str(tmp_path / "venv")},
+        )
+        output = result.stdout + result.stderr
+        assert result.returncode == 0, f"{command}: {output[-4000:]}"
+    assert "15 passed" in output

@@ -74,3 +74,25 @@ async def test_simulator_as_an_agent_replies_as_scripted() -> None:
         await em.get(lid, AttrId.CLASS_PORT_INFO)
     em.close()
     agent.close()
+
+
+async def test_simulator_as_an_agent_expects_requests_and_says_what_came_instead() -> None:
+    fabric = EmFabric(1, ems=2)
+    em, agent = (MadSimulator(fabric.em_ports[0].mad), MadSimulator(fabric.em_ports[1].mad, as_agent=True))
+    port = fabric.em_ports[1]
+    agent.reply(AttrId.CLASS_PORT_INFO, ClassPortInfo(), method=Method.GET)
+    agent.reply(AttrId.CLASS_PORT_INFO, ClassPortInfo(), method=Method.SET)
+    await em.get(port, AttrId.CLASS_PORT_INFO)  # whatever has a LID can be asked
+    await em.become_sink(port, fabric.em_ports[0])
+    sink = await agent.expect_request(AttrId.CLASS_PORT_INFO, method=Method.SET)
+    assert sink.trap_lid == fabric.em_ports[0].lid
+    waiting = asyncio.ensure_future(agent.expect_request(AttrId.VESW_PORT_INFO, vport=3))
+    await em.expect_status(MadStatus.UNSUPPORTED, Method.GET, port, AttrId.VESW_PORT_INFO, vport=2)
+    await em.expect_status(MadStatus.UNSUPPORTED, Method.GET, port, AttrId.VESW_PORT_INFO, vport=3)
+    assert (await waiting).vesw_id == 0
+    await em.expect_status(MadStatus.UNSUPPORTED, Method.GET, port, 0x99)
+    message = r"no Set of MAC_ENTRIES within 5 s; came instead: Get of attribute 0x0099"
+    with pytest.raises(AssertionError, match=message):
+        await agent.expect_request(AttrId.MAC_ENTRIES, method=Method.SET)
+    em.close()
+    agent.close()

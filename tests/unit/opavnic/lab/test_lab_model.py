@@ -251,3 +251,13 @@ SECTIONS = st.recursive(
 def test_any_section_is_right_or_has_a_line_for_each_mistake(key: str, section: object) -> None:
     text = json.dumps({"name": "x", "hosts": {"h1": {}}, key: section})
     assert all(line.startswith("lab.yaml:1: ") for line in mistakes(text))
+
+
+def test_character_that_json_writes_as_a_pair_is_one_character_and_half_of_one_is_told() -> None:
+    text = '{"name": "x", "hosts": {"h1": {}}, "vesws": [{"id": 2,\n"name": "%s", "members": ["h1"]}]}'
+    (mistake,) = mistakes(text % r"\ud83d\ude00")
+    assert "\U0001f600" in mistake
+    assert mistakes(text % r"\ud83d") == ("lab.yaml:2: not text: half of a surrogate pair",)
+    assert mistakes(text.replace('"name": "%s"', r'"\udc00": 1')) == (
+        "lab.yaml:2: not text: half of a surrogate pair",
+    )

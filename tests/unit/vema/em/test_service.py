@@ -129,7 +129,7 @@ async def test_lost_trap_is_noticed_by_polling() -> None:
     em.stop()
 
 
-async def test_burst_of_changes_beyond_the_rate_of_traps_is_followed_within_two_seconds() -> None:
+async def test_burst_of_changes_beyond_the_rate_of_traps_is_followed_within_half_a_second() -> None:
     fabric = EmFabric(2)
     em = fabric.em()
     em.start(config(polling={"interval": "1h"}))
@@ -139,7 +139,7 @@ async def test_burst_of_changes_beyond_the_rate_of_traps_is_followed_within_two_
         assert fabric.netdev(1).set_mac(MacAddr(bytes((2, 0, 0, 0, 1, n)))) == 0
     last = MacAddr(bytes((2, 0, 0, 0, 1, 19)))
     fabric.netdev(1).set_uc_list([NEW_MAC])
-    assert await em.wait_for(lambda: {last, NEW_MAC} <= fabric.dlids(2).keys(), 2.0)
+    assert await em.wait_for(lambda: {last, NEW_MAC} <= fabric.dlids(2).keys(), 0.5)
     await converged(fabric, em)
     em.stop()
 

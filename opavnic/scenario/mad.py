@@ -1,0 +1,92 @@
+"""The MAD simulator on the fabric of a scenario: in the place of the Ethernet Manager, or of a host's agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hfi_sim.hfi import HfiPort
+from opavnic.scenario.em import CONVERGENCE_S, DEFAULT_PKEY
+from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.lmac import Lmac
+from vema.simulator import MadSimulator
+from vema.types import AttrId, ConfigState
+
+if TYPE_CHECKING:
+    from opavnic.scenario.scenario import Scenario
+
+
+class ScenarioSimulator(MadSimulator):
+    """In the hands of the test instead of an Ethernet Manager, on the scenario's `em` node.
+
+    Hosts are given where the simulator asks for a LID. Each is in the partition 0x8001. A vport that the test
+    configures is the VNIC `vportN` of its host.
+    """
+
+    def __init__(self, scenario: Scenario, port: HfiPort) -> None:
+        """Hear the traps that come to `port`."""
+        super().__init__(port.mad)
+        self.port = port
+        self._scenario = scenario
+        self._vnics: dict[tuple[str, int], ScenarioVnic] = {}
+
+    def start(self) -> None:
+        """Put every host into the partition."""
+        for host in self._scenario.hosts:
+            self._scenario.subnet_manager.set_pkeys(host.port, [DEFAULT_PKEY])
+
+    async def configure(self, host: ScenarioHost, *, vport: int = 1, **fields: Any) -> VeswPortInfo:
+        """Take a vport of a host into service as a manager would, wait until it is up, and return what the agent said.
+
+        Args:    fields: of VeswPortInfo, as they are to be; vesw_id is 1 unless given. What is not given stays as the
+                 agent has it, but for what a vport needs to forward: partition 0x8001, the host's LID as SLID, a
+                 locally administered address, config_state FORWARDING. One that is not to forward is not waited for.
+        Raises:  AgentError: the agent refused it. MadTimeoutError: it did not answer. ScenarioError: it was not up
+                 within a minute.
+        """
+        seen = await self.get(host, AttrId.VESW_PORT_INFO, vport=vport)
+        vesw_id = fields.get("vesw_id", 1)
+        needed = {
+            "vesw_id": vesw_id,
+            "fabric_id": self._scenario.fabric_id,
+            "pkey": DEFAULT_PKEY,
+            "encap_slid": host.lid,
+            "vesw_port_num": host.lid,
+            "base_mac": Lmac(self._scenario.fabric_id, vesw_id, host.lid).build(),
+            "config_state": ConfigState.FORWARDING,
+        }
+        wanted = replace(seen, **{**needed, **fields})
+        answer = await self.set(host, AttrId.VESW_PORT_INFO, wanted, vport=vport)
+        assert isinstance(answer, VeswPortInfo)  # noqa: S101 - the parser of that attribute
+        if wanted.vesw_id and wanted.config_state == ConfigState.FORWARDING:
+            vnic = self.vnic_of_vport(host.name, vport)
+            try:
+                await asyncio.wait_for(self._scenario.vnic_up(vnic), CONVERGENCE_S)
+            except TimeoutError:
+                raise ScenarioError(f"{vnic.name} is not up within {CONVERGENCE_S:g} s") from None
+        return answer
+
+    def group(self, hosts: Iterable[ScenarioHost]) -> int:
+        """Make a multicast group of hosts and return its LID: for `u_mcast_dlid`."""
+        manager = self._scenario.subnet_manager
+        mlid = manager.create_group()
+        for host in hosts:
+            manager.join(mlid, host.port)
+        return int(mlid)
+
+    def vnic_of_vport(self, host: str, vport_num: int) -> ScenarioVnic:
+        """Return the VNIC object of a vport: what a host sends by and expects from."""
+        hosts = self._scenario.hosts
+        key = (host, vport_num)
+        if key not in self._vnics:
+            place = hosts.names.index(host) + 1
+            vnic = ScenarioVnic(hosts[host], f"vport{vport_num}", place, vport_num)
+            hosts[host].vnics[vnic.vesw] = self._vnics[key] = vnic
+        return self._vnics[key]
+
+    def stop(self) -> None:
+        """Hear nothing more; agents keep what they have."""
+        self.close()

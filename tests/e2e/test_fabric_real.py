@@ -1,0 +1,26 @@
+"""Scenarios over TAPs in network namespaces: the same tests, on real time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+ROOT = Path(__file__).parents[2]
+
+
+def test_smoke_scenarios_pass_over_taps() -> None:
+    command = [sys.executable, "-m", "pytest", "tests/scenarios", "--fabric-real", "-k", "smoke", "-q"]
+    result = subprocess.run(
+        [*command, "-p", "no:cacheprovider"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
+    assert " passed" in result.stdout

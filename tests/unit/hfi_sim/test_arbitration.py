@@ -1,0 +1,155 @@
+"""Virtual lanes that share a wire: by weight, by priority, without starvation where that is asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hfi_sim.arbiter import Arbiter
+from hfi_sim.clock import ManualClock
+from hfi_sim.errors import FabricError
+from hfi_sim.fabric import Fabric
+from hfi_sim.hfi import HfiPort
+from hfi_sim.lanes import FlowControl
+from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.wire.lrh16b import Lrh16B, sc_of
+from hfi_sim.wire.packet import build_packet
+
+L4 = 0x55
+RATE_BPS = 1e9
+SIZE = 1024  # of a packet with 999 bytes of payload
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(
+    weights=st.lists(st.integers(1, 255), min_size=2, max_size=8),
+    sizes=st.lists(st.integers(24, 16376), min_size=8, max_size=8),
+)
+def test_shares_of_bytes_are_the_weights_whatever_the_sizes(weights: list[int], sizes: list[int]) -> None:
+    arbiter = Arbiter(weights)
+    lanes = range(len(weights))
+    sent = [0] * len(weights)
+    for _ in range(200):
+        vl = arbiter.choose(lanes)
+        arbiter.sent(vl, sizes[vl])
+        sent[vl] += sizes[vl]
+    per_weight = [sent[vl] / weights[vl] for vl in lanes]
+    biggest = max(sizes[vl] / weights[vl] for vl in lanes)
+    assert max(per_weight) - min(per_weight) <= 2 * biggest
+
+
+def test_lane_that_was_silent_has_saved_up_nothing() -> None:
+    arbiter = Arbiter([1, 1])
+    for _ in range(1000):
+        arbiter.sent(arbiter.choose([0]), SIZE)
+    arbiter.woke(1)
+    turns = []
+    for _ in range(10):
+        turns.append(vl := arbiter.choose([0, 1]))
+        arbiter.sent(vl, SIZE)
+    assert Counter(turns) == {0: 5, 1: 5}
+
+
+@pytest.mark.parametrize(("limit", "low"), [(None, 0), (0, 50), (3 * SIZE, 20)])
+def test_high_priority_goes_first_up_to_its_limit(limit: int | None, low: int) -> None:
+    arbiter = Arbiter([1, 1], high=[1], high_limit_bytes=limit)
+    turns = []
+    for _ in range(100):
+        turns.append(vl := arbiter.choose([0, 1]))
+        arbiter.sent(vl, SIZE)
+    assert turns.count(0) == low
+
+
+class Pair:
+    """Two hosts on one switch; what h1 sends to h2 on each service class is a lane of its own."""
+
+    def __init__(self, flow: FlowControl, latency_s: float = 1e-6) -> None:
+        self.clock = ManualClock()
+        self.fabric = Fabric(self.clock, timer_resolution_s=0.0)
+        switch = self.fabric.add_switch("sw0")
+        self.ports = [self.fabric.add_hfi(name).ports[1] for name in ("h1", "h2")]
+        for number, port in enumerate(self.ports, 1):
+            self.fabric.connect(port, switch.ports[number], rate_bps=RATE_BPS, latency_s=latency_s, flow=flow)
+        manager = SubnetManager(self.fabric)
+        for port in self.ports:
+            manager.set_pkeys(port, [0x8002])
+        manager.sweep()
+        self.got: list[tuple[float, int, int]] = []
+        self.ports[1].register_l4(L4, self._take)
+
+    def _take(self, port: HfiPort, packet: bytes) -> None:
+        self.got.append((self.clock.time(), sc_of(packet), len(packet)))
+
+    def send(self, sc: int, payload: int = 999) -> None:
+        h1, h2 = self.ports
+        lrh = Lrh16B(h1.lid, h2.lid, sc=sc, l4=L4, pkey=0x8002)
+        assert h1.send(build_packet(lrh, bytes(payload), self.fabric.icrc)) is None
+
+    def bytes_by_lane(self) -> Counter[int]:
+        """Return what has arrived of each service class."""
+        sums: Counter[int] = Counter()
+        for _, sc, size in self.got:
+            sums[sc] += size
+        return sums
+
+
+def test_saturated_link_is_shared_by_the_weights() -> None:
+    pair = Pair(FlowControl(vls=3, weights=(1, 2, 5)))
+    for _ in range(1000):
+        pair.send(0)
+        pair.send(1, payload=99)
+        pair.send(1, payload=1900)
+        pair.send(2)
+    pair.clock.advance(1000 * SIZE * 8 / RATE_BPS)  # time for a thousand packets
+    sums = pair.bytes_by_lane()
+    total = sum(sums.values())
+    assert total == pytest.approx(1000 * SIZE, rel=0.01)  # the wire is never idle
+    for sc, weight in enumerate((1, 2, 5)):
+        assert sums[sc] / total == pytest.approx(weight / 8, abs=0.01)
+    pair.clock.advance(10)
+    assert len(pair.got) == 4000  # and nothing is lost
+    assert pair.fabric.drops() == {}
+    assert pair.fabric.balance() == {}
+
+
+def test_lanes_are_equal_unless_told_and_keep_their_order() -> None:
+    pair = Pair(FlowControl(vls=2))
+    for _ in range(400):
+        pair.send(0)
+    for _ in range(400):
+        pair.send(1)  # behind 400 packets in time, beside them on the wire
+    pair.clock.advance(400 * SIZE * 8 / RATE_BPS)
+    sums = pair.bytes_by_lane()
+    assert sums[0] == pytest.approx(sums[1], rel=0.3)
+    assert sums[1] > 0
+
+
+def test_packet_of_high_priority_overtakes_all_that_waits() -> None:
+    pair = Pair(FlowControl(vls=2, high=(1,)))
+    for _ in range(500):
+        pair.send(0)
+    pair.clock.advance(100e-6)
+    pair.send(1)
+    sent_at = pair.clock.time()
+    pair.clock.advance(1)
+    arrived_at = next(when for when, sc, _ in pair.got if sc == 1)
+    one_packet = SIZE * 8 / RATE_BPS
+    # on each of two links: at most the rest of one packet before it, then itself, then the latency
+    assert arrived_at - sent_at <= 2 * (2 * one_packet + 1e-6) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"vls": 2, "weights": (1,)}, "1 weights for 2 VLs: each VL has one"),
+        ({"vls": 2, "weights": (1, 0)}, "VL 1 has the weight 0; weights are 1 to 255"),
+        ({"vls": 2, "high": (2,)}, "VL 2 has high priority and is not there; VLs are 0 to 1"),
+        ({"vls": 2, "high_limit_bytes": -1}, "the limit of high priority is -1 bytes, below 0"),
+    ],
+)
+def test_arbitration_out_of_range_is_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(FabricError, match=message):
+        FlowControl(**options)  # type: ignore[arg-type]

@@ -1,0 +1,184 @@
+"""The audit: does a MAC table hold what its digest says? Tables are read one after the other, slowly, all the time.
+
+A look at VeswPortInfo trusts the digest, which is what the EM itself wrote last. A Set that the fabric has doubled
+and held back may come between two Sets of a later update: then an old section stands under the right digest, and no
+look ever finds it. So the audit reads the sections themselves.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from hfi_sim.errors import WireError
+from vema.em.dialogue import Request, request_for
+from vema.em.mac_tables import EMPTY, ENTRY, SECTIONS, digest_of, section_key, section_range
+from vema.em.messages import read_response
+from vema.em.records import VportKey
+from vema.em.state import Port, Vesw, Vport
+from vema.errors import AgentError
+from vema.types import AttrId
+
+MIN_STEP_S: Final = 0.02
+"""Between two Gets of the audit, however many tables there are: at most 50 a second."""
+
+_SECTION_HEADER: Final = struct.Struct(">HHI")
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One table that is being read."""
+
+    key: VportKey
+    digest: int
+    """The agent's; the table changes where it does not stay the same until the end."""
+    keys: list[int] = field(default_factory=list)
+    """Of the sections that were read."""
+    entries: list[bytes] = field(default_factory=list)
+    asked: bool = False
+    """A Get is on its way."""
+
+
+class Audit:
+    """Reads all tables once in an interval: whom to ask and when, and what the answers mean."""
+
+    def __init__(self, interval: float, *, now: float) -> None:
+        """Begin the first round one interval from now.
+
+        Args:  interval: how long a round takes, in seconds; 0: there is none.
+        """
+        self._waiting: deque[VportKey] = deque()
+        self._reading: _Reading | None = None
+        self._due = False
+        self._step = 0.0
+        self.restart(interval, now=now)
+
+    def restart(self, interval: float, *, now: float) -> None:
+        """Begin again: with another interval, or after this EM was idle."""
+        self._interval = interval
+        self._at = now + interval
+        self._waiting.clear()
+        self._reading, self._due = None, False
+
+    def next_wake(self) -> float | None:
+        """Return when `wake` is due, or None."""
+        return self._at if self._interval else None
+
+    def wake(self, now: float, ports: Mapping[int, Port], vesws: Mapping[int, Vesw]) -> VportKey | None:
+        """Return the vport whose turn it is, where it is due: its next request may be `request`."""
+        if not self._interval or now < self._at:
+            return None
+        reading = self._reading
+        if reading is not None and reading.asked:
+            port = ports.get(reading.key[0])
+            vport = None if port is None else port.vports.get(reading.key[1])
+            if vport is not None and vport.busy:
+                self._at = now + self._step
+                return None
+        if reading is None or reading.asked or not _idle(ports, reading.key):
+            reading = self._next(ports, vesws)  # what was interrupted is read in the next round
+        self._reading, self._due = reading, reading is not None
+        self._at = now + self._step
+        return None if reading is None else reading.key
+
+    def _next(self, ports: Mapping[int, Port], vesws: Mapping[int, Vesw]) -> _Reading | None:
+        """Begin with the next table that can be read now."""
+        if not self._waiting:
+            self._waiting.extend(_tables(ports, vesws))
+            gets = len(self._waiting) * SECTIONS
+            self._step = max(self._interval / gets, MIN_STEP_S) if gets else self._interval
+        while self._waiting:
+            key = self._waiting.popleft()
+            if _idle(ports, key):
+                return _Reading(key, ports[key[0]].vports[key[1]].digest)
+        return None
+
+    def request(self, port: Port, vport: Vport) -> Request | None:
+        """Return the Get of the next section, where it is the turn of this vport."""
+        reading = self._reading
+        if not self._due or reading is None or reading.key != vport.key:
+            return None
+        self._due = False
+        if reading.digest != vport.digest:
+            self._reading = None
+            return None
+        reading.asked = True
+        index = len(reading.keys)
+        page = _SECTION_HEADER.pack(*section_range(index), 0)
+        return request_for(port, vport.num, AttrId.MAC_ENTRIES, page=page, section=index)
+
+    def take(self, vport: Vport, request: Request, mad: bytes) -> list[int]:
+        """Take a section; return the wrong ones, at the end of a table that is not what its digest says.
+
+        Such a vport is left with what its agent really has, so that what differs is sent again.
+
+        Raises:  AgentError, WireError: the agent refuses, or makes no sense.
+        """
+        reading = self._reading
+        if reading is None or reading.key != vport.key or len(reading.keys) != request.section:
+            return []
+        reading.asked = False
+        try:
+            digest, section = _section_of(request, mad)
+        except (AgentError, WireError):
+            self._reading = None
+            raise
+        if not digest == reading.digest == vport.digest:
+            self._reading = None
+            vport.fresh = vport.fresh and digest == vport.digest
+            return []
+        reading.keys.append(section_key(section))
+        if reading.keys[-1] != EMPTY:
+            reading.entries += [section[at : at + ENTRY.size] for at in range(0, len(section), ENTRY.size)]
+        if len(reading.keys) < SECTIONS:
+            return []
+        self._reading = None
+        return _judge(vport, reading)
+
+
+def _tables(ports: Mapping[int, Port], vesws: Mapping[int, Vesw]) -> Iterator[VportKey]:
+    for port in ports.values():
+        for vport in port.vports.values():
+            vesw = vesws.get(vport.vesw_id)
+            if port.in_service and vesw is not None and vesw.plan.learns:
+                yield vport.key
+
+
+def _idle(ports: Mapping[int, Port], key: VportKey) -> bool:
+    """Return whether all is done for a vport that can be reached, and nothing of it is on its way."""
+    port = ports.get(key[0])
+    vport = None if port is None else port.vports.get(key[1])
+    if port is None or vport is None or not port.in_service or port.blocked or not port.ready:
+        return False
+    return vport.done and not vport.busy
+
+
+def _section_of(request: Request, mad: bytes) -> tuple[int, bytes]:
+    """Return the digest and the entries in an answer. Raises AgentError or WireError as `Audit.take` does."""
+    data = read_response(request.mad, mad)
+    if len(data) < _SECTION_HEADER.size:
+        raise WireError("VeswPortMacEntries", len(data), f"{len(data)} bytes")
+    first, count, digest = _SECTION_HEADER.unpack_from(data)
+    section = data[_SECTION_HEADER.size :][: count * ENTRY.size]
+    if (first, count) != section_range(request.section) or len(section) < count * ENTRY.size:
+        raise AgentError(f"MacEntries: {count} entries from {first} were not asked for")
+    return digest, section
+
+
+def _judge(vport: Vport, reading: _Reading) -> list[int]:
+    """Hold a whole table against its digest; the layout of the vport is known after that."""
+    while reading.keys and reading.keys[-1] == EMPTY:
+        reading.keys.pop()
+    believed, vport.layout = vport.layout, tuple(reading.keys)
+    if digest_of(reading.entries) == reading.digest:
+        return []
+    vport.damaged = True
+    length = max(len(believed or ()), len(reading.keys))
+    if believed is None:
+        return list(range(length))
+    pad = (EMPTY,) * length
+    pairs = zip((believed + pad)[:length], (vport.layout + pad)[:length], strict=True)
+    return [index for index, (was, found) in enumerate(pairs) if was != found]

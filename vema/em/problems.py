@@ -1,0 +1,83 @@
+"""What is wrong with a file that a model describes: each mistake with its path, in words for people."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from hfi_sim.names import nearest
+
+KeyPath = tuple[str | int, ...]
+"""Keys and list positions from the top of the file: ("vesws", 0, "members", 1)."""
+_VALUE_SHOWN: Final = 60
+_NO_KEYS: Final = ("[key]", "list[str]", "literal['all']")
+"""What pydantic puts into a path beside the keys of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake: where, and what."""
+
+    path: KeyPath
+    message: str
+
+    def __str__(self) -> str:
+        where = path_text(self.path)
+        return f"{where}: {self.message}" if where else self.message
+
+
+def path_text(path: KeyPath) -> str:
+    """Return a path as people write it: `vesws[0].members[1]`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def model_problems(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
+    """Yield every mistake that `model` has found."""
+    for item in error.errors(include_url=False):
+        path = tuple(part for part in item["loc"] if part not in _NO_KEYS)
+        cause = item.get("ctx", {}).get("error")
+        yield Problem(path, _message(model, item["type"], path, item["msg"], item["input"], cause))
+
+
+def _message(
+    model: type[BaseModel], kind: str, path: KeyPath, message: str, value: object, cause: object
+) -> str:
+    if kind == "extra_forbidden":
+        return f'unknown key "{path[-1]}" ({nearest(str(path[-1]), _keys_at(model, path[:-1]))})'
+    if kind == "missing":
+        return f'key "{path[-1]}" is missing'
+    if isinstance(cause, ValueError):
+        return str(cause)
+    if kind == "too_short":
+        return "is empty"
+    plain = isinstance(value, str | int | float | bool) or value is None
+    shown = repr(value) if plain else f"a {type(value).__name__}"
+    shown = shown if len(shown) <= _VALUE_SHOWN else shown[: _VALUE_SHOWN - 3] + "..."
+    return f"{message.replace('Input should be', 'should be')}, not {shown}"
+
+
+def _keys_at(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """Return the keys that the section at `path` may have; none where it is no section."""
+    here = model
+    for part in path:
+        if isinstance(part, str) and part in here.model_fields:
+            inner = _section_of(here.model_fields[part].annotation)
+            if inner is None:
+                return []
+            here = inner
+    return list(here.model_fields)
+
+
+def _section_of(annotation: Any) -> type[BaseModel] | None:
+    """Return the model inside an annotation such as dict[str, Host]."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_section_of(argument) for argument in typing.get_args(annotation))
+    return next((section for section in found if section is not None), None)
