@@ -29,7 +29,9 @@ def load_vectors(path: Path) -> Mapping[str, Any]:
     try:
         raw = path.read_bytes()
         data = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
-    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
+    except OSError as error:
+        raise VectorError(f"{path}: {error.strerror or error}") from None
+    except (EOFError, ValueError, RecursionError, zlib.error) as error:
         raise VectorError(f"{path}: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("vectors"), list) or "tables" not in data:
         raise VectorError(f"{path}: expected an object with `tables` and `vectors`")

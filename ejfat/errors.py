@@ -8,10 +8,10 @@ class EjfatError(Exception):
 
 
 class ScriptError(EjfatError):
-    """A table script does not say what it should."""
+    """A table script does not say what it should, or cannot be read (then no line is to blame)."""
 
-    def __init__(self, path: str, line: int, reason: str) -> None:
-        super().__init__(f"{path}:{line}: {reason}")
+    def __init__(self, path: str, line: int | None, reason: str) -> None:
+        super().__init__(f"{path}: {reason}" if line is None else f"{path}:{line}: {reason}")
         self.path = path
         self.line = line
         self.reason = reason

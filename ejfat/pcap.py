@@ -41,7 +41,9 @@ def read_pcap(path: Path) -> Iterator[Captured]:
                 if link != LINKTYPE_ETHERNET:
                     raise PcapError(f"{path}: link type {link}, expected {LINKTYPE_ETHERNET} (Ethernet)")
                 yield _captured(reader, bytes(data), meta)
-    except (OSError, Scapy_Exception, EOFError, struct.error) as error:
+    except OSError as error:
+        raise PcapError(f"{path}: {error.strerror or error}") from None
+    except (Scapy_Exception, EOFError, struct.error) as error:
         raise PcapError(f"{path}: {error}") from None
 
 

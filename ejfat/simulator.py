@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ejfat.errors import EjfatError, PcapError, ScriptError
+from ejfat.errors import PcapError, ScriptError
 from ejfat.pcap import Captured, read_pcap, write_pcap
 from ejfat.pipeline import Pipeline
 from ejfat.script import load_script
@@ -32,7 +32,8 @@ def simulate(
 
     Args:    meta: a metadata file, one row per frame; the pipeline uses none of it, so rows are checked to be
         text and carried through. meta_out: where the rows of the frames that leave go.
-    Raises:  ScriptError, PcapError, EjfatError: an input that cannot be read; nothing is written then.
+    Raises:  ScriptError, PcapError: an input that cannot be read, and nothing is written then, or an output that
+        cannot be written.
     """
     pipeline = Pipeline(load_script(read_text(tables), str(tables)))
     rows = _meta_rows(meta) if meta else []
@@ -41,7 +42,7 @@ def simulate(
     written = write_pcap(target, out)
     if meta_out is not None:
         kept = [rows[min(index, len(rows) - 1)] for index in seen] if rows else []
-        meta_out.write_text("".join(f"{row}\n" for row in kept))
+        _write_rows(meta_out, kept)
     return Simulated(pipeline.counters.rx_packets, written, pipeline)
 
 
@@ -57,9 +58,9 @@ def read_text(path: Path) -> str:
             raise ScriptError(str(path), 0, f"more than {MAX_SCRIPT} characters: this is no table script")
         return text
     except OSError as error:
-        raise ScriptError(str(path), 0, error.strerror or str(error)) from None
+        raise ScriptError(str(path), None, error.strerror or str(error)) from None
     except UnicodeDecodeError:
-        raise ScriptError(str(path), 0, "not a text file") from None
+        raise ScriptError(str(path), None, "not a text file") from None
 
 
 def _run(pipeline: Pipeline, source: Path, seen: list[int]) -> Iterator[Captured]:
@@ -70,11 +71,20 @@ def _run(pipeline: Pipeline, source: Path, seen: list[int]) -> Iterator[Captured
             yield Captured(verdict.frame, captured.seconds, captured.microseconds)
 
 
+def _write_rows(path: Path, rows: list[str]) -> None:
+    try:
+        path.write_text("".join(f"{row}\n" for row in rows))
+    except OSError as error:
+        raise PcapError(f"{path}: {error.strerror or error}") from None
+
+
 def _meta_rows(path: Path) -> list[str]:
     try:
         rows = [line.strip() for line in path.read_text().splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise EjfatError(f"{path}: {error}") from None
+    except OSError as error:
+        raise PcapError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise PcapError(f"{path}: not a text file") from None
     if not rows:
         raise PcapError(f"{path}: no row; expected one per frame, such as `egress_spec=0`")
     return rows

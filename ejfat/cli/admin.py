@@ -30,7 +30,12 @@ def reserve(
     name: Annotated[str, typer.Argument(help="Of the reservation.", show_default=False)],
     senders: Annotated[str, typer.Option(help="Addresses that may send: IP,IP,...")] = "",
     hours: Annotated[float, typer.Option(min=0, help="Until it ends by itself; 0: it does not.")] = 0.0,
-    strategy: Annotated[str, typer.Option(help="dynamic, or static.")] = "dynamic",
+    strategy: Annotated[
+        str,
+        typer.Option(
+            help="dynamic: by weight and reports; static: demanded slots first; explicit: only those."
+        ),
+    ] = "dynamic",
     uri: Uri = "",
     control: Control = "",
     as_json: AsJson = False,
@@ -122,6 +127,34 @@ def overview(uri: Uri = "", control: Control = "", as_json: AsJson = False) -> N
         for row in reply.loadBalancers
     ]  # fmt: skip
     print_table(("id", "name", "data address", "workers", "epoch"), rows)
+
+
+@app.command(epilog="Example: opavnic ejfat admin timeseries '/lb/1/*' --since 30 --json")
+def timeseries(
+    series: Annotated[
+        list[str], typer.Argument(help="Paths: /lb/ID/METRIC, /lb/ID/session/ID/METRIC, with * for all.")
+    ],
+    since: Annotated[float, typer.Option(min=0, help="Seconds to look back.")] = 60.0,
+    uri: Uri = "",
+    control: Control = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show what reservations and workers have counted and reported in the last minutes."""
+    from ejfat.control.pb import loadbalancer_pb2 as pb
+
+    request = pb.TimeseriesRequest(seriesSelector=series)
+    request.since.FromMilliseconds(round((time.time() - since) * 1000))
+    with explained():
+        reply: Any = _ask(_parse(uri), control, "Timeseries", request)
+    if as_json:
+        print_json(_plain(reply))
+        return
+    rows = []
+    for one in reply.timeseries:
+        values = [sample.value for sample in one.float_samples.data]
+        figures = (values[0], values[-1], min(values), max(values)) if values else ("", "", "", "")
+        rows.append((one.name, len(values), *figures))
+    print_table(("series", "samples", "first", "last", "least", "most"), rows)
 
 
 @app.command("add-senders", epilog="Example: opavnic ejfat admin add-senders 10.7.0.9")

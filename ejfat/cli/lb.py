@@ -141,7 +141,7 @@ async def _serve(
             app.still = carrier.still
             carrier.start()
         else:
-            port.start(app.receive)
+            port.start(app.receive, failed)
         if not config.admin_token:
             say(f"operator's token: {app.admin_token}")
         if reserve:

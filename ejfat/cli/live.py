@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ejfat.cli.errors import explained
-from ejfat.errors import BadRequestError, UriError
+from ejfat.errors import BadRequestError, EjfatError, UriError
 from opavnic.cli.output import EXIT_FAILED, print_json, say
 
 if TYPE_CHECKING:
     from ejfat.control.feedback import Gains
     from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.live.sockets import Receiver
+    from ejfat.reassembly import Event
     from ejfat.uri import EjfatUri, Endpoint
 
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
@@ -144,6 +145,12 @@ def recv(
         float, typer.Option(min=0, help="Least share, as a multiple of an even one.")
     ] = 0.5,
     max_factor: Annotated[float, typer.Option(min=0, help="Greatest share, likewise; 0: no bound.")] = 2.0,
+    slots: Annotated[
+        str,
+        typer.Option(
+            help="Slots to ask for by number: 0-127,256, or +64 for 64 anywhere (static and explicit)."
+        ),
+    ] = "",
     kp: Annotated[float, typer.Option(help="Gain of the controller of the fill level.")] = 0.0,
     timeout: Annotated[
         float, typer.Option(min=0.001, help="Seconds until an incomplete event is lost.")
@@ -178,6 +185,9 @@ def recv(
                 portRange=pb.PortRange.Name(port_bits),
                 minFactor=min_factor,
                 maxFactor=max_factor,
+                slotDemands=[
+                    pb.SlotRange(index=index, length=length) for index, length in parse_slots(slots)
+                ],
             )
         receiver = Receiver(plan)
         parsed = EjfatUri.parse(uri) if uri else None
@@ -185,6 +195,23 @@ def recv(
         lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, request, gains, as_json))
     if lost:
         raise typer.Exit(EXIT_FAILED)
+
+
+def parse_slots(text: str) -> list[tuple[int, int]]:
+    """Read slots such as `0-127,256,+64`: first slot (-1: anywhere) and number of each range.
+
+    Raises:  BadRequestError: it is none.
+    """
+    ranges = []
+    for part in text.split(",") if text else []:
+        first, dash, last = part.strip().partition("-")
+        if first.startswith("+") and first[1:].isdecimal() and not dash:
+            ranges.append((-1, int(first[1:])))
+        elif first.isdecimal() and (last.isdecimal() if dash else True) and int(last or first) >= int(first):
+            ranges.append((int(first), int(last or first) - int(first) + 1))
+        else:
+            raise BadRequestError(f"{part!r} are no slots such as 0-127, 256, or +64")
+    return ranges
 
 
 def _make_directory(path: Path) -> None:
@@ -248,6 +275,14 @@ async def _receive(
     return counters.events_lost
 
 
+def _write(out: Path, event: Event) -> None:
+    if str(out) == "-":
+        sys.stdout.buffer.write(event.data)
+        sys.stdout.buffer.flush()
+    else:
+        (out / f"event-{event.key.event}-{event.key.data_id}.bin").write_bytes(event.data)
+
+
 async def _consume(receiver: Receiver, out: Path | None, count: int) -> None:
     from ejfat.reassembly import LostEvent
 
@@ -256,13 +291,11 @@ async def _consume(receiver: Receiver, out: Path | None, count: int) -> None:
         if isinstance(what, LostEvent):
             say(f"lost event {what.key.event} data id {what.key.data_id}: missing bytes {what.missing}")
             continue
-        if out is not None and str(out) == "-":
-            sys.stdout.buffer.write(what.data)
-            sys.stdout.buffer.flush()
-        elif out is not None:
-            await asyncio.to_thread(
-                (out / f"event-{what.key.event}-{what.key.data_id}.bin").write_bytes, what.data
-            )
+        if out is not None:
+            try:
+                await asyncio.to_thread(_write, out, what)
+            except OSError as error:
+                raise EjfatError(f"{out}: {error.strerror}") from None
         done += 1
         if done == count:
             return

@@ -6,14 +6,16 @@ together where the data plane can.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import Any
 
+from ejfat.control import demands as slot_demands
 from ejfat.control import programming
 from ejfat.control.calendar import Claim, apportion, shares, spread
+from ejfat.control.demands import NOBODY, SlotRange
 from ejfat.control.epochs import Epoch, EpochManager, Retiring
 from ejfat.control.feedback import Report, reweigh
 from ejfat.control.members import Session, SessionState, Worker
@@ -21,7 +23,7 @@ from ejfat.control.prefixes import TICKS, Prefix
 from ejfat.control.programming import IpAddress, Rewrite, Target
 from ejfat.control.ticks import TickPredictor
 from ejfat.errors import BadRequestError, ControlError, ExhaustedError, UnknownError
-from ejfat.schema import Op, Update
+from ejfat.schema import SLOTS, Op, Update
 
 _MEMBER_IDS = 0xFFFF
 _MAX_SENDERS = 256
@@ -36,7 +38,9 @@ class Strategy(StrEnum):
     DYNAMIC = "dynamic"
     """By weight, and weights follow the workers' reports."""
     STATIC = "static"
-    """By the weights of registration."""
+    """What workers demand by number first, the rest by the weights of registration."""
+    EXPLICIT = "explicit"
+    """What workers demand by number, and nothing else: packets of other slots are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ class LoadBalancer:
     strategy: Strategy = Strategy.DYNAMIC
     expires_at: float | None = None
     """Unix time, None: never."""
+    family: int = 0
+    """The IP version that it was reserved for, 4 or 6; 0: whatever the instance has."""
     senders: set[IpAddress] = field(default_factory=set)
     sessions: dict[int, Session] = field(default_factory=dict)
     ticks: TickPredictor = field(default_factory=TickPredictor)
@@ -128,11 +134,35 @@ class LoadBalancer:
             raise ExhaustedError(
                 f"{self.name} has {_MAX_SESSIONS} members, the member table has no room for more"
             )
+        worker.check()
+        self._check_demands({self._next_session: worker.slot_demands}, {self._next_session: worker.name})
         session = Session.open(self._next_session, self._free_member(), worker, now)
         self._next_session += 1
         self.sessions[session.session_id] = session
         self._rewrites[session.member_id] = session.rewrite
         return session, programming.member(self.target, session.rewrite, Op.PUT)
+
+    def demand_slots(self, wanted: Mapping[int, Sequence[SlotRange]]) -> None:
+        """Replace what sessions demand; the next epoch heeds it.
+
+        Raises:  UnknownError: no such session. BadRequestError: no calendar can hold that, or the strategy gives
+            no slots by number. Nothing has changed then.
+        """
+        sessions = {number: self.session(number) for number in wanted}
+        self._check_demands(wanted, {number: session.worker.name for number, session in sessions.items()})
+        for number, session in sessions.items():
+            session.worker.slot_demands = tuple(wanted[number])
+
+    def _check_demands(self, wanted: Mapping[int, Sequence[SlotRange]], names: Mapping[int, str]) -> None:
+        if any(wanted.values()) and self.strategy is Strategy.DYNAMIC:
+            raise BadRequestError(
+                f"{self.name} gives slots by weight (strategy dynamic); slot demands need static or explicit"
+            )
+        ready = {session.session_id: session.worker for session in self.ready}
+        slot_demands.check(
+            {number: worker.slot_demands for number, worker in ready.items()} | dict(wanted),
+            {number: worker.name for number, worker in ready.items()} | dict(names),
+        )
 
     def session(self, session_id: int) -> Session:
         """Return a session.
@@ -163,8 +193,8 @@ class LoadBalancer:
     def observe(self, tick: int, packets: int, now: float) -> None:
         """Take note of what the data plane has seen.
 
-        Args:    tick: the largest since the last call. packets: all there have ever been; where the number has
-            not changed, `tick` says nothing.
+        Args:    tick: the largest since the last call. packets: all with a tick there have ever been; where the
+            number has not changed, `tick` says nothing.
         """
         if packets == self._packets_seen:
             return
@@ -185,7 +215,11 @@ class LoadBalancer:
         self.restarts += 1
 
     def advance(self, now: float) -> list[Update]:
-        """Do what is due: drain the silent, clean up, reweigh, and turn to a new epoch where that is worth it."""
+        """Do what is due: `prepare` and `connect` at once."""
+        return self.prepare(now) + self.connect(now)
+
+    def prepare(self, now: float) -> list[Update]:
+        """Drain the silent, clean up, reweigh, and write the calendar of a new epoch where that is worth it."""
         for session in self.sessions.values():
             session.age(now)
         tick = self.ticks.latest(now)
@@ -194,17 +228,36 @@ class LoadBalancer:
         idle = self._moved_at is not None and now - self._moved_at >= self.policy.idle_s
         updates = self.epochs.retire(now, self.policy.quiescence_s, idle=idle)
         self._reweigh(now)
-        updates += self._next_epoch(now)
+        updates += self._next_epoch()
         return updates + self._forget()
+
+    def connect(self, now: float) -> list[Update]:
+        """Turn to the epoch that was prepared, at a tick behind all those observed; no frame may pass meanwhile."""
+        current = self.epochs.current
+        if self.epochs.prepared is None or current is None:
+            return []
+        expected = self.ticks.predict(now + self.policy.lead_s, now)
+        # without any tick nothing is under way: the new epoch may begin right behind the old one's start
+        boundary = current.start + 1 if expected is None else expected + 1
+        try:
+            return self.epochs.connect(boundary)
+        except ControlError:
+            self.refusals += 1
+            return self.epochs.discard()
 
     def slots(self) -> dict[int, int]:
         """Return how many slots of the present epoch each session has, by session id."""
         counts = shares(self.epochs.current.members) if self.epochs.current else {}
         return {session.session_id: counts.get(session.member_id, 0) for session in self.sessions.values()}
 
+    def slot_ranges(self, session: Session) -> list[SlotRange]:
+        """Return which slots of the present epoch a session has."""
+        current = self.epochs.current
+        return slot_demands.ranges_of(current.members, session.member_id) if current else []
+
     def _reweigh(self, now: float) -> None:
         before, self._reweighed_at = self._reweighed_at, now
-        if before is None or self.strategy is Strategy.STATIC:
+        if before is None or self.strategy is not Strategy.DYNAMIC:
             return
         ready = {session.session_id: session for session in self.ready}
         if all(s.control == 0 and (self.policy.fill_gain == 0 or s.fill == 0) for s in ready.values()):
@@ -216,28 +269,47 @@ class LoadBalancer:
 
     def wanted(self) -> dict[int, int]:
         """Return the slots that each member should have now; empty where no worker is ready."""
-        claims = {
+        return {member: count for member, count in apportion(self._claims()).items() if count}
+
+    def _claims(self) -> dict[int, Claim]:
+        return {
             session.member_id: Claim(session.weight, session.worker.min_factor, session.worker.max_factor)
             for session in self.ready
         }
-        return {member: count for member, count in apportion(claims).items() if count}
 
-    def _next_epoch(self, now: float) -> list[Update]:
-        wanted = self.wanted()
+    def _calendar(self) -> tuple[int, ...] | None:
+        """Return the calendar that the next epoch should have; None where the present one will do."""
         current = self.epochs.current
-        if not wanted:
-            return []  # nobody is ready: what is in place stays in place
-        if current is None:
-            return self.epochs.begin(spread(wanted))
-        have = shares(current.members)
-        moved = sum(abs(wanted.get(m, 0) - have.get(m, 0)) for m in wanted.keys() | have.keys()) // 2
-        if not moved or (moved < self.policy.min_change and wanted.keys() == have.keys()):
+        if self.strategy is not Strategy.DYNAMIC and any(s.worker.slot_demands for s in self.ready):
+            return self._demanded_calendar()
+        if self.strategy is Strategy.EXPLICIT:
+            return (NOBODY,) * SLOTS
+        wanted = self.wanted()
+        if current is not None:
+            have = shares(current.members)
+            moved = sum(abs(wanted.get(m, 0) - have.get(m, 0)) for m in wanted.keys() | have.keys()) // 2
+            if not moved or (moved < self.policy.min_change and wanted.keys() == have.keys()):
+                return None
+        return spread(wanted)
+
+    def _demanded_calendar(self) -> tuple[int, ...]:
+        ready = sorted(self.ready, key=lambda session: session.session_id)
+        demanded = slot_demands.place({s.member_id: s.worker.slot_demands for s in ready})
+        if self.strategy is Strategy.EXPLICIT:
+            return tuple(demanded)
+        return slot_demands.fill(demanded, self._claims())
+
+    def _next_epoch(self) -> list[Update]:
+        current = self.epochs.current
+        if not self.ready:
+            return []  # what is in place stays in place
+        calendar = self._calendar()
+        if calendar is None or (current is not None and calendar == current.members):
             return []
-        expected = self.ticks.predict(now + self.policy.lead_s, now)
-        # without any tick nothing is under way: the new epoch may begin right behind the old one's start
-        boundary = current.start + 1 if expected is None else expected + 1
+        if current is None:
+            return self.epochs.begin(calendar)
         try:
-            return self.epochs.transition(spread(wanted), boundary)
+            return self.epochs.prepare(calendar)
         except ControlError:
             self.refusals += 1
             return []
@@ -286,6 +358,7 @@ class LoadBalancer:
             "name": self.name,
             "strategy": self.strategy.value,
             "expires_at": self.expires_at,
+            "family": self.family,
             "senders": sorted(map(str, self.senders)),
             "sessions": [session.snapshot() for session in self.sessions.values()],
             "rewrites": [
@@ -316,6 +389,7 @@ class LoadBalancer:
                 policy,
                 Strategy(data["strategy"]),
                 data["expires_at"],
+                data.get("family", 0),
                 {ip_address(text) for text in data["senders"]},
             )
             sessions = [Session.restore(session, now) for session in data["sessions"]]

@@ -55,6 +55,8 @@ class EpochManager:
         self.retiring: list[Retiring] = []
         """Oldest first."""
         self.next_number = next_number
+        self.prepared: Epoch | None = None
+        """The next epoch, while its calendar is written and nothing leads to it yet."""
 
     @property
     def live(self) -> list[Epoch]:
@@ -92,15 +94,47 @@ class EpochManager:
         return updates
 
     def transition(self, members: Sequence[int], boundary: int) -> list[Update]:
-        """Return the updates that make a new epoch begin at tick `boundary`; the ticks before it stay where they are.
+        """Return the updates that make a new epoch begin at tick `boundary`: `prepare` and `connect` at once.
+
+        Raises:  ControlError, ExhaustedError: as these do. Nothing has changed then.
+        """
+        updates = self.prepare(members)
+        try:
+            return updates + self.connect(boundary)
+        except ControlError:
+            self.discard()
+            raise
+
+    def prepare(self, members: Sequence[int]) -> list[Update]:
+        """Return the updates that write the next epoch's calendar off line; frames may pass meanwhile.
+
+        Raises:  ControlError: no first epoch, an empty slot. ExhaustedError: no room for the calendar.
+        """
+        if self.current is None:
+            raise ControlError(f"instance {self.target.lb_id} has no epoch to follow")
+        if not self.can_transition:
+            raise ExhaustedError(f"{MAX_LIVE} epochs are connected, none of them has run out yet")
+        epoch = self.prepared = self._make(members, 0)
+        return programming.calendar(self.target, epoch.number, epoch.members, Op.PUT)
+
+    def discard(self) -> list[Update]:
+        """Return the updates that remove the calendar of the epoch that was prepared."""
+        epoch, self.prepared = self.prepared, None
+        if epoch is None:
+            return []
+        self.next_number = epoch.number
+        return programming.calendar(self.target, epoch.number, epoch.members, Op.DELETE)
+
+    def connect(self, boundary: int) -> list[Update]:
+        """Return the updates that make the prepared epoch begin at `boundary`; ticks before it stay where they are.
 
         Args:    boundary: behind every tick that has been sent yet.
-        Raises:  ControlError: no first epoch, a boundary that is not behind the present epoch's start, an empty
-            slot. ExhaustedError: no room for the calendar or for the cover. Nothing has changed then.
+        Raises:  ControlError: nothing is prepared, or the boundary is not behind the present epoch's start.
+            ExhaustedError: no room for the cover. Nothing has changed then.
         """
-        old = self.current
-        if old is None:
-            raise ControlError(f"instance {self.target.lb_id} has no epoch to follow")
+        old, new = self.current, self.prepared
+        if old is None or new is None:
+            raise ControlError(f"instance {self.target.lb_id} has no epoch prepared")
         start = old.start
         if boundary <= start and not self.retiring:
             start = (
@@ -110,17 +144,14 @@ class EpochManager:
             raise ControlError(
                 f"boundary {boundary:#x} is not behind the start of epoch {old.number}, {start:#x}"
             )
-        if not self.can_transition:
-            raise ExhaustedError(f"{MAX_LIVE} epochs are connected, none of them has run out yet")
         room = COVER_ROOM - sum(len(past.cover) for past in self.retiring)
         prefixes = cover(start, boundary, room)
-        epoch = self._make(members, boundary)
-        updates = programming.calendar(self.target, epoch.number, epoch.members, Op.PUT)
+        updates: list[Update] = []
         for prefix in prefixes:
             updates += programming.assignment(self.target, prefix, old.number, Op.PUT)
-        updates += programming.assignment(self.target, EVERYTHING, epoch.number, Op.PUT)
+        updates += programming.assignment(self.target, EVERYTHING, new.number, Op.PUT)
         self.retiring.append(Retiring(old, boundary, prefixes))
-        self.current = epoch
+        self.current, self.prepared = Epoch(new.number, boundary, new.members), None
         return updates
 
     def observe(self, tick: int, now: float) -> None:
@@ -161,7 +192,7 @@ class EpochManager:
 
     def clear(self) -> list[Update]:
         """Return updates that remove all epochs; every tick misses then."""
-        updates: list[Update] = []
+        updates = self.discard()
         if self.current is not None:
             updates += programming.assignment(self.target, EVERYTHING, self.current.number, Op.DELETE)
         updates += self.retire(0.0, 0.0, idle=True)

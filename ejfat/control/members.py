@@ -14,6 +14,7 @@ from enum import StrEnum
 from ipaddress import ip_address
 from typing import Any
 
+from ejfat.control.demands import SlotRange
 from ejfat.control.feedback import MEAN_WEIGHT
 from ejfat.control.programming import IpAddress, Rewrite
 from ejfat.errors import BadRequestError, ControlError
@@ -68,6 +69,8 @@ class Worker:
     max_factor: float = 0.0
     keep_lb_header: bool = False
     mac: int = 0
+    slot_demands: tuple[SlotRange, ...] = ()
+    """Slots it asks for by number, where the strategy heeds that."""
 
     def check(self) -> None:
         """Refuse values that no calendar or rewrite can hold.
@@ -172,7 +175,9 @@ class Session:
     @classmethod
     def restore(cls, data: dict[str, Any], now: float) -> Session:
         """Return the session of a snapshot; it counts as heard of just now, for nobody could hear it meanwhile."""
-        worker = Worker(**data["worker"] | {"ip": ip_address(data["worker"]["ip"])})
+        demands = tuple(SlotRange(**item) for item in data["worker"].get("slot_demands", ()))
+        own = {"ip": ip_address(data["worker"]["ip"]), "slot_demands": demands}
+        worker = Worker(**data["worker"] | own)
         rest = {
             "worker": worker,
             "state": SessionState(data["state"]),

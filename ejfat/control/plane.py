@@ -8,8 +8,10 @@ from typing import Any
 
 from ejfat.control import programming
 from ejfat.control.balancer import LoadBalancer, Policy, Strategy
+from ejfat.control.history import History
 from ejfat.control.programming import IpAddress, Target
 from ejfat.control.tokens import Action, Permission, Resource, TokenBook
+from ejfat.drops import PipelineCounters
 from ejfat.errors import BadRequestError, ExhaustedError, UnknownError
 from ejfat.schema import Op, Update
 
@@ -85,6 +87,7 @@ class ControlPlane:
         self.config = config
         self.tokens = TokenBook()
         self.reservations: dict[int, Reservation] = {}
+        self.history = History()
         self._program = program
         self._next_reservation = 1
 
@@ -109,22 +112,34 @@ class ControlPlane:
         senders: Sequence[IpAddress] = (),
         until: float | None = None,
         strategy: Strategy = Strategy.DYNAMIC,
+        family: int = 0,
         now: float,
     ) -> Reservation:
         """Reserve the first free instance.
 
-        Args:    until: Unix time at which the reservation ends by itself; None: never.
-        Raises:  ExhaustedError: all are reserved. BadRequestError: no name, or an end in the past.
+        Args:    until: Unix time at which the reservation ends by itself; None: never. family: the IP version that
+            it must have, 4 or 6; 0: either.
+        Raises:  ExhaustedError: all are reserved. BadRequestError: no name, an end in the past, or an IP version
+            that no instance has.
         """
         if not name:
             raise BadRequestError("a reservation needs a name")
         if until is not None and until <= now:
             raise BadRequestError(f"the reservation would end {now - until:.0f} s ago")
         taken = {reservation.lb_id for reservation in self.reservations.values()}
-        free = [lb_id for lb_id in range(len(self.config.instances)) if lb_id not in taken]
+        fitting = [
+            lb_id
+            for lb_id, addresses in enumerate(self.config.instances)
+            if not family or any(address.version == family for address in addresses.all)
+        ]
+        if not fitting:
+            raise BadRequestError(f"no load balancer here has an IPv{family} address")
+        free = [lb_id for lb_id in fitting if lb_id not in taken]
         if not free:
-            raise ExhaustedError(f"all {len(self.config.instances)} load balancers are reserved")
-        balancer = LoadBalancer(self.config.target(free[0]), name, self.config.policy, strategy, until)
+            raise ExhaustedError(f"all {len(fitting)} load balancers are reserved")
+        balancer = LoadBalancer(
+            self.config.target(free[0]), name, self.config.policy, strategy, until, family
+        )
         updates = balancer.add_senders(senders)
         reservation = Reservation(self._next_reservation, balancer)
         self._next_reservation += 1
@@ -153,13 +168,32 @@ class ControlPlane:
         self.program(reservation.balancer.clear())
 
     def advance(self, now: float) -> None:
-        """Do what is due on every instance; end reservations whose time is over."""
+        """Do what is due on every instance: `prepare` and `connect` at once."""
+        self.prepare(now)
+        self.connect(now)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether an instance waits for `connect`."""
+        return any(reservation.balancer.epochs.prepared for reservation in self.reservations.values())
+
+    def connect(self, now: float) -> None:
+        """Turn to the epochs that were prepared. No frame may pass between the last look at the ticks and the end."""
+        for reservation in self.reservations.values():
+            self.program(reservation.balancer.connect(now))
+
+    def prepare(self, now: float) -> None:
+        """Do all that can be done while frames pass; end reservations whose time is over."""
         for reservation in list(self.reservations.values()):
             expires_at = reservation.balancer.expires_at
             if expires_at is not None and now >= expires_at:
                 self.free(reservation)
             else:
-                self.program(reservation.balancer.advance(now))
+                self.program(reservation.balancer.prepare(now))
+
+    def sample(self, counters: PipelineCounters, now: float) -> None:
+        """Add the present state to the history; `counters` are the data plane's."""
+        self.history.sample({n: r.balancer for n, r in self.reservations.items()}, counters, now)
 
     def grant(
         self,

@@ -166,17 +166,24 @@ class LbApp:
     def advance(self) -> None:
         """Let the control plane do what is due now."""
         now = self._now()
-        with (
-            self.still()
-        ):  # no tick may pass between the look at the largest and the choice of a boundary behind it
-            for reservation in self.plane.reservations.values():
-                lb = self.pipeline.counters.lb(reservation.lb_id)
-                reservation.balancer.observe(lb.max_tick, lb.rx_packets, now)
-                lb.max_tick = 0
-            try:
-                self.plane.advance(now)
-            except EjfatError as error:
-                log.error("the control plane stumbled: %s", error)
+        self._look(now)
+        try:
+            self.plane.prepare(now)
+            if self.plane.is_prepared:
+                with self.still():  # no tick may pass between the last look and the boundary behind it
+                    self._look(now)
+                    self.plane.connect(now)
+        except EjfatError as error:
+            log.error("the control plane stumbled: %s", error)
+        self.plane.sample(self.pipeline.counters, now)
+
+    def _look(self, now: float) -> None:
+        """Take note of the ticks that the data plane has seen."""
+        counters = self.pipeline.counters
+        for reservation in self.plane.reservations.values():
+            lb = counters.lb(reservation.lb_id)
+            reservation.balancer.observe(lb.max_tick, lb.rx_v1 + lb.rx_v2 + lb.rx_v3, now)
+            lb.max_tick = 0
 
     def _schedule(self) -> None:
         loop = asyncio.get_running_loop()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -27,6 +29,13 @@ _SIOCGIFHWADDR = 0x8927
 _TUNSETIFF = 0x400454CA
 _TAP_NO_PI = 0x1002
 _MR = struct.Struct("=iHH8s")
+_RECEIVE_BUFFER = 16 << 20
+"""Bytes of frames that wait while the control plane connects an epoch, or another program has the processor."""
+_SO_RCVBUFFORCE = 33
+_QUEUE_FRAMES = 8192
+"""The same for a TAP, in frames."""
+_SIOCSIFTXQLEN = 0x8943
+_GONE = "it is gone"
 
 
 def interface_mac(name: str) -> str:
@@ -57,8 +66,8 @@ class FramePort(Protocol):
     def send(self, frame: bytes) -> None:
         """Send a frame; one that the interface does not take is lost, as on a wire."""
 
-    def start(self, receive: Callable[[bytes], None]) -> None:
-        """Hand every frame that comes to `receive`."""
+    def start(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:
+        """Hand every frame that comes to `receive`; `on_failure` is told once, when the interface is gone."""
 
     def close(self) -> None:
         """Stop."""
@@ -89,14 +98,16 @@ class PacketPort(FramePort):
         except OSError as error:
             self._socket.close()
             raise EjfatError(f"{interface}: {error.strerror}") from None
+        with contextlib.suppress(OSError):  # without CAP_NET_ADMIN the buffer stays as it is
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
         self._socket.setblocking(False)
         self.lost = 0
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def start(self, receive: Callable[[bytes], None]) -> None:
-        asyncio.get_running_loop().add_reader(self._socket, self._read, receive)
+    def start(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:
+        asyncio.get_running_loop().add_reader(self._socket, self._read, receive, on_failure)
 
     def send(self, frame: bytes) -> None:
         try:
@@ -108,11 +119,15 @@ class PacketPort(FramePort):
         asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
 
-    def _read(self, receive: Callable[[bytes], None]) -> None:
+    def _read(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:
         for _ in range(_BATCH):
             try:
                 data, address = self._socket.recvfrom(_LARGEST)
-            except OSError:
+            except OSError as error:
+                # one that is only down has its name still
+                if error.errno == errno.ENETDOWN and not self._socket.getsockname()[0]:
+                    asyncio.get_running_loop().remove_reader(self._socket)
+                    on_failure(_GONE)
                 return
             if address[2] != _PACKET_OUTGOING and len(data) > _VNET.size:
                 receive(finished(data))
@@ -151,13 +166,14 @@ class TapPort(FramePort):
         except OSError as error:
             os.close(self._fd)
             raise EjfatError(f"TAP {name}: {error.strerror}") from None
+        _set_queue(name)
         self.lost = 0
 
     def fileno(self) -> int:
         return self._fd
 
-    def start(self, receive: Callable[[bytes], None]) -> None:
-        asyncio.get_running_loop().add_reader(self._fd, self._read, receive)
+    def start(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:
+        asyncio.get_running_loop().add_reader(self._fd, self._read, receive, on_failure)
 
     def send(self, frame: bytes) -> None:
         try:
@@ -169,10 +185,18 @@ class TapPort(FramePort):
         asyncio.get_running_loop().remove_reader(self._fd)
         os.close(self._fd)
 
-    def _read(self, receive: Callable[[bytes], None]) -> None:
+    def _read(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:
         for _ in range(_BATCH):
             try:
                 frame = os.read(self._fd, _LARGEST)
-            except OSError:
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EINTR, errno.EIO):
+                    asyncio.get_running_loop().remove_reader(self._fd)
+                    on_failure(_GONE)
                 return
             receive(frame)
+
+
+def _set_queue(name: str) -> None:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock, _SIOCSIFTXQLEN, struct.pack("16si20x", name.encode(), _QUEUE_FRAMES))

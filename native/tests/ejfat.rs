@@ -84,6 +84,39 @@ fn every_prefix_and_every_changed_byte_is_accounted_for() {
     assert_eq!(counters.balance(), 0);
 }
 
+/// The invariant of the fuzz target, on frames that are damaged at random (the same ones each time).
+#[test]
+fn damaged_frames_leave_are_dropped_or_are_handed_back() {
+    let tables = tables();
+    let mut random = 1u64;
+    let mut draw = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % below
+    };
+    let mut counters = Counters::default();
+    for round in 0..200_000 {
+        let mut frame = frame((round % 4) as u8, round);
+        if draw(4) == 0 {
+            frame.splice(12..12, [0x81, 0x00, 0, draw(3) as u8]);
+        }
+        for _ in 0..draw(4) {
+            let at = draw(frame.len());
+            frame[at] = [draw(256) as u8, 0, 0xff, frame[at] ^ (1 << draw(8))][draw(4)];
+        }
+        if draw(8) == 0 {
+            frame.truncate(draw(frame.len() + 1));
+        }
+        let mut buffer = frame.clone();
+        match process(&tables, &mut counters, &mut buffer) {
+            Outcome::Forward(range) => assert!(range.end == frame.len() && range.start <= 20),
+            Outcome::Dropped(_) => {}
+            Outcome::Punt => assert_eq!(buffer, frame),
+        }
+    }
+    assert_eq!(counters.balance(), 0);
+    assert!(counters.tx_packets > 20_000, "many are good all the same: {}", counters.tx_packets);
+}
+
 #[test]
 fn tag_is_popped_and_a_punted_frame_has_it_back() {
     let tables = tables();

@@ -38,6 +38,8 @@ def status(
         ("link", "state", "packets ->", "packets <-", "drops"),
         [pick(link, "name", "state", "packets_forth", "packets_back", "drops") for link in data["links"]],
     )
+    if data["apps"]:
+        print_table(("app", "what", "value"), list(_app_rows(data["apps"])))
     if lost := data["balance"]:
         say(
             f"packets not accounted for (a bug): {', '.join(f'{name} {count:+}' for name, count in lost.items())}"
@@ -47,6 +49,18 @@ def status(
         print(
             "netdev: the kernel's own figures; tx_dropped: its queue was full, or had no carrier yet; no VNIC saw it"
         )
+
+
+def _app_rows(apps: list[dict[str, Any]]) -> Iterator[tuple[object, ...]]:
+    for app in apps:
+        for what, value in app.items():
+            if what not in ("kind", "host") and value not in ("", {}):
+                text = (
+                    ", ".join(f"{key} {item}" for key, item in value.items())
+                    if isinstance(value, dict)
+                    else value
+                )
+                yield f"{app['kind']} on {app['host']}", what, text
 
 
 def print_vnics(data: dict[str, Any]) -> None:

@@ -12,7 +12,9 @@ from subprocess import PIPE, Popen
 
 import pytest
 
+from e2e.conftest import Program
 from e2e.kernel import ip, program, wait_until
+from ejfat.pipeline.native import has_native
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
@@ -195,6 +197,63 @@ def in_order(directory: Path) -> bytes:
     """Return what all files of events hold, by tick."""
     files = sorted(directory.iterdir(), key=lambda path: int(path.name.split("-")[1]))
     return b"".join(path.read_bytes() for path in files)
+
+
+def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
+    example = Path(__file__).parents[2] / "examples" / "ejfat.yaml"
+    assert opavnic("up", "-d", example).returncode == 0
+    shown = opavnic("status")
+    assert shown.returncode == 0
+    rows = {
+        line.split("│")[2].strip(): line.split("│")[3].strip()
+        for line in shown.stdout.splitlines()
+        if "ejfat-lb on lb" in line
+    }
+    assert rows["pipeline"] == ("native" if has_native() else "python")
+    assert rows["uri"].startswith("ejfat://")
+
+
+@needs_native
+def test_bench_measures_labs_and_the_program_on_taps(opavnic: Program) -> None:
+    done = opavnic("bench", "ejfat", "--rounds", "1", "--seconds", "0.2", "--json", timeout=110)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["skipped"] == {}
+    rates = {(r["what"], r["by"], r["payload"]): r["packets_per_second"] for r in result["figures"]}
+    for what in ("live in a lab on TAPs", "stand-alone on a TAP"):
+        assert all(rates[what, by, payload] > 0 for by in ("python", "native") for payload in (100, 1400))
+    compared = {(row["of"], row["to"]) for row in result["ratios"]}
+    assert ("stand-alone on a TAP, native", "UDP relay, python") in compared
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("kind", ["--tap", "--interface"])
+async def test_load_balancer_ends_when_its_interface_is_gone(
+    namespace: Path, tmp_path: Path, implementation: str, kind: str
+) -> None:
+    if kind == "--interface":
+        await ip(namespace, "link", "add", "ejfat0", "type", "veth", "peer", "name", "ejfat1")
+        await ip(namespace, "link", "set", "ejfat0", "up")
+    command = ["ip", "netns", "exec", namespace.name, *EJFAT, "lb", kind, "ejfat0", "--ipv4", "10.7.5.1"]
+    command += ["--listen", f"unix:{tmp_path}/cp.sock", "--pipeline", implementation]
+
+    def start() -> Popen[str]:
+        return Popen(command, stdin=-3, stdout=PIPE, stderr=PIPE, text=True)
+
+    lb = start()
+    try:
+        await wait_for_line(lb, "ready")
+        await ip(namespace, "link", "set", "ejfat0", "up")
+        await ip(namespace, "link", "set", "ejfat0", "down")  # this it outlives
+        await ip(namespace, "link", "set", "ejfat0", "up")
+        assert lb.poll() is None
+        await ip(namespace, "link", "delete", "ejfat0")
+        _, said = await asyncio.wait_for(asyncio.to_thread(lb.communicate), 60)
+        assert lb.returncode == 1
+        assert said.rstrip().endswith("opavnic: the interface is lost: it is gone")
+    finally:
+        lb.kill()
+        lb.communicate()
 
 
 @pytest.mark.parametrize(

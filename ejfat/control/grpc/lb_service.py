@@ -2,21 +2,21 @@
 
 Source: the public interface; token roles as the public clients use them: admin reserves and frees, a reservation's
     token registers workers and edits senders, a session's token reports and deregisters.
-Differs: slot demands and time series are not implemented (status UNIMPLEMENTED).
+Differs: slots demanded of a reservation that gives them by weight are refused; so is a time series that does not exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Any
 
 import grpc
-from google.protobuf.timestamp_pb2 import Timestamp
 
-from ejfat.control.balancer import Strategy
+from ejfat.control.grpc import messages
 from ejfat.control.grpc.serving import answer
+from ejfat.control.history import RETENTION_S, Selector, Series
 from ejfat.control.members import ReceiverCounters, Session, SessionState, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
@@ -27,6 +27,8 @@ from ejfat.errors import BadRequestError, ForbiddenError, UnknownError
 from ejfat.schema import SLOTS
 
 COMPAT_TAG = "ejfat-lb-1"
+_SERIES_S = 60.0
+"""How far time series go back where a client does not say."""
 _ANY_INSTANCE = {Resource.LOAD_BALANCER: ""}
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -61,9 +63,10 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             now = self._world.now()
             reservation = self._plane.reserve(
                 request.name,
-                senders=_addresses(request.senderAddresses),
-                until=_until(request.until),
-                strategy=_strategy(request.strategy),
+                senders=messages.addresses(request.senderAddresses),
+                until=messages.until(request.until),
+                strategy=messages.strategy(request.strategy),
+                family={pb.IPV4: 4, pb.IPV6: 6}.get(request.ipFamily, 0),
                 now=now,
             )
             token = self._grant(parent, request.name, Resource.RESERVATION, str(reservation.reservation_id))
@@ -89,7 +92,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
     async def ExtendReservation(self, request: pb.ExtendReservationRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.ExtendReservationReply:
             reservation = self._allowed(secret, request.lbId, Action.RESERVE)
-            until = _until(request.until)
+            until = messages.until(request.until)
             if until is not None and until <= self._world.now():
                 raise BadRequestError("the new end is in the past")
             reservation.balancer.expires_at = until
@@ -120,7 +123,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
     async def AddSenders(self, request: pb.AddSendersRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.AddSendersReply:
             reservation = self._allowed(secret, request.lbId, Action.UPDATE)
-            self._plane.program(reservation.balancer.add_senders(_addresses(request.senderAddresses)))
+            self._plane.program(reservation.balancer.add_senders(messages.addresses(request.senderAddresses)))
             self._world.changed()
             return pb.AddSendersReply()
 
@@ -129,7 +132,9 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
     async def RemoveSenders(self, request: pb.RemoveSendersRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.RemoveSendersReply:
             reservation = self._allowed(secret, request.lbId, Action.UPDATE)
-            self._plane.program(reservation.balancer.remove_senders(_addresses(request.senderAddresses)))
+            self._plane.program(
+                reservation.balancer.remove_senders(messages.addresses(request.senderAddresses))
+            )
             self._world.changed()
             return pb.RemoveSendersReply()
 
@@ -141,17 +146,16 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         async def handle(secret: str) -> pb.RegisterReply:
             reservation = self._allowed(secret, request.lbId, Action.REGISTER)
             parent = self._plane.tokens.find(secret)
-            if request.slotDemands:
-                raise BadRequestError("slot demands are not supported; weights and factors are")
             worker = Worker(
                 name=request.name,
-                ip=_address(request.ipAddress),
+                ip=messages.address(request.ipAddress),
                 port=request.udpPort,
                 port_bits=int(request.portRange),
                 weight=request.weight,
                 min_factor=request.minFactor,
                 max_factor=request.maxFactor,
                 keep_lb_header=request.keepLbHeader,
+                slot_demands=messages.slot_ranges(request.slotDemands),
             )
             worker.check()
             mac = await self._world.resolve(worker.ip)
@@ -163,6 +167,20 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             token = self._grant(parent, request.name, Resource.SESSION, str(session.session_id), reservation)
             self._world.changed()
             return pb.RegisterReply(token=token, sessionId=str(session.session_id))
+
+        return await answer(context, handle)
+
+    async def SetSlotDemands(self, request: pb.SetSlotDemandsRequest, context: Context) -> Any:
+        async def handle(secret: str) -> pb.SetSlotDemandsReply:
+            balancer = self._allowed(secret, request.lbId, Action.UPDATE).balancer
+            wanted = {}
+            for item in request.slotConstraints:
+                if not item.sessionId.isdecimal():
+                    raise UnknownError(f"no session {item.sessionId!r}")
+                wanted[int(item.sessionId)] = messages.slot_ranges(item.slots)
+            balancer.demand_slots(wanted)
+            self._world.changed()
+            return pb.SetSlotDemandsReply()
 
         return await answer(context, handle)
 
@@ -226,6 +244,20 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
         return await answer(context, handle)
 
+    async def Timeseries(self, request: pb.TimeseriesRequest, context: Context) -> Any:
+        async def handle(secret: str) -> pb.TimeseriesResponse:
+            now = self._world.now()
+            since = max(messages.until(request.since) or now - _SERIES_S, now - RETENTION_S)
+            series: dict[str, Series] = {}
+            for text in request.seriesSelector:
+                for selector in self._readable(secret, Selector.parse(text)):
+                    series |= {found.name: found for found in self._plane.history.select(selector, since)}
+            reply = pb.TimeseriesResponse(timeseries=map(messages.timeseries, series.values()))
+            reply.since.CopyFrom(messages.timestamp(since))
+            return reply
+
+        return await answer(context, handle)
+
     async def Version(self, request: pb.VersionRequest, context: Context) -> pb.VersionReply:
         return pb.VersionReply(commit=self._world.version, build=self._world.version, compatTag=COMPAT_TAG)
 
@@ -241,7 +273,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             if not permissions:
                 raise BadRequestError("a token needs a permission")
             for wanted in permissions:
-                if not any(_includes(held, wanted) for held in parent.permissions):
+                if not any(messages.includes(held, wanted) for held in parent.permissions):
                     raise ForbiddenError(f"token {parent.token_id} cannot give {wanted.action.name} away")
             child = self._world.new_secret()
             self._plane.tokens.add(
@@ -254,7 +286,9 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
     async def ListTokenPermissions(self, request: pb.ListTokenPermissionsRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.ListTokenPermissionsReply:
-            return pb.ListTokenPermissionsReply(token=_details(self._selected(secret, request.target)))
+            return pb.ListTokenPermissionsReply(
+                token=messages.details(self._selected(secret, request.target))
+            )
 
         return await answer(context, handle)
 
@@ -262,7 +296,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         async def handle(secret: str) -> pb.ListChildTokensReply:
             token = self._selected(secret, request.target)
             children = self._plane.tokens.children(token.token_id)
-            return pb.ListChildTokensReply(tokens=[_details(child) for child in children])
+            return pb.ListChildTokensReply(tokens=[messages.details(child) for child in children])
 
         return await answer(context, handle)
 
@@ -278,6 +312,27 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         return await answer(context, handle)
 
     # inside
+
+    def _readable(self, secret: str, selector: Selector) -> list[Selector]:
+        """Return a selector for each reservation that one means and that the token may read.
+
+        Raises:  ForbiddenError: it names one that the token may not read. UnknownError: it names one there is not.
+        """
+        token = self._plane.tokens.find(secret)
+        if selector.reservation is not None:
+            reservation = self._plane.get(selector.reservation)
+            path = reservation.path
+            if selector.session not in (None, "*"):
+                path = reservation.session_path(
+                    reservation.balancer.session(int(selector.session)).session_id
+                )
+            self._plane.tokens.require(secret, Action.READ_ONLY, path)
+            return [selector]
+        return [
+            replace(selector, reservation=str(number))
+            for number, reservation in self._plane.reservations.items()
+            if any(permission.covers(Action.READ_ONLY, reservation.path) for permission in token.permissions)
+        ]
 
     def _allowed(self, secret: str, lb_id: str, action: Action) -> Reservation:
         self._plane.tokens.find(secret)  # a stranger does not learn which ids exist
@@ -331,7 +386,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
     def _reply(self, reservation: Reservation, token: str = "") -> pb.ReserveLoadBalancerReply:
         config = self._plane.config
-        addresses = config.instances[reservation.lb_id]
+        addresses, family = config.instances[reservation.lb_id], reservation.balancer.family
         sync = ip_address(config.sync_host)
         return pb.ReserveLoadBalancerReply(
             token=token,
@@ -339,8 +394,8 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             syncIpv4Address=config.sync_host if sync.version == 4 else "",
             syncIpv6Address=config.sync_host if sync.version == 6 else "",
             syncUdpPort=config.sync_port + reservation.lb_id,
-            dataIpv4Address=str(addresses.ipv4 or ""),
-            dataIpv6Address=str(addresses.ipv6 or ""),
+            dataIpv4Address="" if family == 6 else str(addresses.ipv4 or ""),
+            dataIpv6Address="" if family == 4 else str(addresses.ipv6 or ""),
             dataMinPort=config.data_min_port,
             dataMaxPort=config.data_max_port,
             fpgaLbId=reservation.lb_id,
@@ -353,11 +408,13 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         slots = balancer.slots()
         epoch = balancer.epochs.current
         reply = pb.LoadBalancerStatusReply(
-            timestamp=_timestamp(now),
+            timestamp=messages.timestamp(now),
             currentEpoch=epoch.number if epoch else 0,
             currentPredictedEventNumber=balancer.ticks.latest(now) or 0,
             workers=[
-                _worker_status(session, slots.get(session.session_id, 0))
+                messages.worker_status(
+                    session, slots.get(session.session_id, 0), balancer.slot_ranges(session)
+                )
                 for session in balancer.sessions.values()
                 if session.state is not SessionState.GONE
             ],
@@ -365,78 +422,5 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             slotResolution=SLOTS,
         )
         if balancer.expires_at is not None:
-            reply.expiresAt.CopyFrom(_timestamp(balancer.expires_at))
+            reply.expiresAt.CopyFrom(messages.timestamp(balancer.expires_at))
         return reply
-
-
-def _worker_status(session: Session, slots: int) -> pb.WorkerStatus:
-    worker, counters = session.worker, session.counters
-    return pb.WorkerStatus(
-        name=worker.name,
-        fillPercent=session.fill,
-        controlSignal=session.control,
-        slotsAssigned=slots,
-        lastUpdated=_timestamp(session.reported_at),
-        ipAddress=str(worker.ip),
-        udpPort=worker.port,
-        portRange=pb.PortRange.Name(worker.port_bits),
-        minFactor=worker.min_factor,
-        maxFactor=worker.max_factor,
-        keepLbHeader=worker.keep_lb_header,
-        totalEventsRecv=counters.events_received,
-        totalEventsReassembled=counters.events_reassembled,
-        totalEventsReassemblyErr=counters.reassembly_errors,
-        totalEventsDequeued=counters.events_dequeued,
-        totalEventEnqueueErr=counters.enqueue_errors,
-        totalBytesRecv=counters.bytes_received,
-        totalPacketsRecv=counters.packets_received,
-    )
-
-
-def _includes(held: Permission, wanted: Permission) -> bool:
-    """Return whether who holds one permission may give the other away."""
-    if wanted.resource is Resource.ALL:
-        return held.resource is Resource.ALL and held.covers(wanted.action, {})
-    return held.covers(wanted.action, {wanted.resource: wanted.resource_id})
-
-
-def _details(token: Token) -> pb.TokenDetails:
-    permissions = [
-        pb.TokenPermission(
-            resourceType=pb.TokenPermission.ResourceType.Name(p.resource),
-            resourceId=p.resource_id,
-            permission=pb.TokenPermission.PermissionType.Name(p.action),
-        )
-        for p in token.permissions
-    ]
-    created = _timestamp(token.created_at).ToJsonString()
-    return pb.TokenDetails(name=token.name, permissions=permissions, created_at=created, id=token.token_id)
-
-
-def _address(text: str) -> IpAddress:
-    try:
-        return ip_address(text)
-    except ValueError:
-        raise BadRequestError(f"{text!r} is no IP address") from None
-
-
-def _addresses(texts: Sequence[str]) -> list[IpAddress]:
-    return [_address(text) for text in texts]
-
-
-def _strategy(text: str) -> Strategy:
-    try:
-        return Strategy(text or Strategy.DYNAMIC)
-    except ValueError:
-        raise BadRequestError(f"strategy {text!r}, expected dynamic or static") from None
-
-
-def _until(stamp: Timestamp) -> float | None:
-    """Return Unix time; 0 means no end."""
-    return stamp.seconds + stamp.nanos / 1e9 or None
-
-
-def _timestamp(seconds: float) -> Timestamp:
-    stamp = Timestamp()
-    stamp.FromNanoseconds(round(seconds * 1e9))
-    return stamp

@@ -121,6 +121,20 @@ fn wait(fd: RawFd, events: libc::c_short, wake: &Signal, timeout: i32) -> Result
     Ok(ready > 0)
 }
 
+fn gone() -> Error {
+    Error::other("it is gone")
+}
+
+/// Whether the interface of a packet socket is there no more, and not only down.
+fn is_gone(fd: RawFd) -> bool {
+    // SAFETY: all zero bytes are a valid value of this plain C structure, whose size the call is given
+    unsafe {
+        let mut name: libc::sockaddr_ll = std::mem::zeroed();
+        let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        libc::getsockname(fd, (&raw mut name).cast(), &raw mut len) == 0 && name.sll_ifindex <= 0
+    }
+}
+
 impl Inside {
     fn run(&self) -> Result<()> {
         match self.medium {
@@ -141,8 +155,9 @@ impl Inside {
     fn endure(&self, error: Error) -> Result<()> {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR) => Ok(()),
+            Some(libc::ENETDOWN) if is_gone(self.fd.as_raw_fd()) => Err(gone()),
             Some(libc::EIO | libc::ENETDOWN) => wait(-1, 0, &self.wake, DOWN_MS).map(|_| ()),
-            _ => Err(error),
+            _ => Err(gone()),
         }
     }
 
@@ -160,7 +175,7 @@ impl Inside {
                 match tap::read(fd, &mut buffer) {
                     Ok(None) => break,
                     Ok(Some(0)) => {
-                        trouble = Some(Error::from(std::io::ErrorKind::UnexpectedEof));
+                        trouble = Some(gone());
                         break;
                     }
                     Ok(Some(len)) => {

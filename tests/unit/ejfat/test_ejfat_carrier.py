@@ -9,9 +9,10 @@ from ipaddress import ip_address
 
 import pytest
 
-from ejfat.bench.run import make_frames, make_pipeline
+from ejfat.bench.frames import make_frames, make_tables
 from ejfat.live.carrier import NativeCarrier
 from ejfat.live.ports import FramePort
+from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline
 from ejfat.schema import Dialect
 from unit.ejfat.pipelines import needs_native
@@ -61,12 +62,12 @@ def port(request: pytest.FixtureRequest) -> Iterator[SocketPort]:
 
 
 async def test_frames_pass_without_python_and_arp_is_pythons(port: SocketPort) -> None:
-    pipeline = NativePipeline(make_pipeline().tables)
+    pipeline = NativePipeline(make_tables())
     punts: asyncio.Queue[bytes] = asyncio.Queue()
     carrier = NativeCarrier(pipeline, port, punts.put_nowait, pytest.fail)
     carrier.start()
     try:
-        reference = make_pipeline()
+        reference = Pipeline(make_tables())
         for version in (1, 2, 3):
             frame = make_frames(version, 100)[0]
             port.put(frame)
@@ -88,7 +89,7 @@ async def test_frames_pass_without_python_and_arp_is_pythons(port: SocketPort) -
 
 
 async def test_nothing_passes_while_it_is_still(port: SocketPort) -> None:
-    pipeline = NativePipeline(make_pipeline().tables)
+    pipeline = NativePipeline(make_tables())
     punts: asyncio.Queue[bytes] = asyncio.Queue()
     carrier = NativeCarrier(pipeline, port, punts.put_nowait, pytest.fail)
     carrier.start()
@@ -114,7 +115,7 @@ async def test_interface_that_goes_away_is_told_once() -> None:
     carrier.start()
     try:
         port.wire.close()
-        assert await asyncio.wait_for(told.get(), 30) == "unexpected end of file"
+        assert await asyncio.wait_for(told.get(), 30) == "it is gone"
     finally:
         carrier.close()
         port.close()

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ejfat.cli.live import parse_slots
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.errors import BadRequestError
 from ejfat.live.app import AppConfig, LbApp
+from ejfat.pipeline.native import has_native
 from opavnic.cli.main import main
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
@@ -52,7 +55,17 @@ def test_conformance_passes_and_fails(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["sim", "--tables", "none.txt", "--in", SEED_IN, "--out", "x"], "none.txt"),
+        (["sim", "--tables", "none.txt", "--in", SEED_IN, "--out", "x"], "opavnic: none.txt: No such file"),
+        (["sim", "--tables", TABLES, "--in", "none.pcap", "--out", "x"], "opavnic: none.pcap: No such file"),
+        (["sim", "--tables", TABLES, "--in", SEED_IN, "--out", "none/x"], "opavnic: none/x: No such file"),
+        (
+            ["sim", "--tables", TABLES, "--in", SEED_IN, "--out", "x", "--meta", "none"],
+            "opavnic: none: No such file",
+        ),
+        (
+            ["sim", "--tables", TABLES, "--in", SEED_IN, "--out", "x", "--meta-out", "none/x"],
+            "opavnic: none/x: No such file",
+        ),
         (["sim", "--tables", SEED_IN, "--in", SEED_IN, "--out", "x"], "seed_in.pcap"),
         (["sim", "--tables", TABLES, "--in", TABLES, "--out", "x"], "seed_tables.txt"),
         (["tables", "none.txt"], "none.txt"),
@@ -64,6 +77,10 @@ def test_conformance_passes_and_fails(tmp_path: Path, capsys: pytest.CaptureFixt
         (["send", "--to", "127.0.0.1", "none.bin"], "none.bin: No such file"),
         (["send", "--uri", "ejfat://h:2000/"], "no data address"),
         (["recv", "--listen", "127.0.0.1"], "needs a port"),
+        (
+            ["recv", "--listen", "127.0.0.1:1024", "--uri", "ejfat://t@h:2000/lb/1", "--slots", "5-3"],
+            "are no slots",
+        ),
         (["admin", "status"], "give --uri"),
         (["admin", "status", "--uri", "ejfat://h:2000/"], "names no reservation"),
         (["lb"], "either --interface or --tap"),
@@ -98,6 +115,14 @@ def test_conformance_of_other_files_is_exit_2(capsys: pytest.CaptureFixture[str]
     assert "seed_tables.txt" in capsys.readouterr().err
 
 
+def test_slots_are_read_as_ranges() -> None:
+    assert parse_slots("") == []
+    assert parse_slots("0-127,256, +64") == [(0, 128), (256, 1), (-1, 64)]
+    for text in ("x", "1-", "-3", "+", "1,,2", "+1-2"):
+        with pytest.raises(BadRequestError, match="are no slots"):
+            parse_slots(text)
+
+
 def test_install_dissectors_copies_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ejfat", "install-dissectors", "--dir", str(tmp_path)]) == 0
     assert (tmp_path / "ejfat.lua").exists()
@@ -105,10 +130,14 @@ def test_install_dissectors_copies_them(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_bench_has_all_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "ejfat", "--seconds", "0.05", "--json"]) == 0
+    assert main(["bench", "ejfat", "--rounds", "1", "--seconds", "0.05", "--no-taps", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert {row["what"] for row in result["figures"]} == {"pipeline", "live in a lab", "UDP relay"}
+    assert {row["what"] for row in result["figures"]} == {"pipeline", "live in a lab in memory", "UDP relay"}
     assert all(row["packets_per_second"] > 0 and row["lost"] == 0 for row in result["figures"])
+    assert result["skipped"]["TAPs"] == "asked for"
+    kinds = {row["by"] for row in result["figures"] if row["what"] == "pipeline"}
+    assert kinds == ({"python", "native"} if has_native() else {"python"})
+    assert ("native" in kinds) == ("native" not in result["skipped"]) == bool(result["ratios"])
 
 
 @pytest.fixture
@@ -151,6 +180,8 @@ def test_admin_reserves_shows_and_frees(control_plane: str, capsys: pytest.Captu
     assert admin("remove-senders", "10.7.0.3", uri=uri)[0] == 0
     assert "senders 10.7.0.2" in admin("status", uri=uri)[1]
     assert "10.7.0.1" in admin("overview")[1]
+    assert json.loads(admin("timeseries", "/lb/1/rx_packets", "--json", uri=uri)[1])["timeseries"] == []
+    assert "no metric 'speed'" in admin("timeseries", "/lb/1/speed", uri=uri)[2]
     code, _, error = admin("reserve", "second")
     assert (code, error) == (
         1,

@@ -241,7 +241,7 @@ async def test_senders_are_added_and_removed(world: World) -> None:
         ({"weight": -1}, "weight -1.0"),
         ({"ipAddress": "nowhere"}, "is no IP address"),
         ({"ipAddress": "10.0.1.99"}, "does not answer"),
-        ({"slotDemands": [{"index": 0, "length": 1}]}, "slot demands are not supported"),
+        ({"slotDemands": [{"index": 0, "length": 1}]}, "slot demands need static or explicit"),
     ],
 )
 async def test_register_with_bad_values_is_refused(
@@ -259,11 +259,112 @@ async def test_reserve_with_bad_values_is_refused(world: World) -> None:
     for values, expected in (
         ({"name": ""}, "needs a name"),
         ({"name": "x", "until": {"seconds": 5}}, "s ago"),
-        ({"name": "x", "strategy": "explicit"}, "expected dynamic or static"),
+        ({"name": "x", "strategy": "best"}, "strategy 'best', expected dynamic, static, explicit"),
     ):
         code, details = await world.refused("ReserveLoadBalancer", pb.ReserveLoadBalancerRequest(**values))
         assert code is grpc.StatusCode.INVALID_ARGUMENT
         assert expected in details
+
+
+async def test_reserve_of_an_ip_version_takes_an_instance_that_has_it(world: World) -> None:
+    second = await world.reserve(ipFamily=pb.IPV6)
+    assert (second.fpgaLbId, second.dataIpv4Address, second.dataIpv6Address) == (1, "", "fd00::11")
+    code, details = await world.refused(
+        "ReserveLoadBalancer", pb.ReserveLoadBalancerRequest(name="x", ipFamily=pb.IPV6)
+    )
+    assert (code, details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "all 1 load balancers are reserved")
+    assert (await world.reserve(ipFamily=pb.IPV4)).dataIpv4Address == "10.0.0.1"
+
+
+async def test_slot_demands_are_given_first_and_the_rest_by_weight(world: World) -> None:
+    reservation = await world.reserve(strategy="static")
+    assert reservation.strategy == "static"
+    one = await world.register(reservation, 1, weight=0, slotDemands=[{"index": 100, "length": 12}])
+    two = await world.register(reservation, 2)
+    world.plane.advance(world.now)
+
+    async def slots() -> dict[str, list[tuple[int, int]]]:
+        request = pb.LoadBalancerStatusRequest(lbId=reservation.lbId)
+        status = await world.call("LoadBalancerStatus", request, reservation.token)
+        return {w.name: [(r.index, r.length) for r in w.slots] for w in status.workers}
+
+    assert await slots() == {"w1": [(100, 12)], "w2": [(0, 100), (112, 400)]}
+    wanted = [
+        pb.SessionSlotRanges(sessionId=one.sessionId, slots=[]),
+        pb.SessionSlotRanges(sessionId=two.sessionId, slots=[pb.SlotRange(index=-1, length=5)]),
+    ]
+    request = pb.SetSlotDemandsRequest(lbId=reservation.lbId, slotConstraints=wanted)
+    await world.call("SetSlotDemands", request, reservation.token)
+    world.plane.advance(world.now)
+    assert await slots() == {"w1": [], "w2": [(0, 512)]}
+    request.slotConstraints.add(sessionId="77")
+    code, details = await world.refused("SetSlotDemands", request, reservation.token)
+    assert (code, details) == (grpc.StatusCode.NOT_FOUND, "run has no session 77")
+    session_token = (await world.refused("SetSlotDemands", request, one.token))[0]
+    assert session_token is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_explicit_strategy_gives_what_is_demanded_and_drops_the_rest(world: World) -> None:
+    reservation = await world.reserve(strategy="explicit")
+    await world.register(reservation, 1, slotDemands=[{"index": 3, "length": 2}])
+    world.plane.advance(world.now)
+    calendar = [e.args[0] for e in world.pipeline.tables.v23["load_balance_calendar_table"]]
+    assert (len(calendar), calendar[2:6], set(calendar)) == (512, [0xFFFF, 0, 0, 0xFFFF], {0, 0xFFFF})
+    clash = [{"index": 4, "length": 1}]
+    code, details = await world.refused(
+        "Register",
+        pb.RegisterRequest(
+            lbId=reservation.lbId, name="w2", ipAddress="10.0.1.2", udpPort=1000, slotDemands=clash
+        ),
+        reservation.token,
+    )
+    assert (code, details) == (grpc.StatusCode.INVALID_ARGUMENT, "w2 asks for slot 4, which is w1's")
+
+
+async def test_timeseries_are_read_by_path(world: World) -> None:
+    reservation = await world.reserve()
+    other = await world.reserve()
+    one = await world.register(reservation, 1)
+    started = world.now
+    for second in range(3):
+        world.now = started + second
+        report = pb.SendStateRequest(
+            sessionId=one.sessionId, lbId=reservation.lbId, fillPercent=second / 4, isReady=True
+        )
+        await world.call("SendState", report, one.token)
+        world.plane.advance(world.now)
+        world.plane.sample(world.pipeline.counters, world.now)
+
+    async def read(*paths: str, token: str = ADMIN, **values: Any) -> dict[str, list[tuple[int, float]]]:
+        request = pb.TimeseriesRequest(seriesSelector=paths, **values)
+        reply = await world.call("Timeseries", request, token)
+        assert all(series.WhichOneof("timeseries") == "float_samples" for series in reply.timeseries)
+        return {s.name: [(d.timestamp, d.value) for d in s.float_samples.data] for s in reply.timeseries}
+
+    path = "/lb/1/session/1/fill_percent"
+    expected = [(int((started + n) * 1000), n / 4) for n in range(3)]
+    assert await read(path) == await read("/lb/1/session/1/fillPercent") == {path: expected}
+    assert await read(path, since={"seconds": int(started) + 2}) == {path: expected[2:]}
+    everything = await read("*")
+    assert everything.keys() >= {path, "/lb/1/rx_packets", "/lb/2/epoch/boundary_event"}
+    assert everything == await read("/lb/1/*", "/lb/2/*")
+    assert len(await read("/lb/1/session/1/*")) == len(await read("/lb/1/session/*")) == 12
+    assert (await read("*", token=other.token)).keys() == {p for p in everything if p.startswith("/lb/2/")}
+    assert await read(path, token=one.token) == {path: expected}
+    for bad, status, words in (
+        ("/lb/1", grpc.StatusCode.INVALID_ARGUMENT, "is no path of time series"),
+        ("/lb/1/speed", grpc.StatusCode.INVALID_ARGUMENT, "no metric 'speed' (known: event_number"),
+        ("/lb/9/*", grpc.StatusCode.NOT_FOUND, "no load balancer '9'"),
+        ("/lb/1/session/8/*", grpc.StatusCode.NOT_FOUND, "run has no session 8"),
+    ):
+        code, details = await world.refused("Timeseries", pb.TimeseriesRequest(seriesSelector=[bad]))
+        assert code is status
+        assert words in details
+    denied = await world.refused("Timeseries", pb.TimeseriesRequest(seriesSelector=["/lb/1/*"]), other.token)
+    assert denied[0] is grpc.StatusCode.PERMISSION_DENIED
+    await world.call("FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId="1"))
+    world.plane.sample(world.pipeline.counters, world.now)
+    assert all(name.startswith("/lb/2/") for name in await read("*"))
 
 
 async def test_reservation_that_has_expired_ends_by_itself_unless_extended(world: World) -> None:

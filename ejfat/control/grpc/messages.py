@@ -1,0 +1,121 @@
+"""Between the control plane's values and the messages of the public interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from ejfat.control.balancer import Strategy
+from ejfat.control.demands import SlotRange
+from ejfat.control.history import Series
+from ejfat.control.members import Session
+from ejfat.control.pb import loadbalancer_pb2 as pb
+from ejfat.control.programming import IpAddress
+from ejfat.control.tokens import Permission, Resource, Token
+from ejfat.errors import BadRequestError
+
+
+def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange]) -> pb.WorkerStatus:
+    """Return a worker as a status shows it.
+
+    Args:    slots: how many it has. ranges: which.
+    """
+    worker, counters = session.worker, session.counters
+    return pb.WorkerStatus(
+        name=worker.name,
+        fillPercent=session.fill,
+        controlSignal=session.control,
+        slotsAssigned=slots,
+        lastUpdated=timestamp(session.reported_at),
+        ipAddress=str(worker.ip),
+        udpPort=worker.port,
+        portRange=pb.PortRange.Name(worker.port_bits),
+        minFactor=worker.min_factor,
+        maxFactor=worker.max_factor,
+        keepLbHeader=worker.keep_lb_header,
+        totalEventsRecv=counters.events_received,
+        totalEventsReassembled=counters.events_reassembled,
+        totalEventsReassemblyErr=counters.reassembly_errors,
+        totalEventsDequeued=counters.events_dequeued,
+        totalEventEnqueueErr=counters.enqueue_errors,
+        totalBytesRecv=counters.bytes_received,
+        totalPacketsRecv=counters.packets_received,
+        slots=[pb.SlotRange(index=item.index, length=item.length) for item in ranges],
+        slotDemands=[pb.SlotRange(index=item.index, length=item.length) for item in worker.slot_demands],
+    )
+
+
+def slot_ranges(ranges: Iterable[pb.SlotRange]) -> tuple[SlotRange, ...]:
+    """Return ranges of slots as the control plane has them."""
+    return tuple(SlotRange(item.index, item.length) for item in ranges)
+
+
+def timeseries(series: Series) -> pb.Timeseries:
+    """Return a series as a message."""
+    samples = [pb.FloatSample(timestamp=round(at * 1000), value=value) for at, value in series.samples]
+    return pb.Timeseries(name=series.name, float_samples=pb.FloatTimeseries(data=samples))
+
+
+def includes(held: Permission, wanted: Permission) -> bool:
+    """Return whether who holds one permission may give the other away."""
+    if wanted.resource is Resource.ALL:
+        return held.resource is Resource.ALL and held.covers(wanted.action, {})
+    return held.covers(wanted.action, {wanted.resource: wanted.resource_id})
+
+
+def details(token: Token) -> pb.TokenDetails:
+    """Return what a token's owner may see of it."""
+    permissions = [
+        pb.TokenPermission(
+            resourceType=pb.TokenPermission.ResourceType.Name(p.resource),
+            resourceId=p.resource_id,
+            permission=pb.TokenPermission.PermissionType.Name(p.action),
+        )
+        for p in token.permissions
+    ]
+    created = timestamp(token.created_at).ToJsonString()
+    return pb.TokenDetails(name=token.name, permissions=permissions, created_at=created, id=token.token_id)
+
+
+def address(text: str) -> IpAddress:
+    """Read an IP address.
+
+    Raises:  BadRequestError: it is none.
+    """
+    try:
+        return ip_address(text)
+    except ValueError:
+        raise BadRequestError(f"{text!r} is no IP address") from None
+
+
+def addresses(texts: Sequence[str]) -> list[IpAddress]:
+    """Read IP addresses.
+
+    Raises:  BadRequestError: one is none.
+    """
+    return [address(text) for text in texts]
+
+
+def strategy(text: str) -> Strategy:
+    """Read the name of a strategy; empty: the default.
+
+    Raises:  BadRequestError: there is none of that name.
+    """
+    try:
+        return Strategy(text or Strategy.DYNAMIC)
+    except ValueError:
+        raise BadRequestError(f"strategy {text!r}, expected {', '.join(Strategy)}") from None
+
+
+def until(stamp: Timestamp) -> float | None:
+    """Return Unix time; 0 means no end."""
+    return stamp.seconds + stamp.nanos / 1e9 or None
+
+
+def timestamp(seconds: float) -> Timestamp:
+    """Return Unix time as a message."""
+    stamp = Timestamp()
+    stamp.FromNanoseconds(round(seconds * 1e9))
+    return stamp

@@ -1,0 +1,162 @@
+"""What was seen of reservations and workers in the last minutes: the time series of the public interface.
+
+A sample is taken at every look of the control plane. Series are named by paths: `/lb/1/rx_packets`,
+`/lb/1/epoch/boundary_event`, `/lb/1/session/2/fill_percent`; a selector may end in `*`.
+
+Source: paths and metric names of the public control plane.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ejfat.control.balancer import LoadBalancer
+from ejfat.control.members import Session, SessionState
+from ejfat.drops import Drop, LbCounters, MemberCounters, PipelineCounters
+from ejfat.errors import BadRequestError
+
+RETENTION_S = 300.0
+_LB_DROPS = {
+    "drop_bad_udplb_version": Drop.PARSER_BAD_VERSION,
+    "drop_blocked_src": Drop.SRC_BLOCKED,
+    "drop_epoch_assign_miss": Drop.EPOCH_MISS,
+    "drop_lb_calendar_miss": Drop.CALENDAR_MISS,
+    "drop_mbr_info_miss": Drop.MEMBER_MISS,
+    "drop_no_udplb_hdr": Drop.NOT_UDPLB_PORT,
+    "drop_not_ip": Drop.NOT_IP,
+}
+_BOUNDARY = "epoch/boundary_event"
+_LB_NAMES = ("event_number", "avg_event_rate_hz", _BOUNDARY, "rx_packets", "rx_bytes", *_LB_DROPS)
+_SESSION: dict[str, Callable[[Session], float]] = {
+    "fill_percent": lambda s: s.fill,
+    "control_signal": lambda s: s.control,
+    "is_ready": lambda s: s.state is SessionState.READY,
+    "total_events_recv": lambda s: s.counters.events_received,
+    "total_events_reassembled": lambda s: s.counters.events_reassembled,
+    "total_events_reassembly_err": lambda s: s.counters.reassembly_errors,
+    "total_events_dequeued": lambda s: s.counters.events_dequeued,
+    "total_event_enqueue_err": lambda s: s.counters.enqueue_errors,
+    "total_bytes_recv": lambda s: s.counters.bytes_received,
+    "total_packets_recv": lambda s: s.counters.packets_received,
+}
+_SESSION_NAMES = (*_SESSION, "mbr_tx_pkts", "mbr_tx_bytes")
+_PATH = re.compile(r"/lb/(\d+)/(?:session/(\d+|\*)(?:/([^/]+))?|(\*|epoch/boundary_event|[^/]+))")
+
+
+class Sample(NamedTuple):
+    """All values of a reservation or a session at one time."""
+
+    at: float
+    """Unix time."""
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One value over time."""
+
+    name: str
+    samples: tuple[tuple[float, float], ...]
+    """Unix time and value, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """What a client asks for: a reservation (None: all), a session of it, a metric (None: all)."""
+
+    reservation: str | None
+    session: str | None = None
+    """An id, `*` for all; None: the reservation's own series, and with `metric` None all sessions' as well."""
+    metric: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Selector:
+        """Read a path such as `/lb/1/*`; metrics may be written as field names of the reports, too.
+
+        Raises:  BadRequestError: not such a path, or a metric that does not exist.
+        """
+        if text in ("*", "/lb/*"):
+            return cls(None)
+        found = _PATH.fullmatch(text)
+        if found is None:
+            raise BadRequestError(
+                f"{text!r} is no path of time series such as /lb/1/* or /lb/1/session/2/fill_percent"
+            )
+        reservation, session, of_session, own = found.groups()
+        metric = of_session or own or "*"
+        known = _LB_NAMES if session is None else _SESSION_NAMES
+        metric = re.sub("(?<=[a-z])([A-Z])", lambda hump: f"_{hump[1].lower()}", metric)
+        if metric != "*" and metric not in known:
+            raise BadRequestError(f"{text!r}: no metric {metric!r} (known: {', '.join(known)})")
+        return cls(reservation, session, None if metric == "*" else metric)
+
+
+@dataclass(slots=True)
+class History:
+    """Samples of the last `RETENTION_S`."""
+
+    _reservations: dict[str, deque[Sample]] = field(default_factory=dict)
+    _sessions: dict[tuple[str, str], deque[Sample]] = field(default_factory=dict)
+
+    def sample(self, balancers: Mapping[int, LoadBalancer], counters: PipelineCounters, now: float) -> None:
+        """Take note of how things are now; what has ended is forgotten.
+
+        Args:    balancers: by number of their reservation. counters: of the data plane.
+        """
+        reservations, sessions = {}, {}
+        for number, balancer in balancers.items():
+            key = str(number)
+            lb = counters.lbs.get(balancer.target.lb_id, LbCounters())
+            kept = self._reservations.get(key, deque())
+            reservations[key] = _add(kept, now, _lb_values(balancer, lb, kept, now))
+            for session in balancer.sessions.values():
+                member = counters.members.get(session.member_id, MemberCounters())
+                values = [float(value(session)) for value in _SESSION.values()]
+                values += [member.tx_packets, member.tx_bytes]
+                place = key, str(session.session_id)
+                sessions[place] = _add(self._sessions.get(place, deque()), now, values)
+        self._reservations, self._sessions = reservations, sessions
+
+    def select(self, selector: Selector, since: float) -> Iterator[Series]:
+        """Yield the series that a selector names, from `since` on (Unix time)."""
+        for reservation, samples in self._reservations.items():
+            if selector.reservation not in (None, reservation):
+                continue
+            if selector.session is None:
+                yield from _series(f"/lb/{reservation}", _LB_NAMES, samples, selector.metric, since)
+            if selector.session is None and selector.metric is not None:
+                continue
+            for (owner, session), reports in self._sessions.items():
+                if owner == reservation and selector.session in (None, "*", session):
+                    path = f"/lb/{reservation}/session/{session}"
+                    yield from _series(path, _SESSION_NAMES, reports, selector.metric, since)
+
+
+def _lb_values(balancer: LoadBalancer, lb: LbCounters, before: deque[Sample], now: float) -> list[float]:
+    tick = balancer.ticks.latest(now) or 0
+    rate = 0.0
+    if before and now > before[-1].at:
+        rate = max(0.0, (tick - before[-1].values[0]) / (now - before[-1].at))
+    current = balancer.epochs.current
+    values = [tick, rate, current.start if current else 0, lb.rx_packets, lb.rx_bytes]
+    return [float(value) for value in values] + [float(lb.drops.get(drop, 0)) for drop in _LB_DROPS.values()]
+
+
+def _add(samples: deque[Sample], now: float, values: list[float]) -> deque[Sample]:
+    samples.append(Sample(now, tuple(values)))
+    while samples[0].at < now - RETENTION_S:
+        samples.popleft()
+    return samples
+
+
+def _series(
+    path: str, names: tuple[str, ...], samples: deque[Sample], metric: str | None, since: float
+) -> Iterator[Series]:
+    for index, name in enumerate(names):
+        if metric in (None, name):
+            values = tuple((sample.at, sample.values[index]) for sample in samples if sample.at >= since)
+            yield Series(f"{path}/{name}", values)
