@@ -53,6 +53,8 @@ pub struct Vport {
     pub rx_law: Element,
     coalescer: Coalescer,
     pub in_use: bool,
+    /// The host wants every frame as it was sent, none merged.
+    pub unmerged: bool,
 }
 
 /// Choices that hold for all packets.
@@ -380,7 +382,8 @@ impl Core {
                 self.dirty.push(vport);
             }
             let frame = Span { at: (start + range.start) as u32, len: range.len() as u32 };
-            slot.coalescer.push(&self.arena, frame, packet.origin, self.options.merge);
+            let merge = self.options.merge && !slot.unmerged;
+            slot.coalescer.push(&self.arena, frame, packet.origin, merge);
         }
         None
     }
@@ -424,6 +427,11 @@ struct Way {
 }
 
 impl Vport {
+    /// Say whether the device takes merged datagrams.
+    pub fn take_datagrams_merged(&mut self, merged: bool) {
+        self.coalescer.datagrams = merged;
+    }
+
     fn malformed(&mut self, len: usize) {
         self.tx_law.enter(len);
         self.tx_law.drop(Drop::VnicTxMalformed);

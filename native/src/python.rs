@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -12,7 +12,7 @@ use crate::counters::{DROP_NAMES, Element, Group, Vnic};
 use crate::encap::{self, Channels, Sources, VportConfig, mac_key};
 use crate::fabric::{Demux, End, Fabric, HfiPort, Lane, Link, NO_ROUTE, PkeySet, Switch, SwitchPort};
 use crate::segment::Segments;
-use crate::tap;
+use crate::tap::{self, Device};
 use crate::vnet::{SIZE, VnetHeader};
 use crate::wire;
 use crate::worker::{Shared, State, Worker};
@@ -333,26 +333,36 @@ impl Engine {
         self.shared.failure()
     }
 
-    #[pyo3(signature = (fd=None))]
-    fn add_vport(&self, py: Python<'_>, fd: Option<RawFd>) -> PyResult<usize> {
-        let device = fd.map(tap::duplicate).transpose()?;
+    #[pyo3(signature = (fd=None, *, datagrams=false))]
+    fn add_vport(&self, py: Python<'_>, fd: Option<RawFd>, datagrams: bool) -> PyResult<usize> {
+        let device = fd.map(tap::duplicate).transpose()?.map(Device::new);
         let poller = &self.shared.poller;
-        self.with(py, |state| {
+        let index = self.with(py, |state| {
             let vports = &mut state.core.vports;
             let index = vports.iter().position(|vport| !vport.in_use).unwrap_or(vports.len());
             if index == vports.len() {
                 vports.push(crate::core::Vport::default());
-                state.devices.fds.push(None);
             }
-            if let Some(device) = &device {
-                use std::os::fd::AsRawFd;
-                poller.add(device.as_raw_fd(), index as u64)?;
-            }
-            vports[index].in_use = true;
-            state.devices.fds[index] = device;
-            Ok(index)
-        })
-        .map_err(|error: std::io::Error| PyOSError::new_err(error))
+            state.devices.set(poller, index, device)?;
+            let vport = &mut state.core.vports[index];
+            vport.in_use = true;
+            vport.take_datagrams_merged(datagrams);
+            std::io::Result::Ok(index)
+        })?;
+        Ok(index)
+    }
+
+    #[pyo3(signature = (vport, *, reading, merging))]
+    fn set_device(&self, py: Python<'_>, vport: usize, reading: bool, merging: bool) -> PyResult<()> {
+        let poller = &self.shared.poller;
+        let found = self.with(py, |state| {
+            let Some(slot) = state.core.vports.get_mut(vport).filter(|slot| slot.in_use) else {
+                return Ok(false);
+            };
+            slot.unmerged = !merging;
+            state.devices.change(poller, vport, |device| device.stopped = !reading).map(|()| true)
+        })?;
+        if found { Ok(()) } else { Err(no_vport(vport)) }
     }
 
     fn remove_vport(&self, py: Python<'_>, vport: usize) -> PyResult<()> {
@@ -360,10 +370,8 @@ impl Engine {
         self.with(py, |state| {
             let slot = state.core.vports.get_mut(vport).filter(|slot| slot.in_use)?;
             *slot = crate::core::Vport::default();
-            if let Some(fd) = state.devices.fd(vport) {
-                poller.remove(fd);
-            }
-            state.devices.fds[vport] = None;
+            // it only takes one out, which cannot fail
+            let _ = state.devices.set(poller, vport, None);
             Some(())
         })
         .ok_or_else(|| no_vport(vport))
@@ -409,10 +417,10 @@ impl Engine {
         self.with(py, |state| Harvest::take(&mut state.core)).into_dict(py)
     }
 
-    fn take_packets<'py>(&self, py: Python<'py>) -> Vec<(u32, u8, Bound<'py, PyBytes>)> {
+    fn take_packets<'py>(&self, py: Python<'py>) -> PyResult<Vec<(u32, u8, Bound<'py, PyBytes>)>> {
         self.shared.notice.clear();
-        let taken = self.with(py, |state| std::mem::take(&mut state.core.upcalls));
-        taken.into_iter().map(|u| (u.lane.0, u.lane.1, PyBytes::new(py, &u.packet))).collect()
+        let taken = self.with(py, |state| state.take_upcalls(&self.shared.poller))?;
+        Ok(taken.into_iter().map(|u| (u.lane.0, u.lane.1, PyBytes::new(py, &u.packet))).collect())
     }
 
     fn take_lost(&self, py: Python<'_>) -> Vec<(usize, i32)> {

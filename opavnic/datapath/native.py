@@ -143,11 +143,17 @@ class NativeDatapath:
         return changed
 
     def _take_over(self, adapter: Adapter, netdev: TapNetdev) -> None:
-        fd = netdev.hand_over()
-        _set_offloads(fd)
-        self._index[adapter] = self._engine.add_vport(fd)
+        fd = netdev.hand_over(lambda: self._follow(adapter, netdev))
+        self._index[adapter] = self._engine.add_vport(fd, datagrams=bool(_set_offloads(fd) & _USO4_USO6))
+        self._follow(adapter, netdev)
         adapter.offload = self
         log.info("[%s] carried by the native datapath", netdev.name)
+
+    def _follow(self, adapter: Adapter, netdev: TapNetdev) -> None:
+        """Do as the device says: leave its frames in the host's queue or read them, merge or not."""
+        index = self._index.get(adapter)
+        if index is not None and not self._closed:
+            self._engine.set_device(index, reading=not netdev.queue_stopped, merging=netdev.merges)
 
     def _release(self, adapter: Adapter) -> None:
         index = self._index[adapter]
@@ -232,14 +238,18 @@ class NativeDatapath:
         self._closed = True
 
 
-def _set_offloads(fd: int) -> None:
-    """Let the host leave checksums and segmentation to us, as far as its kernel can."""
+def _set_offloads(fd: int) -> int:
+    """Let the host leave checksums and segmentation to us, as far as its kernel can; return what it took.
+
+    A kernel that cuts datagrams for us also takes merged ones from us; an older one refuses these.
+    """
     for offloads in OFFLOADS:
         try:
             fcntl.ioctl(fd, _TUNSETOFFLOAD, offloads)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 log.warning("no offloads: %s", error.strerror)
-                return
+                return 0
         else:
-            return
+            return offloads
+    return 0

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from e2e.kernel import wait_until
+from hfi_sim.netdev.tap import TapNetdev
 from opavnic.datapath.selection import load_native
 from opavnic.datapath.snapshot import LinkFault
 from opavnic.lab.lab import Lab
@@ -20,6 +22,7 @@ from opavnic.lab.model import LabModel
 pytestmark = pytest.mark.skipif(load_native() is None, reason="the native datapath is not built")
 
 STREAM = [sys.executable, str(Path(__file__).with_name("checked_stream.py"))]
+DATAGRAMS = [sys.executable, str(Path(__file__).with_name("datagrams.py"))]
 
 
 def model(mtu: int = 1500, **more: Any) -> LabModel:
@@ -101,6 +104,47 @@ async def test_lost_packets_are_counted_and_the_stream_arrives() -> None:
         await stream(lab, 20 << 20)
         assert drops(lab, "link_fault") > 0
         assert lab.wiring.fabric.balance() == {}
+
+
+async def datagrams_merged(lab: Lab, count: int) -> int:
+    """Send datagrams that wait together at the datapath; return how many writes to h2 they saved."""
+    assert lab.native is not None
+    adapter = lab.adapter(lab.interface("h2", "blue"))
+    assert adapter is not None
+    await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])  # addresses are resolved from here on
+    receiver = lab.popen("h2", [*DATAGRAMS, "receive", "10.9.2.2", str(count)], stdin=-3, stdout=-1)
+    assert receiver.stdout is not None
+    assert await asyncio.to_thread(receiver.stdout.readline) == "listening\n"
+    lab.native.sync()
+    before = adapter.rx_merged
+    with lab.native.still():
+        sent = await lab.run("h1", [*DATAGRAMS, "send", "10.9.2.2", str(count)])
+        assert sent.returncode == 0, sent.stderr
+    out, _ = await asyncio.to_thread(receiver.communicate)
+    assert out == "whole\n"
+    lab.native.sync()
+    assert lab.wiring.fabric.balance() == {}
+    return adapter.rx_merged - before
+
+
+async def test_datagrams_sent_one_by_one_are_merged_on_the_way_and_arrive_one_by_one() -> None:
+    async with Lab(model()) as lab:
+        assert await datagrams_merged(lab, 50) >= 45
+
+
+async def test_host_that_switches_gro_off_receives_every_frame_as_it_was_sent() -> None:
+    async with Lab(model()) as lab:
+        interface = lab.interface("h2", "blue")
+        adapter = lab.adapter(interface)
+        assert adapter is not None
+        assert isinstance(adapter.netdev, TapNetdev)
+        netdev = adapter.netdev
+        await lab.run("h2", [*DATAGRAMS, "gro", "blue", "off"])
+        await wait_until(lambda: not netdev.merges, "gro off", timeout_s=20)
+        assert await datagrams_merged(lab, 50) == 0
+        await lab.run("h2", [*DATAGRAMS, "gro", "blue", "on"])
+        await wait_until(lambda: netdev.merges, "gro on", timeout_s=20)
+        assert await datagrams_merged(lab, 50) >= 45
 
 
 async def test_capture_on_the_far_tap_shows_valid_checksums() -> None:
