@@ -45,8 +45,7 @@ class Link(TypedDict):
     ends: tuple[tuple[int, int | None], tuple[int, int | None]]
     up: bool
     slow: bool
-    loss: float
-    corrupt: float
+    faults: Sequence[Sequence[tuple[float, int]]]
 
 class ElementCounts(TypedDict):
     in_packets: int
@@ -78,6 +77,7 @@ class Counts(TypedDict):
     port_rx: list[ElementCounts]
     switches: list[ElementCounts]
     lanes: list[list[ElementCounts]]
+    faults: list[list[list[tuple[int, int]]]]
     vports: dict[int, VnicCounts]
 
 class Engine:

@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::core::{Core, Options};
-use crate::counters::{DROP_NAMES, Element, Group, Vnic};
+use crate::counters::{DROP_NAMES, Element, FaultCount, Group, Vnic};
 use crate::encap::{self, Channels, Sources, VportConfig, mac_key};
-use crate::fabric::{Demux, End, Fabric, HfiPort, Lane, Link, NO_ROUTE, PkeySet, Switch, SwitchPort};
+use crate::fabric::{Demux, End, Fabric, Fault, HfiPort, Lane, Link, NO_ROUTE, PkeySet, Switch, SwitchPort};
 use crate::segment::Segments;
 use crate::tap::{self, Device};
 use crate::vnet::{SIZE, VnetHeader};
@@ -105,8 +105,8 @@ struct LinkArgs {
     ends: [(u32, Option<u32>); 2],
     up: bool,
     slow: bool,
-    loss: f64,
-    corrupt: f64,
+    /// For either end: probability, and bits to flip or 0 for loss.
+    faults: [Vec<(f64, u32)>; 2],
 }
 
 /// LIDs that a dense table takes; the unicast range of OPA with 24-bit LIDs is larger than any lab.
@@ -116,8 +116,8 @@ fn lane(args: LaneArgs) -> Option<Lane> {
     args.map(|(link, from)| Lane { link, from })
 }
 
-fn chance(probability: f64) -> u32 {
-    (probability.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32
+fn build_fault((probability, bits): (f64, u32)) -> Fault {
+    Fault { chance: (probability.clamp(0.0, 1.0) * (1u64 << 32) as f64) as u64, bits }
 }
 
 fn build_switch(args: SwitchArgs) -> PyResult<Switch> {
@@ -166,8 +166,7 @@ fn build_link(args: LinkArgs) -> Link {
         ends: args.ends.map(end),
         up: args.up,
         slow: args.slow,
-        loss: chance(args.loss),
-        corrupt: chance(args.corrupt),
+        faults: args.faults.map(|lane| lane.into_iter().map(build_fault).collect()),
     }
 }
 
@@ -225,6 +224,7 @@ struct Harvest {
     port_rx: Vec<Element>,
     switches: Vec<Element>,
     lanes: Vec<[Element; 2]>,
+    faults: Vec<[Vec<FaultCount>; 2]>,
     vports: Vec<(usize, Vnic, Element, Element)>,
 }
 
@@ -239,6 +239,7 @@ impl Harvest {
             port_rx: take_all(&mut core.port_rx),
             switches: take_all(&mut core.switches),
             lanes: take_all(&mut core.lanes),
+            faults: std::mem::replace(&mut core.fault_counts, core.fabric.no_fault_counts()),
             vports: core
                 .vports
                 .iter_mut()
@@ -262,6 +263,9 @@ impl Harvest {
         dict.set_item("switches", list(py, &self.switches)?)?;
         let lanes: PyResult<Vec<_>> = self.lanes.iter().map(|pair| list(py, pair)).collect();
         dict.set_item("lanes", lanes?)?;
+        let pairs = |lane: Vec<FaultCount>| lane.into_iter().map(|c| (c.seen, c.hits)).collect::<Vec<_>>();
+        let faults: Vec<_> = self.faults.into_iter().map(|lanes| Vec::from(lanes.map(pairs))).collect();
+        dict.set_item("faults", faults)?;
         let vports = PyDict::new(py);
         for (index, vnic, tx, rx) in &self.vports {
             let entry = vnic_dict(py, vnic)?;

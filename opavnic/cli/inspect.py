@@ -35,8 +35,11 @@ def status(
         return
     print_vnics(data)
     print_table(
-        ("link", "state", "packets ->", "packets <-", "drops"),
-        [pick(link, "name", "state", "packets_forth", "packets_back", "drops") for link in data["links"]],
+        ("link", "state", "packets ->", "packets <-", "drops", "datapath"),
+        [
+            [*pick(link, "name", "state", "packets_forth", "packets_back", "drops"), _carrier(link)]
+            for link in data["links"]
+        ],
     )
     if lost := data["balance"]:
         say(
@@ -44,6 +47,11 @@ def status(
         )
     if counters:
         print_table(("element", "counter", "value"), list(_counter_rows(data["counters"])), title="counters")
+
+
+def _carrier(link: dict[str, Any]) -> str:
+    reason = link["datapath_reason"]
+    return f"{link['datapath']}: {reason}" if reason else str(link["datapath"])
 
 
 def print_vnics(data: dict[str, Any]) -> None:

@@ -19,7 +19,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.adapter import Adapter
@@ -27,7 +26,6 @@ from opavnic.datapath.accounts import add_counts
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.datapath.snapshot import (
     Elements,
-    LinkFault,
     fingerprint,
     lane_of,
     slow_reason,
@@ -76,7 +74,6 @@ class NativeDatapath:
         self._vnic_ports = vnic_ports
         self._loop = loop
         self._on_failure = on_failure
-        self._faults: dict[str, LinkFault] = {}
         self._index: dict[Adapter, int] = {}
         self._elements = Elements()
         self._marks: list[object] | None = None
@@ -108,7 +105,7 @@ class NativeDatapath:
         if not adopted and marks == self._marks:
             return
         self._marks = marks
-        snapshot = take_fabric(self._fabric, vnic_ports, self._index, self._faults)
+        snapshot = take_fabric(self._fabric, vnic_ports, self._index)
         before = self._elements
         counts = self._engine.set_fabric(snapshot.ports, snapshot.switches, snapshot.links)
         self._elements = snapshot.elements
@@ -201,21 +198,7 @@ class NativeDatapath:
             self._loop.remove_reader(engine.notice_fd)
             self._on_failure(engine.failure)
 
-    # --- faults, and which links run where -----------------------------------------------------------------
-
-    def set_fault(self, link: str, fault: LinkFault) -> None:
-        """Lose or damage packets on a link, both ways.
-
-        Raises:  FabricError: there is no such link, or a probability is not within 0 and 1.
-        """
-        if link not in {item.name for item in self._fabric.links}:
-            raise FabricError(f"there is no link {link!r}")
-        for name, value in (("loss", fault.loss), ("corrupt", fault.corrupt)):
-            if not 0.0 <= value <= 1.0:
-                raise FabricError(f"{name} {value!r} is no probability from 0 to 1")
-        self._faults[link] = fault
-        self._marks = None
-        self.refresh()
+    # --- which links run where -----------------------------------------------------------------------------
 
     def slow_links(self) -> dict[str, str]:
         """Return the links whose packets Python carries, with the reason."""

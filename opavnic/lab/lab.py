@@ -203,6 +203,7 @@ class Lab:
                 icrc=self.model.icrc.links == "always",
                 seed=self.model.seed,
             )
+            self.faults.on_change = self._native.changed
 
     def _datapath_failed(self, reason: str) -> None:
         log.error("%s", reason)

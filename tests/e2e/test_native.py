@@ -6,16 +6,17 @@ import asyncio
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.conftest import Program
 from e2e.kernel import wait_until
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.datapath.selection import load_native
-from opavnic.datapath.snapshot import LinkFault
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
 
@@ -77,32 +78,79 @@ async def test_gigabyte_over_native_datapath_arrives_as_it_was_sent(mtu: int) ->
         assert lab.wiring.fabric.balance() == {}
 
 
-async def test_damaged_packets_are_all_rejected_and_the_stream_arrives() -> None:
-    async with Lab(model()) as lab:
-        link = lab.wiring.vnic_port("h2").link
-        assert link is not None
-        assert lab.native is not None
-        lab.native.set_fault(link.name, LinkFault(corrupt=1 / 3000))
+def carriers(lab: Lab) -> dict[str, tuple[str, str]]:
+    """Return by host which datapath carries its link, and why."""
+    return {
+        link["name"].partition(":")[0]: (link["datapath"], link["datapath_reason"])
+        for link in lab.status()["links"]
+    }
+
+
+@pytest.mark.parametrize("icrc", ["always", "offload"])
+async def test_damaged_packets_are_all_rejected_and_the_stream_arrives(icrc: str) -> None:
+    async with Lab(model(icrc={"links": icrc})) as lab:
+        lab.faults.add(f"corrupt on h2 {1 / 3000}")
         await stream(lab, 200 << 20)
-        carried = sum(direction.counters.out_packets for direction in link.directions)
-        lab.native.sync()
-        rejected = sum(
-            drops(lab, reason) for reason in ("rx_icrc", "rx_l2", "rx_length", "rx_dlid", "sw_malformed")
-        ) + drops(lab, "sw_no_route")
-        assert rejected > 0.2 * carried / 3000
+        assert carriers(lab)["h2"] == ("native", "")
+        fault = lab.faults.show()[0]
+        assert fault["hits"] > fault["seen"] / 6000 > 10
+        # the frame of a damaged packet never comes to a host
+        assert drops(lab, "rx_icrc") == fault["hits"]
         assert lab.wiring.fabric.balance() == {}
         errors = await lab.run("h2", ["nstat", "-asz", "TcpInCsumErrors"])
         assert re.search(r"TcpInCsumErrors +0 ", errors.stdout), errors.stdout
 
 
+def test_damage_by_the_fault_command_stays_on_the_native_datapath(opavnic: Program, tmp_path: Path) -> None:
+    def ok(*words: str | Path) -> str:
+        done = opavnic(*words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    file = tmp_path / "lab.json"
+    file.write_text(model().model_dump_json(exclude_unset=True))
+    ok("up", file, "-d")
+    ok("fault", "add", "corrupt", "on", "h2", "0.0334%")
+    assert "native" in ok("status")
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+    command = [sys.executable, "-m", "opavnic.cli.main", "exec", "h2", "--", *STREAM, "receive", "10.9.2.2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as receiver:
+        assert receiver.stdout is not None
+        assert receiver.stdout.readline() == "listening\n"
+        sent = ok("exec", "h1", "--", *STREAM, "send", "10.9.2.2", str(200 << 20))
+        assert receiver.stdout.read() == sent
+    fault = json.loads(ok("fault", "show", "--json"))["faults"][0]
+    status = json.loads(ok("status", "--json", "--counters"))
+    assert {link["datapath"] for link in status["links"] if "h2" in link["name"]} == {"native"}
+    assert (
+        sum(counters.get("drop_rx_icrc", 0) for counters in status["counters"].values()) == fault["hits"] > 10
+    )
+    assert status["balance"] == {}
+
+
 async def test_lost_packets_are_counted_and_the_stream_arrives() -> None:
     async with Lab(model()) as lab:
-        link = lab.wiring.vnic_port("h2").link
-        assert link is not None
-        assert lab.native is not None
-        lab.native.set_fault(link.name, LinkFault(loss=0.001))
+        fault = lab.faults.add("loss on h2 0.1%")
         await stream(lab, 20 << 20)
-        assert drops(lab, "link_fault") > 0
+        assert lab.faults.show()[0]["hits"] == drops(lab, "link_fault") > 0
+        lab.faults.remove(fault.number)
+        before = drops(lab, "link_fault")
+        await stream(lab, 20 << 20)
+        assert drops(lab, "link_fault") == before
+        assert lab.wiring.fabric.balance() == {}
+
+
+async def test_fault_that_takes_python_moves_its_link_there_and_back() -> None:
+    async with Lab(model()) as lab:
+        assert carriers(lab)["h2"] == ("native", "")
+        fault = lab.faults.add("corrupt on h2 1% bits=2 skip=10")
+        await stream(lab, 1 << 20)
+        assert carriers(lab)["h2"] == ("python", "faults")
+        assert carriers(lab)["h1"] == ("native", "")
+        assert lab.faults.show()[0]["hits"] == drops(lab, "rx_icrc") > 0
+        lab.faults.remove(fault.number)
+        await stream(lab, 1 << 20)
+        assert carriers(lab)["h2"] == ("native", "")
         assert lab.wiring.fabric.balance() == {}
 
 
