@@ -118,7 +118,7 @@ impl Worker {
             let outcome = catch_unwind(AssertUnwindSafe(|| run(&inside)));
             match outcome {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => inside.fail(format!("waiting for frames failed: {error}")),
+                Ok(Err(error)) => inside.fail(format!("the native datapath broke: it cannot wait for frames: {error}")),
                 Err(panic) => inside.fail(panic_text(&*panic)),
             }
         })?;

@@ -211,8 +211,10 @@ class Lab:
         self._on_failure()
 
     def on_failure(self, handler: Callable[[], None]) -> None:
-        """Call `handler` when `failure` is set: the lab should be stopped."""
+        """Call `handler` when `failure` is set, now if it is already: the lab should be stopped."""
         self._on_failure = handler
+        if self.failure:
+            handler()
 
     @property
     def native(self) -> NativeDatapath | None:

@@ -19,6 +19,7 @@ from hfi_sim.netdev.tap import TapNetdev
 from opavnic.datapath.selection import load_native
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
+from opavnic.lab.namespaces import NETNS_DIR
 
 pytestmark = pytest.mark.skipif(load_native() is None, reason="the native datapath is not built")
 
@@ -246,6 +247,29 @@ async def test_interface_set_down_and_up_passes_frames_again() -> None:
         again = await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])
         assert again.returncode == 0, again.stdout
         assert lab.wiring.fabric.balance() == {}
+
+
+def test_dead_thread_ends_the_lab_with_its_reason(opavnic: Program, tmp_path: Path) -> None:
+    file = tmp_path / "lab.json"
+    file.write_text(model().model_dump_json(exclude_unset=True))
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+    command = [sys.executable, str(Path(__file__).with_name("broken_thread.py")), "up", str(file)]
+    with subprocess.Popen(
+        command, stdin=-1, stdout=-1, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as lab:
+        assert lab.stdin is not None
+        assert lab.stdout is not None
+        assert any("ready" in line for line in lab.stdout)
+        lab.stdin.write("now\n")
+        lab.stdin.flush()
+        assert any("replaced" in line for line in lab.stdout)
+        # this wakes the thread; whether it still arrives does not matter
+        opavnic("exec", "h1", "--", "ping", "-c", "1", "-W", "1", "10.9.2.2")
+        last = lab.stdout.readlines()[-1]
+        assert lab.wait(timeout=60) == 1
+    reason = "it cannot wait for frames: Invalid argument (os error 22)"
+    assert last == f"opavnic: the native datapath broke: {reason}\n"
+    assert not list(NETNS_DIR.glob(f"opavnic-native-{os.getpid()}-*"))
 
 
 async def test_lab_in_python_beside_it_still_works() -> None:
