@@ -57,8 +57,30 @@ class Passage:
     """... or until this time is over."""
 
 
+class FaultTally(Protocol):
+    """What a fault has done."""
+
+    seen: int
+    hits: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFault:
+    """A fault that is nothing but a chance which every packet of a direction takes."""
+
+    probability: float
+    bits: int
+    """How many bits of a packet it flips; 0: the packet is lost."""
+    tally: FaultTally
+    """Where whoever lets packets take the chance counts them."""
+
+
 class DirectionFaults(Protocol):
     """What disturbs one direction of a link."""
+
+    def plain(self) -> list[PlainFault] | None:
+        """Return the faults in their order where all are plain ones, for a datapath of its own; None otherwise."""
+        ...
 
     def judge(self, packet: bytes) -> tuple[list[Passage], Drop | None]:
         """Return what becomes of a packet: nothing and the reason, or itself and copies of it."""

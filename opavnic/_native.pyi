@@ -45,8 +45,7 @@ class Link(TypedDict):
     ends: tuple[tuple[int, int | None], tuple[int, int | None]]
     up: bool
     slow: bool
-    loss: float
-    corrupt: float
+    faults: Sequence[Sequence[tuple[float, int]]]
 
 class ElementCounts(TypedDict):
     in_packets: int
@@ -78,6 +77,7 @@ class Counts(TypedDict):
     port_rx: list[ElementCounts]
     switches: list[ElementCounts]
     lanes: list[list[ElementCounts]]
+    faults: list[list[list[tuple[int, int]]]]
     vports: dict[int, VnicCounts]
 
 class Engine:
@@ -92,7 +92,8 @@ class Engine:
     def notice_fd(self) -> int: ...
     @property
     def failure(self) -> str | None: ...
-    def add_vport(self, fd: int | None = None) -> int: ...
+    def add_vport(self, fd: int | None = None, *, datagrams: bool = False) -> int: ...
+    def set_device(self, vport: int, *, reading: bool, merging: bool) -> None: ...
     def remove_vport(self, vport: int) -> None: ...
     def set_vport(self, vport: int, config: VportConfig, port: int | None = None) -> None: ...
     def set_fabric(

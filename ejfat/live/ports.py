@@ -14,6 +14,7 @@ from typing import Protocol
 
 from ejfat.errors import BadRequestError, EjfatError
 from ejfat.wire.checksum import checksum
+from hfi_sim.netdev.receive_offload import merges_received, set_merges_received
 
 _SOL_PACKET = 263
 _PACKET_ADD_MEMBERSHIP = 1
@@ -95,6 +96,10 @@ class PacketPort(FramePort):
             self._socket.setsockopt(
                 _SOL_PACKET, _PACKET_ADD_MEMBERSHIP, _MR.pack(index, _PACKET_MR_PROMISC, 0, bytes(8))
             )
+            # merged datagrams are none that the data plane knows: take them as they were sent
+            self._interface = interface
+            self._merged = merges_received(self._socket, interface)
+            set_merges_received(self._socket, interface, False)
         except OSError as error:
             self._socket.close()
             raise EjfatError(f"{interface}: {error.strerror}") from None
@@ -117,6 +122,9 @@ class PacketPort(FramePort):
 
     def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._socket)
+        if self._merged:
+            with contextlib.suppress(OSError):  # the interface is gone
+                set_merges_received(self._socket, self._interface, True)
         self._socket.close()
 
     def _read(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:

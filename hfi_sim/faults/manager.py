@@ -15,7 +15,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.faults.spec import PACKET_KINDS, FaultKind, FaultSpec
 from hfi_sim.faults.syntax import parse_fault, spec_text
 from hfi_sim.faults.targets import cut_between, directions_of, links_of
-from hfi_sim.link import Link, LinkDirection, Passage
+from hfi_sim.link import Link, LinkDirection, Passage, PlainFault
 from hfi_sim.names import unknown_name
 from hfi_sim.switch import Switch
 from hfi_sim.wire.icrc import TRAILER_SIZE
@@ -66,6 +66,16 @@ class _Injector:
         if not self.active and not self._way.holding:
             self._way.faults = None
 
+    def plain(self) -> list[PlainFault] | None:
+        if self._way.holding or not all(fault.spec.is_plain for fault in self.active):
+            return None
+        return [
+            PlainFault(
+                fault.spec.probability, fault.spec.bits if fault.spec.kind is FaultKind.CORRUPT else 0, fault
+            )
+            for fault in self.active
+        ]
+
     def judge(self, packet: bytes) -> tuple[list[Passage], Drop | None]:
         self.rest()
         passages = [Passage(packet)]
@@ -90,6 +100,8 @@ class Faults:
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
+        self.on_change: Callable[[], None] = _nothing
+        """Called when a fault has begun or ended: who carries packets past Python looks at the links again."""
         self._numbers = 0
         self._faults: dict[int, ActiveFault] = {}
         self._base_rates: dict[Link, float] = {}
@@ -143,6 +155,7 @@ class Faults:
 
     def show(self) -> list[dict[str, Any]]:
         """Return each fault with its number, text, state and counts."""
+        self.fabric.count()
         return [
             {
                 "number": fault.number,
@@ -193,6 +206,7 @@ class Faults:
         else:
             fault.hits += 1
             fault.end = self._starters[spec.kind](fault)
+        self.on_change()
         if spec.every_s is not None and (spec.kind in PACKET_KINDS or fault.hits != spec.count):
             self._later(fault, spec.every_s, lambda: self._begin(fault))
         if spec.duration_s is not None:
@@ -208,6 +222,7 @@ class Faults:
         if end is not None:
             log.info("%s ends", fault.who)
             end()
+            self.on_change()
 
     def finish(self, fault: ActiveFault) -> None:
         """End a fault for good; it stays listed with its counts."""
@@ -312,3 +327,7 @@ def _release(fault: ActiveFault, ways: list[LinkDirection]) -> None:
         if isinstance(way.faults, _Injector) and fault in way.faults.active:
             way.faults.active = [other for other in way.faults.active if other is not fault]
             way.faults.rest()
+
+
+def _nothing() -> None:
+    """Stand in for nobody who has to know."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -168,6 +168,18 @@ class FaultSpec:
             raise FaultError(f'direction "{self.match.direction}" is neither tx nor rx')
         if self.every_s is not None and self.duration_s is None:
             raise FaultError(f"fault {self.kind}: every needs a fault that ends: give it for=")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it only loses or damages packets by chance: all alike, without end and without counting."""
+        return (
+            self.kind in (FaultKind.LOSS, FaultKind.CORRUPT)
+            and replace(self.match, direction=None) == Match()
+            and self.for_s is None
+            and self.every_s is None
+            and self.count is None
+            and self.skip == 0
+        )
 
     @property
     def duration_s(self) -> float | None:

@@ -22,6 +22,7 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.receive_offload import merges_received
 from hfi_sim.types import MacAddr
 
 RTM_NEWLINK: Final = 16
@@ -186,6 +187,13 @@ class LinkClient:
     def set_alias(self, ifindex: int, alias: str) -> None:
         """Write the text that `ip link` shows as alias."""
         self._set(ifindex, f"alias {alias}", attrs=[("IFLA_IFALIAS", alias)])
+
+    def merges_received(self, name: str) -> bool:
+        """Return whether the host lets packets that it receives here be merged."""
+        try:
+            return merges_received(self._socket, name)
+        except OSError as error:
+            raise NetdevError(f"interface {name}: gro: {error.strerror}", error.errno or 0) from error
 
     def set_dormant(self, ifindex: int, on: bool) -> None:
         """Move the interface to operational state DORMANT and keep it there, or let it follow the carrier."""

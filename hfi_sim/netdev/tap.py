@@ -88,6 +88,8 @@ class TapNetdev(Netdev):
             if alias:
                 watcher.links.set_alias(self.ifindex, alias)
             lists = watcher.links.address_lists().get(self.ifindex, AddressLists())
+            self.merges = watcher.links.merges_received(name)
+            """Whether the host lets received packets be merged (GRO): who merges them has to obey."""
         except NetdevError:
             os.close(self._fd)
             raise
@@ -105,6 +107,7 @@ class TapNetdev(Netdev):
         self._buffer = bytearray(_READ_BYTES)
         self._view = memoryview(self._buffer)
         self._reading = False
+        self._reader_follows: Callable[[], None] = _nothing
         watcher.add(self)
         self.resume()
 
@@ -114,11 +117,14 @@ class TapNetdev(Netdev):
         """Return the descriptor of the TAP; -1 after close."""
         return self._fd
 
-    def hand_over(self) -> int:
+    def hand_over(self, follow: Callable[[], None] | None = None) -> int:
         """Stop reading frames here and return the descriptor to one who does.
 
         The device still owns it: it is closed by `close`, and everything but frames stays with this class.
+
+        Args:  follow: called when `queue_stopped` or `merges` has changed, which the reader has to obey.
         """
+        self._reader_follows = follow or _nothing
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._fd)  # harmless where the queue is stopped
@@ -128,6 +134,7 @@ class TapNetdev(Netdev):
         """Read frames here (again), after `hand_over`."""
         if not self._reading and self._fd >= 0 and self.dead is None:
             self._reading = True
+            self._reader_follows = _nothing
             if not self.queue_stopped:
                 self._loop.add_reader(self._fd, self._readable)
 
@@ -142,6 +149,7 @@ class TapNetdev(Netdev):
             self.queue_stopped = True
             if self._reading:
                 self._loop.remove_reader(self._fd)
+            self._reader_follows()
 
     def wake_queue(self) -> None:
         """Read frames again."""
@@ -149,6 +157,7 @@ class TapNetdev(Netdev):
             self.queue_stopped = False
             if self._reading:
                 self._loop.add_reader(self._fd, self._readable)
+            self._reader_follows()
 
     def _readable(self) -> None:
         skip = len(VNET_HEADER) if self.vnet_hdr else 0
@@ -282,6 +291,16 @@ class TapNetdev(Netdev):
         if state.up != before.up:
             self._transitions += 1
             self._loop.call_soon(self._host_up_or_down, state.up)
+        self._follow_merging()
+
+    def _follow_merging(self) -> None:
+        try:
+            merges = self._watcher.links.merges_received(self.kernel.name)
+        except NetdevError:
+            return  # renamed or gone: the notification of that is on its way
+        if merges != self.merges:
+            self.merges = merges
+            self._reader_follows()
 
     def on_link_gone(self) -> None:
         """The interface left the namespace: it is lost, unless only moved to another namespace."""
@@ -382,6 +401,10 @@ class TapNetdev(Netdev):
         self._watcher.remove(self)
         self.carrier = False
         self._host_down()
+
+
+def _nothing() -> None:
+    """Stand in for a reader that follows nothing."""
 
 
 def _open_tap(name: str, vnet_hdr: bool) -> int:

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::counters::{Drop, Element, Vnic};
+use crate::counters::{Drop, Element, FaultCount, Vnic};
 use crate::encap::{Refusal, VportConfig, hash15, is_tagged};
 use crate::fabric::{End, Fabric, HfiPort, Lane, NO_ROUTE};
 use crate::frame::parse;
@@ -39,6 +39,8 @@ pub trait Host {
 struct Packet {
     span: Span,
     origin: Origin,
+    /// It bears an ICRC, which is to be checked.
+    sealed: bool,
 }
 
 /// One VNIC.
@@ -53,7 +55,7 @@ pub struct Vport {
     pub rx_law: Element,
     coalescer: Coalescer,
     pub in_use: bool,
-    /// Its frames are taken one by one, for a pipeline and not for a device.
+    /// Its frames are taken one by one: the host wants each as it was sent, or a pipeline takes them.
     pub unmerged: bool,
 }
 
@@ -77,6 +79,8 @@ pub struct Core {
     pub switches: Vec<Element>,
     /// Two per link, by the end they start from.
     pub lanes: Vec<[Element; 2]>,
+    /// By link and end, in the order of the faults there.
+    pub fault_counts: Vec<[Vec<FaultCount>; 2]>,
     pub upcalls: VecDeque<Upcall>,
     arena: Vec<u8>,
     used: usize,
@@ -95,6 +99,7 @@ impl Core {
             port_rx: Vec::new(),
             switches: Vec::new(),
             lanes: Vec::new(),
+            fault_counts: Vec::new(),
             upcalls: VecDeque::new(),
             arena: vec![0; ARENA],
             used: 0,
@@ -111,6 +116,7 @@ impl Core {
         self.port_rx = vec![Element::default(); fabric.ports.len()];
         self.switches = vec![Element::default(); fabric.switches.len()];
         self.lanes = vec![<[Element; 2]>::default(); fabric.links.len()];
+        self.fault_counts = fabric.no_fault_counts();
         self.fabric = Arc::new(fabric);
         Ok(())
     }
@@ -193,7 +199,8 @@ impl Core {
         segments.write_next(&mut packet[VNIC_HEADER..VNIC_HEADER + len]);
         way.words.write(packet);
         wire::seal(packet, pad, self.options.icrc);
-        let sent = way.port.is_some_and(|port| self.send(port, Packet { span, origin: way.origin }));
+        let packet = Packet { span, origin: way.origin, sealed: self.options.icrc };
+        let sent = way.port.is_some_and(|port| self.send(port, packet));
         let counters = &mut self.vports[vport].counters;
         counters.tx.attempt(len);
         if sent {
@@ -241,7 +248,7 @@ impl Core {
         let span = self.reserve(packet.len());
         self.arena[span.at as usize..][..packet.len()].copy_from_slice(packet);
         let fabric = Arc::clone(&self.fabric);
-        self.arrive(&fabric, port, Packet { span, origin: Origin::Unknown });
+        self.arrive(&fabric, port, Packet { span, origin: Origin::Unknown, sealed: self.options.icrc });
     }
 
     /// Give a whole packet to the VNICs of a port, past the port's own checks; for conformance runs.
@@ -249,7 +256,8 @@ impl Core {
         let span = self.reserve(packet.len());
         self.arena[span.at as usize..][..packet.len()].copy_from_slice(packet);
         let fabric = Arc::clone(&self.fabric);
-        self.deliver(&fabric.ports[port as usize], Packet { span, origin: Origin::Unknown });
+        let packet = Packet { span, origin: Origin::Unknown, sealed: self.options.icrc };
+        self.deliver(&fabric.ports[port as usize], packet);
     }
 
     fn run(&mut self) {
@@ -270,8 +278,11 @@ impl Core {
         let size = packet.span.len as usize;
         if link.slow {
             if self.upcalls.len() < MAX_UPCALLS {
-                let packet = self.arena[packet.span.at as usize..][..size].to_vec();
-                self.upcalls.push_back(Upcall { lane: (lane.link, lane.from), packet });
+                let mut bytes = self.arena[packet.span.at as usize..][..size].to_vec();
+                if !packet.sealed {
+                    wire::put_icrc(&mut bytes);
+                }
+                self.upcalls.push_back(Upcall { lane: (lane.link, lane.from), packet: bytes });
                 return None;
             }
             let counters = &mut self.lanes[lane.link as usize][usize::from(lane.from)];
@@ -279,29 +290,56 @@ impl Core {
             counters.drop(Drop::LinkOverflow);
             return None;
         }
-        let lost = link.loss != 0 && (self.draw() as u32) < link.loss;
-        let damaged = link.corrupt != 0 && (self.draw() as u32) < link.corrupt;
-        let counters = &mut self.lanes[lane.link as usize][usize::from(lane.from)];
+        let (index, from) = (lane.link as usize, usize::from(lane.from));
+        let counters = &mut self.lanes[index][from];
         counters.enter(size);
-        if !link.up || lost {
-            counters.drop(if link.up { Drop::LinkFault } else { Drop::LinkDown });
+        if !link.up {
+            counters.drop(Drop::LinkDown);
             return None;
         }
-        counters.leave(size);
-        if damaged {
-            packet = self.damage(packet);
+        for (number, fault) in link.faults[from].iter().enumerate() {
+            let hit = (self.draw() >> 32) < fault.chance;
+            let count = &mut self.fault_counts[index][from][number];
+            count.seen += 1;
+            if !hit {
+                continue;
+            }
+            count.hits += 1;
+            if fault.bits == 0 {
+                self.lanes[index][from].drop(Drop::LinkFault);
+                return None;
+            }
+            packet = self.damage(packet, fault.bits);
         }
+        self.lanes[index][from].leave(size);
         Some(packet)
     }
 
-    /// Flip one bit, in a copy: replicas of a multicast packet share their bytes.
-    fn damage(&mut self, packet: Packet) -> Packet {
-        let span = self.reserve(packet.span.len as usize);
-        let from = packet.span.at as usize;
-        self.arena.copy_within(from..from + packet.span.len as usize, span.at as usize);
-        let bit = self.draw() % (u64::from(span.len) * 8);
-        self.arena[span.at as usize + (bit / 8) as usize] ^= 1 << (bit % 8);
-        Packet { span, origin: Origin::Unknown }
+    /// Flip bits between the header and the tail, in a copy: replicas of a multicast packet share their bytes.
+    ///
+    /// Which bits may be hit: the reference's `Faults` in hfi_sim/faults/manager.py.
+    fn damage(&mut self, packet: Packet, bits: u32) -> Packet {
+        let len = packet.span.len as usize;
+        let span = self.reserve(len);
+        let (from, to) = (packet.span.at as usize, span.at as usize);
+        if !packet.sealed {
+            // where it was left out it is needed now: without it the damage would go unseen
+            wire::put_icrc(&mut self.arena[from..from + len]);
+        }
+        self.arena.copy_within(from..from + len, to);
+        let end = (len - 1).max(wire::HEADER + 1);
+        let range = ((end - wire::HEADER) * 8) as u64;
+        let mut left = u64::from(bits).min(range);
+        while left > 0 {
+            let bit = self.draw() % range;
+            let (at, mask) = (wire::HEADER + (bit / 8) as usize, 1 << (bit % 8));
+            // a bit that differs already would be flipped back
+            if (self.arena[from + at] ^ self.arena[to + at]) & mask == 0 {
+                self.arena[to + at] ^= mask;
+                left -= 1;
+            }
+        }
+        Packet { span, origin: Origin::Unknown, sealed: true }
     }
 
     fn forward(&mut self, fabric: &Fabric, index: u32, in_port: u32, packet: Packet) {
@@ -349,7 +387,7 @@ impl Core {
         let bytes = &self.arena[packet.span.at as usize..][..packet.span.len as usize];
         let port = &fabric.ports[index as usize];
         self.port_rx[index as usize].enter(bytes.len());
-        let refusal = match ingress_refusal(port, bytes, self.options.icrc) {
+        let refusal = match ingress_refusal(port, bytes, packet.sealed) {
             None => self.deliver(port, packet),
             refusal => refusal,
         };
@@ -427,6 +465,11 @@ struct Way {
 }
 
 impl Vport {
+    /// Say whether the device takes merged datagrams.
+    pub fn take_datagrams_merged(&mut self, merged: bool) {
+        self.coalescer.datagrams = merged;
+    }
+
     fn malformed(&mut self, len: usize) {
         self.tx_law.enter(len);
         self.tx_law.drop(Drop::VnicTxMalformed);

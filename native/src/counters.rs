@@ -170,3 +170,10 @@ pub struct Vnic {
     pub tx_cut: u64,
     pub rx_merged: u64,
 }
+
+/// What one fault of a lane has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCount {
+    pub seen: u64,
+    pub hits: u64,
+}

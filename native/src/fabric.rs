@@ -1,6 +1,7 @@
 //! The fabric as a snapshot: ports, switches, links and their tables, by index. Immutable once built; Python
 //! builds a new one when anything changes and swaps it whole.
 
+use crate::counters::FaultCount;
 use crate::encap::FastMap;
 
 /// What a link ends in.
@@ -25,10 +26,17 @@ pub struct Link {
     pub up: bool,
     /// Python carries what enters this link: it has a rate, a latency, an observer or a fault that wants it.
     pub slow: bool,
-    /// Probability that a packet is lost, of 2^32.
-    pub loss: u32,
-    /// Probability that one bit of a packet is flipped, of 2^32.
-    pub corrupt: u32,
+    /// What befalls packets that enter at either end, in this order.
+    pub faults: [Vec<Fault>; 2],
+}
+
+/// A chance that every packet of a lane takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// Of 2^32.
+    pub chance: u64,
+    /// Bits to flip; 0: the packet is lost.
+    pub bits: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -92,6 +100,12 @@ pub struct Fabric {
 }
 
 impl Fabric {
+    /// Return a count of zero for every fault of every lane.
+    pub fn no_fault_counts(&self) -> Vec<[Vec<FaultCount>; 2]> {
+        let nothing = |faults: &Vec<Fault>| vec![FaultCount::default(); faults.len()];
+        self.links.iter().map(|link| [nothing(&link.faults[0]), nothing(&link.faults[1])]).collect()
+    }
+
     /// Check that every index points somewhere, so that the datapath need not.
     pub fn validate(&self, vports: usize) -> Result<(), String> {
         let lane_ok = |lane: &Option<Lane>| {

@@ -3,8 +3,8 @@
 //!
 //! Only what can be undone without a trace is merged: equal headers but for length, id, sequence number and
 //! PSH/FIN, equal sizes but for the last, checksums known or checked. Everything else passes as it is, in order.
-//! Datagrams are merged where they were one send: who sent them one by one may count on their arriving so, as
-//! programs on packet sockets do.
+//! Datagrams of a flow are merged whether they were one send or many: sockets get each of them as it was sent, the
+//! kernel cuts what a socket does not want merged.
 
 use crate::checksum::{fold, get, pseudo, put, sum};
 use crate::frame::{IPV4, Parsed, TCP, UDP, be16, parse};
@@ -20,6 +20,8 @@ const OPEN_SLOTS: usize = 16;
 const TCP_ACK: u8 = 0x10;
 const TCP_PSH: u8 = 0x08;
 const TCP_FIN: u8 = 0x01;
+/// In the byte that holds the flags of an IPv4 header.
+const DONT_FRAGMENT: u8 = 0x40;
 
 /// What is known of a packet's frame from the way it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +30,6 @@ pub enum Origin {
     Unknown,
     /// The checksum of TCP or UDP was filled in here.
     Summed,
-    /// The same, and the frame was cut from a larger send.
-    Cut,
 }
 
 /// Where bytes lie in the arena that holds the packets of the burst.
@@ -88,6 +88,8 @@ impl Iterator for Lengths<'_> {
 pub struct Coalescer {
     slots: Vec<Slot>,
     used: usize,
+    /// The device takes merged datagrams (GSO_UDP_L4, Linux 6.2).
+    pub datagrams: bool,
 }
 
 /// A TCP or UDP packet that could be merged, taken apart.
@@ -114,20 +116,20 @@ impl Coalescer {
             return;
         }
         let parsed = parse(bytes);
-        let alone = parsed.protocol == UDP && origin != Origin::Cut;
+        let alone = parsed.protocol == UDP && !self.datagrams;
         let candidate = if alone { None } else { Candidate::of(bytes, &parsed) };
         let Some(candidate) = candidate else {
             if parsed.l4 != 0 {
                 let key = flow_key(bytes, &parsed);
-                self.close(key);
+                self.close(|slot| slot.key == key);
+            } else if matches!(parsed.protocol, TCP | UDP) {
+                // a fragment shows no ports: it may be of any flow, and must not be overtaken
+                self.close(|_| true);
             }
             self.append(frame, parsed, verified);
             return;
         };
-        let from = self.used.saturating_sub(OPEN_SLOTS);
-        let found = self.slots[from..self.used].iter().rposition(|s| s.open && s.key == candidate.key);
-        if let Some(index) = found {
-            let slot = &mut self.slots[from + index];
+        if let Some(slot) = self.reachable().iter_mut().rev().find(|s| s.open && s.key == candidate.key) {
             if slot.extend(arena, frame, &parsed, &candidate, verified) {
                 return;
             }
@@ -162,11 +164,15 @@ impl Coalescer {
         slot
     }
 
-    fn close(&mut self, key: u64) {
-        for slot in &mut self.slots[..self.used] {
-            if slot.key == key {
-                slot.open = false;
-            }
+    /// The frames that may still be extended.
+    fn reachable(&mut self) -> &mut [Slot] {
+        let from = self.used.saturating_sub(OPEN_SLOTS);
+        &mut self.slots[from..self.used]
+    }
+
+    fn close(&mut self, concerns: impl Fn(&Slot) -> bool) {
+        for slot in self.reachable() {
+            slot.open &= !concerns(slot);
         }
     }
 
@@ -371,9 +377,11 @@ const MAX_PIECES: usize = 128;
 fn same_headers(a: &[u8], b: &[u8], parsed: &Parsed, c: &Candidate, next_id: u16) -> bool {
     let (l3, l4) = (parsed.l3, parsed.l4);
     let ip = if parsed.ethertype == IPV4 {
-        // don't-fragment with a constant id is fine too, but then the kernel could not give the ids back
+        // don't-fragment with a constant id is fine too, but then the kernel could not give the ids back; for
+        // datagrams it need not: nobody looks at the id of one that is whole and stays so (RFC 6864)
+        let any_id = parsed.protocol == UDP && a[l3 + 6] & DONT_FRAGMENT != 0;
         a[..l3 + 2] == b[..l3 + 2]
-            && c.id == next_id
+            && (any_id || c.id == next_id)
             && a[l3 + 6..l3 + 10] == b[l3 + 6..l3 + 10]
             && a[l3 + 12..l4] == b[l3 + 12..l4]
     } else {

@@ -10,6 +10,7 @@ pub mod frame;
 pub mod gro;
 pub mod icrc;
 pub mod relay;
+pub mod rest;
 pub mod segment;
 pub mod tap;
 #[doc(hidden)]

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::core::{Core, Options};
-use crate::counters::{DROP_NAMES, Element, Group, Vnic};
+use crate::counters::{DROP_NAMES, Element, FaultCount, Group, Vnic};
 use crate::encap::{self, Channels, Sources, VportConfig, mac_key};
-use crate::fabric::{Demux, End, Fabric, HfiPort, Lane, Link, NO_ROUTE, PkeySet, Switch, SwitchPort};
+use crate::fabric::{Demux, End, Fabric, Fault, HfiPort, Lane, Link, NO_ROUTE, PkeySet, Switch, SwitchPort};
 use crate::segment::Segments;
-use crate::tap;
+use crate::tap::{self, Device};
 use crate::vnet::{SIZE, VnetHeader};
 use crate::wire;
 use crate::worker::{Shared, State, Worker};
@@ -105,8 +105,8 @@ struct LinkArgs {
     ends: [(u32, Option<u32>); 2],
     up: bool,
     slow: bool,
-    loss: f64,
-    corrupt: f64,
+    /// For either end: probability, and bits to flip or 0 for loss.
+    faults: [Vec<(f64, u32)>; 2],
 }
 
 /// LIDs that a dense table takes; the unicast range of OPA with 24-bit LIDs is larger than any lab.
@@ -116,8 +116,8 @@ fn lane(args: LaneArgs) -> Option<Lane> {
     args.map(|(link, from)| Lane { link, from })
 }
 
-fn chance(probability: f64) -> u32 {
-    (probability.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32
+fn build_fault((probability, bits): (f64, u32)) -> Fault {
+    Fault { chance: (probability.clamp(0.0, 1.0) * (1u64 << 32) as f64) as u64, bits }
 }
 
 fn build_switch(args: SwitchArgs) -> PyResult<Switch> {
@@ -166,8 +166,7 @@ fn build_link(args: LinkArgs) -> Link {
         ends: args.ends.map(end),
         up: args.up,
         slow: args.slow,
-        loss: chance(args.loss),
-        corrupt: chance(args.corrupt),
+        faults: args.faults.map(|lane| lane.into_iter().map(build_fault).collect()),
     }
 }
 
@@ -225,6 +224,7 @@ struct Harvest {
     port_rx: Vec<Element>,
     switches: Vec<Element>,
     lanes: Vec<[Element; 2]>,
+    faults: Vec<[Vec<FaultCount>; 2]>,
     vports: Vec<(usize, Vnic, Element, Element)>,
 }
 
@@ -239,6 +239,7 @@ impl Harvest {
             port_rx: take_all(&mut core.port_rx),
             switches: take_all(&mut core.switches),
             lanes: take_all(&mut core.lanes),
+            faults: std::mem::replace(&mut core.fault_counts, core.fabric.no_fault_counts()),
             vports: core
                 .vports
                 .iter_mut()
@@ -262,6 +263,9 @@ impl Harvest {
         dict.set_item("switches", list(py, &self.switches)?)?;
         let lanes: PyResult<Vec<_>> = self.lanes.iter().map(|pair| list(py, pair)).collect();
         dict.set_item("lanes", lanes?)?;
+        let pairs = |lane: Vec<FaultCount>| lane.into_iter().map(|c| (c.seen, c.hits)).collect::<Vec<_>>();
+        let faults: Vec<_> = self.faults.into_iter().map(|lanes| Vec::from(lanes.map(pairs))).collect();
+        dict.set_item("faults", faults)?;
         let vports = PyDict::new(py);
         for (index, vnic, tx, rx) in &self.vports {
             let entry = vnic_dict(py, vnic)?;
@@ -333,26 +337,36 @@ impl Engine {
         self.shared.failure()
     }
 
-    #[pyo3(signature = (fd=None))]
-    fn add_vport(&self, py: Python<'_>, fd: Option<RawFd>) -> PyResult<usize> {
-        let device = fd.map(tap::duplicate).transpose()?;
+    #[pyo3(signature = (fd=None, *, datagrams=false))]
+    fn add_vport(&self, py: Python<'_>, fd: Option<RawFd>, datagrams: bool) -> PyResult<usize> {
+        let device = fd.map(tap::duplicate).transpose()?.map(Device::new);
         let poller = &self.shared.poller;
-        self.with(py, |state| {
+        let index = self.with(py, |state| {
             let vports = &mut state.core.vports;
             let index = vports.iter().position(|vport| !vport.in_use).unwrap_or(vports.len());
             if index == vports.len() {
                 vports.push(crate::core::Vport::default());
-                state.devices.fds.push(None);
             }
-            if let Some(device) = &device {
-                use std::os::fd::AsRawFd;
-                poller.add(device.as_raw_fd(), index as u64)?;
-            }
-            vports[index].in_use = true;
-            state.devices.fds[index] = device;
-            Ok(index)
-        })
-        .map_err(|error: std::io::Error| PyOSError::new_err(error))
+            state.devices.set(poller, index, device)?;
+            let vport = &mut state.core.vports[index];
+            vport.in_use = true;
+            vport.take_datagrams_merged(datagrams);
+            std::io::Result::Ok(index)
+        })?;
+        Ok(index)
+    }
+
+    #[pyo3(signature = (vport, *, reading, merging))]
+    fn set_device(&self, py: Python<'_>, vport: usize, reading: bool, merging: bool) -> PyResult<()> {
+        let poller = &self.shared.poller;
+        let found = self.with(py, |state| {
+            let Some(slot) = state.core.vports.get_mut(vport).filter(|slot| slot.in_use) else {
+                return Ok(false);
+            };
+            slot.unmerged = !merging;
+            state.devices.change(poller, vport, |device| device.stopped = !reading).map(|()| true)
+        })?;
+        if found { Ok(()) } else { Err(no_vport(vport)) }
     }
 
     fn remove_vport(&self, py: Python<'_>, vport: usize) -> PyResult<()> {
@@ -361,10 +375,8 @@ impl Engine {
             let slot = state.core.vports.get_mut(vport).filter(|slot| slot.in_use)?;
             *slot = crate::core::Vport::default();
             state.devices.apps.set(vport, None);
-            if let Some(fd) = state.devices.fd(vport) {
-                poller.remove(fd);
-            }
-            state.devices.fds[vport] = None;
+            // it only takes one out, which cannot fail
+            let _ = state.devices.set(poller, vport, None);
             Some(())
         })
         .ok_or_else(|| no_vport(vport))
@@ -410,10 +422,10 @@ impl Engine {
         self.with(py, |state| Harvest::take(&mut state.core)).into_dict(py)
     }
 
-    fn take_packets<'py>(&self, py: Python<'py>) -> Vec<(u32, u8, Bound<'py, PyBytes>)> {
+    fn take_packets<'py>(&self, py: Python<'py>) -> PyResult<Vec<(u32, u8, Bound<'py, PyBytes>)>> {
         self.shared.notice.clear();
-        let taken = self.with(py, |state| std::mem::take(&mut state.core.upcalls));
-        taken.into_iter().map(|u| (u.lane.0, u.lane.1, PyBytes::new(py, &u.packet))).collect()
+        let taken = self.with(py, |state| state.take_upcalls(&self.shared.poller))?;
+        Ok(taken.into_iter().map(|u| (u.lane.0, u.lane.1, PyBytes::new(py, &u.packet))).collect())
     }
 
     fn take_lost(&self, py: Python<'_>) -> Vec<(usize, i32)> {

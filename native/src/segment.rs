@@ -22,6 +22,7 @@ pub struct Segments<'a> {
     size: usize,
     next: usize,
     count: usize,
+    origin: Origin,
 }
 
 enum Kind {
@@ -52,8 +53,15 @@ struct Cut {
 impl<'a> Segments<'a> {
     /// Look at `frame` (14 bytes or more) and at the header that came with it.
     pub fn new(frame: &'a [u8], header: &VnetHeader, parsed: &Parsed) -> Result<Self, Malformed> {
-        let mut segments =
-            Segments { frame, kind: Kind::Plain, header_len: 0, size: frame.len(), next: 0, count: 1 };
+        let mut segments = Segments {
+            frame,
+            kind: Kind::Plain,
+            header_len: 0,
+            size: frame.len(),
+            next: 0,
+            count: 1,
+            origin: origin(header, parsed),
+        };
         if header.gso() == GSO_NONE {
             if header.needs_csum() {
                 let start = usize::from(header.csum_start);
@@ -79,11 +87,7 @@ impl<'a> Segments<'a> {
 
     /// What is known of the frames that come out.
     pub fn origin(&self) -> Origin {
-        match self.kind {
-            Kind::Plain => Origin::Unknown,
-            Kind::Checksum { .. } => Origin::Summed,
-            Kind::Cut(_) => Origin::Cut,
-        }
+        self.origin
     }
 
     /// Frames that are still to come.
@@ -132,6 +136,18 @@ impl Segments<'_> {
     pub fn skip(&mut self) {
         self.next += 1;
     }
+}
+
+/// The checksum that is asked for is that of TCP or UDP where the header says exactly where theirs lies.
+fn origin(header: &VnetHeader, parsed: &Parsed) -> Origin {
+    let field = match parsed.protocol {
+        TCP => 16,
+        UDP => 6,
+        _ => return Origin::Unknown,
+    };
+    let there = parsed.l4 != 0 && usize::from(header.csum_start) == parsed.l4;
+    let asked = header.needs_csum() && there && usize::from(header.csum_offset) == field;
+    if asked { Origin::Summed } else { Origin::Unknown }
 }
 
 fn copy_padded(frame: &[u8], out: &mut [u8]) {

@@ -68,8 +68,7 @@ fn fabric() -> Fabric {
         ends: [End::Hfi(index), End::Switch(0, index)],
         up: true,
         slow: false,
-        loss: 0,
-        corrupt: 0,
+        faults: Default::default(),
     };
     let switch_port = |link| SwitchPort { active: true, lane: Some(Lane { link, from: 1 }) };
     let switch = Switch {

@@ -132,7 +132,18 @@ pub fn seal(packet: &mut [u8], pad: usize, with_icrc: bool) {
     let len = packet.len();
     packet[len - TRAILER - pad..len - TRAILER].fill(0);
     packet[len - 1] = TAIL_LT | pad as u8;
-    let value = if with_icrc { icrc(packet) } else { 0 };
+    if with_icrc {
+        put_icrc(packet);
+    } else {
+        packet[len - TRAILER..len - 1].fill(0);
+    }
+}
+
+/// Compute the ICRC of a packet that is complete but for it, and put it in its place.
+#[inline]
+pub fn put_icrc(packet: &mut [u8]) {
+    let value = icrc(packet);
+    let len = packet.len();
     packet[len - TRAILER..len - 1].copy_from_slice(&value.to_le_bytes());
 }
 

@@ -1,13 +1,15 @@
 //! The thread: waits for frames, runs the core, writes what came out. Python talks to it through a lock that
 //! is held for one burst at a time, so whatever Python sets or reads is never half a burst.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, yield_now};
 
-use crate::core::Core;
+use crate::core::{Core, Upcall};
 use crate::ejfat::app;
+use crate::rest::{Rest, sleep_exactly};
 use crate::tap::{Devices, Poller, Signal, read};
 use crate::vnet::{SIZE, VnetHeader};
 
@@ -17,6 +19,9 @@ const BURST_BYTES: usize = 256 << 10;
 /// The largest frame that a TAP can hand over, and its header.
 const BUFFER: usize = SIZE + (64 << 10) + 256;
 const WAKE: u64 = u64::MAX;
+/// Packets that may wait for Python before the devices that they come from are left alone: the hosts' own queues
+/// fill, as they do before any slow link.
+const ENOUGH_UPCALLS: usize = 512;
 
 /// The core and its devices, always locked together.
 pub struct State {
@@ -26,6 +31,18 @@ pub struct State {
     pub lost: Vec<(usize, i32)>,
     /// Nothing is read from any device while this stands.
     pub paused: bool,
+    /// Some devices are held.
+    held: bool,
+}
+
+impl State {
+    /// Take what waits for Python, and read again from the devices that were held for it.
+    pub fn take_upcalls(&mut self, poller: &Poller) -> std::io::Result<VecDeque<Upcall>> {
+        if std::mem::take(&mut self.held) {
+            self.devices.release(poller)?;
+        }
+        Ok(std::mem::take(&mut self.core.upcalls))
+    }
 }
 
 pub struct Shared {
@@ -44,7 +61,13 @@ pub struct Shared {
 impl Shared {
     pub fn new(core: Core) -> std::io::Result<Arc<Self>> {
         let shared = Shared {
-            state: Mutex::new(State { core, devices: Devices::default(), lost: Vec::new(), paused: false }),
+            state: Mutex::new(State {
+                core,
+                devices: Devices::default(),
+                lost: Vec::new(),
+                paused: false,
+                held: false,
+            }),
             resumed: Condvar::new(),
             waiting: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
@@ -96,7 +119,9 @@ impl Worker {
             let outcome = catch_unwind(AssertUnwindSafe(|| run(&inside)));
             match outcome {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => inside.fail(format!("waiting for frames failed: {error}")),
+                Ok(Err(error)) => {
+                    inside.fail(format!("the native datapath broke: it cannot wait for frames: {error}"))
+                }
                 Err(panic) => inside.fail(panic_text(&*panic)),
             }
         })?;
@@ -130,6 +155,8 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 
 fn run(shared: &Shared) -> std::io::Result<()> {
     let mut buffer = vec![0u8; BUFFER];
+    let mut rest = Rest::default();
+    sleep_exactly();
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
     loop {
         let ready = shared.poller.wait(&mut events)?;
@@ -144,9 +171,10 @@ fn run(shared: &Shared) -> std::io::Result<()> {
             guard = shared.resumed.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
         let state = &mut *guard;
+        let mut overrun = false;
         for event in &events[..ready] {
             if event.u64 != WAKE {
-                drain(shared, state, event.u64 as usize, &mut buffer);
+                overrun |= drain(shared, state, event.u64 as usize, &mut buffer);
             }
         }
         state.core.flush(&mut state.devices);
@@ -154,16 +182,20 @@ fn run(shared: &Shared) -> std::io::Result<()> {
         if !state.core.upcalls.is_empty() || !state.lost.is_empty() {
             shared.notice.raise();
         }
+        drop(guard);
+        if overrun {
+            rest.after_full_burst();
+        }
     }
 }
 
-/// Read a burst from one device.
-fn drain(shared: &Shared, state: &mut State, vport: usize, buffer: &mut [u8]) {
-    let Some(fd) = state.devices.fd(vport) else { return };
+/// Read a burst from one device; return whether it had as many frames as a burst may have.
+fn drain(shared: &Shared, state: &mut State, vport: usize, buffer: &mut [u8]) -> bool {
+    let Some(fd) = state.devices.fd(vport) else { return false };
     let mut bytes = 0;
     for _ in 0..BURST_FRAMES {
         match read(fd, buffer) {
-            Ok(None) => return,
+            Ok(None) => return false,
             Ok(Some(count)) => {
                 let (head, frame) = buffer.split_at_mut(SIZE);
                 let header = VnetHeader::parse((&*head).try_into().expect("split at SIZE"));
@@ -171,21 +203,34 @@ fn drain(shared: &Shared, state: &mut State, vport: usize, buffer: &mut [u8]) {
                 if state.core.is_full() {
                     state.core.flush(&mut state.devices);
                 }
+                let waiting = state.core.upcalls.len();
                 state.core.transmit(vport, &header, frame, len, None);
+                if state.core.upcalls.len() > waiting.max(ENOUGH_UPCALLS) {
+                    hold(shared, state, vport);
+                    return false;
+                }
                 bytes += count;
                 if bytes >= BURST_BYTES {
-                    return;
+                    return false;
                 }
             }
             Err(error) => {
                 // the namespace of the device is gone, or the device itself: it will not come back
                 let errno = error.raw_os_error().unwrap_or(0);
                 if errno != libc::EIO {
-                    shared.poller.remove(fd);
+                    let _ = state.devices.change(&shared.poller, vport, |device| device.lost = true);
                     state.lost.push((vport, errno));
                 }
-                return;
+                return false;
             }
         }
     }
+    true
+}
+
+/// Read no more from a device until Python has taken what waits for it.
+fn hold(shared: &Shared, state: &mut State, vport: usize) {
+    state.held = true;
+    // taking a descriptor out cannot fail
+    let _ = state.devices.change(&shared.poller, vport, |device| device.held = true);
 }

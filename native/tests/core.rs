@@ -1,8 +1,8 @@
 //! The core as a whole: two hosts on a switch.
 
 use opavnic_native::core::{Core, Options};
-use opavnic_native::counters::Drop;
-use opavnic_native::fabric::Fabric;
+use opavnic_native::counters::{Drop, FaultCount};
+use opavnic_native::fabric::{Fabric, Fault};
 use opavnic_native::testing::{Kept, assert_balance, two_hosts};
 use opavnic_native::vnet::{SIZE, VnetHeader};
 
@@ -34,21 +34,78 @@ fn frame_reaches_the_vport_that_its_address_names() {
     assert_balance(&core);
 }
 
-#[test]
-fn damage_of_every_packet_is_rejected_before_the_vport() {
+/// Two hosts; what enters the second link from the switch takes these chances.
+fn with_faults(faults: &[Fault]) -> Core {
     let mut core = two_hosts(OPTIONS);
     let mut fabric = Fabric::clone(&core.fabric);
-    fabric.links[1].corrupt = u32::MAX;
+    fabric.links[1].faults[1] = faults.to_vec();
     core.set_fabric(fabric).unwrap();
+    core
+}
+
+const ALWAYS: u64 = 1 << 32;
+
+#[test]
+fn damage_of_every_packet_is_rejected_before_the_vport() {
+    for bits in [1, 2, 3, 40] {
+        let mut core = with_faults(&[Fault { chance: ALWAYS, bits }]);
+        let mut host = Kept::default();
+        for _ in 0..1000 {
+            send(&mut core, &mut host, 200);
+        }
+        assert!(host.frames.is_empty());
+        assert_eq!(core.port_rx[1].drops[Drop::RxIcrc as usize], 1000);
+        assert_eq!(core.fault_counts[1][1], [FaultCount { seen: 1000, hits: 1000 }]);
+        assert_balance(&core);
+    }
+}
+
+#[test]
+fn icrc_that_was_left_out_is_there_where_a_packet_is_damaged_or_handed_over() {
+    let mut core = with_faults(&[Fault { chance: ALWAYS / 2, bits: 1 }]);
+    core.options.icrc = false;
     let mut host = Kept::default();
-    for _ in 0..2000 {
+    for _ in 0..100 {
         send(&mut core, &mut host, 200);
     }
-    // a flipped bit of SC, FECN, BECN or age is none of the ICRC's business; one in a thousand or so
-    assert!(host.frames.iter().all(|(_, bytes)| bytes[SIZE..] == frame(200)[..]));
-    assert!(host.frames.len() < 60);
-    assert!(core.port_rx[1].drops[Drop::RxIcrc as usize] > 1800);
+    let hits = core.fault_counts[1][1][0].hits;
+    assert!(hits > 20 && core.port_rx[1].drops[Drop::RxIcrc as usize] == hits);
+    assert_eq!(host.frames.len() as u64, 100 - hits);
+    let mut fabric = Fabric::clone(&core.fabric);
+    fabric.links[1].slow = true;
+    core.set_fabric(fabric).unwrap();
+    send(&mut core, &mut host, 200);
+    assert_eq!(opavnic_native::wire::check(&core.upcalls.pop_front().unwrap().packet, true), Ok(()));
+}
+
+#[test]
+fn loss_takes_its_share_and_later_faults_see_what_it_leaves() {
+    let mut core =
+        with_faults(&[Fault { chance: ALWAYS / 4, bits: 0 }, Fault { chance: ALWAYS / 2, bits: 1 }]);
+    let mut host = Kept::default();
+    for _ in 0..4000 {
+        send(&mut core, &mut host, 200);
+    }
+    let [loss, corrupt] = core.fault_counts[1][1][..] else { panic!("two faults were set") };
+    assert!((900..1100).contains(&loss.hits));
+    assert_eq!((loss.seen, corrupt.seen), (4000, 4000 - loss.hits));
+    assert!((1350..1650).contains(&corrupt.hits));
+    assert_eq!(core.lanes[1][1].drops[Drop::LinkFault as usize], loss.hits);
+    assert_eq!(core.port_rx[1].drops[Drop::RxIcrc as usize], corrupt.hits);
+    assert_eq!(host.frames.len() as u64, 4000 - loss.hits - corrupt.hits);
     assert_balance(&core);
+}
+
+#[test]
+fn fault_of_one_way_leaves_the_other_alone() {
+    let mut core = with_faults(&[Fault { chance: ALWAYS, bits: 0 }]);
+    let mut host = Kept::default();
+    let mut back = frame(100);
+    back[3] = 1;
+    core.transmit(1, &VnetHeader::default(), &mut back, 100, None);
+    core.flush(&mut host);
+    assert_eq!(host.frames.len(), 1);
+    assert!(core.fault_counts[1][0].is_empty());
 }
 
 #[test]

@@ -201,7 +201,6 @@ fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count(
     let mut core = two_hosts(Options { icrc: true, merge: true, enforce: true });
     core.vports[1].unmerged = true;
     let mut devices = Devices::default();
-    devices.fds.resize_with(2, || None);
     devices.apps.set(1, Some(Arc::clone(&shared)));
     let to_lb = |mut frame: Vec<u8>| {
         frame[0..6].copy_from_slice(&lb.to_be_bytes()[10..]);

@@ -81,6 +81,7 @@ fn cut(header: &VnetHeader, frame: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
 fn merge(frames: &[Vec<u8>], origin: Origin) -> Vec<(usize, Vec<u8>)> {
     let mut arena = Vec::new();
     let mut coalescer = Coalescer::default();
+    coalescer.datagrams = true;
     let mut spans = Vec::new();
     for frame in frames {
         spans.push(Span { at: arena.len() as u32, len: frame.len() as u32 });
@@ -150,14 +151,9 @@ fn merging_gives_back_what_was_cut() {
     all_kinds(|send| {
         let (header, frame) = send.build();
         let frames = cut(&header, &frame).unwrap();
-        for origin in [Origin::Cut, Origin::Unknown] {
+        for origin in [Origin::Summed, Origin::Unknown] {
             let written = merge(&frames, origin);
             assert_eq!(written.iter().map(|(count, _)| count).sum::<usize>(), frames.len());
-            if !send.tcp && origin != Origin::Cut {
-                // datagrams that were sent one by one arrive one by one
-                assert_eq!(written.len(), frames.len());
-                continue;
-            }
             if frames.len() == 1 || frames[0].len() == 60 {
                 continue;
             }
@@ -193,11 +189,107 @@ fn frames_that_do_not_follow_each_other_stay_apart() {
     let frames = cut(&header, &frame).unwrap();
     for order in [[0, 2, 1], [1, 0, 2], [2, 1, 0]] {
         let shuffled: Vec<_> = order.iter().map(|&i| frames[i].clone()).collect();
-        let written = merge(&shuffled, Origin::Cut);
+        let written = merge(&shuffled, Origin::Summed);
         let contents: Vec<u8> = written.iter().map(|(_, bytes)| bytes[vnet::SIZE + 41]).collect();
         assert_eq!(written.len(), contents.len());
         assert!(written.len() >= 2);
     }
+}
+
+/// One datagram of `payload` bytes, sent on its own; `index` is its place in the flow.
+fn datagram(ipv6: bool, payload: usize, index: u8) -> Vec<u8> {
+    let (header, mut frame) = Send { ipv6, tcp: false, tags: 0, payload, size: 0 }.build();
+    *frame.last_mut().unwrap() = index;
+    let header = VnetHeader { gso_type: vnet::GSO_NONE, ..header };
+    let mut frames = cut(&header, &frame).unwrap();
+    if !ipv6 {
+        put_ip_sum(&mut frames[0]);
+    }
+    frames.remove(0)
+}
+
+fn put_ip_sum(frame: &mut [u8]) {
+    frame[24..26].fill(0);
+    let value = !fold(sum(&frame[14..34]));
+    frame[24..26].copy_from_slice(&value.to_ne_bytes());
+}
+
+/// Frames in each write.
+fn counts(frames: &[Vec<u8>]) -> Vec<usize> {
+    merge(frames, Origin::Unknown).iter().map(|(count, _)| *count).collect()
+}
+
+#[test]
+fn datagrams_sent_one_by_one_are_merged_and_can_be_cut_again() {
+    for ipv6 in [false, true] {
+        for payload in [18, 64, 65, 1472] {
+            let mut frames: Vec<_> = (0..9).map(|index| datagram(ipv6, payload, index)).collect();
+            frames.push(datagram(ipv6, payload - 1, 9));
+            let written = merge(&frames, Origin::Unknown);
+            assert_eq!(written.len(), 1);
+            let (header, merged) = written[0].1.split_at(vnet::SIZE);
+            let header = VnetHeader::parse(header.try_into().unwrap());
+            assert_eq!((header.gso_type, header.flags), (vnet::GSO_UDP_L4, vnet::NEEDS_CSUM));
+            let mut again = cut(&header, merged).unwrap();
+            if !ipv6 {
+                // ids of datagrams that must not be fragmented mean nothing
+                for frame in again.iter_mut().chain(&mut frames) {
+                    frame[18..20].fill(0);
+                    put_ip_sum(frame);
+                }
+            }
+            assert_eq!(again, frames);
+        }
+    }
+}
+
+#[test]
+fn datagrams_are_merged_up_to_the_first_that_is_shorter() {
+    let frames: Vec<_> = [64, 64, 40, 64, 80, 80].iter().map(|&len| datagram(false, len, 0)).collect();
+    assert_eq!(counts(&frames), [3, 1, 2]);
+    assert_eq!(counts(&vec![datagram(true, 64, 0); 130]), [64, 64, 2]);
+}
+
+#[test]
+fn datagrams_without_checksum_or_with_a_wrong_one_stay_alone() {
+    let mut frames: Vec<_> = (0..5).map(|index| datagram(false, 64, index)).collect();
+    frames[2][40..42].fill(0);
+    assert_eq!(counts(&frames), [2, 1, 2]);
+    frames[2] = datagram(false, 64, 2);
+    frames[2][60] ^= 1;
+    assert_eq!(counts(&frames), [2, 1, 2]);
+}
+
+#[test]
+fn fragments_are_never_merged_nor_overtaken() {
+    let mut frames: Vec<_> = (0..4).map(|index| datagram(false, 64, index)).collect();
+    frames[1][20] = 0x20;
+    put_ip_sum(&mut frames[1]);
+    assert_eq!(counts(&frames), [1, 1, 2]);
+}
+
+#[test]
+fn ids_of_datagrams_that_may_be_fragmented_have_to_follow_each_other() {
+    let mut frames: Vec<_> = (0..4).map(|index| datagram(false, 64, index)).collect();
+    for (frame, id) in frames.iter_mut().zip([7, 8, 10, 11]) {
+        frame[18..20].copy_from_slice(&[0, id]);
+        frame[20] = 0;
+        put_ip_sum(frame);
+    }
+    assert_eq!(counts(&frames), [2, 2]);
+}
+
+#[test]
+fn datagrams_stay_alone_where_the_device_takes_no_merged_ones() {
+    let arena = [datagram(false, 64, 0), datagram(false, 64, 1)].concat();
+    let mut coalescer = Coalescer::default();
+    let len = arena.len() as u32 / 2;
+    for at in [0, len] {
+        coalescer.push(&arena, Span { at, len }, Origin::Summed, true);
+    }
+    let mut writes = 0;
+    coalescer.flush(&arena, |_, _| writes += 1);
+    assert_eq!(writes, 2);
 }
 
 #[test]

@@ -35,8 +35,11 @@ def status(
         return
     print_vnics(data)
     print_table(
-        ("link", "state", "packets ->", "packets <-", "drops"),
-        [pick(link, "name", "state", "packets_forth", "packets_back", "drops") for link in data["links"]],
+        ("link", "state", "packets ->", "packets <-", "drops", "datapath"),
+        [
+            [*pick(link, "name", "state", "packets_forth", "packets_back", "drops"), _carrier(link)]
+            for link in data["links"]
+        ],
     )
     if data["apps"]:
         print_table(("app", "what", "value"), list(_app_rows(data["apps"])))
@@ -61,6 +64,11 @@ def _app_rows(apps: list[dict[str, Any]]) -> Iterator[tuple[object, ...]]:
                     else value
                 )
                 yield f"{app['kind']} on {app['host']}", what, text
+
+
+def _carrier(link: dict[str, Any]) -> str:
+    reason = link["datapath_reason"]
+    return f"{link['datapath']}: {reason}" if reason else str(link["datapath"])
 
 
 def print_vnics(data: dict[str, Any]) -> None:

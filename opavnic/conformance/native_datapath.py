@@ -29,8 +29,7 @@ _OUTWARD: _native.Link = {
     "ends": ((0, None), (1, None)),
     "up": True,
     "slow": True,  # so that the packet comes back to be looked at
-    "loss": 0.0,
-    "corrupt": 0.0,
+    "faults": [[], []],
 }
 
 

@@ -24,6 +24,11 @@ def add_counts(counts: _native.Counts, elements: Elements, vports: Mapping[int, 
     for link, lanes in zip(elements.links, counts["lanes"], strict=True):
         for direction, here in zip(link.directions, lanes, strict=True):
             add_element(direction.counters, here)
+    for faults, tallies in zip(elements.faults, counts["faults"], strict=True):
+        for lane, pairs in zip(faults, tallies, strict=True):
+            for fault, (seen, hits) in zip(lane, pairs, strict=True):
+                fault.tally.seen += seen
+                fault.tally.hits += hits
     for index, vnic in counts["vports"].items():
         if index in vports:
             add_vnic(vports[index], vnic)

@@ -19,7 +19,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.tap import TapNetdev
@@ -29,7 +28,6 @@ from opavnic.datapath.node import NodeNetdev
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.datapath.snapshot import (
     Elements,
-    LinkFault,
     fingerprint,
     lane_of,
     slow_reason,
@@ -78,7 +76,6 @@ class NativeDatapath:
         self._vnic_ports = vnic_ports
         self._loop = loop
         self._on_failure = on_failure
-        self._faults: dict[str, LinkFault] = {}
         self._index: dict[Adapter, int] = {}
         self._elements = Elements()
         self._marks: list[object] | None = None
@@ -110,7 +107,7 @@ class NativeDatapath:
         if not adopted and marks == self._marks:
             return
         self._marks = marks
-        snapshot = take_fabric(self._fabric, vnic_ports, self._index, self._faults)
+        snapshot = take_fabric(self._fabric, vnic_ports, self._index)
         before = self._elements
         counts = self._engine.set_fabric(snapshot.ports, snapshot.switches, snapshot.links)
         self._elements = snapshot.elements
@@ -143,14 +140,21 @@ class NativeDatapath:
 
     def _take_over(self, adapter: Adapter, netdev: Netdev) -> None:
         if isinstance(netdev, TapNetdev):
-            fd = netdev.hand_over()
-            _set_offloads(fd)
-            self._index[adapter] = self._engine.add_vport(fd)
+            fd = netdev.hand_over(lambda: self._follow(adapter, netdev))
+            datagrams = bool(_set_offloads(fd) & _USO4_USO6)
+            self._index[adapter] = self._engine.add_vport(fd, datagrams=datagrams)
+            self._follow(adapter, netdev)
         elif isinstance(netdev, NodeNetdev) and netdev.native_app is not None:
             self._index[adapter] = self._engine.add_vport()
             netdev.native_app.attach(self._engine, self._index[adapter])
         adapter.offload = self
         log.info("[%s] carried by the native datapath", netdev.name)
+
+    def _follow(self, adapter: Adapter, netdev: TapNetdev) -> None:
+        """Do as the device says: leave its frames in the host's queue or read them, merge or not."""
+        index = self._index.get(adapter)
+        if index is not None and not self._closed:
+            self._engine.set_device(index, reading=not netdev.queue_stopped, merging=netdev.merges)
 
     def _release(self, adapter: Adapter) -> None:
         index = self._index[adapter]
@@ -198,21 +202,7 @@ class NativeDatapath:
             self._loop.remove_reader(engine.notice_fd)
             self._on_failure(engine.failure)
 
-    # --- faults, and which links run where -----------------------------------------------------------------
-
-    def set_fault(self, link: str, fault: LinkFault) -> None:
-        """Lose or damage packets on a link, both ways.
-
-        Raises:  FabricError: there is no such link, or a probability is not within 0 and 1.
-        """
-        if link not in {item.name for item in self._fabric.links}:
-            raise FabricError(f"there is no link {link!r}")
-        for name, value in (("loss", fault.loss), ("corrupt", fault.corrupt)):
-            if not 0.0 <= value <= 1.0:
-                raise FabricError(f"{name} {value!r} is no probability from 0 to 1")
-        self._faults[link] = fault
-        self._marks = None
-        self.refresh()
+    # --- which links run where -----------------------------------------------------------------------------
 
     def slow_links(self) -> dict[str, str]:
         """Return the links whose packets Python carries, with the reason."""
@@ -241,14 +231,18 @@ def _can_be_carried(netdev: Netdev | None) -> bool:
     return isinstance(netdev, NodeNetdev) and netdev.native_app is not None
 
 
-def _set_offloads(fd: int) -> None:
-    """Let the host leave checksums and segmentation to us, as far as its kernel can."""
+def _set_offloads(fd: int) -> int:
+    """Let the host leave checksums and segmentation to us, as far as its kernel can; return what it took.
+
+    A kernel that cuts datagrams for us also takes merged ones from us; an older one refuses these.
+    """
     for offloads in OFFLOADS:
         try:
             fcntl.ioctl(fd, _TUNSETOFFLOAD, offloads)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 log.warning("no offloads: %s", error.strerror)
-                return
+                return 0
         else:
-            return
+            return offloads
+    return 0

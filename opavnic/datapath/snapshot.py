@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
-from hfi_sim.link import Link, LinkDirection, LinkPort
+from hfi_sim.link import Link, LinkDirection, LinkPort, PlainFault
 from hfi_sim.port_state import PortState
 from hfi_sim.switch import Switch, SwitchPort
 from opavnic.adapter import Adapter
@@ -21,16 +21,6 @@ FAST_RATE_BPS: Final = 40e9
 """A link of this rate and more is never the bottleneck of one thread; slower ones are carried by Python."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinkFault:
-    """What the native datapath does to packets on a link. Both are probabilities per packet."""
-
-    loss: float = 0.0
-    """Count it as link_fault."""
-    corrupt: float = 0.0
-    """Flip one of its bits, any one with equal chance."""
-
-
 @dataclass(slots=True)
 class Elements:
     """The elements behind the indexes of one snapshot, to attribute counters to."""
@@ -38,6 +28,8 @@ class Elements:
     ports: list[HfiPort] = field(default_factory=list)
     switches: list[Switch] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
+    faults: list[list[list[PlainFault]]] = field(default_factory=list)
+    """By link and direction, those that the native datapath inflicts."""
 
 
 @dataclass(slots=True)
@@ -59,13 +51,15 @@ def take_fabric(
     fabric: Fabric,
     vnic_ports: Sequence[VnicPort],
     vport_index: Mapping[Adapter, int],
-    faults: Mapping[str, LinkFault],
 ) -> FabricSnapshot:
     """Return the fabric as it is now.
 
-    Args:  vport_index: the adapters whose frames the native datapath carries. faults: by link name.
+    Args:  vport_index: the adapters whose frames the native datapath carries.
     """
     elements = Elements(list(fabric.hfi_ports()), list(fabric.switches.values()), list(fabric.links))
+    elements.faults = [
+        [_plain_faults(direction) or [] for direction in item.directions] for item in elements.links
+    ]
     link_index = {id(link): index for index, link in enumerate(elements.links)}
     ends = _end_index(elements)
     vnics = {id(vnics.port): vnics for vnics in vnic_ports}
@@ -75,21 +69,19 @@ def take_fabric(
             return None
         return link_index[id(port.link)], 0 if port is port.link.ends[0] else 1
 
-    def link(item: Link) -> _native.Link:
-        fault = faults.get(item.name, LinkFault())
+    def link(item: Link, faults: list[list[PlainFault]]) -> _native.Link:
         return {
             "ends": (ends[id(item.ends[0])], ends[id(item.ends[1])]),
             "up": item.up,
             "slow": slow_reason(item, vnics, vport_index) != "",
-            "loss": fault.loss,
-            "corrupt": fault.corrupt,
+            "faults": [[(fault.probability, fault.bits) for fault in lane] for lane in faults],
         }
 
     return FabricSnapshot(
         elements,
         [_port(port, lane(port), vnics.get(id(port)), vport_index) for port in elements.ports],
         [_switch(switch, [lane(port) for port in switch.ports.values()]) for switch in elements.switches],
-        [link(item) for item in elements.links],
+        [link(item, faults) for item, faults in zip(elements.links, elements.faults, strict=True)],
     )
 
 
@@ -97,7 +89,7 @@ def slow_reason(item: Link, vnics: Mapping[int, VnicPort], vport_index: Mapping[
     """Return why Python carries what enters a link; empty where the native datapath does."""
     if item.observers:
         return "observed"
-    if any(direction.faults is not None for direction in item.directions):
+    if any(_plain_faults(direction) is None for direction in item.directions):
         return "faults"
     if any(direction.lanes is not None for direction in item.directions):
         return "credits"
@@ -115,6 +107,11 @@ def slow_reason(item: Link, vnics: Mapping[int, VnicPort], vport_index: Mapping[
             if any(vnic not in vport_index for vnic in here.demux.table.values()):
                 return f"{end.name} has VNICs that are no TAPs"
     return ""
+
+
+def _plain_faults(direction: LinkDirection) -> list[PlainFault] | None:
+    """Return what the native datapath can do to packets of a direction; None where that takes Python."""
+    return [] if direction.faults is None else direction.faults.plain()
 
 
 def _end_index(elements: Elements) -> dict[int, tuple[int, int | None]]:
@@ -210,7 +207,7 @@ def fingerprint(fabric: Fabric, vnic_ports: Sequence[VnicPort]) -> list[object]:
 
 
 def _link_mark(link: Link) -> object:
-    hooks = [(direction.faults is not None, direction.lanes) for direction in link.directions]
+    hooks = [(_plain_faults(direction), direction.lanes) for direction in link.directions]
     return link, link.up, link.rate_bps, link.latency_s, link.jitter_s, len(link.observers), hooks
 
 

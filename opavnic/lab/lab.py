@@ -207,6 +207,7 @@ class Lab:
                 icrc=self.model.icrc.links == "always",
                 seed=self.model.seed,
             )
+            self.faults.on_change = self._native.changed
 
     def _datapath_failed(self, reason: str) -> None:
         log.error("%s", reason)
@@ -214,8 +215,10 @@ class Lab:
         self._on_failure()
 
     def on_failure(self, handler: Callable[[], None]) -> None:
-        """Call `handler` when `failure` is set: the lab should be stopped."""
+        """Call `handler` when `failure` is set, now if it is already: the lab should be stopped."""
         self._on_failure = handler
+        if self.failure:
+            handler()
 
     @property
     def native(self) -> NativeDatapath | None:

@@ -6,20 +6,25 @@ import asyncio
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.conftest import Program
+from e2e.kernel import wait_until
+from hfi_sim.netdev.tap import TapNetdev
 from opavnic.datapath.selection import load_native
-from opavnic.datapath.snapshot import LinkFault
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
+from opavnic.lab.namespaces import NETNS_DIR
 
 pytestmark = pytest.mark.skipif(load_native() is None, reason="the native datapath is not built")
 
 STREAM = [sys.executable, str(Path(__file__).with_name("checked_stream.py"))]
+DATAGRAMS = [sys.executable, str(Path(__file__).with_name("datagrams.py"))]
 
 
 def model(mtu: int = 1500, **more: Any) -> LabModel:
@@ -74,33 +79,121 @@ async def test_gigabyte_over_native_datapath_arrives_as_it_was_sent(mtu: int) ->
         assert lab.wiring.fabric.balance() == {}
 
 
-async def test_damaged_packets_are_all_rejected_and_the_stream_arrives() -> None:
-    async with Lab(model()) as lab:
-        link = lab.wiring.vnic_port("h2").link
-        assert link is not None
-        assert lab.native is not None
-        lab.native.set_fault(link.name, LinkFault(corrupt=1 / 3000))
+def carriers(lab: Lab) -> dict[str, tuple[str, str]]:
+    """Return by host which datapath carries its link, and why."""
+    return {
+        link["name"].partition(":")[0]: (link["datapath"], link["datapath_reason"])
+        for link in lab.status()["links"]
+    }
+
+
+@pytest.mark.parametrize("icrc", ["always", "offload"])
+async def test_damaged_packets_are_all_rejected_and_the_stream_arrives(icrc: str) -> None:
+    async with Lab(model(icrc={"links": icrc})) as lab:
+        lab.faults.add(f"corrupt on h2 {1 / 3000}")
         await stream(lab, 200 << 20)
-        carried = sum(direction.counters.out_packets for direction in link.directions)
-        lab.native.sync()
-        rejected = sum(
-            drops(lab, reason) for reason in ("rx_icrc", "rx_l2", "rx_length", "rx_dlid", "sw_malformed")
-        ) + drops(lab, "sw_no_route")
-        assert rejected > 0.2 * carried / 3000
+        assert carriers(lab)["h2"] == ("native", "")
+        fault = lab.faults.show()[0]
+        assert fault["hits"] > fault["seen"] / 6000 > 10
+        # the frame of a damaged packet never comes to a host
+        assert drops(lab, "rx_icrc") == fault["hits"]
         assert lab.wiring.fabric.balance() == {}
         errors = await lab.run("h2", ["nstat", "-asz", "TcpInCsumErrors"])
         assert re.search(r"TcpInCsumErrors +0 ", errors.stdout), errors.stdout
 
 
+def test_damage_by_the_fault_command_stays_on_the_native_datapath(opavnic: Program, tmp_path: Path) -> None:
+    def ok(*words: str | Path) -> str:
+        done = opavnic(*words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    file = tmp_path / "lab.json"
+    file.write_text(model().model_dump_json(exclude_unset=True))
+    ok("up", file, "-d")
+    ok("fault", "add", "corrupt", "on", "h2", "0.0334%")
+    assert "native" in ok("status")
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+    command = [sys.executable, "-m", "opavnic.cli.main", "exec", "h2", "--", *STREAM, "receive", "10.9.2.2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as receiver:
+        assert receiver.stdout is not None
+        assert receiver.stdout.readline() == "listening\n"
+        sent = ok("exec", "h1", "--", *STREAM, "send", "10.9.2.2", str(200 << 20))
+        assert receiver.stdout.read() == sent
+    fault = json.loads(ok("fault", "show", "--json"))["faults"][0]
+    status = json.loads(ok("status", "--json", "--counters"))
+    assert {link["datapath"] for link in status["links"] if "h2" in link["name"]} == {"native"}
+    assert (
+        sum(counters.get("drop_rx_icrc", 0) for counters in status["counters"].values()) == fault["hits"] > 10
+    )
+    assert status["balance"] == {}
+
+
 async def test_lost_packets_are_counted_and_the_stream_arrives() -> None:
     async with Lab(model()) as lab:
-        link = lab.wiring.vnic_port("h2").link
-        assert link is not None
-        assert lab.native is not None
-        lab.native.set_fault(link.name, LinkFault(loss=0.001))
+        fault = lab.faults.add("loss on h2 0.1%")
         await stream(lab, 20 << 20)
-        assert drops(lab, "link_fault") > 0
+        assert lab.faults.show()[0]["hits"] == drops(lab, "link_fault") > 0
+        lab.faults.remove(fault.number)
+        before = drops(lab, "link_fault")
+        await stream(lab, 20 << 20)
+        assert drops(lab, "link_fault") == before
         assert lab.wiring.fabric.balance() == {}
+
+
+async def test_fault_that_takes_python_moves_its_link_there_and_back() -> None:
+    async with Lab(model()) as lab:
+        assert carriers(lab)["h2"] == ("native", "")
+        fault = lab.faults.add("corrupt on h2 1% bits=2 skip=10")
+        await stream(lab, 1 << 20)
+        assert carriers(lab)["h2"] == ("python", "faults")
+        assert carriers(lab)["h1"] == ("native", "")
+        assert lab.faults.show()[0]["hits"] == drops(lab, "rx_icrc") > 0
+        lab.faults.remove(fault.number)
+        await stream(lab, 1 << 20)
+        assert carriers(lab)["h2"] == ("native", "")
+        assert lab.wiring.fabric.balance() == {}
+
+
+async def datagrams_merged(lab: Lab, count: int) -> int:
+    """Send datagrams that wait together at the datapath; return how many writes to h2 they saved."""
+    assert lab.native is not None
+    adapter = lab.adapter(lab.interface("h2", "blue"))
+    assert adapter is not None
+    await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])  # addresses are resolved from here on
+    receiver = lab.popen("h2", [*DATAGRAMS, "receive", "10.9.2.2", str(count)], stdin=-3, stdout=-1)
+    assert receiver.stdout is not None
+    assert await asyncio.to_thread(receiver.stdout.readline) == "listening\n"
+    lab.native.sync()
+    before = adapter.rx_merged
+    with lab.native.still():
+        sent = await lab.run("h1", [*DATAGRAMS, "send", "10.9.2.2", str(count)])
+        assert sent.returncode == 0, sent.stderr
+    out, _ = await asyncio.to_thread(receiver.communicate)
+    assert out == "whole\n"
+    lab.native.sync()
+    assert lab.wiring.fabric.balance() == {}
+    return adapter.rx_merged - before
+
+
+async def test_datagrams_sent_one_by_one_are_merged_on_the_way_and_arrive_one_by_one() -> None:
+    async with Lab(model()) as lab:
+        assert await datagrams_merged(lab, 50) >= 45
+
+
+async def test_host_that_switches_gro_off_receives_every_frame_as_it_was_sent() -> None:
+    async with Lab(model()) as lab:
+        interface = lab.interface("h2", "blue")
+        adapter = lab.adapter(interface)
+        assert adapter is not None
+        assert isinstance(adapter.netdev, TapNetdev)
+        netdev = adapter.netdev
+        await lab.run("h2", [*DATAGRAMS, "gro", "blue", "off"])
+        await wait_until(lambda: not netdev.merges, "gro off", timeout_s=20)
+        assert await datagrams_merged(lab, 50) == 0
+        await lab.run("h2", [*DATAGRAMS, "gro", "blue", "on"])
+        await wait_until(lambda: netdev.merges, "gro on", timeout_s=20)
+        assert await datagrams_merged(lab, 50) >= 45
 
 
 async def test_capture_on_the_far_tap_shows_valid_checksums() -> None:
@@ -154,6 +247,29 @@ async def test_interface_set_down_and_up_passes_frames_again() -> None:
         again = await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])
         assert again.returncode == 0, again.stdout
         assert lab.wiring.fabric.balance() == {}
+
+
+def test_dead_thread_ends_the_lab_with_its_reason(opavnic: Program, tmp_path: Path) -> None:
+    file = tmp_path / "lab.json"
+    file.write_text(model().model_dump_json(exclude_unset=True))
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+    command = [sys.executable, str(Path(__file__).with_name("broken_thread.py")), "up", str(file)]
+    with subprocess.Popen(
+        command, stdin=-1, stdout=-1, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as lab:
+        assert lab.stdin is not None
+        assert lab.stdout is not None
+        assert any("ready" in line for line in lab.stdout)
+        lab.stdin.write("now\n")
+        lab.stdin.flush()
+        assert any("replaced" in line for line in lab.stdout)
+        # this wakes the thread; whether it still arrives does not matter
+        opavnic("exec", "h1", "--", "ping", "-c", "1", "-W", "1", "10.9.2.2")
+        last = lab.stdout.readlines()[-1]
+        assert lab.wait(timeout=60) == 1
+    reason = "it cannot wait for frames: Invalid argument (os error 22)"
+    assert last == f"opavnic: the native datapath broke: {reason}\n"
+    assert not list(NETNS_DIR.glob(f"opavnic-native-{os.getpid()}-*"))
 
 
 async def test_lab_in_python_beside_it_still_works() -> None:

@@ -21,6 +21,7 @@ HOSTS = parse_mac("02:00:00:00:00:77")
 # make test gives a whole file to one worker: labs come one after the other
 pytestmark = pytest.mark.e2e
 
+DATAGRAMS = [sys.executable, str(Path(__file__).with_name("datagrams.py"))]
 FRAME = b"\xff" * 6 + OWN + b"\x88\xb5" + bytes(46)
 
 
@@ -329,3 +330,17 @@ async def test_killed_process_leaves_no_interface(namespace: Path) -> None:
     await process.wait()
     await wait_until(lambda: links.find("blue") is None, "the interface has gone")
     links.close()
+
+
+async def test_reader_of_the_frames_hears_of_a_stopped_queue_and_of_gro(bench: Bench) -> None:
+    heard: list[tuple[bool, bool]] = []
+    netdev = bench.netdev
+    netdev.hand_over(lambda: heard.append((netdev.queue_stopped, netdev.merges)))
+    netdev.stop_queue()
+    netdev.wake_queue()
+    await program("ip", "netns", "exec", bench.namespace.name, *DATAGRAMS, "gro", "blue", "off")
+    await wait_until(lambda: len(heard) == 3, "gro off", timeout_s=20)
+    assert heard == [(True, True), (False, True), (False, False)]
+    netdev.resume()
+    netdev.stop_queue()
+    assert len(heard) == 3

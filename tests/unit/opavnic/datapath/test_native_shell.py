@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric
+from hfi_sim.faults import Faults
 from opavnic.datapath import native
 from opavnic.datapath.native import NativeDatapath
-from opavnic.datapath.snapshot import LinkFault
 from opavnic.errors import DatapathUnavailableError
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 
@@ -28,6 +27,8 @@ class FakeEngine:
         self.packets: list[tuple[int, int, bytes]] = []
         self.fabrics: list[Any] = []
         self.running = False
+        self.tallies: dict[int, list[list[tuple[int, int]]]] = {}
+        """What the faults of a link have done since the last time, by index of the link."""
         self.notice_fd, self._bell = os.pipe()
 
     def start(self) -> None:
@@ -52,6 +53,10 @@ class FakeEngine:
             "port_rx": [nothing] * len(ports),
             "switches": [nothing] * len(switches),
             "lanes": [[nothing, nothing]] * len(links),
+            "faults": [
+                self.tallies.get(index) or [[(0, 0)] * len(lane) for lane in link["faults"]]
+                for index, link in enumerate(links)
+            ],
             "vports": {},
         }
 
@@ -134,19 +139,39 @@ async def test_dead_thread_is_reported_once_with_its_reason(bench: Bench) -> Non
     assert bench.failures == ["the native datapath broke: index out of bounds"]
 
 
-async def test_fault_on_a_link_reaches_the_engine(bench: Bench) -> None:
-    name = bench.pair.fabric.links[1].name
-    bench.datapath.set_fault(name, LinkFault(loss=0.5, corrupt=0.25))
+async def test_plain_faults_reach_the_engine_at_once_and_what_they_did_comes_back(bench: Bench) -> None:
+    first, second = bench.pair.fabric.links
+    faults = Faults(bench.pair.fabric)
+    faults.on_change = bench.datapath.changed
+    way = second.directions[0].name
+    loss = faults.add(f"loss on {way} 50%")
+    corrupt = faults.add(f"corrupt on {second.name} 25% bits=3")
+    await asyncio.sleep(0)
     links = bench.engine.fabrics[-1][2]
-    assert (links[1]["loss"], links[1]["corrupt"]) == (0.5, 0.25)
-    assert (links[0]["loss"], links[0]["corrupt"]) == (0.0, 0.0)
+    assert links[0]["faults"] == [[], []]
+    assert links[1]["faults"] == [[(0.5, 0), (0.25, 3)], [(0.25, 3)]]
+    assert "faults" not in bench.datapath.slow_links().values()
+    bench.engine.tallies = {1: [[(10, 4), (6, 2)], [(8, 1)]]}
+    assert [(fault["seen"], fault["hits"]) for fault in faults.show()] == [(10, 4), (14, 3)]
+    bench.engine.tallies = {}
+    faults.remove(loss.number)
+    faults.remove(corrupt.number)
+    await asyncio.sleep(0)
+    assert [link["faults"] for link in bench.engine.fabrics[-1][2]] == [[[], []], [[], []]]
+    assert first.name != second.name
 
 
-async def test_fault_that_makes_no_sense_is_refused(bench: Bench) -> None:
-    with pytest.raises(FabricError, match="no link"):
-        bench.datapath.set_fault("nowhere", LinkFault())
-    with pytest.raises(FabricError, match="no probability"):
-        bench.datapath.set_fault(bench.pair.fabric.links[0].name, LinkFault(loss=1.5))
+@pytest.mark.parametrize("options", ["l4=mad", "dlid=2", "count=3", "skip=2", "for=1s", "for=1ms every=10ms"])
+async def test_fault_that_is_more_than_a_chance_is_left_to_python(bench: Bench, options: str) -> None:
+    link = bench.pair.fabric.links[1]
+    faults = Faults(bench.pair.fabric)
+    faults.add(f"loss on {link.name} 1%")
+    faults.add(f"corrupt on {link.name} {options}")
+    bench.datapath.refresh()
+    assert bench.engine.fabrics[-1][2][1]["slow"]
+    assert bench.engine.fabrics[-1][2][1]["faults"] == [[], []]
+    assert bench.datapath.slow_links()[link.name] == "faults"
+    faults.clear()
 
 
 async def test_native_datapath_that_is_not_built_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from hfi_sim.subnet_manager import SubnetManager
 from opavnic.adapter import Adapter
 from opavnic.datapath.accounts import add_counts
 from opavnic.datapath.selection import load_native
-from opavnic.datapath.snapshot import LinkFault, take_fabric, take_vport
+from opavnic.datapath.snapshot import take_fabric, take_vport
 from opavnic.vnic_port import VnicPort
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -162,15 +162,13 @@ def some_frame(rng: random.Random, lids: list[int]) -> bytes:
 class NativeTwin:
     """The native core in front of a twin: its vports keep what they receive."""
 
-    def __init__(
-        self, twin: Twin, *, merge: bool = False, faults: dict[str, LinkFault] | None = None
-    ) -> None:
+    def __init__(self, twin: Twin, *, merge: bool = False) -> None:
         native = load_native()
         assert native is not None
         self.twin = twin
         self.engine = native.Engine(merge=merge, seed=1)
         index = {adapter: self.engine.add_vport() for adapter in twin.adapters}
-        self.snapshot = take_fabric(twin.fabric, twin.vnic_ports, index, faults or {})
+        self.snapshot = take_fabric(twin.fabric, twin.vnic_ports, index)
         self.engine.set_fabric(self.snapshot.ports, self.snapshot.switches, self.snapshot.links)
         for vnics in twin.vnic_ports:
             for adapter in vnics.adapters.values():
