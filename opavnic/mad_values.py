@@ -44,7 +44,18 @@ NAMES: Final = {
     "summary-counters": AttrId.SUMMARY_COUNTERS,
     "error-counters": AttrId.ERROR_COUNTERS,
 }
-"""What people call the attributes; their numbers do as well."""
+"""What people call the attributes; the names of the documents (VeswPortInfo) and their numbers do as well."""
+
+
+def _spelling(name: str) -> str:
+    return re.sub("[-_]", "", name).lower()
+
+
+_SPELLINGS: Final = {
+    **{_spelling(name): attr_id for name, attr_id in NAMES.items()},
+    **{_spelling(attr_id.name): attr_id for attr_id in NAMES.values()},
+    "veswportmacentries": AttrId.MAC_ENTRIES,
+}
 _ASSIGNMENT: Final = re.compile(r"(?P<name>\w+)(\[(?P<index>\d+)\])?=(?P<value>.*)")
 _MAC_SIZE: Final = 6
 
@@ -54,8 +65,9 @@ def attribute_id(text: str) -> int:
 
     Raises:  ValueError: neither, with the names there are.
     """
-    if text in NAMES:
-        return NAMES[text]
+    known = _SPELLINGS.get(_spelling(text))
+    if known is not None:
+        return known
     try:
         number = int(text, 0)
     except ValueError:

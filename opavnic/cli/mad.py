@@ -33,7 +33,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Attr = Annotated[str, typer.Argument(help="vesw-port-info, mac-entries, ..., or a number such as 0x11")]
+Attr = Annotated[
+    str, typer.Argument(help="vesw-port-info, mac-entries, ..., VeswPortInfo, ..., or a number such as 0x11")
+]
 Fields = Annotated[list[str] | None, typer.Argument(help="field=value, name[0]=value", show_default=False)]
 LidOption = Annotated[int, typer.Option("--lid", min=1, max=0xFFFFFF, help="LID of the agent's port")]
 Vport = Annotated[int, typer.Option("--vport", min=0, max=255, help="number of the vport")]

@@ -20,7 +20,16 @@ def test_attribute_is_found_by_name_and_number(text: str, number: int) -> None:
     assert attribute_id(text) == number
 
 
-@pytest.mark.parametrize("text", ["vesw", "0x10000", "-1", ""])
+@pytest.mark.parametrize(("text", "number"), [
+    ("ClassPortInfo", 0x01), ("VeswPortInfo", 0x11), ("VeswPortMacEntries", 0x12), ("MacEntries", 0x12),
+    ("IfaceUcastMacs", 0x13), ("iface-mcast-macs", 0x14), ("DELETE_VESW", 0x15), ("summarycounters", 0x20),
+    ("ErrorCounters", 0x22),
+])  # fmt: skip
+def test_attribute_is_found_by_the_name_of_the_documents(text: str, number: int) -> None:
+    assert attribute_id(text) == number
+
+
+@pytest.mark.parametrize("text", ["vesw", "0x10000", "-1", "", "-", "Notice"])
 def test_unknown_attribute_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no attribute|does not fit"):
         attribute_id(text)
