@@ -58,6 +58,7 @@ _SPELLINGS: Final = {
 }
 _ASSIGNMENT: Final = re.compile(r"(?P<name>\w+)(\[(?P<index>\d+)\])?=(?P<value>.*)")
 _MAC_SIZE: Final = 6
+_BYTE: Final = 0xFF
 
 
 def attribute_id(text: str) -> int:
@@ -123,6 +124,10 @@ def assign(attribute: Any, assignments: Sequence[str]) -> Any:
         else:
             value = _value(name, old, match["value"])
         attribute = replace(attribute, **{name: value})
+        try:
+            attribute.build()
+        except ValueError as error:
+            raise ValueError(f"{assignment}: {error}") from None
     return attribute
 
 
@@ -131,6 +136,8 @@ def _with_item(name: str, old: object, index: int, text: str) -> Any:
         raise ValueError(f"{name}[{index}]: there is no such item")
     items = list(old)
     items[index] = _number(name, text)
+    if isinstance(old, bytes) and not 0 <= items[index] <= _BYTE:
+        raise ValueError(f"{name}[{index}]={text}: a byte is 0 to {_BYTE}")
     return bytes(items) if isinstance(old, bytes) else tuple(items)
 
 

@@ -129,7 +129,10 @@ def raw(
 ) -> None:
     """Send a MAD as it is and print the response in hex, without the zeros at its end."""
     with _client(target, lab) as client:
-        request = bytes.fromhex(sys.stdin.read() if mad_hex == "-" else mad_hex)
+        try:
+            request = bytes.fromhex(sys.stdin.read() if mad_hex == "-" else mad_hex)
+        except ValueError as error:
+            raise ValueError(f"the MAD is not hex: {error}") from None
         response = _ask(client, lid, request)
         if as_json:
             print_json(mad_json(response))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -78,6 +79,14 @@ def test_any_attribute_is_plain_data_or_an_error(attr_id: int, data: bytes) -> N
     assert json.dumps(mad_json(mad))
     with pytest.raises(WireError):
         mad_json(mad[:20])
+
+
+@pytest.mark.parametrize("assignment", [
+    "vesw_id=65536", "pkey=-1", "u_ucast_dlid[3]=0x100000000", "pcp_to_sc_uc[0]=256", "u_ucast_dlid=1,2",
+])  # fmt: skip
+def test_value_that_does_not_fit_is_refused_with_its_field(assignment: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(assignment)}: "):
+        assign(VeswPortInfo(), ["eth_mtu=9000", assignment])
 
 
 def test_mac_addresses_have_colons() -> None:
