@@ -2,6 +2,8 @@
 
     ejfat[s]://[TOKEN@]HOST:PORT/[lb/ID][?sync=IP:PORT][&data=IP[:PORT]][&data=[IP6][:PORT]][&sessionid=ID]
 
+The public control plane writes all ports of its data plane, `data=IP:16384-32767`; data goes to the first of them.
+
 Source: the public clients' format; `ejfats` means TLS.
 """
 
@@ -104,7 +106,7 @@ def _query(query: str, text: str) -> tuple[Endpoint | None, tuple[Endpoint, ...]
 
 
 def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoint:
-    """Read IP:PORT or [IP6]:PORT.
+    """Read IP:PORT or [IP6]:PORT; of a range of ports, as the public control plane writes it, the first.
 
     Args:    text: what error messages quote. default_port: for a value without one; None: it must have one.
     Raises:  UriError: not such an address.
@@ -125,9 +127,14 @@ def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoi
         if default_port is None:
             raise UriError(f"{text!r}: {value!r} needs a port")
         return Endpoint(ip, default_port)
-    if not port_text.isdecimal():
+    first, dash, last = port_text.partition("-")
+    if dash and default_port is None:
+        raise UriError(f"{text!r}: {value!r} needs one port, not a range")
+    if not first.isdecimal() or (dash and not last.isdecimal()):
         raise UriError(f"{text!r}: port {port_text!r} is no number")
-    return Endpoint(ip, _port(int(port_text), text))
+    if dash and _port(int(last), text) < int(first):
+        raise UriError(f"{text!r}: port range {port_text} ends before it begins")
+    return Endpoint(ip, _port(int(first), text))
 
 
 def _port(port: int, text: str) -> int:

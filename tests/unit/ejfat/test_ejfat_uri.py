@@ -34,9 +34,18 @@ def test_uri_data_without_a_port_means_the_load_balancers(data: str) -> None:
     assert EjfatUri.parse(f"ejfat://h:2000/?data={data}").data[0].port == 19522
 
 
+@pytest.mark.parametrize("data", ["10.0.0.1:16384-32767", "[fd00::1]:16384-32767"])
+def test_uri_data_with_the_ports_of_the_public_control_plane_means_the_first(data: str) -> None:
+    assert EjfatUri.parse(f"ejfat://h:2000/?data={data}").data[0].port == 16384
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("ejfat://h:2000/?sync=10.0.0.1:16384-32767", "needs one port"),
+        ("ejfat://h:2000/?data=10.0.0.1:16384-", "is no number"),
+        ("ejfat://h:2000/?data=10.0.0.1:16384-99999", "expected 1024 to 65535"),
+        ("ejfat://h:2000/?data=10.0.0.1:16384-16383", "ends before it begins"),
         ("http://h:2000/", "expected ejfat or ejfats"),
         ("ejfat://h/", "expected HOST:PORT"),
         ("ejfat://h:99999/", "Port out of range"),
