@@ -28,7 +28,7 @@ class EventKey:
     """What tells an event's packets from others'."""
 
     event: int
-    """The event number; with the document's header the number of the event as this receiver counts."""
+    """The event number; with the document's header the tick, or the number of the event as this receiver counts."""
     data_id: int
 
 
@@ -159,11 +159,13 @@ class Reassembler:
         counters = self.counters
         counters.packets += 1
         counters.bytes += len(payload)
+        tick: int | None = None
         try:
             if int.from_bytes(payload[:2], "big") == LB_MAGIC:
-                payload = payload[parse_lb(payload).SIZE :]
+                lb = parse_lb(payload)
+                tick, payload = lb.tick, payload[lb.SIZE :]
             if self._old_headers:
-                return self._receive_old(payload, now, source)
+                return self._receive_old(payload, now, source, tick)
             header = ReHeader.parse(payload)
         except WireError:
             counters.malformed += 1
@@ -171,12 +173,17 @@ class Reassembler:
         key = EventKey(header.event, header.data_id)
         return self._take(key, key, header.offset, payload[ReHeader.SIZE :], header.length, now, source)
 
-    def _receive_old(self, payload: bytes, now: float, source: Hashable) -> Event | None:
-        """The document's header has no event number: a first packet begins a new event of its source and data id."""
+    def _receive_old(self, payload: bytes, now: float, source: Hashable, tick: int | None) -> Event | None:
+        """The document's header has no event number. The tick in front of it is one; behind a load balancer, which
+        takes it away, a first packet begins a new event of its source and data id.
+        """
         header = SegmentHeader.parse(payload)
         data = payload[SegmentHeader.SIZE :]
-        stream = (source, header.data_id)
         length = header.offset + len(data) if header.last else None
+        if tick is not None:
+            key = EventKey(tick, header.data_id)
+            return self._take((source, key), key, header.offset, data, length, now, source)
+        stream = (source, header.data_id)
         number = self._numbers.get(stream, 0)
         open_event = self._pending.get((stream, number))
         begins_anew = header.first and open_event is not None and 0 in open_event.starts

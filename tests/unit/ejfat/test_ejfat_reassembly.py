@@ -152,6 +152,16 @@ def test_old_header_a_new_first_packet_begins_a_new_event() -> None:
     assert reassembler.expire(1.0)[0].length is None
 
 
+def test_old_header_behind_a_tick_belongs_to_the_event_of_that_tick() -> None:
+    reassembler = Reassembler(old_headers=True)
+    streams = [cut(bytes([tick]) * 250, version=1, event=tick, strip=False) for tick in (5, 6)]
+    mixed = [payload for row in zip(*streams, strict=True) for payload in row]
+    events = [event for payload in mixed if (event := reassembler.receive(payload, 0.0, "ten"))]
+    assert [(e.key, e.data) for e in events] == [(EventKey(t, 7), bytes([t]) * 250) for t in (5, 6)]
+    assert reassembler.receive(mixed[0], 0.0, "ten") is None
+    assert (reassembler.counters.late, reassembler.pending) == (1, 0)
+
+
 def test_segmenter_fills_packets_to_the_mtu_and_flags_the_ends() -> None:
     for version in (1, 2, 3):
         segmenter = Segmenter(version=version, mtu=1500)
