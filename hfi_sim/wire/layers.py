@@ -5,9 +5,9 @@
     bytes(OPA16B(slid=5, dlid=7) / OPAEthernet(vesw_id=2) / Ether() / b"hello")
 
 Building fills in Length, pad, ICRC and tail where they are None; dissecting keeps what is there, so a dissected
-packet builds the same bytes again. After changing one, `del pkt.length_qw, pkt.pad, pkt.icrc, pkt.tail` lets them
-be computed anew. The datapath never goes through this module. Importing it tells scapy that captures of link type
-147 (USER0) hold these packets.
+packet, if it is as long as it says, builds the same bytes again. After changing one, `del pkt.length_qw, pkt.pad,
+pkt.icrc, pkt.tail` lets them be computed anew. The datapath never goes through this module. Importing it tells
+scapy that captures of link type 147 (USER0) hold these packets.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from scapy.fields import BitField, LEShortField, StrField, XBitField, XLEIntFiel
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers
 
-from hfi_sim.errors import WireError
 from hfi_sim.wire.captures import DLT_USER0
-from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE, Icrc
+from hfi_sim.wire.icrc import PAD_COUNT_MASK, TAIL_SIZE, TRAILER_SIZE, Icrc
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
-from hfi_sim.wire.packet import QUAD_WORD, TAIL_LT, pad_count, parse_packet
+from hfi_sim.wire.packet import MIN_PACKET, QUAD_WORD, TAIL_LT, pad_count
 
 _HEADER_FIELDS: Final = tuple(Lrh16B.__dataclass_fields__)
 
@@ -34,7 +33,8 @@ class OPA16B(Packet):
     """The 16B header in front of its payload, and pad, ICRC and tail behind it.
 
     The header's bits are read and written by `Lrh16B`, so a LID is one 24-bit value here. Bytes that are no whole
-    16B packet (Length or pad count disagree) still give the header; pad, ICRC and tail stay None then.
+    16B packet (Length disagrees) still give the header; pad, ICRC and tail stay None then. What a port refuses for
+    other reasons, such as its last byte, is dissected all the same.
     """
 
     name = "OPA 16B"
@@ -68,12 +68,13 @@ class OPA16B(Packet):
         header = Lrh16B.parse(s)
         self.fields.update({name: int(getattr(header, name)) for name in _HEADER_FIELDS})
         self.explicit = 1
-        try:
-            packet = parse_packet(s)
-        except WireError:
+        if len(s) < MIN_PACKET or header.length_qw * QUAD_WORD != len(s):
             return s[HEADER_SIZE:]
-        self.fields.update(pad=packet.pad, icrc=packet.icrc, tail=packet.tail)
-        return packet.payload
+        end = len(s) - TRAILER_SIZE
+        payload_end = max(end - (s[-1] & PAD_COUNT_MASK), HEADER_SIZE)
+        icrc = int.from_bytes(s[end:-TAIL_SIZE], "little")
+        self.fields.update(pad=s[payload_end:end], icrc=icrc, tail=s[-1])
+        return s[HEADER_SIZE:payload_end]
 
     def self_build(self) -> bytes:
         """Return the header; Length is 0 until `post_build` knows it."""

@@ -82,6 +82,18 @@ def test_dissect_and_rebuild_any_packet_gives_the_same_bytes(lrh: Lrh16B, payloa
     }
 
 
+@given(headers(l4=L4_TYPES), PAYLOADS, st.integers(0, 0xFF), st.integers(0, 0xFFFFFFFF))
+def test_dissect_and_rebuild_a_packet_with_any_trailer_gives_the_same_bytes(
+    lrh: Lrh16B, payload: bytes, tail: int, icrc: int
+) -> None:
+    packet = build_packet(lrh, payload, ICRC)[:-5] + icrc.to_bytes(4, "little") + bytes([tail])
+
+    dissected = OPA16B(packet)
+
+    assert bytes(dissected) == packet
+    assert (dissected.icrc, dissected.tail) == (icrc, tail)
+
+
 @given(st.binary(max_size=100))
 def test_build_any_payload_passes_the_port_check(payload: bytes) -> None:
     packet = bytes(OPA16B(slid=5, dlid=7, l4=0x55) / payload)
