@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _ETH_P_ALL: Final = 3
 _PACKET_OUTGOING: Final = 4
 _FRAME_MAX: Final = 65536
+_PING_S: Final = 10
 
 
 class LinkLayer(Protocol):
@@ -161,7 +162,8 @@ class TapLink(LinkLayer):
         return 0
 
     async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
-        command = ["ping", "-n", "-c", str(count), "-i", "0.2", "-W", str(max(1, round(within_s))), target.ip]
+        patience_s = max(_PING_S, round(within_s))  # a busy machine is no loss
+        command = ["ping", "-n", "-c", str(count), "-i", "0.2", "-W", str(patience_s), target.ip]
         output = await asyncio.to_thread(
             run_in_namespace,
             self.namespace,
