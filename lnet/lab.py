@@ -29,6 +29,7 @@ from lnet.nid import Nid
 from lnet.node import Interface
 from lnet.tx import TxKind
 from opavnic.lab.errors import LabError
+from opavnic.lab.json_body import json_object
 from vema.em.problems import path_text
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class LnetLab:
     async def command(self, request: web.Request) -> web.Response:
         """Run a command of lnetctl on one host."""
         host = self.host(request.match_info["host"])
-        body = await _body(request)
+        body = await json_object(request)
         verb, noun = str(body.get("verb", "")), str(body.get("noun", ""))
         try:
             output, code = await host.execute(request.match_info["command"], _arguments(body))
@@ -124,7 +125,7 @@ class LnetLab:
 
     async def send(self, request: web.Request) -> web.Response:
         """Send messages one after the other; answer who went over which route."""
-        body = await _body(request)
+        body = await json_object(request)
         host = self.host(_field(body, "host", str))
         try:
             nid = self._destination(body)
@@ -135,7 +136,7 @@ class LnetLab:
 
     async def selftest(self, request: web.Request) -> web.Response:
         """Load the routes between two hosts; answer the throughput."""
-        body = await _body(request)
+        body = await json_object(request)
         host = self.host(_field(body, "host", str))
         try:
             result = await host.selftest(
@@ -158,13 +159,6 @@ class LnetLab:
             return Nid.parse(to)
         except NidError as error:
             raise LabError(str(error)) from error
-
-
-async def _body(request: web.Request) -> dict[str, Any]:
-    body = await request.json()
-    if not isinstance(body, dict):
-        raise LabError("the body is no JSON object")
-    return body
 
 
 def _arguments(body: dict[str, Any]) -> dict[str, Any]:

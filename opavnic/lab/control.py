@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("opavnic.lab.control")
 
 ENTRY_POINTS = "opavnic.control"
+MAX_BODY = 1 << 26
+"""Bytes of a request: an EM file of the largest size, as JSON with everything that it leaves out."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -40,7 +42,7 @@ class ControlServer:
 
     def __init__(self, socket_path: Path, routes: Iterable[web.RouteDef]) -> None:
         self._path = socket_path
-        app = web.Application(middlewares=[_errors_as_json])
+        app = web.Application(middlewares=[_errors_as_json], client_max_size=MAX_BODY)
         app.add_routes(list(routes))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
 

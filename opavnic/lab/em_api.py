@@ -22,6 +22,7 @@ from hfi_sim.types import mac_text
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import l4_of
 from opavnic.lab.errors import LabError
+from opavnic.lab.json_body import json_body
 from vema.em.core import EmCore
 from vema.em.desired import EmConfigError, parse_config
 from vema.em.service import EthernetService
@@ -53,7 +54,7 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
     async def apply(request: web.Request) -> web.Response:
         em, core = running()
         try:
-            config = parse_config(await request.json())
+            config = parse_config(await json_body(request))
             changes = em.preview(config)
             if request.query.get("diff") == "1":
                 return web.json_response({"changes": changes})

@@ -20,6 +20,7 @@ from hfi_sim.names import unknown_name
 from hfi_sim.topology import Topology
 from hfi_sim.topology.ibnet import dumps
 from opavnic.lab.errors import LabInputError
+from opavnic.lab.json_body import json_object
 
 if TYPE_CHECKING:
     from opavnic.lab.lab import Lab
@@ -67,13 +68,13 @@ def routes(lab: Lab) -> list[web.RouteDef]:
         return web.json_response(fault_list(lab))
 
     async def post_fault(request: web.Request) -> web.Response:
-        fault = lab.faults.add(str((await request.json()).get("fault", "")))
+        fault = lab.faults.add(str((await json_object(request)).get("fault", "")))
         if lab.native is not None:
             lab.native.refresh()  # from now on Python carries what the fault may disturb
         return web.json_response({"number": fault.number, **fault_list(lab)})
 
     async def remove_fault(request: web.Request) -> web.Response:
-        number = (await request.json()).get("number")
+        number = (await json_object(request)).get("number")
         _remove(lab.faults, number)
         return web.json_response(fault_list(lab))
 

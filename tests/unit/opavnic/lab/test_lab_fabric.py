@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,13 @@ from hfi_sim.counters import Drop
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults import FaultKind
 from opavnic.cli.fault import app
-from opavnic.lab.control import ControlServer
+from opavnic.lab.control import ControlServer, lab_routes
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.fabric_model import Credits, LinkModel
 from opavnic.lab.fabric_routes import routes
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
+from opavnic.lab.logs import LogHub
 from opavnic.lab.topology import lab_topology
 
 LAB = """
@@ -245,6 +247,28 @@ async def test_control_api_sets_lists_and_removes_faults_and_shows_routes(tmp_pa
             await post("/faults/remove", number=None)
             assert await get("/faults") == {"seed": 1, "faults": []}
         await server.close()
+
+
+BODIES = (b"", b"zz", b"[]", b"5", b"null", b'"x"', b"\xff", b"[" * 50_000, b"{}" + b" " * (2 << 20))
+
+
+async def test_control_api_takes_no_body_for_what_it_is_not(tmp_path: Path) -> None:
+    async with await start(LAB) as lab:
+        hub = LogHub(tmp_path / "log")
+        server = ControlServer(tmp_path / "sock", lab_routes(lab, hub, lab.stop))
+        await server.start()
+        async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
+            answers = []
+            for path in ("/em/apply", "/faults", "/faults/remove", "/lnet/h1/export_yaml"):
+                for body in BODIES:
+                    async with http.post(path, data=BytesIO(body)) as answer:
+                        answers.append((answer.status, path, body[:10], await answer.text()))
+            async with http.get("/status") as answer:
+                name = (await answer.json())["lab"]
+        await server.close()
+        hub.close()
+    assert [answer for answer in answers if answer[0] not in (200, 409, 422)] == []
+    assert name == "fabric-lab"
 
 
 def test_fault_that_makes_no_sense_is_refused_before_any_lab_is_asked() -> None:
