@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.stamp
 # program:package pairs that the demo and the tests start as real programs
 TOOLS  := ip:iproute2 ping:iputils-ping iperf3:iperf3 tcpdump:tcpdump tshark:tshark
 
-.PHONY: help venv native deps bench-peers demo test test-fast test-slow lint format proto clean
+.PHONY: help venv native deps bench-peers demo test test-fast test-slow sanitize memcheck fuzz lint format proto clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,29 @@ test-fast: venv ## only what needs no privilege
 
 test-slow: venv deps ## the tests marked slow
 	$(BIN)/python -m pytest -m slow
+
+HOST     := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+            -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+            -Cllvm-args=-sanitizer-coverage-trace-compares
+FUZZ_S   ?= 60
+# the compiler's unstable options, of which the sanitizers are, with a stable toolchain
+UNSTABLE := RUSTC_BOOTSTRAP=1
+
+sanitize: ## the tests of native/ with AddressSanitizer and its leak check
+	cd native && $(UNSTABLE) RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/asan \
+	  cargo test --locked --quiet --no-default-features --target $(HOST)
+
+memcheck: ## the tests of native/ under valgrind, which knows no AVX-512: the portable code runs
+	@command -v valgrind >/dev/null || sh tools/install-packages.sh valgrind
+	cd native && CARGO_TARGET_$(shell echo $(HOST) | tr a-z- A-Z_)_RUNNER='valgrind --quiet --error-exitcode=9' \
+	  cargo test --locked --quiet --no-default-features
+
+fuzz: ## each fuzz target of native/ for FUZZ_S seconds, with AddressSanitizer; no cargo-fuzz needed
+	cd native/fuzz && $(UNSTABLE) RUSTFLAGS='--cfg fuzzing $(COVERAGE) -Zsanitizer=address -Ccodegen-units=1' \
+	  CARGO_TARGET_DIR=../target/fuzz cargo build --quiet --release --locked --target $(HOST)
+	set -e; for target in native/fuzz/fuzz_targets/*.rs; do \
+	  native/target/fuzz/$(HOST)/release/$$(basename $$target .rs) -max_total_time=$(FUZZ_S) -max_len=4000; done
 
 lint: venv ## style, types, floors
 	$(BIN)/ruff check .

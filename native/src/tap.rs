@@ -30,18 +30,28 @@ pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<Option<usize>> {
 /// Write one frame given in parts.
 #[inline]
 pub fn write(fd: RawFd, parts: &[&[u8]]) -> Result<()> {
-    // SAFETY: a slice and an iovec are both pointer and length of bytes that the kernel only reads; the
-    // vector is built from live slices and used during the call alone
-    let result = unsafe {
-        let mut vector: [libc::iovec; MAX_PARTS] = std::mem::zeroed();
+    // most frames have two parts: no list of the largest size for these
+    let result = if let [head, frame] = parts {
+        write_parts(fd, &[iovec(head), iovec(frame)])
+    } else {
+        let mut list = [iovec(&[]); MAX_PARTS];
         let count = parts.len().min(MAX_PARTS);
-        for (entry, part) in vector.iter_mut().zip(&parts[..count]) {
-            entry.iov_base = part.as_ptr().cast_mut().cast();
-            entry.iov_len = part.len();
+        for (entry, part) in list.iter_mut().zip(&parts[..count]) {
+            *entry = iovec(part);
         }
-        libc::syscall(libc::SYS_writev, fd, vector.as_ptr(), count)
+        write_parts(fd, &list[..count])
     };
     if result < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+}
+
+fn iovec(part: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() }
+}
+
+#[inline]
+fn write_parts(fd: RawFd, list: &[libc::iovec]) -> libc::c_long {
+    // SAFETY: the list is live, and so are the slices that it was made from: the caller holds them
+    unsafe { libc::syscall(libc::SYS_writev, fd, list.as_ptr(), list.len()) }
 }
 
 /// Parts of one frame at most: the coalescer's pieces and their header.

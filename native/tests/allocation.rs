@@ -3,6 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use opavnic_native::checksum::{fold, put, sum};
 use opavnic_native::core::{Host, Options};
 use opavnic_native::testing::two_hosts;
 use opavnic_native::vnet::{self, VnetHeader};
@@ -36,7 +37,7 @@ impl Host for Nowhere {
     }
 }
 
-/// A large TCP send to LID 2, and a plain frame to everybody.
+/// A large TCP send to LID 2, a plain frame to everybody, and datagrams that can be merged.
 fn frames() -> Vec<(VnetHeader, Vec<u8>)> {
     let mut tcp = vec![0x06, 0x2c, 0, 2, 0, 0, 0x06, 0x2c, 0, 1, 0, 0, 8, 0];
     tcp.extend([0x45, 0, 0xea, 0x88, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 9, 2, 1, 10, 9, 2, 2]);
@@ -53,12 +54,24 @@ fn frames() -> Vec<(VnetHeader, Vec<u8>)> {
     let mut broadcast = vec![0xff; 6];
     broadcast.extend([0x06, 0x2c, 0, 1, 0, 0, 0x88, 0xb5]);
     broadcast.resize(200, 1);
-    vec![(header, tcp), (VnetHeader::default(), broadcast)]
+    let mut datagram = tcp[..14].to_vec();
+    datagram.extend([0x45, 0, 0, 92, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 9, 2, 1, 10, 9, 2, 2]);
+    datagram.extend([0x13, 0x89, 0xc0, 1, 0, 72, 0, 0]);
+    datagram.resize(42 + 64, 0x5a);
+    let ip_sum = !fold(sum(&datagram[14..34]));
+    put(&mut datagram, 24, ip_sum);
+    let open = VnetHeader { gso_type: vnet::GSO_NONE, gso_size: 0, csum_offset: 6, ..header };
+    let mut frames = vec![(header, tcp), (VnetHeader::default(), broadcast)];
+    frames.extend((0..DATAGRAMS).map(|_| (open, datagram.clone())));
+    frames
 }
+
+const DATAGRAMS: u64 = 20;
 
 #[test]
 fn steady_state_allocates_nothing() {
     let mut core = two_hosts(Options { icrc: true, merge: true, enforce: true });
+    core.vports[1].take_datagrams_merged(true);
     let mut frames = frames();
     let mut burst = |core: &mut opavnic_native::core::Core| {
         for (header, frame) in &mut frames {
@@ -75,5 +88,7 @@ fn steady_state_allocates_nothing() {
         burst(&mut core);
     }
     assert_eq!(ALLOCATIONS.with(Cell::get), before);
-    assert_eq!(core.vports[1].counters.rx.packets, 110 * (59_988u64.div_ceil(1460) + 1));
+    let counters = &core.vports[1].counters;
+    assert_eq!(counters.rx.packets, 110 * (59_988u64.div_ceil(1460) + 1 + DATAGRAMS));
+    assert_eq!(counters.rx_merged, 110 * (59_988u64.div_ceil(1460) - 1 + DATAGRAMS - 1));
 }

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,13 @@ PINGS: Final = 400
 _RTT: Final = re.compile(r"time=([\d.]+) ms")
 _HIGH_WATER: Final = re.compile(r"VmHWM:\s+(\d+) kB")
 _UDP_BYTES: Final = "64"
+_ATTEMPTS: Final = 4
+_PAUSE_S: Final = 0.25
+_BUSY: Final = re.compile(r"refused|reset by peer|server is busy", re.IGNORECASE)
+
+
+class BusyServerError(PeerError):
+    """The iperf3 server was not ready for a client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +95,38 @@ def _iperf_server(site: Site) -> Iterator[None]:
 
 
 def _iperf(site: Site, seconds: int, *options: str) -> dict[str, Any]:
+    """Return the end of iperf3's report. The server may still be busy with the client before: then once more."""
     command = _inside(site.client, "iperf3", "-c", site.address, "-J", "-t", str(seconds), *options)
+    left = _ATTEMPTS
+    while True:
+        left -= 1
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=15 + 2 * seconds, check=False
+            )
+            return iperf_result(done.stdout)
+        except subprocess.TimeoutExpired as error:
+            raise PeerError(f"iperf3 {' '.join(options)} did not end") from error
+        except BusyServerError:
+            if not left:
+                raise
+            time.sleep(_PAUSE_S)
+
+
+def iperf_result(output: str) -> dict[str, Any]:
+    """Return the end of a report.
+
+    Raises:  BusyServerError: the server did not take the client; another attempt may succeed.
+             PeerError: there is no report, or it says what went wrong.
+    """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=15 + 2 * seconds, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise PeerError(f"iperf3 {' '.join(options)} did not end") from error
-    try:
-        report: dict[str, Any] = json.loads(done.stdout)
+        report: dict[str, Any] = json.loads(output)
         if "error" in report:
-            raise PeerError(f"iperf3: {report['error']}")
+            kind = BusyServerError if _BUSY.search(report["error"]) else PeerError
+            raise kind(f"iperf3: {report['error']}")
         end: dict[str, Any] = report["end"]
     except (ValueError, KeyError) as error:
-        raise PeerError(f"iperf3 gave no result: {' '.join(done.stderr.split())[:200]}") from error
+        raise PeerError(f"iperf3 gave no result: {' '.join(output.split())[:200]}") from error
     return end
 
 

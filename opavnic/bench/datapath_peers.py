@@ -21,6 +21,7 @@ PREFIX: Final = "opavnic-bench-"
 """Every namespace of the bench has a name that begins so."""
 _SUBNET: Final = "10.99.7"
 _READY_S: Final = 15.0
+_OVS_JUMBO: Final = "it reads 1500 bytes from a TAP that is in another network namespace, whatever its MTU"
 _OVS_SCHEMA: Final = Path("/usr/share/openvswitch/vswitch.ovsschema")
 
 
@@ -60,9 +61,12 @@ class Variant:
         return f"{self.name} {self.mtu}" + (f" icrc {self.icrc}" if self.icrc else "")
 
 
-def run(*command: str, check: bool = True) -> str:
-    """Run a program to its end and return what it printed. Raises PeerError where it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+def run(*command: str, check: bool = True, text: str | None = None) -> str:
+    """Run a program to its end and return what it printed. Raises PeerError where it fails.
+
+    Args:  text: what it reads on its standard input.
+    """
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=30, check=False)
     if check and done.returncode:
         raise PeerError(f"{' '.join(command)}: {' '.join((done.stderr or done.stdout).split())[:300]}")
     return done.stdout
@@ -80,7 +84,8 @@ def remove_namespaces() -> list[str]:
 
 
 @contextlib.contextmanager
-def _namespaces(*roles: str) -> Iterator[list[str]]:
+def bench_namespaces(*roles: str) -> Iterator[list[str]]:
+    """Make a namespace for each role and give their names; they are gone afterwards."""
     names = [f"{PREFIX}{role}" for role in roles]
     try:
         for name in names:
@@ -164,7 +169,7 @@ def _ours(datapath: str, icrc: str) -> Callable[[int], AbstractContextManager[Si
 
 @contextlib.contextmanager
 def _veth(mtu: int) -> Iterator[Site]:
-    with _namespaces("veth-a", "veth-b") as (a, b):
+    with bench_namespaces("veth-a", "veth-b") as (a, b):
         run("ip", "link", "add", "eth0", "netns", a, "type", "veth", "peer", "name", "eth0", "netns", b)
         _address(a, "eth0", 1, mtu)
         yield Site(a, b, _address(b, "eth0", 2, mtu))
@@ -172,7 +177,7 @@ def _veth(mtu: int) -> Iterator[Site]:
 
 @contextlib.contextmanager
 def _vxlan(mtu: int) -> Iterator[Site]:
-    with _namespaces("vxlan-a", "vxlan-b") as (a, b):
+    with bench_namespaces("vxlan-a", "vxlan-b") as (a, b):
         run("ip", "link", "add", "wire", "netns", a, "type", "veth", "peer", "name", "wire", "netns", b)
         for host, namespace in ((1, a), (2, b)):
             run("ip", "-n", namespace, "address", "add", f"192.168.77.{host}/24", "dev", "wire")
@@ -188,7 +193,7 @@ def _vxlan(mtu: int) -> Iterator[Site]:
 
 @contextlib.contextmanager
 def _tap_forwarder(mtu: int) -> Iterator[Site]:
-    with _namespaces("tap-a", "tap-b") as (a, b), ExitStack() as stack:
+    with bench_namespaces("tap-a", "tap-b") as (a, b), ExitStack() as stack:
         command = (sys.executable, "-m", "opavnic.bench.tap_forwarder", a, b)
         ready = "native" if load_native() is not None else "python"
         pid = stack.enter_context(_program(*command, ready=ready))
@@ -199,7 +204,7 @@ def _tap_forwarder(mtu: int) -> Iterator[Site]:
 @contextlib.contextmanager
 def _vde_switch(mtu: int) -> Iterator[Site]:
     with (
-        _namespaces("vde-a", "vde-b") as (a, b),
+        bench_namespaces("vde-a", "vde-b") as (a, b),
         tempfile.TemporaryDirectory(prefix="opavnic-bench-") as directory,
         ExitStack() as stack,
     ):
@@ -217,7 +222,7 @@ def _vde_switch(mtu: int) -> Iterator[Site]:
 @contextlib.contextmanager
 def _ovs_userspace(mtu: int) -> Iterator[Site]:
     with (
-        _namespaces("ovs-a", "ovs-b", "ovs-switch") as (a, b, middle),
+        bench_namespaces("ovs-a", "ovs-b", "ovs-switch") as (a, b, middle),
         tempfile.TemporaryDirectory(prefix="opavnic-bench-") as directory,
         ExitStack() as stack,
     ):
@@ -291,6 +296,10 @@ def variants() -> list[Variant]:
         Variant("vxlan", 1500, None, _vxlan, _nothing),
         Variant("native", 10000, "always", _ours("native", "always"), _native_missing),
         Variant("tap_forwarder", 10000, None, _tap_forwarder, _nothing),
+        Variant(
+            "vde_switch", 10000, None, _vde_switch, lambda: "it carries no frame of more than 1514 bytes"
+        ),
+        Variant("ovs_userspace", 10000, None, _ovs_userspace, lambda: _OVS_JUMBO),
         Variant("native", 10000, "offload", _ours("native", "offload"), _native_missing),
         Variant("python", 10000, "always", _ours("python", "always"), _nothing),
         Variant("veth", 10000, None, _veth, _nothing),

@@ -32,10 +32,17 @@ def datapath(
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="VARIANT", help="measure these alone; repeatable")
     ] = None,
+    vports: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,...", help="measure what a packet costs natively with so many VNICs, alone"
+        ),
+    ] = None,
 ) -> None:
     """TCP, small UDP packets and round trips of each datapath and each peer, in turns, medians of the rounds.
 
     Needs root and iperf3; `make bench-peers` installs the peers. The default run takes less than five minutes.
+    With --vports 2,64,512 the native datapath carries small frames among so many TAPs instead.
     """
     from opavnic.lab.errors import PrivilegeError
     from opavnic.lab.privileges import check_tun, has_capabilities
@@ -50,6 +57,9 @@ def datapath(
     if not has_capabilities():
         fail("the bench makes network namespaces: run it as root")
     signal.signal(signal.SIGTERM, _exit)
+    if vports is not None:
+        _vports(vports, as_json)
+        return
     result = bench_datapath(rounds=rounds, seconds=seconds, only=only or (), progress=_progress)
     if plot_file is not None:
         plot_file.write_text(plot(result.rows()))
@@ -59,6 +69,25 @@ def datapath(
         _print(result)
     if not result.rows():
         raise typer.Exit(EXIT_FAILED)
+
+
+def _vports(text: str, as_json: bool) -> None:
+    from hfi_sim.errors import NetdevError
+    from opavnic.bench.datapath_peers import PeerError
+    from opavnic.bench.datapath_vports import LARGEST, VportsError, bench_vports
+
+    counts = [int(word) if word.strip().isdecimal() else 0 for word in text.split(",")]
+    if not all(2 <= count <= LARGEST for count in counts):
+        fail(f'--vports "{text}" is not a list of numbers from 2 to {LARGEST}, such as 2,64,512', EXIT_USAGE)
+    try:
+        rows = [cost.as_row() for cost in bench_vports(counts)]
+    except (VportsError, PeerError, NetdevError, OSError) as error:
+        fail(str(error))
+    if as_json:
+        print_json({"results": rows})
+    else:
+        names = ("vports", "ns_per_packet", "packets")
+        print_table(names, [[row[name] for name in names] for row in rows])
 
 
 def _exit(_number: int, _frame: FrameType | None) -> None:

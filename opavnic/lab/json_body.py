@@ -6,20 +6,20 @@ from typing import Any
 
 from aiohttp import web
 
-from opavnic.lab.errors import LabError
+from opavnic.lab.errors import LabInputError
 
 
 async def json_body(request: web.Request) -> Any:
-    """Return the body. Raises LabError: it is no JSON."""
+    """Return the body. Raises LabInputError: it is no JSON."""
     try:
         return await request.json()
     except (ValueError, RecursionError) as error:
-        raise LabError(f"the body is no JSON: {error}") from error
+        raise LabInputError(f"the body is no JSON: {error}") from error
 
 
 async def json_object(request: web.Request) -> dict[str, Any]:
-    """Return the body. Raises LabError: it is no JSON object."""
+    """Return the body. Raises LabInputError: it is no JSON object."""
     body = await json_body(request)
     if not isinstance(body, dict):
-        raise LabError("the body is no JSON object")
+        raise LabInputError("the body is no JSON object")
     return body

@@ -249,6 +249,25 @@ async def test_interface_set_down_and_up_passes_frames_again() -> None:
         assert lab.wiring.fabric.balance() == {}
 
 
+async def test_stopped_queue_is_left_unread_until_it_is_woken() -> None:
+    async with Lab(model()) as lab:
+        adapter = lab.adapter(lab.interface("h1", "blue"))
+        assert adapter is not None
+        assert lab.native is not None
+        await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])
+        adapter.netdev.stop_queue()
+        with lab.native.still():  # whatever was sent before has been read by now
+            before = adapter.tx.in_packets
+        unheard = await lab.run("h1", ["ping", "-c", "1", "-W", "1", "10.9.2.2"])
+        assert unheard.returncode != 0
+        lab.native.sync()
+        assert adapter.tx.in_packets == before
+        adapter.netdev.wake_queue()
+        heard = await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])
+        assert heard.returncode == 0, heard.stdout
+        assert lab.wiring.fabric.balance() == {}
+
+
 def test_dead_thread_ends_the_lab_with_its_reason(opavnic: Program, tmp_path: Path) -> None:
     file = tmp_path / "lab.json"
     file.write_text(model().model_dump_json(exclude_unset=True))

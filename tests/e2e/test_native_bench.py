@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from opavnic.bench.datapath_peers import PREFIX
+from opavnic.datapath.selection import load_native
 from opavnic.lab.namespaces import NETNS_DIR
 
 
@@ -32,3 +33,21 @@ def test_bench_of_an_unknown_variant_is_refused() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "vde_switch" in done.stderr
+
+
+@pytest.mark.skipif(load_native() is None, reason="the native datapath is not built")
+def test_bench_with_many_vports_carries_every_frame_and_leaves_no_namespace() -> None:
+    command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--vports", "2,20", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["results"]
+    assert [row["vports"] for row in rows] == [2, 20]
+    assert all(row["packets"] > 100_000 and row["ns_per_packet"] > 0 for row in rows)
+    assert not list(NETNS_DIR.glob(f"{PREFIX}*"))
+
+
+def test_bench_of_no_number_of_vports_is_refused() -> None:
+    command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--vports", "2,many"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "2,64,512" in done.stderr

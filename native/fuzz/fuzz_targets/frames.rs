@@ -9,10 +9,14 @@ use opavnic_native::vnet::{SIZE, VnetHeader};
 fuzz_target!(|data: &[u8]| {
     let Some((head, frame)) = data.split_first_chunk::<SIZE>() else { return };
     let mut core = two_hosts(Options { icrc: true, merge: true, enforce: true });
+    core.vports[1].take_datagrams_merged(true);
     let mut host = Kept::default();
-    let mut buffer = frame.to_vec();
-    buffer.resize(frame.len().max(60), 0xa5);
-    core.transmit(0, &VnetHeader::parse(head), &mut buffer, frame.len(), None);
+    // a burst of three, so that there is something to merge
+    for len in [frame.len(), frame.len(), frame.len().saturating_sub(usize::from(head[0]))] {
+        let mut buffer = frame.to_vec();
+        buffer.resize(frame.len().max(60), 0xa5);
+        core.transmit(0, &VnetHeader::parse(head), &mut buffer, len, None);
+    }
     core.flush(&mut host);
     assert_balance(&core);
 });

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import pytest
+
 from opavnic.bench.datapath import BenchResult
-from opavnic.bench.datapath_measure import Sample
-from opavnic.bench.datapath_peers import Site, Variant
+from opavnic.bench.datapath_measure import BusyServerError, Sample, iperf_result
+from opavnic.bench.datapath_peers import PeerError, Site, Variant, variants
 from opavnic.bench.datapath_plot import plot
 
 SAMPLE = Sample(12.0, 10.0, 200.0, 15.0, 40.0, 1.5, 20.0)
@@ -50,6 +54,27 @@ def test_ratios_compare_native_with_variants_of_its_mtu() -> None:
     assert [(ratio["native_to"], ratio["tcp_gbps"]) for ratio in result().ratios()] == [
         ("tap_forwarder", 5.0)
     ]
+
+
+def test_iperf_report_that_says_busy_may_be_tried_again() -> None:
+    for error in (
+        "unable to connect to server: Connection refused",
+        "unable to receive control message: Connection reset by peer",
+        "the server is busy running a test. try again later",
+    ):
+        with pytest.raises(BusyServerError, match=re.escape(error)):
+            iperf_result(json.dumps({"error": error}))
+    for output in (json.dumps({"error": "unable to send: No route to host"}), "", "{}", "usage: iperf3"):
+        with pytest.raises(PeerError) as caught:
+            iperf_result(output)
+        assert not isinstance(caught.value, BusyServerError)
+    assert iperf_result('{"end": {"sum": 1}}') == {"sum": 1}
+
+
+def test_peer_that_cannot_be_measured_here_is_left_out_with_its_reason() -> None:
+    large = {variant.name: variant.missing() for variant in variants() if variant.mtu == 10000}
+    assert "1514 bytes" in large["vde_switch"]
+    assert "1500 bytes" in large["ovs_userspace"]
 
 
 def test_plot_is_svg_with_a_bar_per_row_and_measure() -> None:
