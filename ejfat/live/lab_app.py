@@ -27,6 +27,8 @@ from opavnic.lab.model import AppModel, LabModel
 from vema.em.problems import Problem
 
 KIND = "ejfat-lb"
+_LONGEST_SOCKET_PATH = 107
+"""Bytes of a Unix socket's path on Linux."""
 
 
 class LbOptions(BaseModel):
@@ -135,11 +137,12 @@ async def start_lb(lab: Lab, model: AppModel) -> LabLoadBalancer:
     )
     directory = None
     control = options.listen
-    if not control and lab.netdev == "memory":
-        directory = tempfile.TemporaryDirectory(prefix="ejfat-")
-        control = f"unix:{directory.name}/{KIND}.sock"
-    elif not control:
-        control = f"unix:{lab.directory.path}/{KIND}-{model.host}.sock"
+    if not control:
+        path = lab.directory.path / f"{KIND}-{model.host}.sock"
+        if lab.netdev == "memory" or len(str(path).encode()) > _LONGEST_SOCKET_PATH:
+            directory = tempfile.TemporaryDirectory(prefix="ejfat-")
+            path = Path(directory.name) / f"{KIND}.sock"
+        control = f"unix:{path}"
     config = AppConfig(plane, listen=control, period_s=options.period, pipeline=options.pipeline)
     app = LbApp(config, netdev.transmit)
     netdev.on_receive = app.receive

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ejfat.errors import BadRequestError, EjfatError
-from ejfat.wire.checksum import checksum
+from ejfat.live.offload import NO_OFFLOAD, VNET, frames_of
 from hfi_sim.netdev.receive_offload import merges_received, set_merges_received
 
 _SOL_PACKET = 263
@@ -22,10 +22,8 @@ _PACKET_MR_PROMISC = 1
 _PACKET_VNET_HDR = 15
 _ETH_P_ALL = 3
 _PACKET_OUTGOING = 4
-_VNET = struct.Struct("=BBHHHH")
-_NEEDS_CSUM = 1
 _BATCH = 64
-_LARGEST = 65536 + _VNET.size
+_LARGEST = 65536 + VNET.size
 _SIOCGIFHWADDR = 0x8927
 _TUNSETIFF = 0x400454CA
 _TAP_NO_PI = 0x1002
@@ -116,7 +114,7 @@ class PacketPort(FramePort):
 
     def send(self, frame: bytes) -> None:
         try:
-            self._socket.send(bytes(_VNET.size) + frame)
+            self._socket.send(NO_OFFLOAD + frame)
         except OSError:
             self.lost += 1
 
@@ -137,20 +135,9 @@ class PacketPort(FramePort):
                     asyncio.get_running_loop().remove_reader(self._socket)
                     on_failure(_GONE)
                 return
-            if address[2] != _PACKET_OUTGOING and len(data) > _VNET.size:
-                receive(finished(data))
-
-
-def finished(data: bytes) -> bytes:
-    """Return the frame behind a virtio-net header, its checksum filled in where the header asks for that."""
-    flags, _, _, _, start, offset = _VNET.unpack_from(data)
-    frame = data[_VNET.size :]
-    at = start + offset
-    if not flags & _NEEDS_CSUM or at + 2 > len(frame):
-        return frame
-    # the field holds the sum of the pseudo header: the checksum goes over it as it is
-    value = checksum(frame[start:]) or 0xFFFF
-    return frame[:at] + value.to_bytes(2, "big") + frame[at + 2 :]
+            if address[2] != _PACKET_OUTGOING and len(data) > VNET.size:
+                for frame in frames_of(data):
+                    receive(frame)
 
 
 class TapPort(FramePort):

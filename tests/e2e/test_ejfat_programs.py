@@ -20,7 +20,7 @@ from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
 from unit.ejfat.pipelines import IMPLEMENTATIONS, needs_native
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
 EVENTS = 60
 SIZE = 20_000
@@ -215,7 +215,7 @@ def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
 
 @needs_native
 def test_bench_measures_labs_and_the_program_on_taps(opavnic: Program) -> None:
-    done = opavnic("bench", "ejfat", "--rounds", "1", "--seconds", "0.2", "--json", timeout=110)
+    done = opavnic("bench", "ejfat", "--rounds", "1", "--seconds", "0.1", "--json", timeout=280)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["skipped"] == {}

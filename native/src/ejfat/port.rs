@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::checksum::{fold, put, sum};
-use crate::ejfat::shared::Shared;
+use crate::ejfat::shared::{Shared, Work};
+use crate::frame::parse;
+use crate::segment::Segments;
 use crate::tap::{self, Signal};
-use crate::vnet::{SIZE, VnetHeader};
+use crate::vnet::{GSO_NONE, GSO_UDP_L4, SIZE, VnetHeader};
 
 const BURST: usize = 64;
 /// The largest frame that an interface can hand over.
@@ -203,6 +205,7 @@ impl Inside {
     fn run_packet(&self) -> Result<()> {
         let fd = self.fd.as_raw_fd();
         let mut burst = Burst::new();
+        let mut cut = Vec::new();
         loop {
             wait(fd, libc::POLLIN, &self.wake, -1)?;
             if self.stopped() {
@@ -212,7 +215,10 @@ impl Inside {
             let outcome = burst.receive(fd).map(|count| {
                 burst.leaving.clear();
                 for index in 0..count {
-                    let Some(data) = burst.frame(index) else { continue };
+                    let Some((header, data)) = burst.frame(index) else { continue };
+                    if header.gso() == GSO_UDP_L4 && self.take_datagrams(&mut work, &header, data, &mut cut) {
+                        continue;
+                    }
                     if let Some(range) = work.take(data) {
                         burst.leaving.push((index, range));
                     }
@@ -228,6 +234,25 @@ impl Inside {
                 Err(error) => self.endure(error)?,
             }
         }
+    }
+
+    /// Take datagrams that were sent in one call, each as it would be on a wire; false where the frame is none such.
+    fn take_datagrams(&self, work: &mut Work, header: &VnetHeader, frame: &[u8], cut: &mut Vec<u8>) -> bool {
+        if frame.len() < 14 {
+            return false;
+        }
+        let parsed = parse(frame);
+        let Ok(mut segments) = Segments::new(frame, header, &parsed) else { return false };
+        while let Some(len) = segments.next_len() {
+            cut.resize(len, 0);
+            segments.write_next(cut);
+            if let Some(range) = work.take(cut)
+                && tap::write(self.fd.as_raw_fd(), &[&NO_OFFLOAD, &cut[range]]).is_err()
+            {
+                self.lose(1);
+            }
+        }
+        true
     }
 
     fn send(&self, fd: RawFd, burst: &mut Burst) -> Result<()> {
@@ -300,16 +325,19 @@ impl Burst {
         if count < 0 { Err(Error::last_os_error()) } else { Ok(count as usize) }
     }
 
-    /// The frame that came into a buffer, its checksum filled in; None for what we sent ourselves.
-    fn frame(&mut self, index: usize) -> Option<&mut [u8]> {
+    /// The frame that came into a buffer, its checksum filled in, and its header; None for what we sent ourselves.
+    fn frame(&mut self, index: usize) -> Option<(VnetHeader, &mut [u8])> {
         let len = self.lengths[index];
         if self.outgoing[index] || len <= SIZE {
             return None;
         }
         let slot = &mut self.data[index * SLOT..][..len];
         let (header, frame) = slot.split_first_chunk_mut::<SIZE>()?;
-        complete(&VnetHeader::parse(header), frame);
-        Some(frame)
+        let header = VnetHeader::parse(header);
+        if header.gso() == GSO_NONE {
+            complete(&header, frame);
+        }
+        Some((header, frame))
     }
 
     fn send(&mut self, fd: RawFd, from: usize) -> Result<usize> {

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
 
 from ejfat.bench.frames import make_frames, make_tables
 from ejfat.live.carrier import NativeCarrier
+from ejfat.live.offload import NO_OFFLOAD, VNET, frames_of
 from ejfat.live.ports import FramePort
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline
@@ -18,7 +21,6 @@ from ejfat.schema import Dialect
 from unit.ejfat.pipelines import needs_native
 
 pytestmark = needs_native
-VNET = bytes(10)
 ARP = b"\xff" * 6 + bytes(6) + b"\x08\x06" + bytes(28)
 WORKER = ip_address("10.8.1.1")
 
@@ -39,7 +41,7 @@ class SocketPort(FramePort):
 
     @property
     def front(self) -> bytes:
-        return VNET if self.medium == "packet" else b""
+        return NO_OFFLOAD if self.medium == "packet" else b""
 
     def put(self, frame: bytes) -> None:
         self.wire.send(self.front + frame)
@@ -106,6 +108,49 @@ async def test_nothing_passes_while_it_is_still(port: SocketPort) -> None:
         assert [str(reason) for reason in pipeline.counters.drops] == ["member_info:miss"]
     finally:
         carrier.close()
+
+
+@pytest.mark.parametrize("version", [4, 6])
+async def test_datagrams_sent_in_one_call_pass_one_by_one(version: int) -> None:
+    port = SocketPort("packet")
+    reference = Pipeline(make_tables())
+    pipeline = NativePipeline(reference.tables)
+    punts: asyncio.Queue[bytes] = asyncio.Queue()
+    carrier = NativeCarrier(pipeline, port, punts.put_nowait, pytest.fail)
+    carrier.start()
+    try:
+        whole, start, size = merged(version)
+        header = VNET.pack(1, 5, start + 8, size, start, 6)
+        single = frames_of(header + whole)
+        assert len(single) == 3
+        leaving = [verdict.frame for frame in single if (verdict := reference.process(frame)).frame]
+        assert len(leaving) == (3 if version == 4 else 0), "the tables know no IPv6"
+        for packet in map(Ether, [*single, *leaving]):
+            again = packet.copy()
+            for layer in again.layers():
+                if layer in (IP, UDP):
+                    del again[layer].chksum
+            assert bytes(again) == bytes(packet), "checksums are right"
+        port.wire.send(header + whole)
+        port.put(ARP)
+        assert [await port.get() for _ in leaving] == leaving
+        await asyncio.wait_for(punts.get(), 30)
+        assert pipeline.counters.rx_packets == 3
+        assert pipeline.counters == reference.counters
+    finally:
+        carrier.close()
+        port.close()
+
+
+def merged(version: int) -> tuple[bytes, int, int]:
+    """Return a frame that holds three datagrams, where UDP begins, and the size of a datagram's payload."""
+    payloads = [frame[42:] for frame in make_frames(2, 50)[:3]]
+    payloads[2] = payloads[2][:-7]
+    first = make_frames(2, 50)[0]
+    if version == 4:
+        return first[:42] + b"".join(payloads), 34, len(payloads[0])
+    ip = b"\x60\0\0\0" + bytes(2) + b"\x11\x40" + bytes(range(32))
+    return first[:12] + b"\x86\xdd" + ip + first[34:42] + b"".join(payloads), 54, len(payloads[0])
 
 
 async def test_interface_that_goes_away_is_told_once() -> None:

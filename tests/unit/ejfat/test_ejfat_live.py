@@ -20,7 +20,7 @@ from ejfat.demo.ledger import Ledger, event_data
 from ejfat.errors import EjfatError
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.feedback import Measured, Reporter
-from ejfat.live.ports import finished
+from ejfat.live.offload import frames_of
 from ejfat.live.sockets import ReceivePlan, Receiver, SendPlan, send_events
 from ejfat.reassembly import Event, LostEvent, ReassemblyCounters
 from ejfat.segmentation import Segmenter, udp_packet
@@ -203,8 +203,8 @@ def test_checksum_that_the_kernel_left_open_is_filled_in() -> None:
     )
     partial = packet[:40] + (pseudo % 0xFFFF).to_bytes(2, "big") + packet[42:]
     header = b"\x01\x00" + bytes(4) + (34).to_bytes(2, "little") + (6).to_bytes(2, "little")
-    assert finished(header + partial) == packet
-    assert finished(bytes(10) + partial) == partial
+    assert frames_of(header + partial) == [packet]
+    assert frames_of(bytes(10) + partial) == [partial]
 
 
 def test_ledger_finds_split_and_lost_events() -> None:
