@@ -16,6 +16,54 @@ pub fn sum(data: &[u8]) -> u64 {
     sum_words(data)
 }
 
+/// Copy `from` to the start of `to`, which is no shorter, and return its sum as `sum` does.
+#[inline]
+pub fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u64 {
+    let to = &mut to[..from.len()];
+    #[cfg(target_arch = "x86_64")]
+    {
+        if from.len() >= 64 && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+            // SAFETY: the CPU has the features, just asked
+            return unsafe { copy_and_sum_avx512(to, from) };
+        }
+    }
+    to.copy_from_slice(from);
+    sum(from)
+}
+
+/// Both slices have the same length.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f", enable = "avx512bw")]
+fn copy_and_sum_avx512(to: &mut [u8], from: &[u8]) -> u64 {
+    use std::arch::x86_64::*;
+
+    assert_eq!(to.len(), from.len());
+    let low = _mm512_set1_epi64(0xffff_ffff);
+    let (mut even, mut odd) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+    let mut add = |block: __m512i| {
+        even = _mm512_add_epi64(even, _mm512_and_si512(block, low));
+        odd = _mm512_add_epi64(odd, _mm512_srli_epi64::<32>(block));
+    };
+    let whole = from.len() & !63;
+    for at in (0..whole).step_by(64) {
+        // SAFETY: `at + 64` is no more than the length of either slice
+        unsafe {
+            let block = _mm512_loadu_si512(from.as_ptr().add(at).cast());
+            _mm512_storeu_si512(to.as_mut_ptr().add(at).cast(), block);
+            add(block);
+        }
+    }
+    let rest = (1u64 << (from.len() - whole)) - 1;
+    // SAFETY: masked-out bytes are not touched, the others lie within both slices; `whole` is at most their end
+    unsafe {
+        let block = _mm512_maskz_loadu_epi8(rest, from.as_ptr().add(whole).cast());
+        _mm512_mask_storeu_epi8(to.as_mut_ptr().add(whole).cast(), rest, block);
+        add(block);
+    }
+    // at most 64 KiB were summed up: no lane comes near its end
+    _mm512_reduce_add_epi64(_mm512_add_epi64(even, odd)) as u64
+}
+
 #[inline(always)]
 fn sum_words(data: &[u8]) -> u64 {
     let mut lanes = [0u64; 8];
@@ -94,6 +142,9 @@ mod tests {
         let data: Vec<u8> = (0..2000u32).map(|i| (i * 7 + i / 256) as u8).collect();
         for len in 0..data.len() {
             assert_eq!(fold(sum(&data[..len])), plain(&data[..len]), "{len} bytes");
+            let mut copy = vec![0xee; len + 1];
+            assert_eq!(fold(copy_and_sum(&mut copy, &data[..len])), plain(&data[..len]), "{len} bytes");
+            assert_eq!((&copy[..len], copy[len]), (&data[..len], 0xee));
         }
     }
 }

@@ -4,6 +4,8 @@
 //! what is to be written refers to it until the burst is flushed. Nothing is allocated once the buffers have
 //! grown to the size of a burst.
 
+mod train;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -173,6 +175,9 @@ impl Core {
             origin: segments.origin(),
         };
         slot.counters.tx_cut += segments.remaining() as u64 - 1;
+        if segments.remaining() > 1 {
+            self.transmit_train(vport, &way, &mut segments);
+        }
         while let Some(raw_len) = segments.next_len() {
             self.transmit_segment(vport, &way, &mut segments, raw_len);
         }
@@ -495,7 +500,7 @@ impl Vport {
         let reason = if !self.config.oper_up {
             counters.rx_drop_state += 1;
             Drop::VnicRxState
-        } else if len > self.config.mtu + 18 {
+        } else if len > self.config.longest_frame() {
             counters.rx_oversize += 1;
             counters.rx.attempt(len);
             Drop::VnicRxOversize
@@ -531,14 +536,23 @@ fn ingress_refusal(port: &HfiPort, packet: &[u8], icrc: bool) -> Option<Drop> {
     if !port.active {
         return Some(Drop::RxPortDown);
     }
-    if let Err(fault) = wire::check(packet, icrc) {
-        return Some(match fault {
-            Fault::Truncated => Drop::RxTruncated,
-            Fault::L2 => Drop::RxL2,
-            Fault::Length => Drop::RxLength,
-            Fault::Icrc => Drop::RxIcrc,
-        });
+    match wire::check(packet, icrc) {
+        Ok(()) => address_refusal(port, packet),
+        Err(fault) => Some(drop_reason(fault)),
     }
+}
+
+fn drop_reason(fault: Fault) -> Drop {
+    match fault {
+        Fault::Truncated => Drop::RxTruncated,
+        Fault::L2 => Drop::RxL2,
+        Fault::Length => Drop::RxLength,
+        Fault::Icrc => Drop::RxIcrc,
+    }
+}
+
+/// Why a port does not take a sound packet: it is for another, or of another partition.
+fn address_refusal(port: &HfiPort, packet: &[u8]) -> Option<Drop> {
     let dlid = wire::dlid(packet);
     if wire::is_multicast(dlid) {
         if !port.groups.contains_key(&dlid) {

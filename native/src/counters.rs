@@ -98,6 +98,18 @@ impl Element {
     }
 
     #[inline]
+    pub fn enter_many(&mut self, packets: u64, bytes: u64) {
+        self.in_packets += packets;
+        self.in_bytes += bytes;
+    }
+
+    #[inline]
+    pub fn leave_many(&mut self, packets: u64, bytes: u64) {
+        self.out_packets += packets;
+        self.out_bytes += bytes;
+    }
+
+    #[inline]
     pub fn drop(&mut self, reason: Drop) {
         self.drops[reason as usize] += 1;
     }
@@ -141,16 +153,14 @@ impl Group {
     /// Count what kind of frame a good packet held.
     #[inline]
     pub fn kind(&mut self, multicast: bool, tagged: bool) {
-        if multicast {
-            self.mcastbcast += 1;
-        } else {
-            self.unicast += 1;
-        }
-        if tagged {
-            self.vlan += 1;
-        } else {
-            self.untagged += 1;
-        }
+        self.kinds(multicast, tagged, 1);
+    }
+
+    /// Count what kind of frame each of `packets` good packets held.
+    #[inline]
+    pub fn kinds(&mut self, multicast: bool, tagged: bool, packets: u64) {
+        *(if multicast { &mut self.mcastbcast } else { &mut self.unicast }) += packets;
+        *(if tagged { &mut self.vlan } else { &mut self.untagged }) += packets;
     }
 }
 

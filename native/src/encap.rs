@@ -106,6 +106,12 @@ pub enum Refusal {
 }
 
 impl VportConfig {
+    /// Bytes of the longest frame that is received: MTU, Ethernet header and a VLAN tag.
+    #[inline]
+    pub fn longest_frame(&self) -> usize {
+        self.mtu + 18
+    }
+
     /// Why a frame is not sent; `dlid` is what `encap` found for it.
     #[inline]
     pub fn refusal(&self, frame: &[u8], dlid: u32, on_port: bool) -> Option<Refusal> {

@@ -8,6 +8,7 @@
 
 use crate::checksum::{fold, get, pseudo, put, sum};
 use crate::frame::{IPV4, Parsed, TCP, UDP, be16, parse};
+use crate::segment::Payload;
 use crate::vnet::{DATA_VALID, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CSUM, SIZE, VnetHeader};
 
 const MIN_FRAME: usize = 60;
@@ -107,13 +108,13 @@ impl Coalescer {
         self.used == 0
     }
 
-    /// Take one received frame.
-    pub fn push(&mut self, arena: &[u8], frame: Span, origin: Origin, merge: bool) {
+    /// Take one received frame; return the slot that it went to, where more can follow it there.
+    pub fn push(&mut self, arena: &[u8], frame: Span, origin: Origin, merge: bool) -> Option<usize> {
         let bytes = frame.of(arena);
         let verified = origin != Origin::Unknown;
         if !merge {
             self.append(frame, Parsed::default(), verified);
-            return;
+            return None;
         }
         let parsed = parse(bytes);
         let alone = parsed.protocol == UDP && !self.datagrams;
@@ -127,11 +128,13 @@ impl Coalescer {
                 self.close(|_| true);
             }
             self.append(frame, parsed, verified);
-            return;
+            return None;
         };
-        if let Some(slot) = self.reachable().iter_mut().rev().find(|s| s.open && s.key == candidate.key) {
+        let mut recent = (self.used.saturating_sub(OPEN_SLOTS)..self.used).rev();
+        if let Some(index) = recent.find(|&i| self.slots[i].open && self.slots[i].key == candidate.key) {
+            let slot = &mut self.slots[index];
             if slot.extend(arena, frame, &parsed, &candidate, verified) {
-                return;
+                return slot.open.then_some(index);
             }
             slot.open = false;
         }
@@ -147,6 +150,24 @@ impl Coalescer {
         if candidate.flags & (TCP_PSH | TCP_FIN) != 0 && parsed.protocol == TCP {
             slot.open = false;
         }
+        slot.open.then_some(self.used - 1)
+    }
+
+    /// Take the segment that was cut behind the one that went to `slot` last; false where it does not fit there.
+    ///
+    /// Its headers are known to differ in nothing but what `same_headers` leaves out, and its checksums to be right.
+    #[inline]
+    pub fn follow(&mut self, slot: usize, arena: &[u8], frame: Span, payload: &Payload) -> bool {
+        let slot = &mut self.slots[slot];
+        if !slot.open || !slot.verified || !slot.has_room(payload.len) {
+            return false;
+        }
+        slot.begin_merging(arena);
+        let tcp = slot.parsed.protocol == TCP;
+        let flags = if tcp { arena[frame.at as usize + slot.parsed.l4 + 13] } else { 0 };
+        slot.merge(frame, payload.len, payload.sum, flags);
+        slot.next_id = slot.next_id.wrapping_add(1);
+        true
     }
 
     fn append(&mut self, frame: Span, parsed: Parsed, verified: bool) -> &mut Slot {
@@ -252,13 +273,10 @@ fn flow_key(frame: &[u8], parsed: &Parsed) -> u64 {
 impl Slot {
     fn extend(&mut self, arena: &[u8], frame: Span, parsed: &Parsed, c: &Candidate, verified: bool) -> bool {
         let tcp = parsed.protocol == TCP;
-        let count = self.pieces.len().max(1);
         if *parsed != self.parsed
             || c.header_len != self.header_len
-            || c.payload_len > self.size
-            || self.header_len - parsed.l3 + self.payload_len + c.payload_len > MAX_IP_LEN
             || (tcp && c.seq != self.next_seq)
-            || count >= if tcp { MAX_PIECES } else { MAX_UDP_SEGMENTS }
+            || !self.has_room(c.payload_len)
         {
             return false;
         }
@@ -274,22 +292,43 @@ impl Slot {
         if !verified && !checksum_right(other, parsed, c.header_len + c.payload_len) {
             return false;
         }
-        let header = self.header_len as u32;
-        if self.pieces.is_empty() {
-            self.payload_sum = u64::from(payload_sum(first, parsed, self.header_len, self.size));
-            self.pieces.push(Span { at: self.frame.at + header, len: self.size as u32 });
-        }
-        self.pieces.push(Span { at: frame.at + header, len: c.payload_len as u32 });
+        self.begin_merging(arena);
         let sum = payload_sum(other, parsed, c.header_len, c.payload_len);
+        self.merge(frame, c.payload_len, sum, c.flags);
+        self.next_id = c.id.wrapping_add(1);
+        true
+    }
+
+    /// Whether a payload of `len` bytes may be added.
+    #[inline]
+    fn has_room(&self, len: usize) -> bool {
+        let limit = if self.parsed.protocol == TCP { MAX_PIECES } else { MAX_UDP_SEGMENTS };
+        len <= self.size
+            && self.header_len - self.parsed.l3 + self.payload_len + len <= MAX_IP_LEN
+            && self.pieces.len().max(1) < limit
+    }
+
+    /// Make the first packet the first piece, if it stood alone.
+    #[inline]
+    fn begin_merging(&mut self, arena: &[u8]) {
+        if self.pieces.is_empty() {
+            let first = self.frame.of(arena);
+            self.payload_sum = u64::from(payload_sum(first, &self.parsed, self.header_len, self.size));
+            self.pieces.push(Span { at: self.frame.at + self.header_len as u32, len: self.size as u32 });
+        }
+    }
+
+    /// Add the payload of `frame`; `sum` and `flags` are those of its payload and its TCP header.
+    #[inline]
+    fn merge(&mut self, frame: Span, len: usize, sum: u16, flags: u8) {
+        self.pieces.push(Span { at: frame.at + self.header_len as u32, len: len as u32 });
         self.payload_sum +=
             u64::from(if self.payload_len.is_multiple_of(2) { sum } else { sum.swap_bytes() });
-        self.payload_len += c.payload_len;
-        self.next_seq = self.next_seq.wrapping_add(c.payload_len as u32);
-        self.next_id = c.id.wrapping_add(1);
-        self.last_flags = c.flags;
-        let ends = tcp && c.flags & (TCP_PSH | TCP_FIN) != 0;
-        self.open = c.payload_len == self.size && !ends;
-        true
+        self.payload_len += len;
+        self.next_seq = self.next_seq.wrapping_add(len as u32);
+        self.last_flags = flags;
+        let ends = self.parsed.protocol == TCP && flags & (TCP_PSH | TCP_FIN) != 0;
+        self.open = len == self.size && !ends;
     }
 
     fn emit(&self, arena: &[u8], write: &mut impl FnMut(Lengths<'_>, &[&[u8]])) {

@@ -1,7 +1,7 @@
 //! From what the kernel hands over, possibly one large send with its checksums left out, to frames as they
 //! go on a wire: MTU-sized, complete, every checksum in place.
 
-use crate::checksum::{be, fold, get, pseudo, put, sum};
+use crate::checksum::{be, copy_and_sum, fold, get, pseudo, put, sum};
 use crate::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16};
 use crate::gro::Origin;
 use crate::vnet::{GSO_NONE, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, VnetHeader};
@@ -23,6 +23,15 @@ pub struct Segments<'a> {
     next: usize,
     count: usize,
     origin: Origin,
+}
+
+/// What a segment carries of a larger send; 0 where it is a frame of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Payload {
+    /// Bytes behind the headers.
+    pub len: usize,
+    /// Their folded ones' complement sum.
+    pub sum: u16,
 }
 
 enum Kind {
@@ -110,7 +119,9 @@ impl<'a> Segments<'a> {
     }
 
     /// Write the next frame to `out`, which has the length that `next_len` said, or more: the rest becomes zeros.
-    pub fn write_next(&mut self, out: &mut [u8]) {
+    #[inline]
+    pub fn write_next(&mut self, out: &mut [u8]) -> Payload {
+        let mut payload = Payload::default();
         match &self.kind {
             Kind::Plain => copy_padded(self.frame, out),
             Kind::Checksum { start, field } => {
@@ -122,12 +133,14 @@ impl<'a> Segments<'a> {
                 let piece = self.piece();
                 let used = self.header_len + piece.len();
                 out[..self.header_len].copy_from_slice(&self.frame[..self.header_len]);
-                out[self.header_len..used].copy_from_slice(piece);
+                payload.len = piece.len();
+                payload.sum = fold(copy_and_sum(&mut out[self.header_len..used], piece));
                 out[used..].fill(0);
-                cut.finish(&mut out[..used], self.header_len, self.next, self.size, self.count);
+                cut.finish(&mut out[..used], payload.sum, self.next, self.size, self.count);
             }
         }
         self.next += 1;
+        payload
     }
 }
 
@@ -199,7 +212,7 @@ impl Cut {
 
     /// Put lengths, id, sequence number, flags and checksums of segment `index` into `out`.
     #[inline]
-    fn finish(&self, out: &mut [u8], header_len: usize, index: usize, size: usize, count: usize) {
+    fn finish(&self, out: &mut [u8], payload_sum: u16, index: usize, size: usize, count: usize) {
         let (l3, l4) = (self.l3, self.l4);
         let l4_len = out.len() - l4;
         if self.ipv4 {
@@ -212,17 +225,17 @@ impl Cut {
             let payload = (out.len() - l3 - 40) as u16;
             out[l3 + 4..l3 + 6].copy_from_slice(&payload.to_be_bytes());
         }
-        let mut total = self.l4_sum + be(l4_len as u16) + sum(&out[header_len..]);
+        let mut total = self.l4_sum + be(l4_len as u16) + u64::from(payload_sum);
         let field = if self.tcp {
             let seq = self.seq.wrapping_add((index * size) as u32);
             out[l4 + 4..l4 + 8].copy_from_slice(&seq.to_be_bytes());
-            if index + 1 < count {
-                out[l4 + 13] &= !TCP_FIN_PSH;
-            }
-            if index > 0 {
-                out[l4 + 13] &= !TCP_CWR;
-            }
-            total += be((seq >> 16) as u16) + be(seq as u16) + u64::from(get(out, l4 + 12));
+            let last = if index + 1 < count { !TCP_FIN_PSH } else { 0xff };
+            let first = if index > 0 { !TCP_CWR } else { 0xff };
+            let flags = out[l4 + 13] & last & first;
+            out[l4 + 13] = flags;
+            // not read back as a word: the byte just written would have to reach memory first
+            let word = u16::from_be_bytes([out[l4 + 12], flags]);
+            total += be((seq >> 16) as u16) + be(seq as u16) + be(word);
             l4 + 16
         } else {
             out[l4 + 4..l4 + 6].copy_from_slice(&(l4_len as u16).to_be_bytes());

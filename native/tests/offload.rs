@@ -4,68 +4,8 @@ use opavnic_native::checksum::{fold, sum};
 use opavnic_native::frame::parse;
 use opavnic_native::gro::{Coalescer, Origin, Span};
 use opavnic_native::segment::{Malformed, Segments};
+use opavnic_native::testing::LargeSend;
 use opavnic_native::vnet::{self, VnetHeader};
-
-/// A frame of TCP or UDP over IPv4 or IPv6 as the kernel hands it over: checksums left to us.
-struct Send {
-    ipv6: bool,
-    tcp: bool,
-    tags: usize,
-    payload: usize,
-    size: u16,
-}
-
-impl Send {
-    fn build(&self) -> (VnetHeader, Vec<u8>) {
-        let mut frame = vec![6, 0x2c, 0, 2, 0, 0, 6, 0x2c, 0, 1, 0, 0];
-        for tag in 0..self.tags {
-            frame.extend([0x81, 0, 0x60, tag as u8 + 5]);
-        }
-        let l4_len = if self.tcp { 32 } else { 8 } + self.payload;
-        let protocol = if self.tcp { 6 } else { 17 };
-        let addresses: Vec<u8> = if self.ipv6 {
-            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-            frame.extend((l4_len as u16).to_be_bytes());
-            frame.extend([protocol, 64]);
-            (0..32).collect()
-        } else {
-            frame.extend([8, 0, 0x45, 0]);
-            frame.extend((20 + l4_len as u16).to_be_bytes());
-            frame.extend([0xff, 0xfe, 0x40, 0, 64, protocol, 0, 0]);
-            vec![10, 9, 2, 1, 10, 9, 2, 2]
-        };
-        frame.extend(&addresses);
-        let l4 = frame.len();
-        frame.extend([0x13, 0x89, 0xc0, 0x01]);
-        if self.tcp {
-            frame.extend(0xffff_ff00u32.to_be_bytes());
-            frame.extend([0, 0, 0, 7, 0x80, 0x19, 1, 2, 0, 0, 0, 0]);
-            frame.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
-        } else {
-            frame.extend((l4_len as u16).to_be_bytes());
-            frame.extend([0, 0]);
-        }
-        frame.extend((0..self.payload).map(|i| (i * 7 + i / 255) as u8));
-        let pseudo =
-            sum(&addresses) + u64::from(u16::from(protocol).to_be()) + u64::from((l4_len as u16).to_be());
-        let field = if self.tcp { 16 } else { 6 };
-        frame[l4 + field..l4 + field + 2].copy_from_slice(&fold(pseudo).to_ne_bytes());
-        let gso_type = match (self.tcp, self.ipv6) {
-            (true, false) => vnet::GSO_TCPV4,
-            (true, true) => vnet::GSO_TCPV6,
-            (false, _) => vnet::GSO_UDP_L4,
-        };
-        let header = VnetHeader {
-            flags: vnet::NEEDS_CSUM,
-            gso_type,
-            hdr_len: 0,
-            gso_size: self.size,
-            csum_start: l4 as u16,
-            csum_offset: field as u16,
-        };
-        (header, frame)
-    }
-}
 
 fn cut(header: &VnetHeader, frame: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
     let mut segments = Segments::new(frame, header, &parse(frame))?;
@@ -113,7 +53,7 @@ fn checksums_are_right(frame: &[u8]) -> bool {
     fold(pseudo + sum(&frame[l4..end])) == 0xffff
 }
 
-fn all_kinds(check: impl Fn(Send)) {
+fn all_kinds(check: impl Fn(LargeSend)) {
     for ipv6 in [false, true] {
         for tcp in [false, true] {
             for tags in 0..3 {
@@ -121,7 +61,7 @@ fn all_kinds(check: impl Fn(Send)) {
                     [(1, 1448), (1448, 1448), (1449, 1448), (40_000, 1447), (3000, 100), (64_000, 8948)]
                 {
                     if tcp || payload / usize::from(size) < 64 {
-                        check(Send { ipv6, tcp, tags, payload, size });
+                        check(LargeSend { ipv6, tcp, tags, payload, size });
                     }
                 }
             }
@@ -141,7 +81,7 @@ fn cutting_a_large_send_gives_frames_with_right_checksums() {
 
 #[test]
 fn only_the_last_segment_says_push_and_fin() {
-    let (header, frame) = Send { ipv6: false, tcp: true, tags: 0, payload: 4000, size: 1000 }.build();
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 4000, size: 1000 }.build();
     let flags: Vec<u8> = cut(&header, &frame).unwrap().iter().map(|frame| frame[47]).collect();
     assert_eq!(flags, [0x10, 0x10, 0x10, 0x19]);
 }
@@ -175,7 +115,7 @@ fn merging_gives_back_what_was_cut() {
 
 #[test]
 fn wrong_checksum_is_never_merged_away() {
-    let (header, frame) = Send { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
     let mut frames = cut(&header, &frame).unwrap();
     frames[1][200] ^= 1;
     let written = merge(&frames, Origin::Unknown);
@@ -185,7 +125,7 @@ fn wrong_checksum_is_never_merged_away() {
 
 #[test]
 fn frames_that_do_not_follow_each_other_stay_apart() {
-    let (header, frame) = Send { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
     let frames = cut(&header, &frame).unwrap();
     for order in [[0, 2, 1], [1, 0, 2], [2, 1, 0]] {
         let shuffled: Vec<_> = order.iter().map(|&i| frames[i].clone()).collect();
@@ -198,7 +138,7 @@ fn frames_that_do_not_follow_each_other_stay_apart() {
 
 /// One datagram of `payload` bytes, sent on its own; `index` is its place in the flow.
 fn datagram(ipv6: bool, payload: usize, index: u8) -> Vec<u8> {
-    let (header, mut frame) = Send { ipv6, tcp: false, tags: 0, payload, size: 0 }.build();
+    let (header, mut frame) = LargeSend { ipv6, tcp: false, tags: 0, payload, size: 0 }.build();
     *frame.last_mut().unwrap() = index;
     let header = VnetHeader { gso_type: vnet::GSO_NONE, ..header };
     let mut frames = cut(&header, &frame).unwrap();
@@ -294,7 +234,7 @@ fn datagrams_stay_alone_where_the_device_takes_no_merged_ones() {
 
 #[test]
 fn headers_that_lie_are_malformed() {
-    let (header, frame) = Send { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
     let wrong = [
         VnetHeader { gso_size: 0, ..header },
         VnetHeader { csum_start: 60_000, ..header },
@@ -321,7 +261,7 @@ fn any_bytes_pass_without_a_panic() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as u32
     };
-    let (header, frame) = Send { ipv6: false, tcp: true, tags: 1, payload: 500, size: 100 }.build();
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 1, payload: 500, size: 100 }.build();
     for _ in 0..20_000 {
         let mut bytes = frame.clone();
         for _ in 0..draw() % 6 {
