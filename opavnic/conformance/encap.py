@@ -96,7 +96,7 @@ def run_encap(path: Path, datapath: Datapath) -> Result:
 
 def _check(case: EncapCase, outcome: EncapOutcome) -> list[Difference]:
     expect = dict(case.expect)
-    tag_in_frame = innermost_ethertype_at(case.situation.frame) > 12
+    tag_in_frame = innermost_ethertype_at(pad_frame(case.situation.frame)) > 12
     if expect.get("hdr_frame_tag") is not None:
         expect["hdr"] = expect["hdr_frame_tag"]
         if "wire" in expect:

@@ -213,3 +213,21 @@ def test_datapath_that_is_not_there_is_exit_2() -> None:
     outcome = CliRunner().invoke(app, ["rx", "--datapath", "abacus", str(vector_file("rx"))])
     assert outcome.exit_code == 2
     assert "abacus" in outcome.stderr
+
+
+def test_lane_of_a_tag_that_only_the_padding_completes_is_not_compared(damaged: Any) -> None:
+    def cut_behind_the_tag(cases: list[Any]) -> None:
+        cfg = cases[0]["cfg"] | {"non_vlan_vl_uc": 1, "pcp_to_vl_uc": [2] * 8}
+        expect = {
+            "encap_err": True,
+            "hdr": None,
+            "vl": 1,
+            "entropy": 0,
+            "eth_len": 60,
+            "counters": {"tx_packets": 1, "tx_bytes": 84, "tx_errors": 1, "tx_dlid_zero": 1, "s_65_127": 1},
+        }
+        cases[0] |= {"cfg": cfg, "mac_batches": [], "hash15": 0, "vlan_tag_present": False, "expect": expect}
+        cases[0] |= {"frame": "0200000000000200000000018100", "frame_len": 14}
+
+    result = run("encap", damaged("encap", cut_behind_the_tag))
+    assert [line for difference in result.differences for line in difference.lines()] == []
