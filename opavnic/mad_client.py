@@ -16,6 +16,7 @@ from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 TIMEOUT_S = 30.0
 """How long to wait for the lab; it gives up on an agent by itself after a few seconds."""
 _READ_SIZE = 65536
+_ABOVE_ALL_LIDS = 0xFFFFFFFF
 _UNASKED = (Method.TRAP, Method.TRAP_REPRESS)
 
 
@@ -78,12 +79,41 @@ class MadClient:
         """
         message = self._exchange(MadMessage(lid, mad, pkey, sl))
         if message.outcome == Outcome.REFUSED:
-            raise MadSocketError(f"{self.path}: a MAD for LID {lid:#x} was not sent")
+            raise self._refusal(lid, mad)
         return message.mad if message.outcome == Outcome.OK else None
 
+    def send(self, lid: int, mad: bytes, *, sl: int = 0, pkey: int = 0) -> None:
+        """Send a MAD that nobody responds to, such as a trap.
+
+        Raises:  MadSocketError: the lab has gone, or has refused to send it.
+        """
+        self._post(MadMessage(lid, mad, pkey, sl))
+        self._post(
+            MadMessage(_ABOVE_ALL_LIDS, b"")
+        )  # answered in its turn: a refusal comes before its answer
+        if self._answer().outcome == Outcome.REFUSED:
+            self._answer()
+            raise self._refusal(lid, mad)
+
+    def _refusal(self, lid: int, mad: bytes) -> MadSocketError:
+        return MadSocketError(
+            f"{self.path}: a MAD of {len(mad)} bytes for LID {lid:#x} was not sent: it needs {MadHeader.SIZE} to "
+            f"{MAD_SIZE} bytes, and a LID, service level and P_Key that the port can send to"
+        )
+
     def _exchange(self, message: MadMessage) -> MadMessage:
+        self._post(message)
+        return self._answer()
+
+    def _post(self, message: MadMessage) -> None:
         try:
             self._socket.sendall(message.build())
+        except OSError as error:
+            raise MadSocketError(f"{self.path}: {error}") from error
+
+    def _answer(self) -> MadMessage:
+        """Return the next answer; traps are passed over."""
+        try:
             while True:
                 received = self._next()
                 unasked = len(received.mad) >= MadHeader.SIZE and received.mad[3] in _UNASKED

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.errors import HfiSimError, WireError
-from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
+from hfi_sim.mad.header import MAD_SIZE, MadHeader
 from hfi_sim.mad.stack import MadRequest, MadStack
-from opavnic.mad_frames import MadMessage, MessageReader, Outcome
+from opavnic.mad_frames import MadMessage, MessageReader, Outcome, awaits_response
 
 log = logging.getLogger("opavnic.mad_socket")
 
@@ -35,8 +35,6 @@ MAX_LIDS: Final = MAD_SIZE // 4
 _READ_SIZE: Final = 65536
 _SL_MAX: Final = 31
 _LID_MAX: Final = 0xFFFFFF
-_NO_RESPONSE_TO: Final = frozenset({Method.SEND, Method.TRAP, Method.TRAP_REPRESS})
-_RESPONSE_BIT: Final = 0x80
 
 
 class MadSocketServer:
@@ -123,7 +121,7 @@ class MadSocketServer:
             if message.lid > _LID_MAX or message.sl > _SL_MAX:
                 raise ValueError(f"LID {message.lid:#x} or service level {message.sl} is too large")
             pkey = message.pkey or None
-            if header.method & _RESPONSE_BIT or header.method in _NO_RESPONSE_TO:
+            if not awaits_response(header.method):
                 self._mads.send(message.lid, message.mad, sl=message.sl, pkey=pkey)
                 program.free.release()
                 return

@@ -81,12 +81,17 @@ def attribute_id(text: str) -> int:
 def to_json(value: Any) -> Any:
     """Return an attribute, or a part of one, as plain data: bytes as hex, MAC addresses with colons."""
     if is_dataclass(value):
-        return {item.name: to_json(getattr(value, item.name)) for item in fields(value)}
+        return {item.name: _field_json(item.name, getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, bytes):
         return value.hex(":") if len(value) == _MAC_SIZE else value.hex()
     if isinstance(value, tuple | list):
         return [to_json(item) for item in value]
     return int(value) if isinstance(value, int) else value
+
+
+def _field_json(name: str, value: Any) -> Any:
+    """Return a field as plain data; reserved bytes are no MAC address, even where they are six."""
+    return value.hex() if name.startswith("reserved_") else to_json(value)
 
 
 def mad_json(mad: bytes) -> dict[str, Any]:

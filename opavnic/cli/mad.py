@@ -13,11 +13,12 @@ from typing import Annotated, Any
 import typer
 
 from hfi_sim.errors import WireError
-from hfi_sim.mad.header import Method
+from hfi_sim.mad.header import MadHeader, Method
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
 from opavnic.lab.client import LabClient
 from opavnic.lab.runtime import running_lab
 from opavnic.mad_client import MadClient, MadSocketError
+from opavnic.mad_frames import awaits_response
 from opavnic.mad_record import Exchange, Pairing, RecordError, pcapng_head, pcapng_packet, read_record
 from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
 from vema.attributes.iface_macs import IfaceMacs
@@ -131,8 +132,12 @@ def raw(
     with _client(target, lab) as client:
         try:
             request = bytes.fromhex(sys.stdin.read() if mad_hex == "-" else mad_hex)
-        except ValueError as error:
-            raise ValueError(f"the MAD is not hex: {error}") from None
+        except ValueError:
+            raise ValueError("the MAD is not hex: two digits for each byte, such as 80348001") from None
+        if len(request) >= MadHeader.SIZE and not awaits_response(request[3]):
+            client.send(lid, request)
+            say(f"sent; a MAD of method {request[3]:#04x} has no response")
+            return
         response = _ask(client, lid, request)
         if as_json:
             print_json(mad_json(response))

@@ -19,6 +19,7 @@ from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.types import MacAddr
 from opavnic.cli.conformance import app
+from opavnic.cli.mad import app as mad_app
 from opavnic.conformance.target import MAX_FRESH, run_vema_target
 from opavnic.mad_client import MadClient, MadSocketError
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
@@ -130,7 +131,9 @@ def test_two_programs_may_use_the_same_transaction_id(lab: SmallLab, client: Mad
 def test_what_cannot_be_sent_is_refused_and_the_connection_lives(
     lab: SmallLab, client: MadClient, message: MadMessage
 ) -> None:
-    with pytest.raises(MadSocketError, match="was not sent"):
+    with pytest.raises(
+        MadSocketError, match=f"{len(message.mad)} bytes for LID .* was not sent: it needs 24 to 2048"
+    ):
         client.request(message.lid, message.mad, sl=message.sl)
     assert client.agents() == (lab.host.lid,)
 
@@ -227,6 +230,20 @@ def test_traps_reach_every_program(lab: SmallLab, client: MadClient) -> None:
     assert (messages[1].lid, messages[1].outcome) == (lab.host.lid, Outcome.OK)
     assert notice_of(messages[1].mad).opcode == 1
     assert client.agents()  # the trap that this program was sent meanwhile is passed over
+
+
+@pytest.mark.parametrize("method", [Method.TRAP, Method.GET_RESP])
+def test_mad_that_has_no_response_is_sent_and_not_waited_for(lab: SmallLab, method: Method) -> None:
+    mad = build_request(method, AttrId.CLASS_PORT_INFO).hex()
+    outcome = CliRunner().invoke(mad_app, ["raw", mad, "--lid", str(lab.host.lid), "--target", str(lab.path)])
+    assert (outcome.exit_code, outcome.stdout) == (0, "")
+    assert f"sent; a MAD of method {method:#04x} has no response" in outcome.stderr
+
+
+def test_refusal_of_a_mad_that_has_no_response_is_told(lab: SmallLab, client: MadClient) -> None:
+    with pytest.raises(MadSocketError, match="was not sent"):
+        client.send(1 << 24, build_request(Method.TRAP, AttrId.NOTICE))
+    assert client.agents() == (lab.host.lid,)
 
 
 def test_nobody_listening_is_one_clear_error(tmp_path: Path) -> None:

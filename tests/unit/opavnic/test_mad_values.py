@@ -73,6 +73,11 @@ def test_wrong_assignment_is_refused_with_a_reason(text: str, reason: str) -> No
         assign(VeswPortInfo(), [text])
 
 
+def test_six_reserved_bytes_are_no_address() -> None:
+    shown = to_json(VeswPortInfo(reserved_4=b"abcdef"))
+    assert (shown["reserved_4"], shown["base_mac"]) == ("616263646566", "00:00:00:00:00:00")
+
+
 @given(st.sampled_from(sorted(CLASSES)), st.binary(min_size=2008, max_size=2008))
 def test_any_attribute_is_plain_data_or_an_error(attr_id: int, data: bytes) -> None:
     mad = bytes.fromhex("80348081") + bytes(12) + attr_id.to_bytes(2, "big") + bytes(22) + data
