@@ -443,6 +443,8 @@ class EmCore:
         if Effect.LINK in effect and vport.info is not None:
             up = vport.info.eth_link_status == EthLinkStatus.UP
             self._event("link-up" if up else "link-down", port, vport)
+        if Effect.TABLE in effect:
+            self._event("table-differs", port, vport, text=f"MAC table: digest {vport.digest:#x}, sent again")
         if Effect.ADDRESSES in effect:
             self._soil(now, vport.vesw_id)
         if effect & (Effect.RECORD | Effect.ADDRESSES):

@@ -27,6 +27,11 @@ from vema.types import EMA_CLASS_VERSION, MAX_VPORTS, AttrId, EthLinkStatus
 PORT: Final = -1
 """Stands for the port itself where a vport number is asked for."""
 
+LIST_RESTARTS: Final = 32
+"""Times in a row that an address list may change while it is read, before its agent counts as confused."""
+DIGESTS_LOST: Final = 3
+"""Looks in a row that may find another digest than was written, before the agent counts as confused."""
+
 _SECTION_HEADER: Final = struct.Struct(">HHI")
 _PAGE: Final = struct.Struct(">HHHH")
 _ERRORS: Final = (
@@ -53,6 +58,8 @@ class Effect(Flag):
     """The agent has taken its configuration."""
     COUNTERS = auto()
     """A reading of the counters is complete."""
+    TABLE = auto()
+    """The MAC table is no longer under the digest that it was written with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,11 +239,16 @@ def take_vport_answer(vport: Vport, request: Request, mad: bytes) -> Effect:
 
 
 def _take_info(vport: Vport, info: VeswPortInfo) -> Effect:
-    effect = Effect.NOTHING
+    absent = info.eth_link_status not in (EthLinkStatus.UP, EthLinkStatus.DOWN)
+    if absent and (info.mac_tbl_digest != EMPTY or not is_power_on(info)):
+        raise AgentError(
+            f"VeswPortInfo: a configuration, and link status {info.eth_link_status} as if there were no vport"
+        )
+    effect = _judge_digest(vport, info, absent)
     before = vport.info
     if before is not None and {before.eth_link_status, info.eth_link_status} == set(EthLinkStatus):
         effect |= Effect.LINK
-    if info.eth_link_status not in (EthLinkStatus.UP, EthLinkStatus.DOWN):
+    if absent:
         if vport.unicast.read_gen is not None or vport.digest != EMPTY:
             effect |= Effect.RESTARTED
         vport.unicast.forget()
@@ -253,6 +265,23 @@ def _take_info(vport: Vport, info: VeswPortInfo) -> Effect:
     vport.multicast.agent_gen = info.mc_macs_gen_count
     vport.info, vport.fresh = info, True
     return effect
+
+
+def _judge_digest(vport: Vport, info: VeswPortInfo, absent: bool) -> Effect:
+    """Notice a table that somebody else has written, and an agent that keeps no digest."""
+    if info.mac_tbl_digest == vport.digest:
+        if vport.info is not None and not vport.fresh:
+            vport.digests_lost = 0
+        return Effect.NOTHING
+    if absent or vport.info is None or vport.layout is None:
+        return Effect.NOTHING
+    vport.digests_lost += 1
+    if vport.digests_lost >= DIGESTS_LOST:
+        vport.digests_lost = 0
+        raise AgentError(
+            f"VeswPortInfo: MAC table digest {info.mac_tbl_digest:#x}, {DIGESTS_LOST} times after another was written"
+        )
+    return Effect.TABLE
 
 
 def _take_section(vport: Vport, request: Request, data: bytes) -> Effect:
@@ -287,6 +316,10 @@ def _take_page(macs: MacList, request: Request, data: bytes) -> Effect:
     macs.agent_gen = page.gen_count
     if start and page.gen_count != macs.pages_gen:
         macs.restart()  # the list changed between two pages
+        macs.restarts += 1
+        if macs.restarts >= LIST_RESTARTS:
+            macs.restarts = 0
+            raise AgentError(f"address list: changed between two pages, {LIST_RESTARTS} times in a row")
         return Effect.NOTHING
     macs.pages_gen = page.gen_count
     macs.pages += page.macs
@@ -295,6 +328,7 @@ def _take_page(macs: MacList, request: Request, data: bytes) -> Effect:
     changed = tuple(macs.pages) != macs.macs
     macs.macs, macs.read_gen, macs.stale = tuple(macs.pages), page.gen_count, False
     macs.restart()
+    macs.restarts = 0
     return Effect.RECORD | (Effect.ADDRESSES if changed else Effect.NOTHING)
 
 

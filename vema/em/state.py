@@ -44,6 +44,8 @@ class MacList:
     pages: list[MacAddr] = field(default_factory=list)
     """What has been read of a list that takes several MADs."""
     pages_gen: int | None = None
+    restarts: int = 0
+    """How often in a row it changed while it was read."""
 
     @property
     def current(self) -> bool:
@@ -96,6 +98,8 @@ class Vport:
     """Keys of the sections that the agent has under `digest`; None: not known."""
     damaged: bool = False
     """The table is not what its digest says; `layout` is what is there, and it is to be written again."""
+    digests_lost: int = 0
+    """Looks in a row that found another digest than was written."""
     unicast: MacList = field(default_factory=MacList)
     multicast: MacList = field(default_factory=MacList)
     base_mac: MacAddr = NO_MAC
