@@ -142,14 +142,19 @@ class EthernetService:
         """Begin: with `config`, or with what was applied last, or with nothing.
 
         Raises:  EmConfigError: the configuration cannot be met on this fabric; nothing was sent.
+                 StoreError: the database is damaged, or cannot be written.
         """
         memory = self.store.load()
         if config is not None:
             self._check(config)
             self.store.set_config(config.model_dump_json())
         elif memory.config is not None:
-            config = EmConfig.model_validate_json(memory.config)
+            try:
+                config = EmConfig.model_validate_json(memory.config)
+            except ValueError as error:
+                raise self.store.damaged(error) from error
         config = config or EmConfig()
+        self.store.history = config.polling.history
         now = self._clock.time()
         self.core = EmCore(config, memory, now=now)
         if self._hear_traps:
@@ -178,10 +183,12 @@ class EthernetService:
         """Want another configuration from now on.
 
         Raises:  EmConfigError: it cannot be met on this fabric; nothing was sent, the old one stays.
+                 StoreError: it cannot be remembered; the old one stays.
         """
         core = self._running()
         self._check(config)
         self.store.set_config(config.model_dump_json())
+        self.store.history = config.polling.history
         election_changes = config.election != core.config.election
         core.set_config(self._clock.time(), config)
         if election_changes:

@@ -21,7 +21,8 @@ SCHEMA_VERSION: Final = 1
 EVENTS_KEPT: Final = 10_000
 IN_MEMORY: Final = ":memory:"
 
-_SCHEMA: Final = """
+_SCHEMA: Final = f"""
+BEGIN;
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS vports (
   guid TEXT, vport_num INTEGER, vesw_id INTEGER, digest INTEGER, layout BLOB,
@@ -33,7 +34,12 @@ CREATE TABLE IF NOT EXISTS counters (
 CREATE INDEX IF NOT EXISTS counters_of_vport ON counters (guid, vport_num, id);
 CREATE TABLE IF NOT EXISTS events (
   id INTEGER PRIMARY KEY, time REAL, kind TEXT, port TEXT, vport_num INTEGER, vesw_id INTEGER, text TEXT);
-"""
+INSERT OR IGNORE INTO settings VALUES ('schema', '{SCHEMA_VERSION}');
+COMMIT;
+"""  # noqa: S608
+_WITHOUT: Final = (
+    "move it away: a manager without a database asks the agents, and changes nothing that is right"
+)
 _SLOT: Final = struct.Struct(">Q6s")
 _MAC_SIZE: Final = 6
 
@@ -66,23 +72,40 @@ class Store:
         """Open or make the database.
 
         Args:    wall_clock: seconds since 1970; history: readings of counters kept for each vport.
-        Raises:  StoreError: not a database of this version, or not writable.
+        Raises:  StoreError: not a database of this version, or not writable; such a file is left as it is.
         """
+        self._path = path
         self._wall_clock = wall_clock
-        self._history = history
-        self._new_events = 0
+        self.history = history
+        """Readings of counters kept for each vport."""
         try:
             self._db = sqlite3.connect(str(path), isolation_level=None)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: {error}") from error
+        try:
+            self._recognise()
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
-            version = self._setting("schema")
-            if version is None:
-                self._set("schema", str(SCHEMA_VERSION))
-            elif version != str(SCHEMA_VERSION):
-                raise StoreError(f"{path}: schema {version}, this program knows {SCHEMA_VERSION}")
-        except sqlite3.Error as error:
+        except StoreError:
+            self._db.close()
+            raise
+        except (sqlite3.Error, ValueError) as error:  # ValueError: text that is no UTF-8
+            self._db.close()
             raise StoreError(f"{path}: {error}") from error
+
+    def _recognise(self) -> None:
+        """Look before anything is written: somebody else's database is no place for ours."""
+        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+        if not tables:
+            return
+        version = self._setting("schema") if "settings" in tables else None
+        if version is None:
+            raise StoreError(
+                f"{self._path}: a database of another program (tables {', '.join(sorted(tables))})"
+            )
+        if version != str(SCHEMA_VERSION):
+            raise StoreError(f"{self._path}: schema {version}, this program knows {SCHEMA_VERSION}")
 
     def close(self) -> None:
         """Close the database; harmless when done twice."""
@@ -111,7 +134,7 @@ class Store:
         except sqlite3.Error as error:
             if db.in_transaction:
                 db.execute("ROLLBACK")
-            raise StoreError(f"cannot write: {error}") from error
+            raise StoreError(f"{self._path}: cannot write: {error}") from error
 
     def _forget(self, gone: Gone) -> None:
         if isinstance(gone.key, int):
@@ -133,15 +156,18 @@ class Store:
         self._db.execute(
             "DELETE FROM counters WHERE guid=?1 AND vport_num=?2 AND id<=(SELECT id FROM counters WHERE guid=?1 "
             "AND vport_num=?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)",
-            (guid, record.vport_num, self._history),
+            (guid, record.vport_num, self.history),
         )
 
     def set_config(self, text: str) -> None:
-        """Remember the configuration that is in force."""
-        self._set("config", text)
+        """Remember the configuration that is in force.
 
-    def _set(self, name: str, value: str) -> None:
-        self._db.execute("REPLACE INTO settings VALUES (?,?)", (name, value))
+        Raises:  StoreError: it cannot be written.
+        """
+        try:
+            self._db.execute("REPLACE INTO settings VALUES ('config',?)", (text,))
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path}: cannot write: {error}") from error
 
     def _setting(self, name: str) -> str | None:
         row = self._db.execute("SELECT value FROM settings WHERE name=?", (name,)).fetchone()
@@ -150,13 +176,23 @@ class Store:
     # --- reading -------------------------------------------------------------------------------------------
 
     def load(self) -> Memory:
-        """Return what the last life of the EM left."""
-        vports = [_vport_record(row) for row in self._db.execute("SELECT * FROM vports")]
-        slots = [
-            SlotsRecord(vesw_id, tuple((owner, MacAddr(mac)) for owner, mac in _SLOT.iter_unpack(blob)))
-            for vesw_id, blob in self._db.execute("SELECT vesw_id, slots FROM slots")
-        ]
-        return Memory(vports, slots, self._setting("config"))
+        """Return what the last life of the EM left.
+
+        Raises:  StoreError: the file is damaged.
+        """
+        try:
+            vports = [_vport_record(row) for row in self._db.execute("SELECT * FROM vports")]
+            slots = [
+                SlotsRecord(vesw_id, tuple((owner, MacAddr(mac)) for owner, mac in _SLOT.iter_unpack(blob)))
+                for vesw_id, blob in self._db.execute("SELECT vesw_id, slots FROM slots")
+            ]
+            return Memory(vports, slots, self._setting("config"))
+        except (sqlite3.Error, struct.error, TypeError, ValueError) as error:
+            raise self.damaged(error) from error
+
+    def damaged(self, error: Exception) -> StoreError:
+        """Return what to say of contents that this program has not written."""
+        return StoreError(f"{self._path}: damaged ({' '.join(str(error).split())}); {_WITHOUT}")
 
     def events(self, *, after: int = 0, limit: int = 100) -> list[StoredEvent]:
         """Return the last `limit` events with a number above `after`, oldest first."""
