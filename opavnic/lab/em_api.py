@@ -175,8 +175,8 @@ def _vesw_rows(core: EmCore) -> Iterator[dict[str, Any]]:
             "multicast_lid": section.mlid,
             "members": [port.name for port in vesw.plan.members],
             "default_lids": list(vesw.plan.default_lids),
-            "addresses": len(vesw.table.entries()),
-            "left_out": [mac_text(mac) for mac in vesw.table.left_out],
+            "addresses": len(vesw.entries()),
+            "left_out": [mac_text(mac) for mac in vesw.table.left_out] if vesw.plan.learns else [],
         }
 
 
@@ -208,7 +208,7 @@ def _state(port: Port, vport: Vport) -> str:
 
 def _table_rows(core: EmCore) -> Iterator[dict[str, Any]]:
     for vesw_id, vesw in core.vesws.items():
-        for slot, mac, lid, owner in vesw.table.entries():
+        for slot, mac, lid, owner in vesw.entries():
             yield {
                 "vesw_id": vesw_id,
                 "slot": slot,

@@ -142,8 +142,7 @@ class Audit:
 def _tables(ports: Mapping[int, Port], vesws: Mapping[int, Vesw]) -> Iterator[VportKey]:
     for port in ports.values():
         for vport in port.vports.values():
-            vesw = vesws.get(vport.vesw_id)
-            if port.in_service and vesw is not None and vesw.plan.learns:
+            if port.in_service and vport.vesw_id in vesws:
                 yield vport.key
 
 

@@ -136,10 +136,10 @@ def next_of_vport(desired: Desired, port: Port, vport: Vport) -> Request | None:
 
 def _next_section(desired: Desired, port: Port, vport: Vport) -> Request | None:
     vesw = desired.vesws[vport.vesw_id]
-    digest = vesw.table.digest_for(port.facts.guid) if vesw.plan.learns else EMPTY
+    digest = vesw.digest_for(port.facts.guid)
     if digest == vport.digest and not vport.damaged:
         return None
-    table = vesw.table.table_for(port.facts.guid)
+    table = vesw.table_for(port.facts.guid)
     changes = table.changes(vport.layout)
     if not changes:  # the sections are right, only the digest is not: say it again
         changes = [0]

@@ -107,6 +107,10 @@ class MemberTable:
         return [n for n in range(length) if self.key(n) != (layout[n] if n < len(layout) else EMPTY)]
 
 
+NO_TABLE: Final = MemberTable((), (), EMPTY)
+"""The table of a member that learns nothing."""
+
+
 class VeswTable:
     """The slots of one virtual switch. A slot keeps its address as long as the address is there."""
 

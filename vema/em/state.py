@@ -10,7 +10,7 @@ from hfi_sim.types import MacAddr
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.desired import EmConfig, PortFacts
-from vema.em.mac_tables import DIRTY, EMPTY, Address, Owner, VeswTable
+from vema.em.mac_tables import DIRTY, EMPTY, NO_TABLE, Address, MemberTable, Owner, VeswTable
 from vema.em.plan import VeswPlan
 from vema.em.records import NO_MAC, EventRecord, VportKey, VportRecord
 from vema.traps import TRAP_BURST, TRAP_WINDOW_MS
@@ -211,6 +211,18 @@ class Vesw:
     """Members whose address lists are being read, by GUID."""
     dirty_since: float | None = None
     """Since when the table has to be computed anew; None: it is right."""
+
+    def table_for(self, guid: int) -> MemberTable:
+        """Return the MAC table that a member is to have; one that learned before has to lose its entries."""
+        return self.table.table_for(guid) if self.plan.learns else NO_TABLE
+
+    def entries(self) -> list[tuple[int, MacAddr, int, Owner]]:
+        """Return slot, address, LID and owner of what the tables of all members hold together."""
+        return self.table.entries() if self.plan.learns else []
+
+    def digest_for(self, guid: int) -> int:
+        """Return the digest of that table."""
+        return self.table.digest_for(guid) if self.plan.learns else NO_TABLE.digest
 
 
 def member_addresses(vesw: Vesw, ports: Mapping[int, Port]) -> dict[Owner, list[Address]]:

@@ -14,7 +14,7 @@ from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.dialogue import PORT, Request, request_for
-from vema.em.mac_tables import ENTRY, SECTIONS, section_range
+from vema.em.mac_tables import ENTRY, SECTIONS, MemberTable, section_range
 from vema.em.messages import read_response
 from vema.em.plan import class_port_info, differences, is_power_on, port_info
 from vema.em.state import Desired, MacList, Port, Vport
@@ -114,8 +114,16 @@ async def _verify_vport(
         return
     for line in differences(port_info(desired.config, vesw.plan, port.facts, info), info):
         yield Difference(name, num, f"VeswPortInfo {line}")
-    if not vesw.plan.learns:
-        return
+    if vesw.plan.learns:
+        async for difference in _verify_lists(port, num, vport, info, asker):
+            yield difference
+    async for difference in _verify_table(port, num, vesw.table_for(port.facts.guid), info, asker):
+        yield difference
+
+
+async def _verify_lists(
+    port: Port, num: int, vport: Vport, info: VeswPortInfo, asker: Asker
+) -> AsyncIterator[Difference]:
     # a netdev that is down takes part in nothing: its lists may change without notice until it is opened
     for attr_id, macs in (
         (AttrId.IFACE_UCAST_MACS, vport.unicast),
@@ -124,8 +132,16 @@ async def _verify_vport(
         same = await _same_list(port, num, attr_id, macs, asker)
         if not same and info.eth_link_status == EthLinkStatus.UP:
             yield Difference(
-                name, num, f"has an address list (attribute {attr_id:#06x}) that the EM does not know"
+                port.facts.name,
+                num,
+                f"has an address list (attribute {attr_id:#06x}) that the EM does not know",
             )
+
+
+async def _verify_table(
+    port: Port, num: int, table: MemberTable, info: VeswPortInfo, asker: Asker
+) -> AsyncIterator[Difference]:
+    name = port.facts.name
     held: dict[bytes, int] = {}
     for index in range(SECTIONS):
         first, count = section_range(index)
@@ -135,7 +151,6 @@ async def _verify_vport(
                 if entry.mac in held:
                     yield Difference(name, num, f"MAC table has {entry.mac.hex(':')} twice")
                 held[entry.mac] = entry.dlid
-    table = vesw.table.table_for(port.facts.guid)
     should = {
         mac: dlid_sd >> 8
         for section in table.sections

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from hfi_sim.mad.header import Method
 from hfi_sim.mad.stack import MadRequest
 from hfi_sim.types import MacAddr
 from unit.vema.em.em_fabric import PKEY, EmFabric, config
+from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.em.desired import EmConfigError, parse_config
+from vema.em.messages import build_request, read_response
 from vema.em.service import EthernetService
 from vema.lmac import Lmac
-from vema.types import VportNum
+from vema.types import AttrId, VportNum
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -373,3 +376,44 @@ async def test_stale_trap_and_nonsense_traps_do_no_harm() -> None:
     await converged(fabric, em)
     assert seen == []
     em.stop()
+
+
+async def test_policy_without_tables_empties_those_that_were_learned() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    assert fabric.dlids(1) != {}
+    em.apply(config(mac="locally-administered"))
+    await converged(fabric, em)
+    assert fabric.dlids(1) == {}
+    em.apply(config())
+    await converged(fabric, em)
+    assert len(fabric.dlids(1)) == 2
+    em.stop()
+
+
+async def test_entries_of_somebody_else_are_found_and_removed_where_no_table_is_wanted() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config(mac="locally-administered"))
+    await converged(fabric, em)
+    entry = MacEntry(bytes.fromhex("020000000001"), b"\xff" * 6, 5 << 8)
+    await stray_entry(fabric, MacEntries(offset=0, entries=(entry,), digest=0x99))
+    assert [str(difference) for difference in await em.verify()] == [
+        "h1:1 vport 1: MAC table 02:00:00:00:00:01: 0x5 -> no entry",
+        "h1:1 vport 1: MAC table digest 0x99 -> 0x0",
+    ]
+    assert await em.wait_for(lambda: not fabric.dlids(1), 30.0)
+    await converged(fabric, em)
+    await stray_entry(fabric, MacEntries(offset=130, entries=(entry,), digest=0))  # the digest tells nothing
+    assert await em.wait_for(lambda: not fabric.dlids(1), 1000.0)  # the audit does
+    await converged(fabric, em)
+    em.stop()
+
+
+async def stray_entry(fabric: EmFabric, entries: MacEntries) -> None:
+    """Have somebody else write into the table of h1."""
+    request = build_request(Method.SET, AttrId.MAC_ENTRIES, entries.build(), attr_mod=1)
+    read_response(request, await fabric.em_ports[0].mad.request(int(fabric.port(1).lid), request))
+    assert fabric.dlids(1) != {}
