@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_table, say
-from opavnic.lab.client import QUERY_S, LabClient
+from opavnic.lab.client import QUERY_S, LabClient, RefusedFileError
 from opavnic.lab.em_file import EmFile
-from opavnic.lab.errors import ConfigError
+from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.runtime import running_lab
 from vema.em.desired import EmConfig
+from vema.em.problems import Problem
 
 MAX_LIMIT = 1_000_000
 WATCH_S = 1.0
@@ -64,15 +65,25 @@ def apply(
     as_json: AsJson = False,
 ) -> None:
     """Make a running lab's virtual switches what an EM file says; what is right already is not touched."""
+
+    def on_the_fabric(data: Any) -> tuple[Problem, ...]:
+        try:
+            _client(lab).post("/em/apply?diff=1", data)
+        except RefusedFileError as error:
+            return error.found
+        except (LabError, TypeError, ValueError):
+            pass  # no lab, or values that JSON does not have: what the file alone shows is enough
+        return ()
+
     try:
-        config = EmFile(file).config
+        em_file = EmFile(file, on_the_fabric)
     except ConfigError as error:
-        for line in error.problems:
-            say(line)
-        raise typer.Exit(EXIT_USAGE) from None
-    data = _client(lab, 60.0).post(
-        f"/em/apply{'?diff=1' if diff else ''}", json.loads(config.model_dump_json())
-    )
+        _refuse(error.problems)
+    wanted = json.loads(em_file.config.model_dump_json())
+    try:
+        data = _client(lab, 60.0).post(f"/em/apply{'?diff=1' if diff else ''}", wanted)
+    except RefusedFileError as error:
+        _refuse(em_file.lines(error.found))
     if as_json:
         print_json(data)
     else:
@@ -82,6 +93,12 @@ def apply(
             print(f"{data['sets']} Sets sent")
     if not diff and not data["converged"]:
         fail("the manager is still at work; see: opavnic em show vports", EXIT_FAILED)
+
+
+def _refuse(lines: Iterable[str]) -> NoReturn:
+    for line in lines:
+        say(line)
+    raise typer.Exit(EXIT_USAGE)
 
 
 @app.command(epilog="Example: opavnic em show mac-table --vesw 2 --json")

@@ -7,12 +7,13 @@ import json
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from opavnic.lab.errors import ConfigError, LabError, LabInputError
 from opavnic.lab.runtime import LabDir
+from vema.em.problems import Problem
 
 QUERY_S: Final = 10.0
 """How long a lab may take to say what it knows; what it has to work for is given longer by the caller."""
@@ -32,6 +33,14 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
+
+
+class RefusedFileError(ConfigError):
+    """A lab cannot be what a file says; `found` is every reason, with its place in the file."""
+
+    def __init__(self, found: Sequence[Problem]) -> None:
+        super().__init__([str(problem) for problem in found])
+        self.found = tuple(found)
 
 
 class LabClient:
@@ -67,7 +76,9 @@ class LabClient:
         except (ValueError, OSError, http.client.HTTPException) as error:
             raise LabError(f"the lab gave no whole answer to {method} {path}: {error}") from error
         if response.status == _UNPROCESSABLE:
-            raise ConfigError(data["problems"])
+            raise RefusedFileError(
+                [Problem(tuple(item["path"]), item["message"]) for item in data["problems"]]
+            )
         if response.status >= 400:
             wrong = LabInputError if response.status == http.HTTPStatus.BAD_REQUEST else LabError
             raise wrong(str(data.get("error", response.reason)))

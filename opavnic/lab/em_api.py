@@ -24,7 +24,7 @@ from hfi_sim.wire.lrh16b import l4_of
 from opavnic.lab.errors import LabError
 from opavnic.lab.json_body import json_body
 from vema.em.core import EmCore
-from vema.em.desired import EmConfigError, parse_config
+from vema.em.desired import parse_config
 from vema.em.service import EthernetService
 from vema.em.state import Port, Vport
 from vema.types import EthLinkStatus
@@ -53,16 +53,17 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
 
     async def apply(request: web.Request) -> web.Response:
         em, core = running()
-        try:
-            config = parse_config(await json_body(request))
-            changes = em.preview(config)
-            if request.query.get("diff") == "1":
-                return web.json_response({"changes": changes})
-            sets = core.sets
-            em.apply(config)
-        except EmConfigError as error:
-            problems = [str(problem) for problem in error.problems]
-            return web.json_response({"error": str(error), "problems": problems}, status=422)
+        data = await json_body(request)
+        if problems := em.problems(data):
+            found = [{"path": problem.path, "message": problem.message} for problem in problems]
+            text = "\n".join(map(str, problems))
+            return web.json_response({"error": text, "problems": found}, status=422)
+        config = parse_config(data)
+        changes = em.preview(config)
+        if request.query.get("diff") == "1":
+            return web.json_response({"changes": changes})
+        sets = core.sets
+        em.apply(config)
         converged = await em.wait_converged(APPLY_LIMIT_S)
         return web.json_response({"changes": changes, "sets": core.sets - sets, "converged": converged})
 

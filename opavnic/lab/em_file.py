@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.yaml_source import YamlError, YamlSource, read_text
@@ -16,9 +17,10 @@ MAX_FILE_BYTES: Final = 4 << 20
 class EmFile:
     """An EM file that has been read; it can say where in it a problem stands."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, elsewhere: Callable[[Any], Iterable[Problem]] = lambda _: ()) -> None:
         """Read and check.
 
+        Args:    elsewhere: says what else is wrong with the data of a file that has mistakes: on a running fabric.
         Raises:  ConfigError: one line for each mistake.
         """
         self._file = file
@@ -32,9 +34,10 @@ class EmFile:
         except EmConfigError as error:
             problems += error.problems
         if problems:
+            problems += [problem for problem in elsewhere(self._source.data) if problem not in problems]
             raise ConfigError(self.lines(problems))
 
-    def lines(self, problems: list[Problem]) -> list[str]:
+    def lines(self, problems: Iterable[Problem]) -> list[str]:
         """Return problems as lines for people, in the order of the file."""
         placed = sorted((self._source.line(p.path), path_text(p.path), p.message) for p in problems)
         return [f"{self._file}:{line}: {where}{': ' if where else ''}{what}" for line, where, what in placed]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
@@ -112,6 +113,10 @@ def _empty(value: object) -> object:
 
 
 _Empty = BeforeValidator(_empty)
+
+
+VESWS_MAX: Final = 4095
+"""As many as there are ids."""
 
 
 class FabricSection(_Section):
@@ -417,6 +422,33 @@ def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
             )
             problems.append(Problem(("vesws",), message))
     return problems
+
+
+def all_problems(data: Any, roster: Roster) -> list[Problem]:
+    """Return every mistake of plain data at once: those that can be seen without a fabric, and those on this one."""
+    try:
+        return fabric_problems(parse_config(data), roster)
+    except EmConfigError as error:
+        found = list(error.problems)
+    vesws = data.get("vesws") if isinstance(data, dict) else None
+    if not isinstance(vesws, list) or len(vesws) > VESWS_MAX:
+        return found
+    mac: MacPolicy = "learn" if data.get("mac") == "learn" else "locally-administered"
+    known = {problem.path for problem in found}
+    understood = EmConfig(mac=mac, vesws=[_understood(at, vesw) for at, vesw in enumerate(vesws)])
+    return found + [problem for problem in fabric_problems(understood, roster) if problem.path not in known]
+
+
+def _understood(at: int, entry: object) -> VeswSection:
+    """Return what can be understood of an entry with mistakes: whatever names ports, under an id of its own."""
+    kept: dict[str, Any] = {"id": at + 1, "name": str(at), "members": []}
+    if isinstance(entry, dict):
+        for key in ("members", "default_ports", "pkey", "mac"):
+            value = entry.get(key, VeswSection.model_fields[key].default)
+            with suppress(ValidationError):
+                VeswSection.model_validate({**kept, key: value})
+                kept[key] = value
+    return VeswSection.model_validate(kept)
 
 
 def _unknown(path: KeyPath, names: Iterable[str], roster: Roster) -> list[Problem]:

@@ -22,7 +22,7 @@ from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.stack import AgentHandler, AgentRegistration, MadRequest
 from hfi_sim.mad.transactions import Done
 from vema.em.core import EmCore
-from vema.em.desired import EmConfig, EmConfigError, PortFacts, Roster, fabric_problems
+from vema.em.desired import EmConfig, EmConfigError, PortFacts, Roster, all_problems, fabric_problems
 from vema.em.dialogue import Request
 from vema.em.election import (
     ELECTION_CLASS,
@@ -33,6 +33,7 @@ from vema.em.election import (
     Role,
 )
 from vema.em.preview import preview
+from vema.em.problems import Problem
 from vema.em.records import EventRecord, Record
 from vema.em.store import Store, StoreError
 from vema.em.verify import Difference, verify
@@ -249,6 +250,10 @@ class EthernetService:
         """
         self._check(config)
         return preview(config, self._running().ports.values(), self.topology.known())
+
+    def problems(self, data: object) -> list[Problem]:
+        """Return every mistake of plain data (what YAML or JSON gave) at once; empty: it can be applied."""
+        return all_problems(data, Roster(self.topology.known()))
 
     async def verify(self) -> list[Difference]:
         """Ask all agents for all they have; return what is not as it should be."""

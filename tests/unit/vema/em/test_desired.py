@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from vema.em.desired import EmConfigError, PortFacts, Roster, fabric_problems, parse_config
+from vema.em.desired import EmConfigError, PortFacts, Roster, all_problems, fabric_problems, parse_config
+from vema.em.problems import path_text
 
 
 def facts(n: int, *pkeys: int) -> PortFacts:
@@ -126,3 +127,38 @@ def test_member_is_found_by_each_of_its_names(name: str) -> None:
     found = Roster([facts(1), facts(2)]).find(name)
     assert found is not None
     assert found.lid == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "paths"),
+    [
+        ({"vesws": [{"id": 7, "name": "a", "pkey": 0x8002, "members": ["h1"]}]}, []),
+        (
+            {
+                "vesws": [
+                    {"id": 0, "name": "a", "pkey": 0x8009, "members": ["h1", "h9"]},
+                    5,
+                    {"id": 9999, "members": 3},
+                ]
+            },
+            [
+                "vesws[0].id",
+                "vesws[0].members[1]",
+                "vesws[0].pkey",
+                "vesws[1]",
+                "vesws[2].id",
+                "vesws[2].members",
+                "vesws[2].name",
+            ],
+        ),
+        (
+            {"vesws": [{"id": 5, "name": "a", "pkey": "blue", "members": ["hx"]}]},
+            ["vesws[0].members[0]", "vesws[0].pkey"],
+        ),
+        ({"mac": [], "vesws": {}}, ["mac", "vesws"]),
+        ([1], [""]),
+    ],
+)
+def test_mistakes_of_the_file_and_of_the_fabric_are_listed_together(data: Any, paths: list[str]) -> None:
+    roster = Roster([PortFacts(1, 2, "h1:1", "h1", "h1", 1, frozenset({0x7FFF, 0x8002}))])
+    assert sorted({path_text(problem.path) for problem in all_problems(data, roster)}) == paths
