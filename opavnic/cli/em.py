@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from hfi_sim.types import is_multicast_lid
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_table, say
 from opavnic.lab.client import QUERY_S, LabClient, RefusedFileError
 from opavnic.lab.em_file import EmFile
@@ -188,8 +189,12 @@ def _few(macs: list[str]) -> str:
 
 
 def _show_mac_table(rows: list[dict[str, Any]]) -> None:
-    columns = ("vesw_id", "slot", "mac", "lid", "port")
-    print_table(columns, [pick(row, *columns) for row in rows])
+    table = [[*pick(row, "vesw_id", "slot", "mac"), _lid_text(row["lid"]), row["port"]] for row in rows]
+    print_table(("vesw_id", "slot", "mac", "lid", "port"), table)
+
+
+def _lid_text(lid: int) -> str:
+    return f"{lid:#x}" if is_multicast_lid(lid) else str(lid)
 
 
 def _show_counters(rows: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from hfi_sim.errors import WireError
-from hfi_sim.mad.header import MadHeader, Method
+from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
 from opavnic.lab.client import LabClient
 from opavnic.lab.runtime import running_lab
@@ -134,7 +134,11 @@ def raw(
             request = bytes.fromhex(sys.stdin.read() if mad_hex == "-" else mad_hex)
         except ValueError:
             raise ValueError("the MAD is not hex: two digits for each byte, such as 80348001") from None
-        if len(request) >= MadHeader.SIZE and not awaits_response(request[3]):
+        if not MadHeader.SIZE <= len(request) <= MAD_SIZE:
+            raise ValueError(
+                f"{len(request)} bytes are no MAD: it has {MadHeader.SIZE} (its header) to {MAD_SIZE}"
+            )
+        if not awaits_response(request[3]):
             client.send(lid, request)
             say(f"sent; a MAD of method {request[3]:#04x} has no response")
             return

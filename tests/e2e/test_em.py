@@ -105,6 +105,11 @@ def test_show_prints_tables_and_json(lab: str, opavnic: Program) -> None:
         rows = next(iter(json.loads(opavnic("em", "show", topic, "--json").stdout).values()))
         assert key in rows[0]
     assert json.loads(opavnic("em", "show", "counters", "--json").stdout)
+    groups = [
+        row for row in opavnic("em", "show", "mac-table", "--vesw", "2").stdout.splitlines() if "33:33" in row
+    ]
+    assert groups
+    assert all("0xf00002" in row for row in groups)
 
 
 def test_mads_by_hand_read_and_write_an_agent(lab: str, opavnic: Program) -> None:
@@ -114,6 +119,10 @@ def test_mads_by_hand_read_and_write_an_agent(lab: str, opavnic: Program) -> Non
     assert answer["trap_pkey"] == 0x1234
     assert opavnic("mad", "get", "class-port-info", "--lid", "77").returncode == 1
     assert opavnic("mad", "get", "nonsense", "--lid", "2").returncode == 2
+    for short in ("", "80348001"):
+        done = opavnic("mad", "raw", short, "--lid", "2")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "bytes are no MAD: it has 24 (its header) to 2048" in done.stderr
 
 
 def test_recorded_mads_are_replayed(opavnic: Program, tmp_path: Path) -> None:
