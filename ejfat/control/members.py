@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from ipaddress import ip_address
+from ipaddress import IPv4Address, ip_address
 from typing import Any
 
 from ejfat.control.demands import SlotRange
@@ -24,6 +24,7 @@ STALE_S = 2.0
 REMOVE_S = 60.0
 """A worker silent for this long is deregistered."""
 MAX_PORT_BITS = 14
+_BROADCAST = IPv4Address("255.255.255.255")
 MAX_WEIGHT = 1000.0
 
 
@@ -77,6 +78,8 @@ class Worker:
 
         Raises:  BadRequestError: the value, and what would be right.
         """
+        if self.ip.is_multicast or self.ip.is_unspecified or self.ip == _BROADCAST:
+            raise BadRequestError(f"{self.ip} is no address of one worker")
         if not 1 <= self.port <= 0xFFFF:
             raise BadRequestError(f"UDP port {self.port} is not 1 to 65535")
         if not 0 <= self.port_bits <= MAX_PORT_BITS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,10 +152,10 @@ class ControlPlane:
 
         Raises:  UnknownError: there is none.
         """
-        found = self.reservations.get(int(reservation_id)) if reservation_id.isdecimal() else None
-        if found is None:
-            raise UnknownError(f"no load balancer {reservation_id!r}")
-        return found
+        for number, reservation in self.reservations.items():
+            if str(number) == reservation_id:
+                return reservation
+        raise UnknownError(f"no load balancer {reservation_id!r}")
 
     def by_instance(self, lb_id: int) -> Reservation | None:
         """Return the reservation of an instance."""
@@ -165,7 +165,13 @@ class ControlPlane:
         """End a reservation: its tables are emptied, its tokens revoked."""
         del self.reservations[reservation.reservation_id]
         self.tokens.revoke_for(Resource.RESERVATION, str(reservation.reservation_id))
+        self._revoke_sessions(reservation, list(reservation.balancer.sessions))
         self.program(reservation.balancer.clear())
+
+    def _revoke_sessions(self, reservation: Reservation, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            path = reservation.session_path(number)
+            self.tokens.revoke_for(Resource.SESSION, path[Resource.SESSION])
 
     def advance(self, now: float) -> None:
         """Do what is due on every instance: `prepare` and `connect` at once."""
@@ -188,8 +194,11 @@ class ControlPlane:
             expires_at = reservation.balancer.expires_at
             if expires_at is not None and now >= expires_at:
                 self.free(reservation)
-            else:
-                self.program(reservation.balancer.prepare(now))
+                continue
+            before = list(reservation.balancer.sessions)
+            self.program(reservation.balancer.prepare(now))
+            gone = [number for number in before if number not in reservation.balancer.sessions]
+            self._revoke_sessions(reservation, gone)
 
     def sample(self, counters: PipelineCounters, now: float) -> None:
         """Add the present state to the history; `counters` are the data plane's."""
@@ -228,15 +237,19 @@ class ControlPlane:
         """
         if data.get("format") != _STATE_FORMAT:
             raise BadRequestError(f"stored state of format {data.get('format')!r}, expected {_STATE_FORMAT}")
-        for row in data["reservations"]:
-            balancer = LoadBalancer.restore(row["balancer"], self.config.policy, now)
-            if balancer.target.lb_id >= len(self.config.instances):
-                raise BadRequestError(
-                    f"stored state of instance {balancer.target.lb_id}, which is not configured"
-                )
-            self.reservations[row["id"]] = Reservation(row["id"], balancer)
-        self._next_reservation = data["next_reservation"]
-        self.tokens = TokenBook.restore(data["tokens"])
+        reservations: dict[int, Reservation] = {}
+        try:
+            for row in data["reservations"]:
+                balancer = LoadBalancer.restore(row["balancer"], self.config.policy, now)
+                if balancer.target.lb_id >= len(self.config.instances):
+                    raise BadRequestError(
+                        f"stored state of instance {balancer.target.lb_id}, which is not configured"
+                    )
+                reservations[row["id"]] = Reservation(row["id"], balancer)
+            self._next_reservation, tokens = data["next_reservation"], TokenBook.restore(data["tokens"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadRequestError(f"stored state of the control plane: {error!r}") from None
+        self.reservations, self.tokens = reservations, tokens
 
     def unprogram(self, reservation: Reservation) -> None:
         """Remove the senders of an instance, keeping the rest (the reset request of the public interface)."""

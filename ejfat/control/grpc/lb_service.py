@@ -144,8 +144,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
     async def Register(self, request: pb.RegisterRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.RegisterReply:
-            reservation = self._allowed(secret, request.lbId, Action.REGISTER)
-            parent = self._plane.tokens.find(secret)
+            self._allowed(secret, request.lbId, Action.REGISTER)
             worker = Worker(
                 name=request.name,
                 ip=messages.address(request.ipAddress),
@@ -162,6 +161,9 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             if mac is None:
                 raise BadRequestError(f"{worker.ip} does not answer: no MAC address to send to")
             worker.mac = mac
+            # it may have been freed while the worker was looked for
+            reservation = self._allowed(secret, request.lbId, Action.REGISTER)
+            parent = self._plane.tokens.find(secret)
             session, updates = reservation.balancer.register(worker, self._world.now())
             self._plane.program(updates)
             token = self._grant(parent, request.name, Resource.SESSION, str(session.session_id), reservation)
@@ -175,9 +177,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             balancer = self._allowed(secret, request.lbId, Action.UPDATE).balancer
             wanted = {}
             for item in request.slotConstraints:
-                if not item.sessionId.isdecimal():
-                    raise UnknownError(f"no session {item.sessionId!r}")
-                wanted[int(item.sessionId)] = messages.slot_ranges(item.slots)
+                wanted[messages.session_number(item.sessionId)] = messages.slot_ranges(item.slots)
             balancer.demand_slots(wanted)
             self._world.changed()
             return pb.SetSlotDemandsReply()
@@ -266,10 +266,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
     async def CreateToken(self, request: pb.CreateTokenRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.CreateTokenReply:
             parent = self._plane.tokens.find(secret)
-            permissions = [
-                Permission(Resource(p.resourceType), p.resourceId, Action(p.permission))
-                for p in request.permissions
-            ]
+            permissions = [messages.permission(item) for item in request.permissions]
             if not permissions:
                 raise BadRequestError("a token needs a permission")
             for wanted in permissions:
@@ -323,9 +320,8 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             reservation = self._plane.get(selector.reservation)
             path = reservation.path
             if selector.session not in (None, "*"):
-                path = reservation.session_path(
-                    reservation.balancer.session(int(selector.session)).session_id
-                )
+                number = messages.session_number(selector.session)
+                path = reservation.session_path(reservation.balancer.session(number).session_id)
             self._plane.tokens.require(secret, Action.READ_ONLY, path)
             return [selector]
         return [
@@ -342,9 +338,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
     def _allowed_session(self, secret: str, lb_id: str, session_id: str) -> tuple[Reservation, Session]:
         self._plane.tokens.find(secret)
-        if not session_id.isdecimal():
-            raise UnknownError(f"no session {session_id!r}")
-        number = int(session_id)
+        number = messages.session_number(session_id)
         if lb_id:
             reservation = self._plane.get(lb_id)
         else:

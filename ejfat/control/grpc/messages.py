@@ -13,8 +13,12 @@ from ejfat.control.history import Series
 from ejfat.control.members import Session
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.programming import IpAddress
-from ejfat.control.tokens import Permission, Resource, Token
-from ejfat.errors import BadRequestError
+from ejfat.control.tokens import Action, Permission, Resource, Token
+from ejfat.errors import BadRequestError, UnknownError
+
+_LAST_SECOND = 253402300799
+"""The last second that a timestamp message holds: the end of the year 9999."""
+_LONGEST_NUMBER = 20
 
 
 def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange]) -> pb.WorkerStatus:
@@ -65,6 +69,27 @@ def includes(held: Permission, wanted: Permission) -> bool:
     return held.covers(wanted.action, {wanted.resource: wanted.resource_id})
 
 
+def permission(message: pb.TokenPermission) -> Permission:
+    """Read a permission.
+
+    Raises:  BadRequestError: a resource or an action that there is not.
+    """
+    try:
+        return Permission(Resource(message.resourceType), message.resourceId, Action(message.permission))
+    except ValueError as error:
+        raise BadRequestError(str(error)) from None
+
+
+def session_number(text: str) -> int:
+    """Read the id of a session.
+
+    Raises:  UnknownError: no session can have it.
+    """
+    if not (text.isascii() and text.isdecimal()) or len(text) > _LONGEST_NUMBER:
+        raise UnknownError(f"no session {text!r}")
+    return int(text)
+
+
 def details(token: Token) -> pb.TokenDetails:
     """Return what a token's owner may see of it."""
     permissions = [
@@ -85,9 +110,12 @@ def address(text: str) -> IpAddress:
     Raises:  BadRequestError: it is none.
     """
     try:
-        return ip_address(text)
+        found = ip_address(text)
     except ValueError:
         raise BadRequestError(f"{text!r} is no IP address") from None
+    if "%" in text:  # a scope is a name of the asking host, and no packet carries it
+        raise BadRequestError(f"{text!r} has a scope, expected the address alone")
+    return found
 
 
 def addresses(texts: Sequence[str]) -> list[IpAddress]:
@@ -110,7 +138,14 @@ def strategy(text: str) -> Strategy:
 
 
 def until(stamp: Timestamp) -> float | None:
-    """Return Unix time; 0 means no end."""
+    """Return Unix time; 0 means no end.
+
+    Raises:  BadRequestError: no time from 1970 to the year 9999.
+    """
+    if not 0 <= stamp.seconds <= _LAST_SECOND or not 0 <= stamp.nanos < 10**9:
+        raise BadRequestError(
+            f"time {stamp.seconds} s {stamp.nanos} ns, expected 0 to {_LAST_SECOND} s since 1970"
+        )
     return stamp.seconds + stamp.nanos / 1e9 or None
 
 

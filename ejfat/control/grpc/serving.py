@@ -29,6 +29,8 @@ _STATUS = (
     (ControlError, grpc.StatusCode.FAILED_PRECONDITION),
 )
 _PREFIX = "bearer "
+_LONGEST_REASON = 1000
+"""Characters: a status travels in a header, and a longer one would end the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ async def answer(
         return await handler(token or "")
     except EjfatError as error:
         log.info("refused %s: %s", context.peer(), error)
-        await context.abort(status_of(error), str(error))
+        await context.abort(status_of(error), str(error)[:_LONGEST_REASON])
 
 
 async def start_server(

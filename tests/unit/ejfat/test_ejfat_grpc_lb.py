@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -48,12 +48,14 @@ class World:
     port: int = 0
     stub: Any = None
     silent: set[IpAddress] = field(default_factory=set)
+    while_resolving: Callable[[], None] = lambda: None
 
     def new_secret(self) -> str:
         self.secrets += 1
         return f"secret-{self.secrets}"
 
     async def resolve(self, ip: IpAddress) -> int | None:
+        self.while_resolving()
         return None if ip in self.silent else int(ip) & 0xFFFFFF
 
     async def call(self, rpc: str, request: Any, token: str | None = ADMIN) -> Any:
@@ -240,6 +242,8 @@ async def test_senders_are_added_and_removed(world: World) -> None:
         ({"udpPort": 0}, "UDP port 0"),
         ({"weight": -1}, "weight -1.0"),
         ({"ipAddress": "nowhere"}, "is no IP address"),
+        ({"ipAddress": "224.0.0.1"}, "224.0.0.1 is no address of one worker"),
+        ({"ipAddress": "fe80::1%eth0"}, "has a scope"),
         ({"ipAddress": "10.0.1.99"}, "does not answer"),
         ({"slotDemands": [{"index": 0, "length": 1}]}, "slot demands need static or explicit"),
     ],
@@ -259,11 +263,35 @@ async def test_reserve_with_bad_values_is_refused(world: World) -> None:
     for values, expected in (
         ({"name": ""}, "needs a name"),
         ({"name": "x", "until": {"seconds": 5}}, "s ago"),
+        ({"name": "x", "until": {"seconds": 1 << 62}}, "expected 0 to 253402300799 s since 1970"),
         ({"name": "x", "strategy": "best"}, "strategy 'best', expected dynamic, static, explicit"),
     ):
         code, details = await world.refused("ReserveLoadBalancer", pb.ReserveLoadBalancerRequest(**values))
         assert code is grpc.StatusCode.INVALID_ARGUMENT
         assert expected in details
+
+
+async def test_reservation_freed_while_its_worker_is_looked_for_gets_no_member(world: World) -> None:
+    reservation = await world.reserve()
+    world.while_resolving = lambda: world.plane.free(world.plane.get(reservation.lbId))
+    request = pb.RegisterRequest(
+        lbId=reservation.lbId, name="w", weight=1, ipAddress="10.0.1.1", udpPort=1000
+    )
+    code, _ = await world.refused("Register", request)
+    assert code is grpc.StatusCode.NOT_FOUND
+    assert len(world.pipeline.tables.v23["member_info_lookup_table"]) == 0
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 1_000_000, "\u0663", "-1"])
+async def test_ids_that_nothing_can_have_are_unknown(world: World, number: str) -> None:
+    reservation = await world.reserve()
+    for rpc, request in (
+        ("LoadBalancerStatus", pb.LoadBalancerStatusRequest(lbId=number)),
+        ("SendState", pb.SendStateRequest(lbId=reservation.lbId, sessionId=number)),
+    ):
+        code, details = await world.refused(rpc, request)
+        assert code is grpc.StatusCode.NOT_FOUND
+        assert details.startswith("no load balancer" if rpc == "LoadBalancerStatus" else "no session")
 
 
 async def test_reserve_of_an_ip_version_takes_an_instance_that_has_it(world: World) -> None:
@@ -455,6 +483,10 @@ async def test_token_cannot_give_more_than_it_has(world: World) -> None:
         code, details = await world.refused("CreateToken", request, reservation.token)
         assert code is grpc.StatusCode.PERMISSION_DENIED
         assert "cannot give" in details
+    unknown = pb.CreateTokenRequest(name="x", permissions=[pb.TokenPermission()])
+    unknown.permissions[0].resourceType = 77
+    code, details = await world.refused("CreateToken", unknown)
+    assert (code, details) == (grpc.StatusCode.INVALID_ARGUMENT, "77 is not a valid Resource")
     foreign = pb.RevokeTokenRequest(target=pb.TokenSelector(token="admin"))
     assert (await world.refused("RevokeToken", foreign, reservation.token))[
         0
@@ -497,6 +529,8 @@ def test_store_of_other_bytes_is_refused(tmp_path: Path) -> None:
     plane = ControlPlane(CONFIG, lambda updates: None)
     with pytest.raises(EjfatError, match="stored state of format None"):
         plane.restore({}, 0.0)
+    with pytest.raises(EjfatError, match="stored state of the control plane: KeyError"):
+        plane.restore({"format": 1}, 0.0)
 
 
 async def test_server_on_a_port_in_use_is_refused(world: World) -> None:
