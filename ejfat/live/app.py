@@ -132,10 +132,17 @@ class LbApp:
     def reserve(self, name: str, senders: list[IpAddress]) -> EjfatUri:
         """Reserve an instance from inside, and return the URI that its senders and workers need.
 
+        A reservation of that name out of the stored state is taken over, with the senders that it lacks.
+
         Raises:  ControlError: refused.
         """
         operator = self.plane.tokens.find(self.admin_token)
-        reservation = self.plane.reserve(name, senders=senders, now=self._now())
+        kept = [one for one in self.plane.reservations.values() if one.balancer.name == name]
+        if kept:
+            reservation = kept[0]
+            self.plane.program(reservation.balancer.add_senders(senders))
+        else:
+            reservation = self.plane.reserve(name, senders=senders, now=self._now())
         secret = secrets.token_urlsafe(24)
         number = str(reservation.reservation_id)
         self.plane.grant(
@@ -216,5 +223,5 @@ class LbApp:
             reservation.balancer.ticks.sample(source_id, sample)
 
     async def _resolve(self, ip: IpAddress) -> int | None:
-        mac = await self.node.neighbors.resolve(ip)
+        mac = await self.node.neighbors.resolve(ip, afresh=True)
         return None if mac is None else int.from_bytes(mac, "big")

@@ -83,7 +83,6 @@ class LabLoadBalancer:
         self,
         app: LbApp,
         control: str,
-        uri: str,
         directory: tempfile.TemporaryDirectory[str] | None,
         carrier: LabCarrier | None,
     ) -> None:
@@ -92,7 +91,8 @@ class LabLoadBalancer:
         """What brings frames to the native pipeline inside the lab's native datapath, where that is so."""
         self.control = control
         """Where its gRPC is: HOST:PORT or unix:PATH."""
-        self.uri = uri
+        self.uri = ""
+        """Of the reservation made at start; empty: none was."""
         self._directory = directory
 
     def status(self) -> dict[str, Any]:
@@ -151,10 +151,16 @@ async def start_lb(lab: Lab, model: AppModel) -> LabLoadBalancer:
         carrier = LabCarrier(app.pipeline, netdev, lab.native, app.receive)
         app.still = carrier.still
         carrier.start()
-    await app.start()
-    uri = str(app.reserve(options.reserve, _senders(lab, model, options))) if options.reserve else ""
+    balancer = LabLoadBalancer(app, control, directory, carrier)
+    try:
+        await app.start()
+        if options.reserve:
+            balancer.uri = str(app.reserve(options.reserve, _senders(lab, model, options)))
+    except BaseException:
+        await balancer.stop()
+        raise
     lab.progress(f"{KIND} on {model.host} is {own}, its control plane {control}")
-    return LabLoadBalancer(app, control, uri, directory, carrier)
+    return balancer
 
 
 def _senders(lab: Lab, model: AppModel, options: LbOptions) -> list[IpAddress]:

@@ -30,9 +30,12 @@ class Neighbors:
         """Return the MAC of `ip` if it has been learnt."""
         return self._known.get(ip)
 
-    async def resolve(self, ip: IpAddress, timeout_s: float = 1.0) -> bytes | None:
-        """Return the 6 bytes of the MAC of `ip`, asking up to three times; None where nobody answers."""
-        if ip in self._known:
+    async def resolve(self, ip: IpAddress, timeout_s: float = 1.0, *, afresh: bool = False) -> bytes | None:
+        """Return the 6 bytes of the MAC of `ip`, asking up to three times; None where nobody answers.
+
+        Args:    afresh: ask even where an answer is known, for the host may have another interface by now.
+        """
+        if ip in self._known and not afresh:
             return self._known[ip]
         own = self._own.get(ip.version)
         if own is None:

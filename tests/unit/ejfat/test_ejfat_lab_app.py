@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ejfat.errors import EjfatError
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
@@ -64,6 +68,16 @@ async def test_app_runs_in_a_lab_and_ends_with_it() -> None:
         assert sender is not None
         assert await sender.ping(lab.interface("lb", "daq").address.ip, 1) == 1  # type: ignore[union-attr, arg-type]
         assert lab.wiring.fabric.balance() == {}
+
+
+async def test_app_that_cannot_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    senders = ", ".join(f"10.8.{number // 256}.{number % 256}" for number in range(257))
+    model = parse_lab(lab_file(options=f"{{senders: [{senders}]}}"), "x.yaml")
+    with pytest.raises(EjfatError, match="257 senders, the source filter holds 256"):
+        async with Lab(model, netdev="memory"):
+            pass
+    assert os.listdir(tmp_path) == []
 
 
 async def test_app_of_an_unknown_kind_is_refused() -> None:

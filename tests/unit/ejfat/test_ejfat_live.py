@@ -66,6 +66,9 @@ async def test_node_resolves_workers_by_arp_and_by_neighbor_discovery() -> None:
     asked = len(wire.sent)
     assert await neighbors.resolve(WORKER) == neighbors.known(WORKER)
     assert len(wire.sent) == asked
+    await neighbors.resolve(WORKER, afresh=True)
+    assert len(wire.sent) == asked + 1, "a worker that registers may have another interface by now"
+    asked += 1
     wire.silent = True
     assert await neighbors.resolve(ip_address("10.0.0.9"), timeout_s=0.03) is None
     assert len(wire.sent) == asked + 3
@@ -110,6 +113,10 @@ async def test_app_restarted_from_its_state_forwards_the_same_way(tmp_path: Path
     assert [again.app.pipeline.process(frame).frame for frame in frames] == before
     assert None not in before
     assert again.app.plane.tokens.find(uri.token).name == "run"
+    other = ip_address("10.0.0.77")
+    taken_over = again.app.reserve("run", [SENDER, other])
+    assert taken_over.lb_id == uri.lb_id, "the same command line starts the program again"
+    assert again.app.plane.get(uri.lb_id).balancer.senders == {SENDER, other}
     await again.app.stop()
 
 
