@@ -3,10 +3,11 @@
 --   tshark -X lua_script:ejfat.lua -r capture.pcap
 --
 -- The load balancer's port is dissected by itself. Behind the load balancer the port is the worker's: there a
--- packet is recognised by the 20-byte reassembly header, or with "Decode As" for the 8-byte one, which has
--- nothing to be recognised by.
+-- packet is recognised by the 20-byte reassembly header. The 8-byte one has nothing to be recognised by: it is
+-- dissected on the worker's port of the document's example, and elsewhere with "Decode As".
 
 local LB_PORT = 0x4c42
+local EXAMPLE_PORT = 0x4556
 local SYNC_PORTS = "19531-19538"
 
 -- Load balancer header -------------------------------------------------------------------------------------
@@ -71,8 +72,12 @@ local function rest(buffer, from, packet, tree)
   end
 end
 
+local function is_re(buffer)
+  return buffer:len() >= 20 and buffer(0, 2):uint() == 0x1000
+end
+
 function re.dissector(buffer, packet, tree)
-  if buffer:len() < 20 or buffer(0, 2):uint() ~= 0x1000 then
+  if not is_re(buffer) then
     return 0
   end
   local offset, length = buffer(4, 4):uint(), buffer(8, 4):uint()
@@ -109,6 +114,16 @@ function seg.dissector(buffer, packet, tree)
   packet.cols.info:set(string.format("Data id %d offset %d", buffer(2, 2):uint(), buffer(4, 4):uint()))
   rest(buffer, 8, packet, tree)
   return buffer:len()
+end
+
+-- A worker's port, where nothing in front says which header it is.
+local worker = Proto("ejfat_worker", "EJFAT worker")
+
+function worker.dissector(buffer, packet, tree)
+  if is_re(buffer) then
+    return re.dissector(buffer, packet, tree)
+  end
+  return seg.dissector(buffer, packet, tree)
 end
 
 -- What follows the load balancer header, by its protocol field; version 1 goes with the 8-byte header.
@@ -179,6 +194,7 @@ end
 local udp = DissectorTable.get("udp.port")
 udp:add(LB_PORT, lb)
 udp:add(SYNC_PORTS, sync)
+udp:add(EXAMPLE_PORT, worker)
 udp:add_for_decode_as(lb)
 udp:add_for_decode_as(re)
 udp:add_for_decode_as(seg)
@@ -196,7 +212,7 @@ lb:register_heuristic("udp", function(buffer, packet, tree)
   return true
 end)
 re:register_heuristic("udp", function(buffer, packet, tree)
-  if buffer:len() < 20 or buffer(0, 2):uint() ~= 0x1000 then
+  if not is_re(buffer) then
     return false
   end
   if buffer(4, 4):uint() + buffer:len() - 20 > buffer(8, 4):uint() then

@@ -109,21 +109,17 @@ def test_other_bytes_on_the_load_balancers_port_are_marked(tmp_path: Path) -> No
 
 
 @needs_tshark
-def test_examples_of_the_document_are_dissected(tmp_path: Path) -> None:
-    capture = Path(__file__).parents[2] / "vectors" / "ejfat" / "seed_in.pcap"
-    command = [
-        "tshark",
-        "-X",
-        f"lua_script:{SCRIPTS / 'ejfat.lua'}",
-        "-r",
-        str(capture),
-        "-T",
-        "fields",
-        "-e",
-        "ejfat_lb.tick",
-    ]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert run.stdout.split() == ["10", "20"] * 11
+def test_examples_of_the_document_are_dissected() -> None:
+    def column(capture: str, field: str) -> list[str]:
+        path = Path(__file__).parents[2] / "vectors" / "ejfat" / capture
+        script = f"lua_script:{SCRIPTS / 'ejfat.lua'}"
+        command = ["tshark", "-X", script, "-r", str(path), "-T", "fields", "-e", field]
+        run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        return run.stdout.split()
+
+    assert column("seed_in.pcap", "ejfat_lb.tick") == ["10", "20"] * 11
+    assert column("seed_in.pcap", "ejfat_seg.data_id") == ["0x0abc", "0x0123"] * 11
+    assert column("seed_out.pcap", "ejfat_seg.data_id") == ["0x0abc", "0x0123"] * 11
 
 
 def test_install_copies_the_dissectors(tmp_path: Path) -> None:
