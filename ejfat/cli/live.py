@@ -15,6 +15,8 @@ import typer
 
 from ejfat.cli.errors import explained
 from ejfat.errors import BadRequestError, EjfatError, UriError
+from ejfat.schema import SLOTS
+from ejfat.segmentation import MAX_EVENT
 from opavnic.cli.output import EXIT_FAILED, print_json, say
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from ejfat.reassembly import Event
     from ejfat.uri import EjfatUri, Endpoint
 
+_DIGITS = 18
+"""No number here has more."""
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Uri = Annotated[
@@ -34,13 +38,16 @@ Uri = Annotated[
 def parse_size(text: str) -> int:
     """Read a number of bytes such as 9000, 100k or 2M.
 
-    Raises:  typer.BadParameter: it is none, or 0.
+    Raises:  typer.BadParameter: it is none, or 0, or more than an event can have.
     """
     factor = _UNITS.get(text[-1:].lower(), 1)
     digits = text[:-1] if factor != 1 else text
-    if not digits.isdecimal() or int(digits) == 0:
+    if not digits.isdecimal() or len(digits) > _DIGITS or int(digits) == 0:
         raise typer.BadParameter(f"{text!r} is no size such as 9000, 100k or 2M")
-    return int(digits) * factor
+    size = int(digits) * factor
+    if size > MAX_EVENT:
+        raise typer.BadParameter(f"events of {text} bytes, the reassembly header counts to {MAX_EVENT}")
+    return size
 
 
 def send(
@@ -56,7 +63,8 @@ def send(
         int, typer.Option(min=-1, max=0xFFFF, help="Chooses the port; -1: another for each event.")
     ] = -1,
     first_tick: Annotated[
-        int, typer.Option(min=-1, help="Count ticks from here; -1: microseconds of the clock.")
+        int,
+        typer.Option(min=-1, max=(1 << 64) - 1, help="Count ticks from here; -1: microseconds of the clock."),
     ] = -1,
     seed: Annotated[int | None, typer.Option(help="Of the entropy.")] = None,
     as_json: AsJson = False,
@@ -205,13 +213,21 @@ def parse_slots(text: str) -> list[tuple[int, int]]:
     ranges = []
     for part in text.split(",") if text else []:
         first, dash, last = part.strip().partition("-")
-        if first.startswith("+") and first[1:].isdecimal() and not dash:
-            ranges.append((-1, int(first[1:])))
-        elif first.isdecimal() and (last.isdecimal() if dash else True) and int(last or first) >= int(first):
-            ranges.append((int(first), int(last or first) - int(first) + 1))
+        count = _slot(first[1:]) if first.startswith("+") and not dash else None
+        begin, end = _slot(first), _slot(last if dash else first)
+        if count is not None:
+            ranges.append((-1, count))
+        elif begin is not None and end is not None and begin <= end < SLOTS:
+            ranges.append((begin, end - begin + 1))
         else:
-            raise BadRequestError(f"{part!r} are no slots such as 0-127, 256, or +64")
+            raise BadRequestError(
+                f"{part!r} are no slots such as 0-127, 256, or +64; the last is {SLOTS - 1}"
+            )
     return ranges
+
+
+def _slot(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS and int(text) <= SLOTS else None
 
 
 def _make_directory(path: Path) -> None:

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from ejfat.errors import EjfatError
+from ejfat.control.prefixes import TICKS
+from ejfat.errors import BadRequestError, EjfatError
 from ejfat.reassembly import Event, LostEvent, Reassembler, ReassemblyCounters
 from ejfat.segmentation import Segmenter
 from ejfat.uri import Endpoint
@@ -21,6 +22,8 @@ from ejfat.wire.headers import SyncHeader
 _RECEIVE_BUFFER = 8 << 20
 _BATCH = 256
 _LARGEST = 65535
+_FASTEST = (1 << 32) - 1
+"""Hz that a sync message can say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,7 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
     """Send events until there are none left, with a sync message before the first one and every second.
 
     Args:    entropies: returns 16 bits for an event.
-    Raises:  EjfatError: the network refuses.
+    Raises:  EjfatError: the network refuses, or the ticks have come to their end.
     """
     loop = asyncio.get_running_loop()
     sent = Sent()
@@ -69,6 +72,10 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
                 if plan.rate_hz:
                     await asyncio.sleep(max(0.0, started + number / plan.rate_hz - loop.time()))
                 tick = time.time_ns() // 1000 if plan.first_tick is None else plan.first_tick + number
+                if tick >= TICKS:
+                    raise EjfatError(
+                        f"event {number} would have tick {tick:#x}: ticks have 64 bits and never begin anew"
+                    )
                 if plan.sync is not None and loop.time() - synced >= 1.0:
                     synced = loop.time()
                     _send_sync(plan, sock.family, tick)
@@ -89,7 +96,7 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
 
 def _send_sync(plan: SendPlan, family: socket.AddressFamily, tick: int) -> None:
     assert plan.sync is not None  # noqa: S101 - the caller looked
-    rate = round(plan.rate_hz) if plan.first_tick is not None else 1_000_000
+    rate = round(min(plan.rate_hz, _FASTEST)) if plan.first_tick is not None else 1_000_000
     sync = SyncHeader(source_id=plan.source_id, event=tick, rate_hz=rate, unix_ns=time.time_ns())
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
         sock.sendto(sync.build(), (str(plan.sync.ip), plan.sync.port))
@@ -190,9 +197,11 @@ class Receiver:
     def start(self) -> None:
         """Bind the ports and receive.
 
-        Raises:  EjfatError: a port cannot be bound.
+        Raises:  BadRequestError: ports beyond the last one. EjfatError: a port cannot be bound.
         """
         plan = self.plan
+        if plan.listen.port + (1 << plan.port_bits) - 1 > _LARGEST:
+            raise BadRequestError(f"ports {plan.listen.port} + 2**{plan.port_bits} go beyond {_LARGEST}")
         loop = asyncio.get_running_loop()
         groups: list[list[socket.socket]] = [[] for _ in range(min(plan.threads, 1 << plan.port_bits))]
         for number in range(1 << plan.port_bits):

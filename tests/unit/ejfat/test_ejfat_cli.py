@@ -73,7 +73,11 @@ def test_conformance_passes_and_fails(tmp_path: Path, capsys: pytest.CaptureFixt
         (["send", "--to", "nowhere"], "is no address"),
         (["send", "--to", "10.0.0.1:80"], "expected 1024 to 65535"),
         (["send", "--to", "127.0.0.1", "--event-size", "0"], "is no size"),
+        (["send", "--to", "127.0.0.1", "--event-size", "5G"], "counts to 4294967295"),
+        (["send", "--to", "127.0.0.1", "--event-size", "9" * 5000], "is no size"),
+        (["send", "--to", "127.0.0.1", "--first-tick", str(1 << 64)], "--first-tick"),
         (["send", "--to", "127.0.0.1", "--mtu", "64"], "leaves no room"),
+        (["recv", "--listen", "127.0.0.1:65535", "--port-bits", "1"], "ports 65535 + 2**1 go beyond 65535"),
         (["send", "--to", "127.0.0.1", "none.bin"], "none.bin: No such file"),
         (["send", "--uri", "ejfat://h:2000/"], "no data address"),
         (["recv", "--listen", "127.0.0.1"], "needs a port"),
@@ -118,7 +122,7 @@ def test_conformance_of_other_files_is_exit_2(capsys: pytest.CaptureFixture[str]
 def test_slots_are_read_as_ranges() -> None:
     assert parse_slots("") == []
     assert parse_slots("0-127,256, +64") == [(0, 128), (256, 1), (-1, 64)]
-    for text in ("x", "1-", "-3", "+", "1,,2", "+1-2"):
+    for text in ("x", "1-", "-3", "+", "1,,2", "+1-2", "512", "+513", "9" * 5000):
         with pytest.raises(BadRequestError, match="are no slots"):
             parse_slots(text)
 

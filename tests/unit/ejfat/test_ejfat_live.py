@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import time
 from ipaddress import ip_address
 from pathlib import Path
@@ -25,7 +26,7 @@ from ejfat.live.sockets import ReceivePlan, Receiver, SendPlan, send_events
 from ejfat.reassembly import Event, LostEvent, ReassemblyCounters
 from ejfat.segmentation import Segmenter, udp_packet
 from ejfat.uri import Endpoint
-from ejfat.wire.headers import SyncHeader
+from ejfat.wire.headers import SyncHeader, parse_lb
 
 LB, SENDER, WORKER = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
 LB_MAC = bytes.fromhex("020000000001")
@@ -177,6 +178,22 @@ async def test_events_sent_over_the_loopback_arrive_on_several_ports_and_threads
     assert sorted(got) == sorted(wanted.values())
     assert receiver.counters().packets == 20 * 4
     receiver.close()
+
+
+async def test_sender_whose_ticks_come_to_their_end_says_so() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
+        sink.bind(("127.0.0.1", 0))
+        sink.settimeout(20)
+        target = Endpoint(LOOPBACK, sink.getsockname()[1])
+        plan = SendPlan(
+            target=target, segmenter=Segmenter(), first_tick=(1 << 64) - 2, sync=target, rate_hz=1e12
+        )
+        with pytest.raises(EjfatError, match=r"event 2 would have tick 0x1(0{16}): .*never begin anew"):
+            await send_events(plan, iter([b"x"] * 3), lambda: 0)
+        sync = SyncHeader.parse(sink.recv(100))
+        assert (sync.event, sync.rate_hz) == ((1 << 64) - 2, (1 << 32) - 1)
+        ticks = [parse_lb(sink.recv(100)).tick for _ in range(2)]
+        assert ticks == [(1 << 64) - 2, (1 << 64) - 1]
 
 
 async def test_event_with_a_missing_packet_is_reported_lost() -> None:
