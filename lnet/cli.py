@@ -319,7 +319,8 @@ def _with_progress(future: Future[Any], seconds: float) -> Any:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("selftest", total=seconds)
         while True:
             try:

@@ -333,7 +333,7 @@ class Lnd:
             peer = self.conns.on_route(route)
             if peer is not None:
                 self.conns.close_idle(peer)
-            route.state = RouteState.NEW
+            route.forget(self._now)
 
     def _may_be_there(self, tx: KibTx) -> bool:
         return bool(tx.doubt_stamp) or (tx.peer is not None and tx.peer.in_doubt(tx))

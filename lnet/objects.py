@@ -119,6 +119,14 @@ class KibRoute:
         """Mark the route connected."""
         self.state = RouteState.UP
         self.counters.connects += 1
+        self._end_outage(now)
+
+    def forget(self, now: float) -> None:
+        """Mark the route as one that nobody has asked for yet: it is not down, for nobody tries it."""
+        self.state = RouteState.NEW
+        self._end_outage(now)
+
+    def _end_outage(self, now: float) -> None:
         if self.down_since is not None:
             self.counters.down_s += now - self.down_since
             self.down_since = None

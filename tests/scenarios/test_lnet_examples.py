@@ -124,9 +124,14 @@ def test_unknown_nid_fails_within_its_timeout_and_is_reported_once() -> None:
     (failed,) = a.failed
     assert (failed.msg_id, failed.errno, failed.in_doubt) == (msg_id, -113, False)
     assert "no port has address 10.1.1.99" in failed.reason
+    (routes,) = (ni.ni_data.ibn_routes.values() for ni in a.node.lnd.nis.values())
+    down = [route.down_for(clock.time()) for route in next(iter(routes))]
     clock.advance(100)
     assert len(a.reports) == 1
     assert a.node.lnd.deadline() is None
+    assert [route.down_for(clock.time()) for route in next(iter(routes))] == down, (
+        "nobody tries them any more"
+    )
 
 
 def test_nid_on_a_network_this_node_does_not_have_fails_at_once() -> None:
