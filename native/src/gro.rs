@@ -7,7 +7,7 @@
 //! kernel cuts what a socket does not want merged.
 
 use crate::checksum::{fold, get, pseudo, put, sum};
-use crate::frame::{IPV4, Parsed, TCP, UDP, be16, parse};
+use crate::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16, parse};
 use crate::segment::Payload;
 use crate::vnet::{DATA_VALID, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CSUM, SIZE, VnetHeader};
 
@@ -21,6 +21,11 @@ const OPEN_SLOTS: usize = 16;
 const TCP_ACK: u8 = 0x10;
 const TCP_PSH: u8 = 0x08;
 const TCP_FIN: u8 = 0x01;
+/// IPv6 extension headers behind which TCP or UDP may follow.
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION_OPTIONS: u8 = 60;
 /// In the byte that holds the flags of an IPv4 header.
 const DONT_FRAGMENT: u8 = 0x40;
 
@@ -123,8 +128,8 @@ impl Coalescer {
             if parsed.l4 != 0 {
                 let key = flow_key(bytes, &parsed);
                 self.close(|slot| slot.key == key);
-            } else if matches!(parsed.protocol, TCP | UDP) {
-                // a fragment shows no ports: it may be of any flow, and must not be overtaken
+            } else if hides_ports(&parsed) {
+                // it may be of any flow, and must not be overtaken
                 self.close(|_| true);
             }
             self.append(frame, parsed, verified);
@@ -254,6 +259,16 @@ impl Candidate {
             id,
             flags,
         })
+    }
+}
+
+/// Whether a packet may be TCP or UDP although it shows no ports: a fragment, one with IPv6 extension headers.
+#[inline]
+fn hides_ports(parsed: &Parsed) -> bool {
+    match parsed.protocol {
+        TCP | UDP => true,
+        HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS => parsed.ethertype == IPV6,
+        _ => false,
     }
 }
 

@@ -178,7 +178,7 @@ impl Cut {
             _ => return Err(Malformed),
         };
         let (ip_min, l4_min) = (if ipv4 { 20 } else { 40 }, if tcp { 20 } else { 8 });
-        if !header.needs_csum() || parsed.protocol == 0 || l4 < l3 + ip_min || frame.len() < l4 + l4_min {
+        if !header.needs_csum() || l4 < l3 + ip_min || frame.len() < l4 + l4_min {
             return Err(Malformed);
         }
         let protocol = if tcp { TCP } else { UDP };

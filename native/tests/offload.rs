@@ -209,6 +209,34 @@ fn fragments_are_never_merged_nor_overtaken() {
 }
 
 #[test]
+fn packets_with_extension_headers_are_never_merged_nor_overtaken() {
+    for header in [0, 43, 44, 60] {
+        let mut frames: Vec<_> = (0..4).map(|index| datagram(true, 64, index)).collect();
+        frames[1][20] = header;
+        assert_eq!(counts(&frames), [1, 1, 2], "next header {header}");
+    }
+}
+
+#[test]
+fn large_send_behind_extension_headers_is_cut() {
+    for kind in [0, 60] {
+        let send = LargeSend { ipv6: true, tcp: true, tags: 0, payload: 3000, size: 1000 };
+        let (mut header, plain) = send.build();
+        let mut frame = plain.clone();
+        frame[20] = kind;
+        frame[18..20].copy_from_slice(&(3032u16 + 8).to_be_bytes());
+        frame.splice(54..54, [6, 0, 1, 4, 0, 0, 0, 0]);
+        header.csum_start += 8;
+        let expected = cut(&send.build().0, &plain).unwrap();
+        for (segment, plain) in cut(&header, &frame).unwrap().iter().zip(&expected) {
+            assert_eq!(segment[20], kind);
+            assert_eq!(segment[18..20], (1032u16 + 8).to_be_bytes());
+            assert_eq!(segment[62..], plain[54..]);
+        }
+    }
+}
+
+#[test]
 fn ids_of_datagrams_that_may_be_fragmented_have_to_follow_each_other() {
     let mut frames: Vec<_> = (0..4).map(|index| datagram(false, 64, index)).collect();
     for (frame, id) in frames.iter_mut().zip([7, 8, 10, 11]) {
