@@ -119,6 +119,10 @@ impl Core {
         self.switches = vec![Element::default(); fabric.switches.len()];
         self.lanes = vec![<[Element; 2]>::default(); fabric.links.len()];
         self.fault_counts = fabric.no_fault_counts();
+        for vport in &mut self.vports {
+            // one that is gone; whoever took it away says where the vport is now
+            vport.port = vport.port.filter(|&port| (port as usize) < fabric.ports.len());
+        }
         self.fabric = Arc::new(fabric);
         Ok(())
     }

@@ -138,3 +138,13 @@ fn fabric_whose_indexes_point_nowhere_is_refused() {
     fabric.switches[0].lft[1] = 7;
     assert!(core.set_fabric(fabric).is_err());
 }
+
+#[test]
+fn vport_whose_port_left_the_fabric_sends_nothing() {
+    let (mut core, mut host) = (two_hosts(OPTIONS), Kept::default());
+    core.set_fabric(Fabric::default()).unwrap();
+    send(&mut core, &mut host, 100);
+    assert_eq!(core.vports[0].counters.tx_drop_state, 1);
+    assert!(host.frames.is_empty());
+    assert_balance(&core);
+}
