@@ -54,8 +54,8 @@ class Offload(Protocol):
     def changed(self) -> None:
         """Hear that the configuration or the state of a VNIC changed."""
 
-    def sync(self) -> None:
-        """Add what was counted meanwhile to the counters: they are about to be read."""
+    def sync_vnic(self, adapter: Adapter) -> None:
+        """Add what was counted meanwhile to the counters of one VNIC: they are about to be read."""
 
 
 def _no_hold() -> Hold | None:
@@ -252,7 +252,7 @@ class Adapter:
 
     def _sync(self) -> None:
         if self.offload is not None:
-            self.offload.sync()
+            self.offload.sync_vnic(self)
 
     def _set_vesw_id(self, vesw_id: int) -> None:
         """Move to another virtual switch. Source: hfi1_vnic_set_vesw_id(), which ignores that it may fail."""

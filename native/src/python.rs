@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::core::{Core, Options};
+use crate::core::{Core, Options, Vport};
 use crate::counters::{DROP_NAMES, Element, FaultCount, Group, Vnic};
 use crate::encap::{self, Channels, Sources, VportConfig, mac_key};
 use crate::fabric::{Demux, End, Fabric, Fault, HfiPort, Lane, Link, NO_ROUTE, PkeySet, Switch, SwitchPort};
@@ -218,6 +218,21 @@ fn vnic_dict<'py>(py: Python<'py>, vnic: &Vnic) -> PyResult<Bound<'py, PyDict>> 
     Ok(dict)
 }
 
+/// What a vport counted since the last time: as the driver does, and as the law sees frames from and to the host.
+type VportHarvest = (Vnic, Element, Element);
+
+fn take_vport(vport: &mut Vport) -> VportHarvest {
+    use std::mem::take;
+    (take(&mut vport.counters), take(&mut vport.tx_law), take(&mut vport.rx_law))
+}
+
+fn vport_dict<'py>(py: Python<'py>, (vnic, tx, rx): &VportHarvest) -> PyResult<Bound<'py, PyDict>> {
+    let dict = vnic_dict(py, vnic)?;
+    dict.set_item("tx_law", element_dict(py, tx)?)?;
+    dict.set_item("rx_law", element_dict(py, rx)?)?;
+    Ok(dict)
+}
+
 /// What was counted since the last time, taken out of the core under its lock.
 struct Harvest {
     port_tx: Vec<Element>,
@@ -225,7 +240,7 @@ struct Harvest {
     switches: Vec<Element>,
     lanes: Vec<[Element; 2]>,
     faults: Vec<[Vec<FaultCount>; 2]>,
-    vports: Vec<(usize, Vnic, Element, Element)>,
+    vports: Vec<(usize, VportHarvest)>,
 }
 
 impl Harvest {
@@ -245,10 +260,7 @@ impl Harvest {
                 .iter_mut()
                 .enumerate()
                 .filter(|(_, vport)| vport.in_use)
-                .map(|(index, vport)| {
-                    let taken = std::mem::take(&mut vport.counters);
-                    (index, taken, std::mem::take(&mut vport.tx_law), std::mem::take(&mut vport.rx_law))
-                })
+                .map(|(index, vport)| (index, take_vport(vport)))
                 .collect(),
         }
     }
@@ -267,11 +279,8 @@ impl Harvest {
         let faults: Vec<_> = self.faults.into_iter().map(|lanes| Vec::from(lanes.map(pairs))).collect();
         dict.set_item("faults", faults)?;
         let vports = PyDict::new(py);
-        for (index, vnic, tx, rx) in &self.vports {
-            let entry = vnic_dict(py, vnic)?;
-            entry.set_item("tx_law", element_dict(py, tx)?)?;
-            entry.set_item("rx_law", element_dict(py, rx)?)?;
-            vports.set_item(index, entry)?;
+        for (index, harvest) in &self.vports {
+            vports.set_item(index, vport_dict(py, harvest)?)?;
         }
         dict.set_item("vports", vports)?;
         Ok(dict)
@@ -345,7 +354,7 @@ impl Engine {
             let vports = &mut state.core.vports;
             let index = vports.iter().position(|vport| !vport.in_use).unwrap_or(vports.len());
             if index == vports.len() {
-                vports.push(crate::core::Vport::default());
+                vports.push(Vport::default());
             }
             state.devices.set(poller, index, device)?;
             let vport = &mut state.core.vports[index];
@@ -369,17 +378,19 @@ impl Engine {
         if found { Ok(()) } else { Err(no_vport(vport)) }
     }
 
-    fn remove_vport(&self, py: Python<'_>, vport: usize) -> PyResult<()> {
+    /// Let go of a vport; return what it counted to the last.
+    fn remove_vport<'py>(&self, py: Python<'py>, vport: usize) -> PyResult<Bound<'py, PyDict>> {
         let poller = &self.shared.poller;
-        self.with(py, |state| {
+        let harvest = self.with(py, |state| {
             let slot = state.core.vports.get_mut(vport).filter(|slot| slot.in_use)?;
-            *slot = crate::core::Vport::default();
+            let harvest = take_vport(slot);
+            *slot = Vport::default();
             state.devices.apps.set(vport, None);
             // it only takes one out, which cannot fail
             let _ = state.devices.set(poller, vport, None);
-            Some(())
-        })
-        .ok_or_else(|| no_vport(vport))
+            Some(harvest)
+        });
+        vport_dict(py, &harvest.ok_or_else(|| no_vport(vport))?)
     }
 
     #[pyo3(signature = (vport, config, port=None))]
@@ -420,6 +431,12 @@ impl Engine {
 
     fn collect<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.with(py, |state| Harvest::take(&mut state.core)).into_dict(py)
+    }
+
+    fn collect_vport<'py>(&self, py: Python<'py>, vport: usize) -> PyResult<Bound<'py, PyDict>> {
+        let harvest = self
+            .with(py, |state| state.core.vports.get_mut(vport).filter(|slot| slot.in_use).map(take_vport));
+        vport_dict(py, &harvest.ok_or_else(|| no_vport(vport))?)
     }
 
     fn take_packets<'py>(&self, py: Python<'py>) -> PyResult<Vec<(u32, u8, Bound<'py, PyBytes>)>> {

@@ -23,7 +23,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.adapter import Adapter
-from opavnic.datapath.accounts import add_counts
+from opavnic.datapath.accounts import add_counts, add_vnic
 from opavnic.datapath.node import NodeNetdev
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.datapath.snapshot import (
@@ -157,10 +157,7 @@ class NativeDatapath:
             self._engine.set_device(index, reading=not netdev.queue_stopped, merging=netdev.merges)
 
     def _release(self, adapter: Adapter) -> None:
-        index = self._index[adapter]
-        self.sync()
-        self._engine.remove_vport(index)
-        del self._index[adapter]
+        add_vnic(adapter, self._engine.remove_vport(self._index.pop(adapter)))
         self._given.pop(adapter, None)
         adapter.offload = None
 
@@ -174,6 +171,11 @@ class NativeDatapath:
         """Add what the engine counted to the counters of the fabric and of the VNICs."""
         if not self._closed:
             self._add(self._engine.collect(), self._elements)
+
+    def sync_vnic(self, adapter: Adapter) -> None:
+        """Add what the engine counted for one VNIC: an EM reads them all, one by one."""
+        if not self._closed:
+            add_vnic(adapter, self._engine.collect_vport(self._index[adapter]))
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
@@ -219,6 +221,7 @@ class NativeDatapath:
         self._timer.cancel()
         self._loop.remove_reader(self._engine.notice_fd)
         self._engine.stop()
+        self.sync()
         self._fabric.before_counting.remove(self.sync)
         for adapter in list(self._index):
             self._release(adapter)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import check_packet
+from opavnic.datapath.accounts import add_vnic
 from opavnic.datapath.selection import load_native
 from opavnic.flow import flow_hash15
 from unit.opavnic.datapath.twins import NativeTwin, Twin, make_twin, some_frame
@@ -53,6 +54,28 @@ def test_both_datapaths_with_random_configuration_do_the_same(seed: int) -> None
     assert counters(reference) == counters(other.twin)
     assert reference.fabric.balance() == {}
     assert other.twin.fabric.balance() == {}
+
+
+def test_counters_of_one_vnic_are_taken_once_and_without_those_of_others() -> None:
+    """An EM reads every VNIC by itself; what is read then is in no later reading, nor lost when the VNIC goes."""
+    at_once, one_by_one = (NativeTwin(make_twin(random.Random(5))) for _ in range(2))
+    rng = random.Random(5)
+    lids = [port.lid for port in at_once.twin.fabric.hfi_ports()]
+    vnics = list(enumerate(one_by_one.twin.adapters))
+    for number in range(FRAMES):
+        sender, frame = rng.randrange(len(vnics)), some_frame(rng, lids)
+        for other in (at_once, one_by_one):
+            other.send(sender, frame)
+        index, adapter = vnics[number % len(vnics)]
+        add_vnic(adapter, one_by_one.engine.collect_vport(index))
+    for index, adapter in vnics:
+        add_vnic(adapter, one_by_one.engine.remove_vport(index))
+        with pytest.raises(ValueError, match=f"no vport with index {index}"):
+            one_by_one.engine.collect_vport(index)
+    at_once.add_up()
+    one_by_one.add_up()
+    assert counters(at_once.twin) == counters(one_by_one.twin)
+    assert sum(adapter.tx.in_packets for _, adapter in vnics) == FRAMES
 
 
 def test_host_that_refuses_frames_is_counted_the_same() -> None:
