@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ import pytest
 from e2e.conftest import Program
 from e2e.kernel import wait_until
 from hfi_sim.netdev.tap import TapNetdev
+from hfi_sim.trace import Trace
 from opavnic.datapath.selection import load_native
 from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.manager import em_config
+from opavnic.lab.model import LabModel, Vesw
 from opavnic.lab.namespaces import NETNS_DIR
 
 pytestmark = pytest.mark.skipif(load_native() is None, reason="the native datapath is not built")
@@ -194,6 +197,56 @@ async def test_host_that_switches_gro_off_receives_every_frame_as_it_was_sent() 
         await lab.run("h2", [*DATAGRAMS, "gro", "blue", "on"])
         await wait_until(lambda: netdev.merges, "gro on", timeout_s=20)
         assert await datagrams_merged(lab, 50) >= 45
+
+
+async def change_mtu(lab: Lab, turn: int) -> None:
+    mtu = (700, 1500)[turn % 2]
+    done = await lab.run("h1", ["ip", "link", "set", "dev", "blue", "mtu", str(mtu)])
+    assert done.returncode == 0, done.stderr
+
+
+async def configure_again(lab: Lab, turn: int) -> None:
+    """Let the EM take the switch's MTU down and up, which reaches every VNIC as a new configuration."""
+    assert lab.manager is not None
+    config = em_config(lab.model.model_copy(update={"vesws": [with_mtu(lab, (1500, 1400)[turn % 2])]}))
+    lab.manager.em.apply(config)
+    await asyncio.sleep(0)
+
+
+def with_mtu(lab: Lab, mtu: int) -> Vesw:
+    return lab.model.vesws[0].model_copy(update={"mtu": mtu})
+
+
+async def add_and_remove_faults(lab: Lab, turn: int) -> None:
+    text = ("corrupt on h2 0.1%", "loss on h1 0.1%", "corrupt on h2 0.1% bits=3 skip=100")[turn % 3]
+    fault = lab.faults.add(text)
+    await lab.run("h1", ["true"])
+    lab.faults.remove(fault.number)
+
+
+async def capture_for_a_while(lab: Lab, turn: int) -> None:
+    trace = Trace(lab.wiring.fabric, keep=2000)
+    await lab.run("h1", ["true"])
+    trace.stop()
+    icrc = lab.wiring.fabric.icrc
+    assert all(icrc.check(record.packet) for record in trace.records)
+
+
+@pytest.mark.parametrize("disturb", [change_mtu, configure_again, add_and_remove_faults, capture_for_a_while])
+async def test_change_under_a_running_stream_loses_no_byte_of_it(
+    disturb: Callable[[Lab, int], Awaitable[None]],
+) -> None:
+    async with Lab(model()) as lab:
+        turn = 0
+        while turn < 12:
+            running = asyncio.create_task(stream(lab, 100 << 20))
+            while not running.done():
+                await disturb(lab, turn)
+                turn += 1
+                await lab.run("h1", ["true"])  # the stream goes on meanwhile
+            await running
+        assert lab.wiring.fabric.balance() == {}
+        assert set(carriers(lab).values()) == {("native", ""), ("python", "em:1 has no VNICs")}
 
 
 async def test_capture_on_the_far_tap_shows_valid_checksums() -> None:
