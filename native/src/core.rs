@@ -43,6 +43,8 @@ struct Packet {
     origin: Origin,
     /// It bears an ICRC, which is to be checked.
     sealed: bool,
+    /// Switches that it has come to.
+    hops: u16,
 }
 
 /// One VNIC.
@@ -208,7 +210,7 @@ impl Core {
         segments.write_next(&mut packet[VNIC_HEADER..VNIC_HEADER + len]);
         way.words.write(packet);
         wire::seal(packet, pad, self.options.icrc);
-        let packet = Packet { span, origin: way.origin, sealed: self.options.icrc };
+        let packet = Packet { span, origin: way.origin, sealed: self.options.icrc, hops: 0 };
         let sent = way.port.is_some_and(|port| self.send(port, packet));
         let counters = &mut self.vports[vport].counters;
         counters.tx.attempt(len);
@@ -257,7 +259,11 @@ impl Core {
         let span = self.reserve(packet.len());
         self.arena[span.at as usize..][..packet.len()].copy_from_slice(packet);
         let fabric = Arc::clone(&self.fabric);
-        self.arrive(&fabric, port, Packet { span, origin: Origin::Unknown, sealed: self.options.icrc });
+        self.arrive(
+            &fabric,
+            port,
+            Packet { span, origin: Origin::Unknown, sealed: self.options.icrc, hops: 0 },
+        );
     }
 
     /// Give a whole packet to the VNICs of a port, past the port's own checks; for conformance runs.
@@ -265,7 +271,7 @@ impl Core {
         let span = self.reserve(packet.len());
         self.arena[span.at as usize..][..packet.len()].copy_from_slice(packet);
         let fabric = Arc::clone(&self.fabric);
-        let packet = Packet { span, origin: Origin::Unknown, sealed: self.options.icrc };
+        let packet = Packet { span, origin: Origin::Unknown, sealed: self.options.icrc, hops: 0 };
         self.deliver(&fabric.ports[port as usize], packet);
     }
 
@@ -348,10 +354,13 @@ impl Core {
                 left -= 1;
             }
         }
-        Packet { span, origin: Origin::Unknown, sealed: true }
+        Packet { span, origin: Origin::Unknown, sealed: true, hops: packet.hops }
     }
 
-    fn forward(&mut self, fabric: &Fabric, index: u32, in_port: u32, packet: Packet) {
+    fn forward(&mut self, fabric: &Fabric, index: u32, in_port: u32, mut packet: Packet) {
+        packet.hops = packet.hops.saturating_add(1);
+        // who has been at more switches than there are goes in a circle, and would for ever
+        let astray = usize::from(packet.hops) > fabric.switches.len();
         let bytes = &self.arena[packet.span.at as usize..][..packet.span.len as usize];
         let switch = &fabric.switches[index as usize];
         let counters = &mut self.switches[index as usize];
@@ -375,13 +384,13 @@ impl Core {
         };
         if !wire::is_multicast(dlid) {
             return match switch.lft.get(dlid as usize) {
-                Some(&port) if port != NO_ROUTE => out(counters, u32::from(port)),
+                Some(&port) if port != NO_ROUTE && !astray => out(counters, u32::from(port)),
                 _ => counters.drop(Drop::SwNoRoute),
             };
         }
         // a port outside the tree may not inject into it
         let group = switch.mft.get(&dlid).map_or(&[][..], Vec::as_slice);
-        if group.len() < 2 || !group.contains(&in_port) {
+        if group.len() < 2 || !group.contains(&in_port) || astray {
             return counters.drop(Drop::SwNoGroup);
         }
         counters.copies += group.len() as u64 - 2;

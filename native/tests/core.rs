@@ -2,8 +2,8 @@
 
 use opavnic_native::core::{Core, Options};
 use opavnic_native::counters::{Drop, FaultCount};
-use opavnic_native::fabric::{Fabric, Fault};
-use opavnic_native::testing::{Kept, assert_balance, two_hosts};
+use opavnic_native::fabric::{End, Fabric, Fault, Lane, Link, Switch, SwitchPort};
+use opavnic_native::testing::{Kept, LargeSend, assert_balance, two_hosts};
 use opavnic_native::vnet::{SIZE, VnetHeader};
 
 const OPTIONS: Options = Options { icrc: true, merge: true, enforce: true };
@@ -147,4 +147,54 @@ fn vport_whose_port_left_the_fabric_sends_nothing() {
     assert_eq!(core.vports[0].counters.tx_drop_state, 1);
     assert!(host.frames.is_empty());
     assert_balance(&core);
+}
+
+/// The fabric of `two_hosts` with two more switches in a ring with the first, which knows LID 2 no more.
+fn with_ring(options: Options) -> Core {
+    let mut core = two_hosts(options);
+    let mut fabric = Fabric::clone(&core.fabric);
+    let port = |link, from| SwitchPort { active: true, lane: Some(Lane { link, from }) };
+    let ring = |from, to| Link {
+        ends: [
+            End::Switch(from, if from == 0 { 3 } else { 1 }),
+            End::Switch(to, if to == 0 { 2 } else { 0 }),
+        ],
+        up: true,
+        slow: false,
+        faults: Default::default(),
+    };
+    fabric.links.extend([ring(0, 1), ring(1, 2), ring(2, 0)]);
+    fabric.switches[0].ports.extend([port(4, 1), port(2, 0)]);
+    fabric.switches[0].lft[2] = 3;
+    for (ports, group) in [([port(2, 1), port(3, 0)], vec![0, 1]), ([port(3, 1), port(4, 0)], vec![0, 1])] {
+        let mft = [(0xf0_0000, group)].into_iter().collect();
+        fabric.switches.push(Switch { up: true, ports: ports.into(), lft: vec![0, 0, 1], mft });
+    }
+    fabric.switches[0].mft.insert(0xf0_0000, vec![0, 1, 2, 3]);
+    core.set_fabric(fabric).unwrap();
+    core
+}
+
+#[test]
+fn routes_in_a_circle_end_in_a_counted_drop() {
+    let large = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 14_480, size: 1448 };
+    for icrc in [true, false] {
+        let mut core = with_ring(Options { icrc, ..OPTIONS });
+        let mut host = Kept::default();
+        send(&mut core, &mut host, 100);
+        let (header, mut bytes) = large.build();
+        let len = bytes.len();
+        core.transmit(0, &header, &mut bytes, len, None);
+        core.flush(&mut host);
+        let lost =
+            |core: &Core, reason: Drop| core.switches.iter().map(|s| s.drops[reason as usize]).sum::<u64>();
+        assert_eq!(lost(&core, Drop::SwNoRoute), 11);
+        assert!(host.frames.is_empty());
+        let mut group = frame(100);
+        group[..6].fill(0xff);
+        core.transmit(0, &VnetHeader::default(), &mut group, 100, None);
+        core.flush(&mut host);
+        assert!(lost(&core, Drop::SwNoGroup) >= 2);
+        assert_balance(&core);
+    }
 }
