@@ -150,17 +150,11 @@ def _make(request: pytest.FixtureRequest) -> Scenario:
     from opavnic.scenario import Scenario
 
     node = request.node
-    marker = node.get_closest_marker("topology")
-    kind = marker.args[0] if marker is not None and marker.args else "single-switch"
-    topology = generate(kind, **(marker.kwargs if marker is not None else {}))
+    topology = generate(**_shape(node))
     options: dict[str, Any] = {}
     for options_marker in reversed(list(node.iter_markers("fabric_options"))):
         options.update(options_marker.kwargs)
-    unknown = [name for name in options if name not in _OPTIONS]
-    if unknown:
-        raise pytest.UsageError(
-            f"fabric_options: unknown option {unknown[0]!r} (known: {', '.join(_OPTIONS)})"
-        )
+    _check_options(options)
     by_hand = "mad_simulator" in request.fixturenames
     if by_hand and "em" in request.fixturenames:
         raise pytest.UsageError(
@@ -185,7 +179,48 @@ def _seed(node: pytest.Item, config: pytest.Config) -> int:
     if chosen is not None:
         return int(chosen)
     marker = node.get_closest_marker("fabric_seed")
-    return int(marker.args[0]) if marker is not None else _DEFAULT_SEED
+    if marker is None:
+        return _DEFAULT_SEED
+    if len(marker.args) != 1 or type(marker.args[0]) is not int or marker.kwargs:
+        raise pytest.UsageError(f"{_text(marker)}: it takes one whole number, e.g. fabric_seed(7)")
+    return int(marker.args[0])
+
+
+def _shape(node: pytest.Item) -> dict[str, Any]:
+    """Return the arguments for `generate` that the nearest marker says."""
+    marker = node.get_closest_marker("topology")
+    if marker is None:
+        return {"kind": "single-switch"}
+    if len(marker.args) > 1 or (marker.args and "kind" in marker.kwargs):
+        raise pytest.UsageError(
+            f'{_text(marker)}: it takes one kind, and numbers by name, e.g. topology("clos", leaves=2, spines=2)'
+        )
+    return {"kind": marker.args[0] if marker.args else "single-switch", **marker.kwargs}
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Refuse options that are none, and values that would fail far from the marker."""
+    from hfi_sim.lanes import FlowControl
+    from hfi_sim.subnet_manager import Routing
+
+    kinds: dict[str, tuple[type[Any], ...]] = {
+        "routing": (Routing, str),
+        "flow": (FlowControl,),
+        "jitter_s": (int, float),
+        "fabric_id": (int,),
+    }
+    for name, value in options.items():
+        if name not in _OPTIONS:
+            raise pytest.UsageError(f"fabric_options: unknown option {name!r} (known: {', '.join(_OPTIONS)})")
+        if not isinstance(value, kinds[name]):
+            wanted = " or ".join(kind.__name__ for kind in kinds[name])
+            raise pytest.UsageError(f"fabric_options: {name} is {value!r}; it is {wanted}")
+
+
+def _text(marker: pytest.Mark) -> str:
+    given = [repr(value) for value in marker.args]
+    given += [f"{name}={value!r}" for name, value in marker.kwargs.items()]
+    return f"{marker.name}({', '.join(given)})"
 
 
 def _inside(scenario: Scenario, function: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:

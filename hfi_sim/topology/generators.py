@@ -243,14 +243,25 @@ def generate(kind: str, *, hosts: Hosts | None = None, **options: Any) -> Topolo
     Args:    hosts: as many as the shape has room for unless given; options: numbers, `dims` also as "3x3".
     Raises:  TopologyError: an unknown kind or option, or numbers that do not fit together.
     """
-    if kind not in GENERATORS:
-        raise TopologyError(unknown_name("topology", kind, GENERATORS))
+    if not isinstance(kind, str) or kind not in GENERATORS:
+        raise TopologyError(unknown_name("topology", str(kind), GENERATORS))
     for name in options:
         if name not in _OPTIONS[kind]:
             raise TopologyError(f"topology {kind}: {unknown_name('option', name, _OPTIONS[kind])}")
     if isinstance(options.get("dims"), str):
         options["dims"] = _parse_dims(options["dims"])
+    for name, value in options.items():
+        numbers = value if name == "dims" and isinstance(value, tuple | list) else [value]
+        if not all(type(number) is int for number in numbers):
+            wanted = "whole numbers, such as 3x3" if name == "dims" else "a whole number"
+            raise TopologyError(f"topology {kind}: {name} is {value!r}; it is {wanted}")
     if hosts is not None:
+        if (type(hosts) is not int and not isinstance(hosts, Sequence)) or isinstance(hosts, str):
+            raise TopologyError(
+                f"topology {kind}: hosts is {hosts!r}; it is a whole number or a list of names"
+            )
+        if isinstance(hosts, int):
+            _at_least(f"topology {kind}: hosts", hosts, 0)
         options["hosts"] = hosts
     return GENERATORS[kind](**options)
 

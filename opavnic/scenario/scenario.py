@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -51,7 +51,7 @@ class Scenario:
         topology: Topology,
         *,
         seed: int = DEFAULT_SEED,
-        routing: Routing | None = None,
+        routing: Routing | str | None = None,
         flow: FlowControl | None = None,
         jitter_s: float = 0.0,
         fabric_id: int = DEFAULT_FABRIC_ID,
@@ -62,10 +62,11 @@ class Scenario:
         """Build the fabric; needs no running event loop yet.
 
         Args:    topology: gets one more HFI, `em`, on a switch. seed: all randomness comes from it.
-                 flow, jitter_s: of every link. clock: for tests without an event loop, a ManualClock.
+                 routing: or the name of an engine. flow, jitter_s: of every link.
+                 clock: for tests without an event loop, a ManualClock.
                  real: TAPs in network namespaces instead of memory; needs the privilege. manager: who configures the
                  VNICs: the Ethernet Manager, or the test itself through `mad_simulator`.
-        Raises:  TopologyError: the topology cannot be built.
+        Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
         """
         self.seed = seed
         self.fabric_id = fabric_id
@@ -80,7 +81,8 @@ class Scenario:
         )
         self.topology = topology
         self.em_port = self.fabric.hfis[EM_NODE].ports[1]
-        self.subnet_manager = SubnetManager(self.fabric, self.em_port, routing=routing)
+        engine = Routing(engine=routing) if isinstance(routing, str) else routing
+        self.subnet_manager = SubnetManager(self.fabric, self.em_port, routing=engine)
         self.trace = Trace(self.fabric)
         self.faults = Faults(self.fabric)
         self.fault_log: list[dict[str, Any]] = []
@@ -102,6 +104,7 @@ class Scenario:
         """The host side of each vport's netdev, by host and vport."""
         self._tasks_before: set[asyncio.Task[Any]] = set()
         self._recording = contextlib.ExitStack()
+        self._callback_errors: list[BaseException] = []
 
     # --- running -------------------------------------------------------------------------------------------
 
@@ -110,6 +113,7 @@ class Scenario:
         self._tasks_before = set(asyncio.all_tasks())
         self.timeline.begin()
         self._recording.enter_context(self.timeline.recording())
+        self._recording.enter_context(self._noticing_callback_errors())
         try:
             if self.ground is not None:
                 self.ground.open(self.hosts.names)
@@ -148,18 +152,45 @@ class Scenario:
         self._recording.close()
 
     def check(self) -> None:
-        """Hold the conservation law, and that no task of the test and no namespace is left.
+        """Hold the conservation law, and that no callback raised, no task of the test and no namespace is left.
 
         Raises:  AssertionError: what is wrong, by name.
         """
+        # `raise`, not `assert`: python -O leaves the checks in place
+        if self._callback_errors:
+            first = self._callback_errors[0]
+            raise AssertionError(f"a callback of the event loop raised {first!r}") from first
         balance = self.fabric.balance()
-        assert not balance, f"the conservation law is broken (packets too many or too few): {balance}"  # noqa: S101
-        if self._tasks_before:
-            left = asyncio.all_tasks() - self._tasks_before
-            assert not left, f"tasks are left running: {', '.join(map(_task_text, left))}"  # noqa: S101
-        if self.ground is not None:
-            left_over = self.ground.leftovers()
-            assert not left_over, f"namespaces are left: {', '.join(left_over)}"  # noqa: S101
+        if balance:
+            raise AssertionError(f"the conservation law is broken (packets too many or too few): {balance}")
+        left = asyncio.all_tasks() - self._tasks_before if self._tasks_before else ()
+        if left:
+            raise AssertionError(f"tasks are left running: {', '.join(map(_task_text, left))}")
+        left_over = self.ground.leftovers() if self.ground is not None else ()
+        if left_over:
+            raise AssertionError(f"namespaces are left: {', '.join(left_over)}")
+
+    @contextlib.contextmanager
+    def _noticing_callback_errors(self) -> Iterator[None]:
+        """Keep what callbacks raise (a device's `on_frame`, a fault's hook): asyncio would only log it."""
+        loop = asyncio.get_running_loop()
+        before = loop.get_exception_handler()
+
+        def notice(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            error = context.get("exception")
+            # with a handle: raised just now; without one it is about a task that the collector came by some time
+            if "handle" in context and error is not None:
+                self._callback_errors.append(error)
+            if before is not None:
+                before(loop, context)
+            else:
+                loop.default_exception_handler(context)
+
+        loop.set_exception_handler(notice)
+        try:
+            yield
+        finally:
+            loop.set_exception_handler(before)
 
     # --- managers ------------------------------------------------------------------------------------------
 

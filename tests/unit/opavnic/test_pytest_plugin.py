@@ -110,6 +110,91 @@ async def test_unknown_host(hosts):
     assert not list(tmp_path.glob(".fabric/*"))
 
 
+def test_wrong_values_in_markers_say_what_would_be_right(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+@pytest.mark.parametrize("number", [
+    pytest.param(number, marks=mark) for number, mark in enumerate([
+        pytest.mark.topology("clos", leaves="two"),
+        pytest.mark.topology(5),
+        pytest.mark.topology("clos", 2, 2),
+        pytest.mark.topology("torus", dims=(3, "3")),
+        pytest.mark.topology("single-switch", hosts=-1),
+        pytest.mark.topology("single-switch", hosts="h1"),
+        pytest.mark.fabric_seed(),
+        pytest.mark.fabric_seed("7"),
+        pytest.mark.fabric_options(routing="up-dwn"),
+        pytest.mark.fabric_options(flow=5),
+        pytest.mark.fabric_options(jitter_s="1ms"),
+    ])
+])
+async def test_wrong(hosts, number):
+    pass
+
+@pytest.mark.topology(kind="clos", leaves=2, spines=1)
+@pytest.mark.fabric_options(routing="up-down")
+async def test_right(lab, hosts):
+    assert len(hosts) == 4
+    assert lab.subnet_manager.routing.engine == "up-down"
+""",
+    )
+    for message in (
+        "topology clos: leaves is 'two'; it is a whole number",
+        'unknown topology "5" (nearest: ',
+        "topology('clos', 2, 2): it takes one kind, and numbers by name",
+        "topology torus: dims is (3, '3'); it is whole numbers",
+        "topology single-switch: hosts is -1; the least is 0",
+        "topology single-switch: hosts is 'h1'; it is a whole number or a list of names",
+        "fabric_seed(): it takes one whole number",
+        "fabric_seed('7'): it takes one whole number",
+        'unknown routing engine "up-dwn" (nearest: "up-down"',
+        "fabric_options: flow is 5; it is FlowControl",
+        "fabric_options: jitter_s is '1ms'; it is int or float",
+    ):
+        assert message in result.stdout, (message, result.stdout[-3000:])
+    assert "1 passed, 11 errors" in result.stdout
+
+
+def test_callback_that_raises_is_what_the_test_fails_for(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+async def test_device(hosts, em):
+    await em.vesw("blue", members=hosts)
+    h1, h2 = hosts
+    def look(frame):
+        raise KeyError("a slip in the test")
+    h2.vnic().on_frame = look
+    h1.send(ARP(pdst=h2.ip))
+    await asyncio.sleep(ms(1))
+""",
+    )
+    assert (
+        "AssertionError: a callback of the event loop raised KeyError('a slip in the test')" in result.stdout
+    )
+    assert "in look" in result.stdout
+    assert "1 failed" in result.stdout
+
+
+def test_checks_hold_without_assertions(tmp_path: Path) -> None:
+    script = """
+import asyncio
+from hfi_sim.topology import clos
+from opavnic.scenario import Scenario, run_virtual
+
+async def lose():
+    async with Scenario(clos(2, 2)) as lab:
+        lab.hosts["h1"].port.tx.in_packets += 1
+
+run_virtual(lose())
+"""
+    result = subprocess.run(
+        [sys.executable, "-O", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "AssertionError: the conservation law is broken" in result.stderr
+
+
 def test_mad_simulator_and_manager_on_one_fabric_are_refused(tmp_path: Path) -> None:
     source = """
 async def test_two_managers(em, mad_simulator):
