@@ -36,6 +36,10 @@ log = logging.getLogger("lnet.node")
 SERVICE_O2IBLND: Final = 987
 """The service that o2iblnd listens on (its port number)."""
 
+_TURN: Final = 8
+"""Steps after which the rest waits: links without a rate deliver at once, and traffic that makes more traffic
+would keep everything else of the process from its turn."""
+
 Resolver = Callable[[IPv4Address], int | None]
 """Returns the LID of the port with an address, or None: what ARP does for IPoIB."""
 
@@ -77,6 +81,7 @@ class LnetNode:
         self._conns: dict[int, tuple[str, int]] = {}
         self._services: dict[str, ReliableService] = {}
         self._timer: TimerHandle | None = None
+        self._rest: TimerHandle | None = None
         self._timer_at = 0.0
         self._busy = False
         self._unsubscribe = []
@@ -165,15 +170,22 @@ class LnetNode:
 
     def poll(self) -> None:
         """Do what the LND wants done; needed after calls on `lnd` itself."""
-        if self._busy:
+        if self._busy or self._rest is not None:
             return
         self._busy = True
         try:
-            while self._step():
-                pass
+            for _ in range(_TURN):
+                if not self._step():
+                    break
+            else:
+                self._rest = self.clock.call_at(self.clock.time(), self._go_on)
         finally:
             self._busy = False
         self._arm()
+
+    def _go_on(self) -> None:
+        self._rest = None
+        self.poll()
 
     def _step(self) -> bool:
         if self.lnd.actions:
@@ -190,9 +202,10 @@ class LnetNode:
             unsubscribe()
         for service in self._services.values():
             service.shutdown()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._rest):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._rest = None
 
     # --- the way down --------------------------------------------------------------------------------------
 

@@ -21,6 +21,10 @@ log = logging.getLogger("hfi_sim.reliable.service")
 DEFAULT_PKEY: Final = 0x8001
 """Full member of the first partition behind the management one; the subnet manager must grant it."""
 
+_TURN: Final = 4
+"""Steps after which the rest waits for the turn of everybody else: where links deliver at once, the answers to
+packets come while these are sent, and more packets with them."""
+
 
 class ReliableService:
     """All reliable connections of one port. `on_event` gets every event and may call any method."""
@@ -41,6 +45,7 @@ class ReliableService:
         self._clock = clock
         self._on_event = on_event
         self._timer: TimerHandle | None = None
+        self._rest: TimerHandle | None = None
         self._timer_at = 0.0
         self._busy = False
         port.register_l4(L4.VENDOR_RC, self._receive)
@@ -75,9 +80,10 @@ class ReliableService:
     def shutdown(self) -> None:
         """Take the service off the port; connections that still stand are forgotten without a word."""
         self.port.unregister_l4(L4.VENDOR_RC)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._rest):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._rest = None
 
     def _receive(self, port: HfiPort, packet: bytes) -> Drop | None:
         if not self.endpoint.receive(slid_of(packet), strip(packet), self._clock.time()):
@@ -95,15 +101,22 @@ class ReliableService:
 
         Events go up first, packets down after them: what a handler sends carries the acknowledgement.
         """
-        if self._busy:
+        if self._busy or self._rest is not None:
             return
         self._busy = True
         try:
-            while self._step():
-                pass
+            for _ in range(_TURN):
+                if not self._step():
+                    break
+            else:
+                self._rest = self._clock.call_at(self._clock.time(), self._go_on)
         finally:
             self._busy = False
         self._arm()
+
+    def _go_on(self) -> None:
+        self._rest = None
+        self.poll()
 
     def _step(self) -> bool:
         events = self.endpoint.events()

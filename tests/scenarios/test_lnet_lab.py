@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from lnet import cli
-from lnet.lab import control_routes
+from lnet.lab import LnetLab, control_routes
+from lnet.nid import Nid
 from opavnic.cli.main import main
 from opavnic.lab.client import LabClient
 from opavnic.lab.control import ControlServer
@@ -129,6 +130,18 @@ async def test_selftest_prints_the_throughput_of_each_route(lnetctl: Run) -> Non
     data = json.loads(out)
     assert len(data["routes"]) == 3
     assert data["gbps"] > 0
+
+
+async def test_selftest_leaves_everybody_else_a_turn() -> None:
+    async with Lab(load_lab(EXAMPLE), netdev="memory", file=str(EXAMPLE)) as lab:
+        host = LnetLab(lab).hosts["a"]
+        nid = Nid.parse("10.1.1.5@o2ib0")
+        load = asyncio.create_task(host.selftest(nid, size=1 << 18, concurrency=8, seconds=30))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not load.done(), "the links have no rate, but the event loop came round while it ran"
+        load.cancel()
+        await asyncio.gather(load, return_exceptions=True)
 
 
 async def test_read_verbs_speak_json_as_well(lnetctl: Run) -> None:
