@@ -113,13 +113,17 @@ class HfiPort:
             return drop
         tx.out_packets += 1
         tx.out_bytes += len(packet)
+        assert self.link is not None  # noqa: S101 - an ACTIVE port has a link
+        self.link.direction_from(self).transmit(self.answer_congestion(packet))
+        return None
+
+    def answer_congestion(self, packet: bytes) -> bytes:
+        """Return a packet that is about to leave as it goes on the link: with BECN, if its receiver is owed one."""
         if self._becn_due and (dlid := dlid_of(packet)) in self._becn_due:
             self._becn_due.discard(dlid)
             self.congestion.becn_sent += 1
-            packet = with_becn(packet)
-        assert self.link is not None  # noqa: S101 - an ACTIVE port has a link
-        self.link.direction_from(self).transmit(packet)
-        return None
+            return with_becn(packet)
+        return packet
 
     def _egress_refusal(self, packet: bytes) -> Drop | None:
         size = len(packet)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from hfi_sim.fabric import Fabric
+from hfi_sim.hfi import HfiPort
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.adapter import Adapter
@@ -194,7 +195,10 @@ class NativeDatapath:
     def _noticed(self) -> None:
         engine = self._engine
         for link, start, packet in engine.take_packets():
-            lane_of(self._elements, link, start).transmit(packet)
+            lane = lane_of(self._elements, link, start)
+            if isinstance(lane.source, HfiPort):
+                packet = lane.source.answer_congestion(packet)
+            lane.transmit(packet)
         for index, number in engine.take_lost():
             for adapter, known in self._index.items():
                 if known == index and isinstance(adapter.netdev, TapNetdev):

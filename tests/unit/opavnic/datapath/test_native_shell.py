@@ -12,10 +12,11 @@ import pytest
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Faults
+from hfi_sim.wire.lrh16b import becn_of
 from opavnic.datapath import native
 from opavnic.datapath.native import NativeDatapath
 from opavnic.errors import DatapathUnavailableError
-from unit.hfi_sim.fabric_pair import Pair, make_pair
+from unit.hfi_sim.fabric_pair import TEST_L4, Pair, make_pair
 
 
 class FakeEngine:
@@ -130,6 +131,16 @@ async def test_packet_from_the_engine_goes_on_through_python(bench: Bench) -> No
     bench.engine.packets.append((0, 0, packet))
     await bench.ring()
     assert bench.pair.received == [packet]
+
+
+async def test_packet_from_the_engine_answers_a_congestion_mark(bench: Bench) -> None:
+    pair = bench.pair
+    pair.a.register_l4(TEST_L4, lambda _port, _packet: None)
+    pair.fabric.links[1].directions[0].transmit(pair.packet(slid=pair.b.lid, dlid=pair.a.lid, fecn=1))
+    bench.engine.packets += [(0, 0, pair.packet()), (0, 0, pair.packet())]
+    await bench.ring()
+    assert [becn_of(packet) for packet in pair.received] == [True, False]
+    assert pair.b.congestion.becn_received == pair.a.congestion.becn_sent == 1
 
 
 async def test_dead_thread_is_reported_once_with_its_reason(bench: Bench) -> None:
