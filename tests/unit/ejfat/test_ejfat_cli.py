@@ -184,7 +184,7 @@ def test_admin_reserves_shows_and_frees(control_plane: str, capsys: pytest.Captu
     assert admin("remove-senders", "10.7.0.3", uri=uri)[0] == 0
     assert "senders 10.7.0.2" in admin("status", uri=uri)[1]
     assert "10.7.0.1" in admin("overview")[1]
-    assert json.loads(admin("timeseries", "/lb/1/rx_packets", "--json", uri=uri)[1])["timeseries"] == []
+    assert json.loads(admin("timeseries", "/lb/1/session/*", "--json", uri=uri)[1])["timeseries"] == []
     assert "no metric 'speed'" in admin("timeseries", "/lb/1/speed", uri=uri)[2]
     code, _, error = admin("reserve", "second")
     assert (code, error) == (
