@@ -76,14 +76,14 @@ def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, An
             if item.get_closest_marker("asyncio") is None:
                 item.add_marker(pytest.mark.asyncio)
             if not collector.config.getoption("--fabric-real"):
-                item.add_marker(pytest.mark.looptime(resolution=_resolution()))
+                item.add_marker(pytest.mark.looptime(**_loop_options()))
     return collected
 
 
-def _resolution() -> float:
-    from opavnic.scenario.virtual import RESOLUTION_S
+def _loop_options() -> dict[str, Any]:
+    from opavnic.scenario.virtual import LOOP_OPTIONS
 
-    return RESOLUTION_S
+    return LOOP_OPTIONS
 
 
 def _uses_fabric(item: pytest.Function) -> bool:

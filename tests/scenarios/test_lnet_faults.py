@@ -10,10 +10,3 @@ from scenarios.lnet_faults import FaultSchedule
 @pytest.mark.parametrize("seed", range(24))
 def test_fault_schedule_every_message_has_one_end_and_all_routes_come_back(seed: int) -> None:
     FaultSchedule(seed).run()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 1000, 50))
-def test_thousand_fault_schedules_every_message_has_one_end(first: int) -> None:
-    for seed in range(first, first + 50):
-        FaultSchedule(seed).run()

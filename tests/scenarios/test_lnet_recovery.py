@@ -14,7 +14,7 @@ from lnet.config import LndConfig
 from lnet.lnetctl import Lnetctl
 from lnet.nid import Net, Nid
 from lnet.rig import LnetRig, RigHost
-from lnet.tx import NetRemoved
+from lnet.tx import NetRemoved, SendDone, SendFailed
 from scenarios.lnet_faults import TARGETS, A, B
 
 A_NID, B_NID = Nid.parse("10.1.1.2@o2ib0"), Nid.parse("10.1.1.5@o2ib0")
@@ -61,10 +61,11 @@ class Transfer:
     def run(self, seconds: float) -> None:
         end = self.clock.time() + seconds
         while self.clock.time() < end:
-            settled = len(self.a.done) + len(self.a.failed)
+            seen = len(self.a.reports)
             self.clock.advance(1e-4)
-            for _ in range(len(self.a.done) + len(self.a.failed) - settled):
-                self._next()
+            for report in self.a.reports[seen:]:
+                if isinstance(report, SendDone | SendFailed):
+                    self._next()
 
     def routes_since(self, index: int) -> set[str]:
         return {str(done.route) for done in self.a.done[index:]}

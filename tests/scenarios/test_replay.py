@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 FILES = [
     "test_addresses.py",
     "test_changes.py",
+    "test_em_failover.py",
     "test_failures.py",
     "test_flooding.py",
     "test_mad_simulator.py",
