@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final
 
-from hfi_sim.clock import Clock, TimerHandle
+from hfi_sim.clock import Clock
+from hfi_sim.core_runner import CoreRunner
 from hfi_sim.hfi import HfiPort
 from hfi_sim.port_state import PortEvent, PortState
 from hfi_sim.reliable import (
@@ -37,8 +38,7 @@ SERVICE_O2IBLND: Final = 987
 """The service that o2iblnd listens on (its port number)."""
 
 _TURN: Final = 8
-"""Steps after which the rest waits: links without a rate deliver at once, and traffic that makes more traffic
-would keep everything else of the process from its turn."""
+"""Steps after which the rest waits for the turn of everybody else."""
 
 Resolver = Callable[[IPv4Address], int | None]
 """Returns the LID of the port with an address, or None: what ARP does for IPoIB."""
@@ -80,10 +80,9 @@ class LnetNode:
         self._keys: dict[tuple[str, int], int] = {}
         self._conns: dict[int, tuple[str, int]] = {}
         self._services: dict[str, ReliableService] = {}
-        self._timer: TimerHandle | None = None
-        self._rest: TimerHandle | None = None
-        self._timer_at = 0.0
-        self._busy = False
+        self._runner = CoreRunner(
+            clock, step=self._step, deadline=self.lnd.deadline, on_timer=self.lnd.on_timer, turn=_TURN
+        )
         self._unsubscribe = []
         for interface in self.interfaces.values():
             self._services[interface.name] = ReliableService(
@@ -170,22 +169,7 @@ class LnetNode:
 
     def poll(self) -> None:
         """Do what the LND wants done; needed after calls on `lnd` itself."""
-        if self._busy or self._rest is not None:
-            return
-        self._busy = True
-        try:
-            for _ in range(_TURN):
-                if not self._step():
-                    break
-            else:
-                self._rest = self.clock.call_at(self.clock.time(), self._go_on)
-        finally:
-            self._busy = False
-        self._arm()
-
-    def _go_on(self) -> None:
-        self._rest = None
-        self.poll()
+        self._runner.poll()
 
     def _step(self) -> bool:
         if self.lnd.actions:
@@ -202,10 +186,7 @@ class LnetNode:
             unsubscribe()
         for service in self._services.values():
             service.shutdown()
-        for timer in (self._timer, self._rest):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._rest = None
+        self._runner.shutdown()
 
     # --- the way down --------------------------------------------------------------------------------------
 
@@ -290,24 +271,6 @@ class LnetNode:
                 self.poll()
 
         return handle
-
-    # --- time ----------------------------------------------------------------------------------------------
-
-    def _arm(self) -> None:
-        deadline = self.lnd.deadline()
-        if deadline is None:
-            return
-        if self._timer is not None:
-            if self._timer_at <= deadline:
-                return
-            self._timer.cancel()
-        self._timer_at = deadline
-        self._timer = self.clock.call_at(deadline, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self.lnd.on_timer(self.clock.time())
-        self.poll()
 
 
 def speed_gbps(port: HfiPort) -> float:

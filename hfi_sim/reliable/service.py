@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from hfi_sim.clock import Clock, TimerHandle
+from hfi_sim.clock import Clock
+from hfi_sim.core_runner import CoreRunner
 from hfi_sim.counters import Drop
 from hfi_sim.hfi import HfiPort
 from hfi_sim.reliable.config import RcConfig, RcEvent
@@ -22,8 +23,7 @@ DEFAULT_PKEY: Final = 0x8001
 """Full member of the first partition behind the management one; the subnet manager must grant it."""
 
 _TURN: Final = 4
-"""Steps after which the rest waits for the turn of everybody else: where links deliver at once, the answers to
-packets come while these are sent, and more packets with them."""
+"""Steps after which the rest waits for the turn of everybody else."""
 
 
 class ReliableService:
@@ -44,10 +44,13 @@ class ReliableService:
         self.endpoint = RcEndpoint(rng.getrandbits, config)
         self._clock = clock
         self._on_event = on_event
-        self._timer: TimerHandle | None = None
-        self._rest: TimerHandle | None = None
-        self._timer_at = 0.0
-        self._busy = False
+        self._runner = CoreRunner(
+            clock,
+            step=self._step,
+            deadline=self.endpoint.deadline,
+            on_timer=self.endpoint.on_timer,
+            turn=_TURN,
+        )
         port.register_l4(L4.VENDOR_RC, self._receive)
 
     def connect(self, remote_lid: int, service: int, private: bytes = b"") -> int:
@@ -80,10 +83,7 @@ class ReliableService:
     def shutdown(self) -> None:
         """Take the service off the port; connections that still stand are forgotten without a word."""
         self.port.unregister_l4(L4.VENDOR_RC)
-        for timer in (self._timer, self._rest):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._rest = None
+        self._runner.shutdown()
 
     def _receive(self, port: HfiPort, packet: bytes) -> Drop | None:
         if not self.endpoint.receive(slid_of(packet), strip(packet), self._clock.time()):
@@ -91,32 +91,12 @@ class ReliableService:
         self.poll()
         return None
 
-    def _on_timer(self) -> None:
-        self._timer = None
-        self.endpoint.on_timer(self._clock.time())
-        self.poll()
-
     def poll(self) -> None:
         """Do what the endpoint wants done; needed after calls on `endpoint` itself.
 
         Events go up first, packets down after them: what a handler sends carries the acknowledgement.
         """
-        if self._busy or self._rest is not None:
-            return
-        self._busy = True
-        try:
-            for _ in range(_TURN):
-                if not self._step():
-                    break
-            else:
-                self._rest = self._clock.call_at(self._clock.time(), self._go_on)
-        finally:
-            self._busy = False
-        self._arm()
-
-    def _go_on(self) -> None:
-        self._rest = None
-        self.poll()
+        self._runner.poll()
 
     def _step(self) -> bool:
         events = self.endpoint.events()
@@ -134,14 +114,3 @@ class ReliableService:
         drop = self.port.send(build_packet(lrh, payload, self.port.icrc))
         if drop is not None:
             log.debug("[%s] packet to lid %#x ended here: %s", self.port.name, dlid, drop)
-
-    def _arm(self) -> None:
-        deadline = self.endpoint.deadline()
-        if deadline is None:
-            return  # a timer that still runs finds nothing to do
-        if self._timer is not None:
-            if self._timer_at <= deadline:
-                return
-            self._timer.cancel()
-        self._timer_at = deadline
-        self._timer = self._clock.call_at(deadline, self._on_timer)

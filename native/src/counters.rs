@@ -87,14 +87,12 @@ pub struct Element {
 impl Element {
     #[inline]
     pub fn enter(&mut self, bytes: usize) {
-        self.in_packets += 1;
-        self.in_bytes += bytes as u64;
+        self.enter_many(1, bytes as u64);
     }
 
     #[inline]
     pub fn leave(&mut self, bytes: usize) {
-        self.out_packets += 1;
-        self.out_bytes += bytes as u64;
+        self.leave_many(1, bytes as u64);
     }
 
     #[inline]
