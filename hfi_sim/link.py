@@ -172,7 +172,7 @@ class LinkDirection:
         conveyor = self.link.conveyor
         arrivals = self._arrivals
         # the first is due, whatever the clock says: event loops wake up a rounding error early
-        due = max(arrivals[0][0], conveyor.clock.time() + conveyor.timer_resolution_s)
+        due = max(arrivals[0][0], conveyor.clock.time())
         while arrivals and arrivals[0][0] <= due:
             _, packet = arrivals.popleft()
             self._queued_bytes -= len(packet)

@@ -30,18 +30,6 @@ def why_not() -> str | None:
     return f"not installed: {', '.join(missing)} (make deps)" if missing else None
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Try an e2e test again, and say so: real programs and kernel timers share the machine with whatever else runs.
-
-    With `-p no:rerunfailures` each has one try.
-    """
-    if not config.pluginmanager.hasplugin("rerunfailures"):
-        return
-    for item in items:
-        if item.get_closest_marker("e2e") is not None:
-            item.add_marker(pytest.mark.flaky(reruns=2))
-
-
 @pytest.fixture(autouse=True)
 def _permitted() -> None:
     reason = why_not()

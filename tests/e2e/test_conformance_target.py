@@ -9,11 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
-pytestmark = pytest.mark.e2e
-
 VECTORS = Path(__file__).parents[1] / "vectors" / "vema-1.jsonl.gz"
 LAB = """
 name: target

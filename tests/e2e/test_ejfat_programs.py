@@ -20,7 +20,7 @@ from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
 from unit.ejfat.pipelines import IMPLEMENTATIONS, needs_native
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
 EVENTS = 60
 SIZE = 20_000

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
-pytestmark = pytest.mark.e2e
-
 LAB = """
 name: {name}
 hosts: {{h1: {{}}, h2: {{}}}}

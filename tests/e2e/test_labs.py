@@ -18,8 +18,6 @@ from opavnic.lab.runtime import Journal, process_start_time
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 # make test gives a whole file to one worker: labs come one after the other
-pytestmark = pytest.mark.e2e
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -272,7 +272,9 @@ async def test_slow_link_is_carried_by_python_and_status_says_so() -> None:
         pinged = await lab.run("h1", ["ping", "-c", "3", "-i", "0.2", "10.9.2.2"])
         assert pinged.returncode == 0, pinged.stdout
         times = [float(time) for time in re.findall(r"time=([\d.]+) ms", pinged.stdout)]
-        assert min(times) >= 8.0  # four links, two milliseconds each
+        assert (
+            min(times) > 7.9
+        )  # four links, two milliseconds each; no packet is early, whatever the machine does
         assert {link["datapath"] for link in lab.status()["links"]} == {"python"}
         assert lab.status()["links"][0]["datapath_reason"] == "latency 0.002 s"
         assert lab.wiring.fabric.balance() == {}

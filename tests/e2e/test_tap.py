@@ -19,8 +19,6 @@ from hfi_sim.types import MacAddr, parse_mac
 OWN = parse_mac("06:2c:00:05:00:00")
 HOSTS = parse_mac("02:00:00:00:00:77")
 # make test gives a whole file to one worker: labs come one after the other
-pytestmark = pytest.mark.e2e
-
 DATAGRAMS = [sys.executable, str(Path(__file__).with_name("datagrams.py"))]
 FRAME = b"\xff" * 6 + OWN + b"\x88\xb5" + bytes(46)
 

@@ -17,8 +17,6 @@ from hfi_sim.topology import generate
 from opavnic.scenario import Scenario, ScenarioHost
 from opavnic.scenario.link_layer import TapLink
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
-
 FLOW = FlowControl(buffer_bytes=32768)
 SIZE, MARKER = 1000, 500
 RING = 1000

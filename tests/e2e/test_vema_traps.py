@@ -32,7 +32,6 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.types import AttrId, ConfigState, EthLinkStatus, VportNum
 
 # make test gives a whole file to one worker: labs come one after the other
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("_permitted")]
 
 UCAST, MCAST, LINK = 1, 2, 3
 SOL_PACKET, PACKET_ADD_MEMBERSHIP = 263, 1

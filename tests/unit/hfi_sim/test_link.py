@@ -29,6 +29,20 @@ def test_transmit_with_latency_arrives_at_its_time() -> None:
     assert direction.counters.balance == 0
 
 
+def test_transmit_nothing_arrives_early_where_timers_are_coarse() -> None:
+    clock = ManualClock()
+    fabric = Fabric(clock, timer_resolution_s=0.001)
+    a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
+    link = fabric.connect(a, b, rate_bps=1e12, latency_s=0.002)
+    seen: list[float] = []
+    b.receive = lambda packet: seen.append(clock.time())  # type: ignore[method-assign]
+    for _ in range(5):
+        link.direction_from(a).transmit(bytes(100))
+        clock.advance(0.0005)
+    clock.advance(1)
+    assert [when - 0.0005 * number for number, when in enumerate(seen)] == pytest.approx([0.002] * 5)
+
+
 def test_transmit_full_queue_overflows() -> None:
     fabric = Fabric(ManualClock())
     a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
