@@ -72,7 +72,7 @@ class Fabric:
         """Make an empty fabric.
 
         Args:  clock: an asyncio loop or another Clock; rng: the one source of randomness, seeded;
-               timer_resolution_s: delays shorter than this pass at once (a real loop wakes up to 1 ms late;
+               timer_resolution_s: delays shorter than this pass at once (a real loop wakes up late, `precise_loop`;
                0 on virtual time, where delays are exact).
         """
         if timer_resolution_s is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import selectors
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from ejfat.bench.labs import memory_lab, tap_labs
 from ejfat.bench.relay import LOOPBACK
 from ejfat.pipeline.native import Backend, NativePipeline, make_pipeline
 from ejfat.segmentation import Segmenter
+from hfi_sim import precise_loop
 
 DEFAULT_SECONDS = 0.5
 DEFAULT_ROUNDS = 3
@@ -56,9 +56,9 @@ def bench_ejfat(
         ]
     for by in kinds:
         progress(f"labs, {by}")
-        figures += [asyncio.run(memory_lab(by, payload, rounds, seconds)) for payload in PAYLOADS]
+        figures += [precise_loop.run(memory_lab(by, payload, rounds, seconds)) for payload in PAYLOADS]
         if not no_taps:
-            figures += asyncio.run(tap_labs(by, PAYLOADS, rounds, seconds, private=private))
+            figures += precise_loop.run(tap_labs(by, PAYLOADS, rounds, seconds, private=private))
     progress("the relay")
     figures += [relay_figure(payload, rounds, seconds) for payload in PAYLOADS]
     return {

@@ -93,8 +93,7 @@ def demo(
     ] = None,
 ) -> None:
     """Three sources, a load balancer, four workers on one virtual switch: one slows down, one is killed."""
-    import asyncio
-
+    from hfi_sim import precise_loop
     from opavnic.lab.errors import PrivilegeError
     from opavnic.lab.privileges import obtain
 
@@ -115,10 +114,10 @@ def demo(
 
     with explained():
         if as_json:
-            result = asyncio.run(run_demo(netdev=kind, private=private))
+            result = precise_loop.run(run_demo(netdev=kind, private=private))
         else:
             with live_view() as show:
-                result = asyncio.run(run_demo(show=show, netdev=kind, private=private))
+                result = precise_loop.run(run_demo(show=show, netdev=kind, private=private))
     if as_json:
         print_json(result.as_json())
     else:

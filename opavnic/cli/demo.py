@@ -30,6 +30,7 @@ def demo(
     import asyncio
     import signal
 
+    from hfi_sim import precise_loop
     from opavnic.lab.demo import run_demo
     from opavnic.lab.errors import PrivilegeError
     from opavnic.lab.privileges import obtain
@@ -49,7 +50,7 @@ def demo(
 
     async def run() -> DemoResult:
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - asyncio.run has made it
+        assert task is not None  # noqa: S101 - the loop has made it
         loop = asyncio.get_running_loop()
 
         def end_once() -> None:
@@ -62,7 +63,7 @@ def demo(
         return await run_demo(kind, private=private, reason=reason, progress=_silent if as_json else say)
 
     try:
-        result = asyncio.run(run())
+        result = precise_loop.run(run())
     except asyncio.CancelledError:
         fail("demo ended by a signal; its lab is removed")
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +48,7 @@ def _make_lab(model: LabModel, file: Path, private: bool) -> Lab:
 
 
 def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
+    from hfi_sim import precise_loop
     from opavnic.lab.daemon import run_lab
 
     def ready(status: dict[str, Any]) -> None:
@@ -57,7 +57,7 @@ def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
 
     lab = _make_lab(model, file, private)
     lab.progress = say
-    removed = asyncio.run(run_lab(lab, ready))
+    removed = precise_loop.run(run_lab(lab, ready))
     say(f"lab {model.name} is down, removed:")
     for line in removed.lines():
         say(f"  {line}")
@@ -67,11 +67,12 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
     from opavnic.lab.detach import spawn
 
     def body(tell: Tell) -> None:
+        from hfi_sim import precise_loop
         from opavnic.lab.daemon import run_lab
 
         lab = _make_lab(model, file, private)
         lab.progress = lambda text: tell("progress", text)
-        asyncio.run(run_lab(lab, lambda status: tell("ready", status)))
+        precise_loop.run(run_lab(lab, lambda status: tell("ready", status)))
 
     there = False
     try:

@@ -53,7 +53,7 @@ from opavnic.lab.runtime import (
 )
 from opavnic.lab.status import counter_status, interface_state, interface_status, link_status
 from opavnic.lab.units import counted
-from opavnic.lab.wiring import TIMER_RESOLUTION_S, Wiring, wire
+from opavnic.lab.wiring import Wiring, wire
 from opavnic.mad_socket import MadSocketServer
 from opavnic.vnic_port import VnicPort
 from vema.types import EMA_OUI, VportNum
@@ -82,13 +82,14 @@ class Lab:
         file: str = "",
         private: bool = False,
         progress: Callable[[str], None] | None = None,
-        timer_resolution_s: float = TIMER_RESOLUTION_S,
+        timer_resolution_s: float | None = None,
     ) -> None:
         """Prepare a lab; nothing is made yet.
 
         Args:  netdev: tap needs privilege, memory none. file: where the model comes from. private: this process
                is in user, mount and network namespaces of its own. progress: told what is being done.
-               timer_resolution_s: link delays below it pass at once; 0 on virtual time.
+               timer_resolution_s: link delays below it pass at once; 0 on virtual time, None for what the loop can
+               keep.
         """
         self.model = model
         self.file = file

@@ -6,17 +6,14 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
+from hfi_sim.precise_loop import timer_resolution_s as resolution_of
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.wire.icrc import Icrc
 from opavnic.lab.model import EM_NODE, LabModel
 from opavnic.lab.topology import lab_topology
-
-TIMER_RESOLUTION_S: Final = 1e-3
-"""What a real event loop can keep: link delays below it pass at once."""
 
 
 @dataclass(slots=True)
@@ -36,17 +33,19 @@ class Wiring:
 
 
 def wire(
-    model: LabModel, netdevs: Callable[[str], NetdevFactory], timer_resolution_s: float = TIMER_RESOLUTION_S
+    model: LabModel, netdevs: Callable[[str], NetdevFactory], timer_resolution_s: float | None = None
 ) -> Wiring:
     """Build the fabric of a lab on the running event loop and activate its ports.
 
-    Args:  netdevs: returns the netdev factory of a host. timer_resolution_s: 0 on virtual time.
+    Args:  netdevs: returns the netdev factory of a host. timer_resolution_s: link delays below it pass at once; 0 on
+           virtual time, None for what the running loop can keep.
     """
+    loop = asyncio.get_running_loop()
     fabric = Fabric(
-        asyncio.get_running_loop(),
+        loop,
         rng=random.Random(model.seed),
         icrc=Icrc(model.icrc.polynomial),
-        timer_resolution_s=timer_resolution_s,
+        timer_resolution_s=resolution_of(loop) if timer_resolution_s is None else timer_resolution_s,
     )
     lab_topology(
         model.fabric.topology,
