@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from hfi_sim.errors import WireError
 from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MadHeader
-from hfi_sim.types import parse_mac
+from hfi_sim.types import LID_PERMISSIVE, parse_mac
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
@@ -169,7 +169,10 @@ def _entry(text: str) -> MacEntry | None:
     if text == "-":
         return None
     mac, _, lid = text.partition("@")
-    return MacEntry(parse_mac(mac), b"\xff" * _MAC_SIZE, _number("entries", lid) << 8)
+    number = _number("entries", lid)
+    if not 0 <= number <= LID_PERMISSIVE:
+        raise ValueError(f"entries: {text}: a LID is 0 to {LID_PERMISSIVE:#x}")
+    return MacEntry(parse_mac(mac), b"\xff" * _MAC_SIZE, number << 8)
 
 
 def _number(name: str, text: str) -> int:

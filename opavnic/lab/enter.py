@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, Libc
-from opavnic.lab.errors import LabError, NoLabError, PrivilegeError, ProgramError
+from opavnic.lab.errors import LabError, LabInputError, PrivilegeError, ProgramError
 from opavnic.lab.namespaces import namespace_inode
 from opavnic.lab.runtime import Journal
 
@@ -25,7 +25,7 @@ _NOT_RUNNABLE: Final = 126
 def host_namespace(journal: Journal, host: str) -> Path | None:
     """Return the file of a host's namespace; None for a host that is the machine itself.
 
-    Raises:  NoLabError: the lab has no such host.
+    Raises:  LabInputError: the lab has no such host.
     """
     for entry in journal.namespaces:
         if entry.host == host:
@@ -33,7 +33,7 @@ def host_namespace(journal: Journal, host: str) -> Path | None:
     known = journal.hosts
     if host in known:
         return None
-    raise NoLabError(f'unknown host "{host}" in lab {journal.lab} ({nearest(host, known)})')
+    raise LabInputError(f'unknown host "{host}" in lab {journal.lab} ({nearest(host, known)})')
 
 
 def plain_command(journal: Journal, host: str, command: list[str]) -> str:
@@ -50,7 +50,7 @@ def become(journal: Journal, host: str, command: list[str]) -> NoReturn:
 
     The program finds in its environment where it is: OPAVNIC_LAB and OPAVNIC_HOST.
 
-    Raises:  NoLabError: no such host. PrivilegeError, LabError: it cannot be entered. ProgramError: the program
+    Raises:  LabInputError: no such host. PrivilegeError, LabError: it cannot be entered. ProgramError: the program
              cannot be started.
     """
     path = host_namespace(journal, host)

@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Self
 
 import construct
 
-from vema.attributes.fields import KEPT, READ_ONLY, READ_WRITE, check_size, note
+from vema.attributes.fields import KEPT, READ_ONLY, READ_WRITE, check_size, misfit, note
 
 CAPABILITY_TRAPS: Final = 0x0001
 """Bit of cap_mask: the agent sends traps."""
@@ -97,8 +97,8 @@ class ClassPortInfo:
         """
         try:
             return _CODEC.pack(*(getattr(self, name) for name in _NAMES))
-        except struct.error as error:
-            raise ValueError(f"ClassPortInfo: {error}") from None
+        except struct.error:
+            raise misfit("ClassPortInfo", LAYOUT, self) from None
 
 
 _NAMES: Final = tuple(field.name for field in fields(ClassPortInfo))

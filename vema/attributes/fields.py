@@ -40,6 +40,29 @@ def check_size(attribute: str, data: bytes, size: int) -> None:
         raise WireError(attribute, len(data), f"{len(data)} bytes, {attribute} needs {size}")
 
 
+def misfit(attribute: str, declaration: Any, value: object) -> ValueError:
+    """Return the error that names the fields of `value`, an attribute, which do not fit their declarations."""
+    wrong: list[str] = []
+    for field in declaration.subcons:
+        if not hasattr(value, field.name):
+            continue
+        given, inner = getattr(value, field.name), field
+        while isinstance(inner, construct.Renamed):
+            inner = inner.subcon
+        items = {field.name: given}
+        if isinstance(inner, construct.Array) and isinstance(given, tuple):
+            if len(given) != inner.count:
+                wrong.append(f"{field.name} has {inner.count} items, not {len(given)}")
+            items = {f"{field.name}[{index}]": item for index, item in enumerate(given)}
+            inner = inner.subcon
+        if isinstance(inner, construct.FormatField):
+            limit = (1 << BITS_PER_BYTE * inner.sizeof()) - 1
+            for name, item in items.items():
+                if not isinstance(item, int) or not 0 <= item <= limit:
+                    wrong.append(f"{name} is 0 to {limit}, not {item!r}")
+    return ValueError(f"{attribute}: {'; '.join(wrong)}")
+
+
 def offset_table(declaration: Any) -> str:
     """Return the fields of a declaration as a Markdown table: offset, bytes, field, access, meaning."""
     lines = ["| offset | bytes | field | access | meaning |", "|---:|---:|---|---|---|"]

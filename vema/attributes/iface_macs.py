@@ -13,7 +13,7 @@ from typing import Final, Self
 import construct
 
 from hfi_sim.types import MacAddr
-from vema.attributes.fields import READ_ONLY, READ_WRITE, check_size, note
+from vema.attributes.fields import READ_ONLY, READ_WRITE, check_size, misfit, note
 
 MAX_MACS: Final = 333
 """Addresses that fit the 2008 data bytes of a MAD."""
@@ -70,6 +70,6 @@ class IfaceMacs:
         """
         try:
             header = _HEADER.pack(self.start, self.num_macs, self.total, self.gen_count)
-        except struct.error as error:
-            raise ValueError(f"IfaceMacs: {error}") from None
+        except struct.error:
+            raise misfit("IfaceMacs", LAYOUT, self) from None
         return header + b"".join(self.macs)

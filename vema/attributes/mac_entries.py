@@ -17,7 +17,7 @@ import construct
 
 from hfi_sim.errors import WireError
 from hfi_sim.types import MacAddr
-from vema.attributes.fields import READ_WRITE, check_size, note
+from vema.attributes.fields import READ_WRITE, check_size, misfit, note
 from vema.types import MAC_TABLE_ENTRIES
 
 MAX_SECTION: Final = 125
@@ -74,8 +74,14 @@ class MacEntry:
         return bool(self.dlid_sd & SOURCE_ENTRY)
 
     def build(self) -> bytes:
-        """Return the 16 bytes."""
-        return _ENTRY.pack(self.mac, self.mask, self.dlid_sd)
+        """Return the 16 bytes.
+
+        Raises:  ValueError: a value does not fit its field.
+        """
+        try:
+            return _ENTRY.pack(self.mac, self.mask, self.dlid_sd)
+        except struct.error:
+            raise misfit("MAC entry", ENTRY_LAYOUT, self) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +133,9 @@ class MacEntries:
         """
         try:
             header = _HEADER.pack(self.offset, len(self.entries), self.digest)
-            return header + b"".join(_EMPTY if entry is None else entry.build() for entry in self.entries)
-        except struct.error as error:
-            raise ValueError(f"VeswPortMacEntries: {error}") from None
+        except struct.error:
+            raise misfit("VeswPortMacEntries", HEADER_LAYOUT, self) from None
+        return header + b"".join(_EMPTY if entry is None else entry.build() for entry in self.entries)
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Self
 
 import construct
 
-from vema.attributes.fields import READ_ONLY, ZERO, check_size, note
+from vema.attributes.fields import READ_ONLY, ZERO, check_size, misfit, note
 from vema.types import EMA_OUI
 
 GENERIC_TYPE: Final = 0x08
@@ -76,8 +76,8 @@ class Notice:
         """
         try:
             return _CODEC.pack(*(getattr(self, name) for name in _NAMES))
-        except struct.error as error:
-            raise ValueError(f"Notice: {error}") from None
+        except struct.error:
+            raise misfit("Notice", LAYOUT, self) from None
 
 
 _NAMES: Final = tuple(field.name for field in fields(Notice))

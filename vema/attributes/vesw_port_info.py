@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Self
 import construct
 
 from hfi_sim.types import MacAddr
-from vema.attributes.fields import READ_ONLY, READ_WRITE, check_size, note, reserved
+from vema.attributes.fields import READ_ONLY, READ_WRITE, check_size, misfit, note, reserved
 from vema.types import MAC_TABLE_ENTRIES, SMAC_ENTRIES, ConfigState
 
 DEF_PORTS: Final = 16
@@ -190,8 +190,8 @@ class VeswPortInfo:
             values = [getattr(self, name) for name in _NAMES]
             values[_DLIDS_AT] = _DLIDS.pack(*self.u_ucast_dlid)
             return _CODEC.pack(*values)
-        except struct.error as error:
-            raise ValueError(f"VeswPortInfo: {error}") from None
+        except struct.error:
+            raise misfit("VeswPortInfo", LAYOUT, self) from None
 
 
 _NAMES: Final = tuple(field.name for field in fields(VeswPortInfo))

@@ -86,12 +86,31 @@ def test_any_attribute_is_plain_data_or_an_error(attr_id: int, data: bytes) -> N
         mad_json(mad[:20])
 
 
-@pytest.mark.parametrize("assignment", [
-    "vesw_id=65536", "pkey=-1", "u_ucast_dlid[3]=0x100000000", "pcp_to_sc_uc[0]=256", "u_ucast_dlid=1,2",
-])  # fmt: skip
-def test_value_that_does_not_fit_is_refused_with_its_field(assignment: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(assignment)}: "):
+@pytest.mark.parametrize(
+    ("assignment", "right"),
+    [
+        ("vesw_id=65536", "vesw_id is 0 to 65535, not 65536"),
+        ("pkey=-1", "pkey is 0 to 65535, not -1"),
+        ("u_ucast_dlid[3]=0x100000000", "u_ucast_dlid[3] is 0 to 4294967295, not 4294967296"),
+        ("pcp_to_sc_uc[0]=256", "a byte is 0 to 255"),
+        ("u_ucast_dlid=1,2", "u_ucast_dlid has 16 items, not 2"),
+    ],
+)
+def test_value_that_does_not_fit_is_refused_with_its_field(assignment: str, right: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(assignment)}: .*{re.escape(right)}$"):
         assign(VeswPortInfo(), ["eth_mtu=9000", assignment])
+
+
+@pytest.mark.parametrize(
+    ("assignment", "right"),
+    [
+        ("offset=70000", "offset is 0 to 65535, not 70000"),
+        ("entries=02:00:00:00:00:01@0x1000000", "a LID is 0 to 0xffffff"),
+    ],
+)
+def test_section_that_does_not_fit_is_refused_with_its_field(assignment: str, right: str) -> None:
+    with pytest.raises(ValueError, match=right):
+        assign(MacEntries(0, 0), [assignment])
 
 
 def test_mac_addresses_have_colons() -> None:
