@@ -84,13 +84,12 @@ class Fabric:
         self.hfis: dict[str, Hfi] = {}
         self.switches: dict[str, Switch] = {}
         self.links: list[Link] = []
-        self.observers: list[PacketObserver] = []
-        """Called for each packet that enters a link."""
         self.attached: dict[str, PacketCounters] = {}
         """Counters of what stands above the ports (VNICs, ...) and wants to be held to the law as well."""
         self.before_counting: list[Callable[[], None]] = []
         """Called before counters are read: a datapath that counts for itself adds here what it counted."""
         self._guids: dict[int, str] = {}
+        self._observers: list[PacketObserver] = []
         self._handlers: list[Callable[[FabricNotice], None]] = []
 
     # --- building ------------------------------------------------------------------------------------------
@@ -163,12 +162,31 @@ class Fabric:
             jitter_s=jitter_s,
             queue_bytes=queue_bytes,
             flow=flow,
-            observers=self.observers,
+            observers=self._observers,
             uniform=self.rng.random,
         )
         self.links.append(link)
         self.set_link(link, up)
         return link
+
+    def observe(self, observer: PacketObserver, links: Iterable[Link] | None = None) -> Callable[[], None]:
+        """Have `observer` called for each packet that enters a link; return what ends that.
+
+        A link that is observed is carried by Python, whatever datapath carries the others.
+
+        Args:  links: None for all, also those that are cabled later.
+        """
+        lists = [self._observers] if links is None else []
+        lists += [link.observers for link in (self.links if links is None else links)]
+        for observers in lists:
+            observers.append(observer)
+
+        def end() -> None:
+            for observers in (self._observers, *(link.observers for link in self.links)):
+                if observer in observers:
+                    observers.remove(observer)
+
+        return end
 
     def set_link(self, link: Link, up: bool, by: str = "admin") -> None:
         """Bring a link up or down, and let the subnet manager know; see `set_links`."""

@@ -8,7 +8,7 @@ pay for them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -267,7 +267,7 @@ class Link:
         jitter_s: float = 0.0,
         queue_bytes: int = DEFAULT_QUEUE_BYTES,
         flow: FlowControl | None = None,
-        observers: list[PacketObserver],
+        observers: Iterable[PacketObserver] = (),
         uniform: Callable[[], float],
     ) -> None:
         if rate_bps <= 0:
@@ -284,7 +284,8 @@ class Link:
         self.jitter_s = jitter_s
         """A delay from 0 to this, drawn for each packet, comes on top; packets still arrive in order."""
         self.queue_bytes = queue_bytes
-        self.observers = observers
+        self.observers = list(observers)
+        """Told of each packet that enters; see `Fabric.observe`."""
         self.uniform = uniform
         """Gives a number from 0 to 1, from the fabric's seeded source."""
         self.up = False

@@ -41,7 +41,7 @@ class Trace:
         self.records: deque[TraceRecord] = deque(maxlen=keep)
         self._fabric = fabric
         self._hash = hashlib.blake2b(digest_size=16)
-        fabric.observers.append(self._observe)
+        self._end = fabric.observe(self._observe)
 
     def _observe(self, direction: LinkDirection, packet: bytes, drop: Drop | None) -> None:
         now = self._fabric.clock.time()
@@ -57,5 +57,4 @@ class Trace:
 
     def stop(self) -> None:
         """Record no more; harmless when done twice."""
-        if self._observe in self._fabric.observers:
-            self._fabric.observers.remove(self._observe)
+        self._end()

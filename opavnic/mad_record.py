@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,22 +118,3 @@ class Pairing:
         """Yield the requests that were never answered."""
         yield from self._waiting.values()
         self._waiting = {}
-
-
-def pcapng_head() -> bytes:
-    """Return what a pcapng file of 16B packets begins with: a section and an interface of link type USER0."""
-    return _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + _block(
-        1, struct.pack("<HHI", DLT_USER0, 0, 0)
-    )
-
-
-def pcapng_packet(time_s: float, packet: bytes) -> bytes:
-    """Return one packet block; `time_s` is in seconds since 1970."""
-    high, low = divmod(int(time_s * 1e6), 1 << 32)
-    return _block(6, struct.pack("<IIIII", 0, high, low, len(packet), len(packet)) + packet)
-
-
-def _block(kind: int, body: bytes) -> bytes:
-    body += bytes(-len(body) % 4)
-    size = struct.pack("<I", len(body) + 12)
-    return struct.pack("<I", kind) + size + body + size

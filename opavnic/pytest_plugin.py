@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -87,7 +87,18 @@ def _loop_options() -> dict[str, Any]:
 
 
 def _uses_fabric(item: pytest.Function) -> bool:
-    return bool(_FIXTURES.intersection(item.fixturenames))
+    found = item._fixtureinfo.name2fixturedefs
+    return any(_is_ours(name, found.get(name, ())) for name in _FIXTURES.intersection(item.fixturenames))
+
+
+def _is_ours(name: str, definitions: Sequence[pytest.FixtureDef[Any]]) -> bool:
+    """Return whether a test that asks for `name` gets the fixture of this plugin, at least through one of its own."""
+    for definition in reversed(definitions):
+        if definition.func.__module__ == __name__:
+            return True
+        if name not in definition.argnames:
+            return False
+    return False
 
 
 def _is_coroutine(item: pytest.Function) -> bool:

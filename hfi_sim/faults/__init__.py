@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hfi_sim.faults.manager import ActiveFault, Faults, FaultState
 from hfi_sim.faults.spec import FaultKind, FaultSpec, Match
-from hfi_sim.faults.syntax import parse_fault, spec_from_data, spec_text
+from hfi_sim.faults.syntax import parse_fault, parse_match, spec_from_data, spec_text
 
 __all__ = [
     "ActiveFault",
@@ -14,6 +14,7 @@ __all__ = [
     "Faults",
     "Match",
     "parse_fault",
+    "parse_match",
     "spec_from_data",
     "spec_text",
 ]

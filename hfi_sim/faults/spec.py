@@ -58,7 +58,10 @@ _MOMENTARY: Final = {FaultKind.PORT_ERROR: 0.0, FaultKind.SWITCH_REBOOT: 1.0}
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which packets a fault means; all that is given must hold."""
+    """Which packets are meant; all that is given must hold.
+
+    Raises:  FaultError: a direction that is none.
+    """
 
     l4: int | None = None
     lid: int | None = None
@@ -74,6 +77,10 @@ class Match:
     """MADs of one method."""
     direction: str | None = None
     """tx: what the named end sends; rx: what it receives."""
+
+    def __post_init__(self) -> None:
+        if self.direction not in (None, "tx", "rx"):
+            raise FaultError(f'direction "{self.direction}" is neither tx nor rx')
 
     def fits(self, packet: bytes) -> bool:
         """Return whether the packet is one of those."""
@@ -164,8 +171,6 @@ class FaultSpec:
             raise FaultError("fault rate: say what is left, above 0, for example rate=1G")
         if self.kind not in PACKET_KINDS and self.match != Match():
             raise FaultError(f"fault {self.kind} acts on links and nodes; it cannot choose packets")
-        if self.match.direction not in (None, "tx", "rx"):
-            raise FaultError(f'direction "{self.match.direction}" is neither tx nor rx')
         if self.every_s is not None and self.duration_s is None:
             raise FaultError(f"fault {self.kind}: every needs a fault that ends: give it for=")
 

@@ -12,7 +12,7 @@ The same as a mapping: {kind: loss, on: h1, probability: 20%, l4: mad, for: 2s}.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from hfi_sim.errors import FaultError
@@ -141,6 +141,28 @@ def spec_from_data(data: Mapping[Any, Any]) -> FaultSpec:
         except FaultError as error:
             raise FaultError(f"fault {kind}: {key}: {error}") from None
     return FaultSpec(FaultKind(kind), place, match=Match(**matches), **options)
+
+
+def parse_match(words: Iterable[str]) -> Match:
+    """Read which packets are meant: `l4=mad`, `vesw=2`, ..., as in a fault.
+
+    Raises:  FaultError: what is wrong, with the nearest name.
+    """
+    matches: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise FaultError(f'"{word}" is not MATCH=VALUE such as vesw=2 (known: {", ".join(_MATCHES)})')
+        if key not in _MATCHES:
+            raise FaultError(unknown_name("match", key, _MATCHES))
+        name, reader = _MATCHES[key]
+        if name in matches:
+            raise FaultError(f"{key} stands twice")
+        try:
+            matches[name] = reader(value)
+        except FaultError as error:
+            raise FaultError(f"{key}: {error}") from None
+    return Match(**matches)
 
 
 def spec_text(spec: FaultSpec) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +14,16 @@ import typer
 
 from hfi_sim.errors import WireError
 from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
+from hfi_sim.trace import TraceRecord
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
 from opavnic.lab.client import LabClient
+from opavnic.lab.model import EM_NODE
 from opavnic.lab.runtime import running_lab
 from opavnic.mad_client import MadClient, MadSocketError
 from opavnic.mad_frames import awaits_response
-from opavnic.mad_record import Exchange, Pairing, RecordError, pcapng_head, pcapng_packet, read_record
+from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
 from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
+from opavnic.observe.pcapng import PcapngReader, PcapngWriter
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries
 from vema.em.messages import build_request, read_response
@@ -157,22 +160,24 @@ def record(
 ) -> None:
     """Record the MADs that pass the lab's management port, until Ctrl-C."""
     directory, _ = running_lab(lab)
-    lines = LabClient(directory.control_socket).stream("/mads")
-    next(lines, "")  # it has begun
+    capture = LabClient(directory.control_socket).open(f"/capture?on={EM_NODE}&l4=mad")
     say(f"recording to {file}; end with Ctrl-C")
     seen = 0
     try:
         with file.open("wb") as stream:
             write, finish = _writer(file, stream.write)
             with suppress(KeyboardInterrupt):
-                for line in lines:
-                    item = json.loads(line)
-                    write(item["time"], bytes.fromhex(item["packet"]))
+                for record in PcapngReader(capture).records():
+                    if record.drop is not None:
+                        continue
+                    write(record)
                     stream.flush()
                     seen += 1
                     if seen == count:
                         break
             finish()
+    except (WireError, HTTPException, ConnectionError) as error:
+        fail(f"{seen} packets recorded, then the lab ended: {error}", EXIT_FAILED)
     except OSError as error:
         fail(f"{file}: {error.strerror}", EXIT_FAILED)
     say(f"{seen} packets recorded")
@@ -180,22 +185,19 @@ def record(
 
 def _writer(
     file: Path, write: Callable[[bytes], object]
-) -> tuple[Callable[[float, bytes], None], Callable[[], None]]:
+) -> tuple[Callable[[TraceRecord], object], Callable[[], None]]:
     """Return what takes a packet, and what ends the file."""
     if file.suffix == ".pcapng":
-        write(pcapng_head())
-        return lambda time_s, packet: _discard(write(pcapng_packet(time_s, packet))), lambda: None
+        writer = PcapngWriter()
+        write(writer.head())
+        return lambda record: write(writer.packet(record)), lambda: None
     pairing = Pairing()
 
     def put(exchanges: Iterator[Exchange]) -> None:
         for exchange in exchanges:
             write(exchange.to_json().encode() + b"\n")
 
-    return lambda _, packet: put(pairing.take(packet)), lambda: put(pairing.rest())
-
-
-def _discard(_: object) -> None:
-    """Take what `write` returns."""
+    return lambda record: put(pairing.take(record.packet)), lambda: put(pairing.rest())
 
 
 @app.command(epilog="Example: opavnic mad replay mads.jsonl --lid 3")

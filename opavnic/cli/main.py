@@ -59,6 +59,9 @@ COMMANDS: Final = {
         "opavnic.cli.conformance:app", "Run test vectors against this implementation."
     ),
     "topo": LazyCommand("opavnic.cli.topo:topo", "Show a fabric: cables, routes, drawings."),
+    "capture": LazyCommand(
+        "opavnic.cli.capture:capture", "Show the packets on the links of a lab, or write them for Wireshark."
+    ),
     "fault": LazyCommand("opavnic.cli.fault:app", "Break the fabric of a running lab, and mend it."),
     "bench": LazyCommand("opavnic.cli.bench:app", "Measure, side by side with the peers that are installed."),
 }

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from opavnic.lab.errors import ConfigError, LabError, LabInputError
 from opavnic.lab.runtime import LabDir
@@ -64,10 +64,16 @@ class LabClient:
 
     def stream(self, path: str) -> Iterator[str]:
         """Yield the lines at `path` as they come; the time limit is for the first."""
-        sock, response = self._ask("GET", path, None)
-        sock.settimeout(None)
-        for line in response:
+        for line in self.open(path):
             yield line.decode(errors="replace").rstrip("\n")
+
+    def open(self, path: str) -> http.client.HTTPResponse:
+        """Return what is at `path` as a stream of bytes; the time limit is for the first. Raises as `get` does."""
+        sock, response = self._ask("GET", path, None)
+        if response.status >= http.HTTPStatus.BAD_REQUEST:
+            self._refuse(response, json.loads(response.read()))
+        sock.settimeout(None)
+        return response
 
     def _json(self, method: str, path: str, body: object) -> Any:
         _, response = self._ask(method, path, body)
@@ -79,10 +85,13 @@ class LabClient:
             raise RefusedFileError(
                 [Problem(tuple(item["path"]), item["message"]) for item in data["problems"]]
             )
-        if response.status >= 400:
-            wrong = LabInputError if response.status == http.HTTPStatus.BAD_REQUEST else LabError
-            raise wrong(str(data.get("error", response.reason)))
+        if response.status >= http.HTTPStatus.BAD_REQUEST:
+            self._refuse(response, data)
         return data
+
+    def _refuse(self, response: http.client.HTTPResponse, data: Any) -> NoReturn:
+        wrong = LabInputError if response.status == http.HTTPStatus.BAD_REQUEST else LabError
+        raise wrong(str(data.get("error", response.reason)))
 
     def _ask(self, method: str, path: str, body: object) -> tuple[socket.socket, http.client.HTTPResponse]:
         connection = _UnixConnection(self._path, self._timeout_s)

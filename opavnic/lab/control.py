@@ -3,7 +3,8 @@
     GET  /status           hosts, VNICs, links; ?counters=1 adds what every element counted
     GET  /logs             the log as text; ?follow=1 goes on until the reader leaves
     POST /down             end the lab; the answer lists what was removed
-    /em/...                the Ethernet Manager, see em_api
+    /em/...                the Ethernet Manager, see em_api; /faults, /topology, /routes: fabric_routes
+    GET  /capture          packets as they pass, see capture_api
 
 Packages add routes of their own through the entry point group "opavnic.control": name -> a function that takes
 the Lab and returns aiohttp routes.

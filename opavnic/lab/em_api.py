@@ -8,19 +8,12 @@ POST /em/verify      ask every agent for all it has; the differences from what w
 
 from __future__ import annotations
 
-import asyncio
-import json
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from hfi_sim.counters import Drop
-from hfi_sim.link import LinkDirection
 from hfi_sim.types import mac_text
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import l4_of
 from opavnic.lab.errors import LabError
 from opavnic.lab.json_body import json_body
 from vema.em.core import EmCore
@@ -34,10 +27,6 @@ if TYPE_CHECKING:
 
 APPLY_LIMIT_S = 25.0
 """How long an apply may take before it is answered as unfinished; the manager goes on."""
-
-
-MADS_UNREAD = 10_000
-"""MADs that wait for a reader who records them; more are left out."""
 
 
 def em_routes(lab: Lab) -> list[web.RouteDef]:
@@ -114,11 +103,7 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
         em, _core = running()
         return web.json_response({"differences": [str(difference) for difference in await em.verify()]})
 
-    async def mads(request: web.Request) -> web.StreamResponse:
-        return await _stream_mads(request, lab)
-
     return [
-        web.get("/mads", mads),
         web.post("/em/apply", apply),
         web.post("/em/verify", verify),
         web.get("/em/vesws", vesws),
@@ -127,29 +112,6 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
         web.get("/em/counters", counters),
         web.get("/em/events", events),
     ]
-
-
-async def _stream_mads(request: web.Request, lab: Lab) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-    await response.prepare(request)
-    queue: asyncio.Queue[bytes] = asyncio.Queue(MADS_UNREAD)
-    link = lab.wiring.em_port.link
-
-    def observe(direction: LinkDirection, packet: bytes, drop: Drop | None) -> None:
-        if direction.link is link and drop is None and l4_of(packet) == L4.FM and not queue.full():
-            queue.put_nowait(packet)
-
-    observers = lab.wiring.fabric.observers
-    observers.append(observe)
-    try:
-        await response.write(b"\n")  # says that recording has begun
-        while True:
-            line = json.dumps({"time": time.time(), "packet": (await queue.get()).hex()})
-            await response.write(line.encode() + b"\n")
-    except (ConnectionError, asyncio.CancelledError):
-        return response
-    finally:
-        observers.remove(observe)
 
 
 def _number(request: web.Request, name: str, default: int) -> int:

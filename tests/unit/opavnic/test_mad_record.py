@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from hfi_sim.mad.header import Method, build_fm_packet
+from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.icrc import Icrc
-from opavnic.mad_record import Exchange, Pairing, RecordError, pcapng_head, pcapng_packet, read_record
+from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
+from opavnic.observe.pcapng import write_trace
 from vema.em.messages import build_request
 
 REQUEST = build_request(Method.GET, 0x11, attr_mod=1, tid=5)
@@ -38,7 +40,7 @@ def test_requests_are_paired_with_their_responses_and_retries_passed_over() -> N
 
 def test_pcapng_is_read_back(tmp_path: Path) -> None:
     file = tmp_path / "mads.pcapng"
-    file.write_bytes(pcapng_head() + b"".join(pcapng_packet(1.7e9 + n, p) for n, p in enumerate(PACKETS)))
+    write_trace(file, [TraceRecord(1.7e9 + n, "em:1->sw0:1", p, None) for n, p in enumerate(PACKETS)])
     assert list(read_record(file)) == EXCHANGES
 
 
@@ -64,6 +66,7 @@ def test_missing_and_cut_files_are_said_so(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="No such file"):
         list(read_record(tmp_path / "none"))
     file = tmp_path / "cut.pcapng"
-    file.write_bytes((pcapng_head() + pcapng_packet(0, PACKETS[0]))[:-9])
+    write_trace(file, [TraceRecord(0.0, "em:1->sw0:1", PACKETS[0], None)])
+    file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(RecordError, match=r"cut\.pcapng"):
         list(read_record(file))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hfi_sim.trace import TraceRecord
-from opavnic.scenario.pcapng import write_trace
+from opavnic.observe.pcapng import write_trace
 
 IMPORTS = """
 import asyncio
@@ -210,6 +210,33 @@ def test_without_time(mad_simulator):
     assert "em and mad_simulator: a fabric has one manager" in result.stdout
     assert "AssertionError: no trap within 5 s" in result.stdout
     assert "1 failed, 1 passed, 1 error" in result.stdout
+
+
+def test_fixtures_of_ones_own_with_the_same_names_stay_what_they_are(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+class TestOwn:
+    @pytest.fixture
+    def lab(self):
+        return "mine"
+
+    async def test_own(self, lab):
+        assert lab == "mine"
+        assert not getattr(asyncio.get_running_loop(), "looptime_on", False)
+
+@pytest.fixture
+def hosts(hosts):
+    return list(hosts)
+
+async def test_one_over_the_plugins(hosts):
+    assert [host.name for host in hosts] == ["h1", "h2"]
+    assert asyncio.get_running_loop().looptime_on
+""",
+        "-o",
+        "asyncio_mode=auto",
+    )
+    assert result.returncode == 0, result.stdout
 
 
 def test_write_trace_is_read_by_scapy(tmp_path: Path) -> None:

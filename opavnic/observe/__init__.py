@@ -1,0 +1,1 @@
+"""Looking at a running lab: what passes its cables, and how much of it."""

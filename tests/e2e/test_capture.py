@@ -1,0 +1,127 @@
+"""`opavnic capture` on a lab with real TAPs: lines, files, and the native datapath before, meanwhile and after."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scapy.layers.inet import ICMP
+from scapy.utils import PcapNgReader
+
+from e2e.conftest import Program
+from hfi_sim.wire.layers import OPA16B
+from opavnic.datapath.selection import load_native
+
+LAB = f"captured-{os.getpid()}"
+TEXT = f"""
+name: {LAB}
+hosts: {{h1: {{}}, h2: {{}}}}
+vesws:
+  - {{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}}
+  - {{id: 3, name: red, subnet: 10.9.3.0/24, members: [h1, h2]}}
+"""
+
+
+@pytest.fixture
+def pinged(opavnic: Program, tmp_path: Path) -> Iterator[None]:
+    """A lab in which h1 pings h2 in both virtual switches, all the time."""
+    file = tmp_path / "lab.yaml"
+    file.write_text(TEXT)
+    done = opavnic("up", file, "-d")
+    assert done.returncode == 0, done.stderr
+    enter = ["ip", "netns", "exec", f"opavnic-{LAB}-h1"]
+    pings = [
+        subprocess.Popen([*enter, "ping", "-q", "-i", "0.1", f"10.9.{vesw}.2"], stdout=-3) for vesw in (2, 3)
+    ]
+    yield
+    for ping in pings:
+        ping.kill()
+        ping.wait()
+
+
+def links(opavnic: Program) -> dict[str, tuple[str, str]]:
+    status = json.loads(opavnic("status", "--json").stdout)
+    return {
+        link["name"].split(":")[0]: (link["datapath"], link["datapath_reason"]) for link in status["links"]
+    }
+
+
+@pytest.mark.usefixtures("pinged")
+def test_capture_writes_what_was_asked_for(opavnic: Program, tmp_path: Path) -> None:
+    file = tmp_path / "red.pcapng"
+    done = opavnic("capture", "on", "h1", "vesw=3", "-c", "6", "-w", file)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "6 packets captured\n")
+    with PcapNgReader(str(file)) as reader:
+        packets = [OPA16B(bytes(packet)) for packet in reader]
+    assert len(packets) == 6
+    assert any(ICMP in packet for packet in packets)
+    assert opavnic("decode", file).returncode == 0
+
+
+@pytest.mark.usefixtures("pinged")
+def test_capture_prints_json_lines_to_a_pipe(opavnic: Program) -> None:
+    done = opavnic("capture", "h2->sw0", "l4=eth", "-c", "3", "--json")
+    assert done.returncode == 0
+    rows: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) == 3
+    assert {row["link"].split("->")[0] for row in rows} == {"h2:1"}
+    assert all(bytes.fromhex(row["packet"])[8] == 0x78 and row["drop"] is None for row in rows)
+
+
+@pytest.mark.usefixtures("pinged")
+@pytest.mark.skipif(load_native() is None, reason="the native datapath is not built")
+def test_capture_takes_its_links_from_the_native_datapath_and_gives_them_back(
+    opavnic: Program, tmp_path: Path
+) -> None:
+    assert links(opavnic)["h1"] == links(opavnic)["h2"] == ("native", "")
+    command = [sys.executable, "-m", "opavnic.cli.main", "capture", "on", "h1", "vesw=2"]
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+    with subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) as capture:
+        assert capture.stdout is not None
+        assert "vesw 2" in capture.stdout.readline()
+        assert (links(opavnic)["h1"], links(opavnic)["h2"]) == (("python", "observed"), ("native", ""))
+        capture.send_signal(signal.SIGINT)
+        _, said = capture.communicate()
+    assert capture.returncode == 0
+    assert said.endswith("packets captured\n")
+    for _ in range(100):  # each look takes a while
+        if links(opavnic)["h1"] == ("native", ""):
+            break
+    else:
+        pytest.fail(f"h1 is still carried so: {links(opavnic)['h1']}")
+
+
+@pytest.mark.usefixtures("pinged")
+def test_capture_ends_with_the_lab_and_says_so(opavnic: Program, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "opavnic.cli.main", "capture", "--json"]
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+    with subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) as capture:
+        assert capture.stdout is not None
+        assert capture.stdout.readline()
+        assert opavnic("down").returncode == 0
+        _, said = capture.communicate()
+    assert capture.returncode == 0
+    assert said.endswith("packets captured; the lab has ended\n")
+
+
+@pytest.mark.usefixtures("pinged")
+def test_capture_of_nothing_that_is_there_is_refused_in_one_line(opavnic: Program) -> None:
+    for arguments, code, reason in (
+        (["on", "h9"], 2, 'unknown link, port or node "h9"'),
+        (["on"], 2, "on which link, port or node?"),
+        (["vsw=2"], 2, 'unknown match "vsw"'),
+        (["--json", "-w", "x"], 2, "one of them"),
+        (["-c", "0"], 2, "greater than or equal to 1"),
+        (["-w", "/nowhere/x.pcapng"], 1, "/nowhere/x.pcapng: No such file or directory"),
+        (["--lab", "other"], 1, 'lab "other" does not run'),
+    ):
+        done = opavnic("capture", *arguments)
+        assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+        assert reason in done.stderr

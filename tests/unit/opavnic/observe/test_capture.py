@@ -1,0 +1,113 @@
+"""A capture sees what enters the links it was told, and nothing else, and nobody waits for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hfi_sim.clock import ManualClock
+from hfi_sim.counters import Drop
+from hfi_sim.errors import FaultError
+from hfi_sim.fabric import Fabric
+from hfi_sim.faults import Match, parse_match
+from opavnic.observe import capture
+from opavnic.observe.capture import Capture
+from unit.hfi_sim.fabric_pair import TEST_L4, Pair, make_pair
+
+
+@pytest.fixture
+def pair() -> Pair:
+    return make_pair(Fabric(ManualClock()))
+
+
+def send(pair: Pair, payload: bytes = bytes(40)) -> None:
+    pair.a.send(pair.packet(payload))
+    assert isinstance(pair.fabric.clock, ManualClock)
+    pair.fabric.clock.advance(1)
+
+
+@pytest.mark.parametrize(
+    ("place", "links"),
+    [
+        ("*", ["a:1->sw0:1", "sw0:2->b:1"]),
+        ("a", ["a:1->sw0:1"]),
+        ("sw0->b", ["sw0:2->b:1"]),
+        ("b->sw0", []),
+        ("b--sw0", ["sw0:2->b:1"]),
+        ("sw0:2", ["sw0:2->b:1"]),
+    ],
+)
+def test_capture_sees_the_links_it_was_told(pair: Pair, place: str, links: list[str]) -> None:
+    watch = Capture(pair.fabric, place, parse_match(["l4=0x55"]), epoch_s=1000)
+    send(pair)
+    records = watch.take()
+    assert [record.direction for record in records] == links
+    assert all(1000 <= record.time_s < 1001 for record in records)
+    assert all(record.packet == pair.packet(bytes(40)) for record in records)
+    assert watch.take() == []
+
+
+def test_capture_sees_the_packets_it_was_told(pair: Pair) -> None:
+    told = []
+    watch = Capture(pair.fabric, "a", Match(l4=0x77), on_packet=lambda: told.append(1))
+    send(pair)
+    pair.a.send(pair.packet(l4=0x77))
+    assert [record.packet[8] for record in watch.take()] == [0x77]
+    assert len(told) == 1
+
+
+def test_capture_direction_is_as_seen_from_the_place(pair: Pair) -> None:
+    tx, rx = (Capture(pair.fabric, "a", parse_match([f"direction={way}", "l4=0x55"])) for way in ("tx", "rx"))
+    send(pair)
+    assert (len(tx.take()), len(rx.take())) == (1, 0)
+
+
+def test_capture_says_why_a_packet_ended_on_the_link(pair: Pair) -> None:
+    watch = Capture(pair.fabric, "a->sw0", Match(l4=TEST_L4))
+    link = pair.a.link
+    assert link is not None
+    link.queue_bytes = 0
+    pair.a.send(pair.packet())
+    assert [record.drop for record in watch.take()] == [Drop.LINK_OVERFLOW]
+
+
+def test_capture_that_nobody_reads_misses_and_counts(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "MAX_WAITING", 100)
+    watch = Capture(pair.fabric, "a->sw0", Match(l4=TEST_L4))
+    for _ in range(5):
+        send(pair)
+    assert (len(watch.take()), watch.missed) == (2, 3)
+    assert len(pair.received) == 5
+    send(pair)
+    assert (len(watch.take()), watch.missed) == (1, 3)
+
+
+def test_capture_stopped_sees_no_more_and_leaves_others(pair: Pair) -> None:
+    first, second = (Capture(pair.fabric, "*", Match(l4=TEST_L4)) for _ in range(2))
+    first.stop()
+    first.stop()
+    send(pair)
+    assert (len(first.take()), len(second.take())) == (0, 2)
+    second.stop()
+    assert not any(link.observers for link in pair.fabric.links)
+
+
+def test_capture_of_what_is_not_there_names_the_nearest(pair: Pair) -> None:
+    with pytest.raises(FaultError, match=r'unknown link, port or node "sw1" .nearest: "sw0"'):
+        Capture(pair.fabric, "sw1", Match())
+    assert not any(link.observers for link in pair.fabric.links)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["vesw"], '"vesw" is not MATCH=VALUE such as vesw=2'),
+        (["vsw=2"], 'unknown match "vsw" .nearest: "vesw"'),
+        (["vesw=x"], 'vesw: "x" is no whole number'),
+        (["vesw=2", "vesw=3"], "vesw stands twice"),
+        (["direction=up"], 'direction "up" is neither tx nor rx'),
+        (["l4=ethernt"], 'unknown L4 type "ethernt" .nearest: "ethernet"'),
+    ],
+)
+def test_match_that_is_none_is_refused(words: list[str], reason: str) -> None:
+    with pytest.raises(FaultError, match=reason):
+        parse_match(words)

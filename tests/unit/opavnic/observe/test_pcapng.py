@@ -1,0 +1,77 @@
+"""A trace as a file that grows: what is written is read back, whole or cut."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hfi_sim.counters import Drop
+from hfi_sim.errors import WireError
+from hfi_sim.trace import TraceRecord
+from hfi_sim.wire.captures import DLT_USER0, read_capture
+from opavnic.observe.pcapng import PcapngReader, PcapngWriter
+
+RECORDS = st.builds(
+    TraceRecord,
+    time_s=st.integers(0, 10**9).map(lambda us: us / 1e6),
+    direction=st.sampled_from(["h1:1->sw0:1", "sw0:1->h1:1", "a:1->b:1"]),
+    packet=st.binary(max_size=80),
+    drop=st.none() | st.sampled_from(Drop),
+)
+
+
+def written(records: list[TraceRecord]) -> bytes:
+    writer = PcapngWriter()
+    return writer.head() + b"".join(map(writer.packet, records))
+
+
+@given(st.lists(RECORDS))
+def test_records_are_read_back(records: list[TraceRecord]) -> None:
+    data = written(records)
+    assert list(PcapngReader(io.BytesIO(data)).records()) == records
+    assert [(packet.link_type, packet.data) for packet in read_capture(data)] == [
+        (DLT_USER0, record.packet) for record in records
+    ]
+
+
+def test_missed_packets_are_said_wherever_they_were_missed() -> None:
+    record = TraceRecord(1.0, "h1:1->sw0:1", b"x" * 21, None)
+    writer = PcapngWriter()
+    data = writer.head() + writer.missed(0.5, 3) + writer.packet(record) + writer.missed(2.0, 70_000)
+    reader = PcapngReader(io.BytesIO(data))
+    assert list(reader.records()) == [record]
+    assert reader.missed == 70_000
+    assert len(list(read_capture(data))) == 1
+
+
+def test_file_that_ends_early_is_said_after_what_could_be_read() -> None:
+    records = [TraceRecord(float(n), "h1:1->sw0:1", bytes(30), Drop.LINK_DOWN) for n in range(3)]
+    data = written(records)
+    wholes = {len(written(records[:count])): count for count in range(1, 4)}
+    for size in range(len(written(records[:1])), len(data)):
+        reader = PcapngReader(io.BytesIO(data[:size])).records()
+        if size in wholes:
+            assert list(reader) == records[: wholes[size]]
+            continue
+        whole = max(count for end, count in wholes.items() if end < size)
+        assert [next(reader) for _ in range(whole)] == records[:whole]
+        with pytest.raises(WireError, match=r"the file ends .* bytes early"):
+            next(reader)
+
+
+@given(st.binary(max_size=200), st.integers(0, 200))
+def test_reader_of_any_bytes_yields_packets_or_an_error(junk: bytes, at: int) -> None:
+    data = written([TraceRecord(0.0, "h1:1->sw0:1", b"x" * 40, None)])
+    for stream in (junk, data[:at] + junk, data[:at] + junk + data[at + len(junk) :]):
+        try:
+            list(PcapngReader(io.BytesIO(stream)).records())
+        except WireError:
+            continue
+
+
+def test_reader_of_no_capture_says_so() -> None:
+    with pytest.raises(WireError, match="a block of"):
+        list(PcapngReader(io.BytesIO(b"no capture at all")).records())
