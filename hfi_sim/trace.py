@@ -40,13 +40,18 @@ class Trace:
         self.packets = 0
         self.records: deque[TraceRecord] = deque(maxlen=keep)
         self._fabric = fabric
+        self._marks: dict[LinkDirection, bytes] = {}
         self._hash = hashlib.blake2b(digest_size=16)
         self._end = fabric.observe(self._observe)
 
     def _observe(self, direction: LinkDirection, packet: bytes, drop: Drop | None) -> None:
         now = self._fabric.clock.time()
         self.packets += 1
-        mark = f"{direction.name} {drop or ''}".encode()
+        mark = self._marks.get(direction)
+        if mark is None:
+            mark = self._marks[direction] = direction.name.encode() + b" "
+        if drop is not None:
+            mark += drop.encode()
         self._hash.update(_HEAD.pack(now, len(packet)) + mark + packet)
         self.records.append(TraceRecord(now, direction.name, packet, drop))
 
