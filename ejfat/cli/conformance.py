@@ -9,7 +9,7 @@ import typer
 
 from ejfat.cli.errors import explained
 from ejfat.conformance import run_ejfat
-from opavnic.cli.output import EXIT_FAILED, print_json
+from opavnic.cli.results import report
 
 
 def ejfat(
@@ -32,12 +32,4 @@ def ejfat(
     """
     with explained():
         results = [run_ejfat(path, pipeline) for path in files]
-    if as_json:
-        print_json([result.to_json() for result in results])
-    else:
-        for result in results:
-            for difference in result.differences:
-                print("\n".join(difference.lines()))
-            print(result.summary())
-    if not all(result.ok for result in results):
-        raise typer.Exit(EXIT_FAILED)
+    report(results, as_json)

@@ -94,20 +94,9 @@ def demo(
 ) -> None:
     """Three sources, a load balancer, four workers on one virtual switch: one slows down, one is killed."""
     from hfi_sim import precise_loop
-    from opavnic.lab.errors import PrivilegeError
-    from opavnic.lab.privileges import obtain
+    from opavnic.cli.netdevs import choose
 
-    private = False
-    kind: Literal["tap", "memory"] = netdev or "tap"
-    if kind == "tap":
-        try:
-            private = obtain()
-        except PrivilegeError as error:
-            if netdev is not None:
-                raise
-            kind = "memory"
-            say(f"no TAPs: {error}")
-            say("the demonstration runs on netdevs in memory instead")
+    kind, private, _ = choose(netdev)
     # imported only now: a process with threads, which gRPC may start, can obtain nothing
     from ejfat.cli.demo_view import live_view, summary
     from ejfat.demo.run import run_demo

@@ -13,7 +13,8 @@ from typing import Annotated, Final
 import typer
 
 from opavnic.cli.joined import JoinedGroup
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail
+from opavnic.cli.results import report
 from opavnic.conformance.datapaths import AUTO, find_datapath
 from opavnic.conformance.encap import run_encap
 from opavnic.conformance.result import Result
@@ -98,12 +99,4 @@ def _run(run: Callable[[], list[Result]], as_json: bool) -> None:
         fail(str(error), EXIT_USAGE)
     except AgentError as error:
         fail(str(error), EXIT_FAILED)
-    if as_json:
-        print_json([result.to_json() for result in results])
-    else:
-        for result in results:
-            for difference in result.differences:
-                print("\n".join(difference.lines()))
-            print(result.summary())
-    if not all(result.ok for result in results):
-        raise typer.Exit(EXIT_FAILED)
+    report(results, as_json)

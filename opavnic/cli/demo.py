@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from opavnic.cli.netdevs import choose
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say
 
 if TYPE_CHECKING:
@@ -32,21 +33,8 @@ def demo(
 
     from hfi_sim import precise_loop
     from opavnic.lab.demo import run_demo
-    from opavnic.lab.errors import PrivilegeError
-    from opavnic.lab.privileges import obtain
 
-    private = False
-    reason = None
-    kind: Literal["tap", "memory"] = netdev or "tap"
-    if kind == "tap":
-        try:
-            private = obtain()
-        except PrivilegeError as error:
-            if netdev is not None:
-                raise
-            kind, reason = "memory", str(error)
-            say(f"no TAPs: {reason}")
-            say("the demonstration runs on netdevs in memory instead")
+    kind, private, reason = choose(netdev)
 
     async def run() -> DemoResult:
         task = asyncio.current_task()

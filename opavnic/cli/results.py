@@ -1,0 +1,23 @@
+"""What a conformance run prints, and what it ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from opavnic.cli.output import EXIT_FAILED, print_json
+from opavnic.conformance.result import Result
+
+
+def report(results: Sequence[Result], as_json: bool) -> None:
+    """Print the first differences and a summary of each file; end with 1 where a case differs."""
+    if as_json:
+        print_json([result.to_json() for result in results])
+    else:
+        for result in results:
+            for difference in result.differences:
+                print("\n".join(difference.lines()))
+            print(result.summary())
+    if not all(result.ok for result in results):
+        raise typer.Exit(EXIT_FAILED)
