@@ -59,6 +59,8 @@ def capture(
     """
     if as_json and write is not None:
         fail("capture: --json prints, --write writes a file: one of them", EXIT_USAGE)
+    if write == "-" and sys.stdout.isatty():
+        fail("capture: -w - writes no text to a terminal; send it to a program or a file", EXIT_USAGE)
     client = LabClient(running_lab(lab)[0].control_socket)
     reader = PcapngReader(client.open(f"/capture?{urlencode(_query(list(what or []), count))}"))
     seen, end = 0, ""

@@ -77,11 +77,11 @@ async def _write(
             return  # the reader has left
         news.clear()
         records = capture.take()[:count]
-        for record in records:
-            await response.write(writer.packet(record))
+        data = b"".join(map(writer.packet, records))
         if capture.missed > missed and records:
             missed = capture.missed
-            await response.write(writer.missed(records[-1].time_s, missed))
+            data += writer.missed(records[-1].time_s, missed)
+        await response.write(data)
         if count is not None:
             count -= len(records)
 
