@@ -2,7 +2,9 @@
 
 Every EM sends heartbeats to a group that all of them have joined. A standby becomes master when no master was
 heard for `dead_after` and no better candidate lives; so the fabric is without a master for at most
-`dead_after` plus one heartbeat. A master that hears a better candidate hands over: it stops writing, waits until
+`dead_after` plus one heartbeat. A standby that has not heard the master for two heartbeats asks in its own, and the
+master answers at once: on a fabric that loses packets it takes twenty losses in a row, not ten, to have two masters.
+A master that hears a better candidate hands over: it stops writing, waits until
 its requests are answered, and only then names its successor. A master that was asleep for longer than
 `dead_after` less two heartbeats (a stopped process, a suspended machine) begins again as a standby before it
 writes anything: another may have taken over meanwhile. Two masters that hear each other (a fabric that was cut
@@ -28,6 +30,8 @@ ELECTION_OUI: Final = bytes.fromhex("024f56")
 HEARTBEAT_ATTR: Final = 0x0001
 ELECTION_GROUP: Final = 0xFFFF00
 """Multicast LID that all EMs have joined."""
+ASK_AFTER: Final = 2
+"""Heartbeats of the master that a standby misses before it asks for one."""
 
 _CODEC: Final = struct.Struct(">BBHQQ")
 _VENDOR: Final = bytes(13) + ELECTION_OUI
@@ -49,6 +53,8 @@ class BeatState(IntEnum):
     MASTER = 2
     RESIGNED = 3
     """It was the master; `successor` is to be."""
+    ASKING = 4
+    """A standby that has not heard the master for a while, and wants to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +140,19 @@ class Election:
             self._heard_master(now, beat)
         elif beat.state == BeatState.RESIGNED:
             if beat.successor == self.guid and self.role is Role.STANDBY:
-                self._become_master()
+                self._become_master(now)
             elif self.master == beat.guid:
                 self.master, self._silent_since = beat.successor, now
         elif self.role is Role.MASTER and beat.rank > self.rank:
             self.role, self._successor = Role.LEAVING, beat.guid
+        elif self.role is not Role.STANDBY and beat.state == BeatState.ASKING:
+            self._outbox.append(self._beat(now))
 
     def _heard_master(self, now: float, beat: Beat) -> None:
         if self.role is Role.STANDBY or beat.rank > self.rank:
             self.role, self.master, self._silent_since = Role.STANDBY, beat.guid, now
         else:
-            self._outbox.append(self._beat())  # the other one is to hear of the better master at once
+            self._outbox.append(self._beat(now))  # the other one is to hear of the better master at once
 
     def drained(self, now: float) -> None:
         """Say that no request of this EM is on its way any more: a leaving master hands over."""
@@ -160,10 +168,10 @@ class Election:
         if self.role is Role.STANDBY and now - self._silent_since >= self._dead_after_s:
             best = max((beat.rank for beat in self.peers()), default=self.rank)
             if best <= self.rank:
-                self._become_master()
+                self._become_master(now)
         if now >= self._next_beat:
             self._next_beat = now + self._heartbeat_s
-            self._outbox.append(self._beat())
+            self._outbox.append(self._beat(now))
 
     def _awake(self, now: float) -> None:
         """Notice a long sleep: a master that did not speak may have been replaced."""
@@ -180,12 +188,17 @@ class Election:
             self._awake(now)
         return self.may_write
 
-    def _become_master(self) -> None:
+    def _become_master(self, now: float) -> None:
         self.role, self.master = Role.MASTER, self.guid
-        self._outbox.append(self._beat())
+        self._outbox.append(self._beat(now))
 
-    def _beat(self) -> Beat:
-        state = BeatState.STANDBY if self.role is Role.STANDBY else BeatState.MASTER
+    def _beat(self, now: float) -> Beat:
+        if self.role is not Role.STANDBY:
+            state = BeatState.MASTER
+        elif now - self._silent_since > ASK_AFTER * self._heartbeat_s:
+            state = BeatState.ASKING
+        else:
+            state = BeatState.STANDBY
         return Beat(state, self.priority, self.guid)
 
     def take_beats(self) -> list[Beat]:
