@@ -300,7 +300,10 @@ local function mac_entries_text(buffer)
   return string.format("%d entries from %d", buffer(2, 2):uint(), buffer(0, 2):uint())
 end
 
-local function iface_macs_text(buffer)
+local function iface_macs_text(buffer, is_get)
+  if is_get then
+    return string.format("from %d", buffer(0, 2):uint())
+  end
   return string.format("%d of %d from %d", buffer(2, 2):uint(), buffer(4, 2):uint(), buffer(0, 2):uint())
 end
 
@@ -421,7 +424,7 @@ local function add_attribute(branch, buffer, method, status, id)
     inner:add_proto_expert_info(truncated)
     return nil
   end
-  local text = attribute.text and attribute.text(buffer)
+  local text = attribute.text and attribute.text(buffer, method == GET)
   inner:append_text(text and ", " .. text or "")
   if attribute.list and part == "all" then
     at = add_list(inner, attribute.list, buffer, at)

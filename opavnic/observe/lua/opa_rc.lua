@@ -15,8 +15,8 @@ local rows = {
   {1, 1, ProtoField.bool("opa_rc.flags.last", "LAST", 8, nil, 0x01, "the last packet of its message")},
   {1, 1, ProtoField.bool("opa_rc.flags.ack_req", "ACK_REQ", 8, nil, 0x02, "the sender waits for an acknowledgement")},
   {2, 2, ProtoField.uint16("opa_rc.tag", "tag", base.DEC, nil, nil, "REQ: the service; DATA: the kind of message")},
-  {4, 4, ProtoField.uint32("opa_rc.dst_conn", "dst_conn", base.DEC, nil, nil, "the receiver's number of the connection")},
-  {8, 4, ProtoField.uint32("opa_rc.src_conn", "src_conn", base.DEC, nil, nil, "the sender's number of the connection")},
+  {4, 4, ProtoField.uint32("opa_rc.dst_conn", "dst_conn", base.HEX, nil, nil, "the receiver's number of the connection")},
+  {8, 4, ProtoField.uint32("opa_rc.src_conn", "src_conn", base.HEX, nil, nil, "the sender's number of the connection")},
   {12, 4, ProtoField.uint32("opa_rc.psn", "psn", base.DEC, nil, nil, "packet sequence number of DATA")},
   {16, 4, ProtoField.uint32("opa_rc.ack", "ack", base.DEC, nil, nil, "the next psn that the sender expects")},
   {20, 8, ProtoField.uint64("opa_rc.sack", "sack", base.HEX, nil, nil, "bit i: packet ack + 1 + i has arrived")},
@@ -44,14 +44,15 @@ function rc.dissector(buffer, packet, tree)
   if not OPCODES[opcode] then
     branch:add_proto_expert_info(unknown, string.format("Unknown opcode 0x%02x", opcode))
   end
-  local title = string.format("%s %d > %d", OPCODES[opcode] or "RC", number(8), number(4))
+  local title = string.format("%s 0x%x > 0x%x", OPCODES[opcode] or "RC", number(8), number(4))
   if opcode == DATA then
     title = string.format("%s psn %d tag %d", title, number(12), buffer(2, 2):uint())
   end
   title = string.format("%s ack %d", title, number(16))
   branch:append_text(", " .. title)
-  packet.cols.info:set(string.format("%s, %d bytes", title, buffer:len() - SIZE))
+  packet.cols.info:set(title)
   if buffer:len() > SIZE then
+    packet.cols.info:append(string.format(", %d bytes", buffer:len() - SIZE))
     branch:add(payload, buffer(SIZE))
   end
   return buffer:len()

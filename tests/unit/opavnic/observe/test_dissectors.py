@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def tshark(tmp_path_factory: pytest.TempPathFactory) -> Tshark:
     return Tshark(tmp_path_factory.mktemp("home"))
 
 
-def ethernet(frame: bytes = FRAME, **header: int) -> bytes:
+def ethernet(frame: bytes = FRAME, **header: Any) -> bytes:
     """A packet of virtual switch 2 from LID 5 to LID 7, unless `header` says otherwise."""
     lrh = Lrh16B(**{"slid": 5, "dlid": 7, "l4": L4.ETHERNET, "pkey": 0x8002, **header})
     return build_packet(lrh, EthernetL4(2).build() + frame, ICRC)
@@ -140,7 +141,7 @@ def test_reliable_connection_is_shown(tshark: Tshark, tmp_path: Path) -> None:
     assert whole["opa_rc.payload"] == b"hello".hex(":")
     assert (whole.faults, cut.faults) == ([], ["20 bytes, 28 are needed"])
     rows = tshark.columns(tmp_path / "x.pcap", "_ws.col.Protocol", "_ws.col.Info")
-    assert rows[0] == ["OPA RC", "DATA 8 > 7 psn 9 tag 3 ack 10, 5 bytes"]
+    assert rows[0] == ["OPA RC", "DATA 0x8 > 0x7 psn 9 tag 3 ack 10, 5 bytes"]
 
 
 @pytest.mark.parametrize(
@@ -230,6 +231,14 @@ def test_names_and_meanings_are_those_of_the_declarations(tshark: Tshark) -> Non
     )
 
 
+def test_filters_of_the_page_are_understood(tshark: Tshark, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "wire-16b.md").read_text()
+    filters = re.findall(r"`([^`]*\b(?:opa|ema)\.[^`]*)`", page.partition("### In Wireshark")[2])
+    one = " || ".join(f"({text})".replace("\\|", "|") for text in filters)
+    capture = write_pcap(tmp_path / "x.pcap", [ethernet(slid=9, fecn=1)])
+    assert len(tshark.run("-r", str(capture), "-Y", one).splitlines()) == 1
+
+
 def test_list_of_packets_says_what_each_is(tshark: Tshark, tmp_path: Path) -> None:
     info = VeswPortInfo(vesw_id=2, config_state=ConfigState.FORWARDING).build()
     notice = Notice(
@@ -240,6 +249,8 @@ def test_list_of_packets_says_what_each_is(tshark: Tshark, tmp_path: Path) -> No
         build_packet(Lrh16B(0x1234567 >> 4, 7, l4=0x55), bytes(20), ICRC),
         ema(Method.SET, AttrId.VESW_PORT_INFO, info),
         ema(Method.GET, AttrId.MAC_ENTRIES, MacEntries(10, 0).build()),
+        ema(Method.GET, AttrId.IFACE_UCAST_MACS, bytes(8)),
+        ema(Method.GET_RESP, AttrId.IFACE_MCAST_MACS, b"\0\0\0\2\0\5\0\1" + bytes(12)),
         ema(Method.GET_RESP, AttrId.CLASS_PORT_INFO, status=MadStatus.UNSUPPORTED),
         ema(Method.TRAP, AttrId.NOTICE, notice.build(), attr_mod=0),
         ema(Method.GET, 0x0010, mgmt_class=MadClass.SUBN_LID),
@@ -253,6 +264,8 @@ def test_list_of_packets_says_what_each_is(tshark: Tshark, tmp_path: Path) -> No
         ["OPA 16B", "SLID 0x123456 > DLID 0x7 L4 0x55"],
         ["OPA EMA", f"Set VeswPortInfo vport 1, {ends}: vesw 2, forwarding"],
         ["OPA EMA", f"Get MacEntries vport 1, {ends}: 0 entries from 10"],
+        ["OPA EMA", f"Get IfaceUcastMacs vport 1, {ends}: from 0"],
+        ["OPA EMA", f"GetResp IfaceMcastMacs vport 1, {ends}: 2 of 5 from 0"],
         ["OPA EMA", f"GetResp ClassPortInfo, {ends}, status 0x000c: method and attribute do not go together"],
         ["OPA EMA", f"Trap Notice, {ends}: vport 4, link status changed"],
         ["OPA MAD", f"Get NodeDescription, {ends}"],
