@@ -9,6 +9,7 @@ import pytest
 from ejfat.dissectors import SCRIPTS as EJFAT_SCRIPTS
 from opavnic.cli.main import main
 from opavnic.observe.dissectors import SCRIPTS
+from unit.opavnic.observe.tshark import PLUGINS
 
 
 def test_install_dissectors_copies_those_of_all_packages(
@@ -22,6 +23,16 @@ def test_install_dissectors_copies_those_of_all_packages(
     for directory, name in ((SCRIPTS, "opa16b.lua"), (SCRIPTS, "opa_ema.lua"), (EJFAT_SCRIPTS, "ejfat.lua")):
         assert (target / name).read_text() == (directory / name).read_text()
         assert f"installed {target / name}" in said
+
+
+def test_install_dissectors_without_a_directory_goes_to_the_users_plugins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert main(["install-dissectors"]) == 0
+
+    assert (tmp_path / PLUGINS / "opa16b.lua").exists()
 
 
 def test_install_dissectors_twice_replaces_them(tmp_path: Path) -> None:
