@@ -311,7 +311,7 @@ def flipped(packet: bytes, at: int, bits: int) -> bytes:
 
 
 GOOD = ethernet()
-IMPOSSIBLE_PAD = build_packet(Lrh16B(5, 7, l4=L4.ETHERNET), b"", ICRC)
+EMPTY = build_packet(Lrh16B(5, 7, l4=L4.ETHERNET), b"", ICRC)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ IMPOSSIBLE_PAD = build_packet(Lrh16B(5, 7, l4=L4.ETHERNET), b"", ICRC)
         (flipped(GOOD, len(GOOD) - 1, 0x80), ["Impossible last byte 0xc3"]),
         (ethernet(dlid=0), ["LID 0 is never a destination"]),
         (build_packet(Lrh16B(5, 7, l4=0x55), b"", ICRC), ["Unknown L4 type 0x55"]),
-        (IMPOSSIBLE_PAD, ["No room for the L4 header"]),
+        (EMPTY, ["No room for the L4 header"]),
         (ema(Method.SET, AttrId.MAC_ENTRIES, b"\0\0\0\x7e"), ["125 of 126 are there"]),
         (
             ema(Method.GET_RESP, 0x11, status=0x1C),
