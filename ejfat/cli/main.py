@@ -122,11 +122,10 @@ def install_dissectors(
     ] = None,
 ) -> None:
     """Copy the Wireshark dissectors of the LB, reassembly and sync headers to where Wireshark finds them."""
-    from ejfat.dissectors import install
+    from ejfat.dissectors import SCRIPTS
+    from opavnic.cli.dissectors import install_scripts
 
-    with explained():
-        for path in install(directory):
-            say(f"installed {path}")
+    install_scripts([SCRIPTS], directory)
 
 
 app.command(epilog="Example: opavnic ejfat send --to 10.7.0.1 --event-size 100k --rate 100 data.bin")(send)

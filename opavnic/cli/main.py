@@ -55,6 +55,9 @@ COMMANDS: Final = {
     "em": LazyCommand("opavnic.cli.em:app", "The Ethernet Manager of a lab: apply, show, verify."),
     "mad": LazyCommand("opavnic.cli.mad:app", "Send management datagrams to agents; record and replay them."),
     "decode": LazyCommand("opavnic.cli.decode:decode", "Print a 16B packet field by field."),
+    "install-dissectors": LazyCommand(
+        "opavnic.cli.dissectors:install_dissectors", "Let Wireshark read 16B packets."
+    ),
     "conformance": LazyCommand(
         "opavnic.cli.conformance:app", "Run test vectors against this implementation."
     ),

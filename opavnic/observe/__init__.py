@@ -1,1 +1,1 @@
-"""Looking at a running lab: what passes its cables, and how much of it."""
+"""Looking at a running lab: what passes its cables, how much of it, and the dissectors that show it in Wireshark."""

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from ipaddress import ip_address
 from pathlib import Path
 
-import pytest
-
-from ejfat.dissectors import SCRIPTS, install
-from ejfat.errors import EjfatError
 from ejfat.pcap import Captured, write_pcap
 from ejfat.segmentation import Segmenter, udp_packet
 from ejfat.wire.headers import SyncHeader
+from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 SRC, DST = ip_address("10.0.0.2"), ip_address("10.0.0.1")
 MACS = bytes.fromhex("020000000001020000000002")
-needs_tshark = pytest.mark.skipif(
-    shutil.which("tshark") is None, reason="tshark is not installed (apt-get install tshark)"
-)
 
 
 def dissect(tmp_path: Path, frames: list[bytes], *fields: str) -> list[list[str]]:
     path = tmp_path / "x.pcap"
     write_pcap(path, [Captured(frame) for frame in frames])
-    options = [word for field in fields for word in ("-e", field)]
-    command = [
-        "tshark",
-        "-X",
-        f"lua_script:{SCRIPTS / 'ejfat.lua'}",
-        "-r",
-        str(path),
-        "-T",
-        "fields",
-        *options,
-    ]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert "Lua" not in run.stderr, run.stderr
-    return [line.split("\t") for line in run.stdout.splitlines()]
+    return Tshark(tmp_path / "home").columns(path, *fields)
 
 
 def frames_of(version: int, **values: int) -> list[bytes]:
@@ -109,22 +88,13 @@ def test_other_bytes_on_the_load_balancers_port_are_marked(tmp_path: Path) -> No
 
 
 @needs_tshark
-def test_examples_of_the_document_are_dissected() -> None:
+def test_examples_of_the_document_are_dissected(tmp_path: Path) -> None:
+    tshark = Tshark(tmp_path / "home")
+
     def column(capture: str, field: str) -> list[str]:
         path = Path(__file__).parents[2] / "vectors" / "ejfat" / capture
-        script = f"lua_script:{SCRIPTS / 'ejfat.lua'}"
-        command = ["tshark", "-X", script, "-r", str(path), "-T", "fields", "-e", field]
-        run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-        return run.stdout.split()
+        return [value for (value,) in tshark.columns(path, field) if value]
 
     assert column("seed_in.pcap", "ejfat_lb.tick") == ["10", "20"] * 11
     assert column("seed_in.pcap", "ejfat_seg.data_id") == ["0x0abc", "0x0123"] * 11
     assert column("seed_out.pcap", "ejfat_seg.data_id") == ["0x0abc", "0x0123"] * 11
-
-
-def test_install_copies_the_dissectors(tmp_path: Path) -> None:
-    (path,) = install(tmp_path / "plugins")
-    assert path.read_text() == (SCRIPTS / "ejfat.lua").read_text()
-    (tmp_path / "file").write_text("")
-    with pytest.raises(EjfatError, match="file"):
-        install(tmp_path / "file")

@@ -1,0 +1,57 @@
+"""Puts the Wireshark dissectors of all installed packages where Wireshark looks for them.
+
+A package contributes a directory of Lua scripts through the entry point group "opavnic.dissectors": name -> Path.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+from opavnic.errors import OpavnicError
+
+ENTRY_POINTS: Final = "opavnic.dissectors"
+SCRIPTS: Final = Path(__file__).parent / "lua"
+"""The dissectors of 16B packets and of what the Ethernet Manager and its agents say."""
+
+
+class DissectorError(OpavnicError):
+    """A dissector cannot be put where it was to go; the message names the file or directory."""
+
+
+def script_directories() -> list[Path]:
+    """Return the directories of Lua scripts that the installed packages have."""
+    return [point.load() for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name)]
+
+
+def personal_directory() -> Path:
+    """Return the directory of a user's Lua plugins: what tshark says, else where it usually is."""
+    if shutil.which("tshark") is not None:
+        folders = subprocess.run(["tshark", "-G", "folders"], capture_output=True, text=True, check=False)
+        for line in folders.stdout.splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "Personal Lua Plugins":
+                return Path(value.strip())
+    return Path.home() / ".local" / "lib" / "wireshark" / "plugins"
+
+
+def install(directories: Iterable[Path], target: Path) -> list[Path]:
+    """Copy the scripts of `directories` to `target`, which is made where it is missing; return where they are.
+
+    Raises:  DissectorError: `target` cannot be written.
+    """
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        return [
+            Path(shutil.copy(script, target / script.name))
+            for directory in directories
+            for script in sorted(directory.glob("*.lua"))
+        ]
+    except FileExistsError:
+        raise DissectorError(f"{target} is a file, the dissectors need a directory") from None
+    except OSError as error:
+        raise DissectorError(f"{error.filename2 or error.filename or target}: {error.strerror}") from None

@@ -1,0 +1,348 @@
+-- Omni-Path 16B packets in Wireshark: header, L4 header, pad, ICRC, tail. Captures of them have link type 147, USER0.
+--
+--   opavnic install-dissectors; tshark -r capture.pcapng
+--
+-- Fields have the names that `opavnic decode` gives them. An Ethernet frame goes to Wireshark's own dissector, a MAD to
+-- opa_ema.lua, a packet of a reliable connection to opa_rc.lua; where a dissector is missing, its bytes stay data.
+-- Nothing public says how the hardware computes the ICRC: preferences switch the check off, or change the polynomial.
+
+local opa = Proto("opa16b", "OPA 16B")
+
+local L2_16B, LT_HEAD = 2, 1
+local HEADER_SIZE, TRAILER_SIZE, QUAD_WORD, MIN_PACKET = 16, 5, 8, 24
+local L4_FM, L4_ETHERNET, L4_VENDOR_RC = 0x08, 0x78, 0x7A
+local L4_SIZES = {[L4_FM] = 8, [L4_ETHERNET] = 4}
+local IBA_POLYNOMIAL = 0x04C11DB7
+local LID_PERMISSIVE, LID_MULTICAST = 0xFFFFFF, 0xF00000
+
+local L4_NAMES = {
+  [0x08] = "management: FM header and MAD",
+  [0x09] = "InfiniBand, no global route header",
+  [0x0A] = "InfiniBand with global route header",
+  [0x78] = "Ethernet of a virtual switch",
+  [0x79] = "encapsulated Ethernet of another kind",
+  [0x7A] = "this project's reliable connections",
+}
+local QP_NAMES = {[0] = "the subnet manager's QP", [1] = "the management QP"}
+local L2_NAMES = {[0] = "not 16B", [1] = "not 16B", [2] = "16B", [3] = "not 16B"}
+local HEAD_NAMES = {[0] = "not a head flit", [1] = "head flit"}
+local TAIL_NAMES = {[0] = "left to the hardware", [1] = "tail flit", [2] = "impossible", [3] = "impossible"}
+local ICRC_BAD, ICRC_GOOD, ICRC_UNVERIFIED = 0, 1, 2
+local ICRC_NAMES = {[ICRC_BAD] = "Bad", [ICRC_GOOD] = "Good", [ICRC_UNVERIFIED] = "Unverified"}
+
+-- The 16B header, two little-endian quad words: document order, each field at the 32-bit word that it stands in --------
+
+local slid = ProtoField.uint24("opa.slid", "slid", base.HEX, nil, nil, "source LID, all 24 bits")
+local dlid = ProtoField.uint24("opa.dlid", "dlid", base.HEX, nil, nil, "destination LID, all 24 bits")
+local lid = ProtoField.uint24("opa.lid", "lid", base.HEX, nil, nil, "source or destination LID")
+local length_qw = ProtoField.uint32("opa.length_qw", "length_qw", base.DEC, nil, 0x7FF00000, "whole packet in 8-byte units")
+local dlid_low = ProtoField.uint32("opa.dlid_low", "dlid_low", base.HEX, nil, 0xFFFFF, "destination LID, bits 19:0")
+local l2 = ProtoField.uint32("opa.l2", "l2", base.DEC, L2_NAMES, 0x60000000, "packet format: 2 is 16B")
+local l4 = ProtoField.uint32("opa.l4", "l4", base.HEX, L4_NAMES, 0xFF, "what follows the header")
+local pkey = ProtoField.uint32("opa.pkey", "pkey", base.HEX, nil, 0xFFFF0000, "partition key; bit 15: full member")
+local header = {
+  {0, ProtoField.uint32("opa.slid_low", "slid_low", base.HEX, nil, 0xFFFFF, "source LID, bits 19:0")},
+  {0, length_qw},
+  {0, ProtoField.bool("opa.becn", "becn", 32, nil, 0x80000000, "backward explicit congestion notification")},
+  {4, dlid_low},
+  {4, ProtoField.uint32("opa.sc", "sc", base.DEC, nil, 0x01F00000, "service class (service channel)")},
+  {4, ProtoField.uint32("opa.rc", "rc", base.DEC, nil, 0x0E000000, "routing control")},
+  {4, ProtoField.bool("opa.fecn", "fecn", 32, nil, 0x10000000, "forward explicit congestion notification")},
+  {4, l2},
+  {4, ProtoField.uint32("opa.lt", "lt", base.DEC, HEAD_NAMES, 0x80000000, "link transfer: 1 is a head flit")},
+  {8, l4},
+  {8, ProtoField.uint32("opa.slid_high", "slid_high", base.HEX, nil, 0xF00, "source LID, bits 23:20")},
+  {8, ProtoField.uint32("opa.dlid_high", "dlid_high", base.HEX, nil, 0xF000, "destination LID, bits 23:20")},
+  {8, pkey},
+  {12, ProtoField.uint32("opa.entropy", "entropy", base.HEX, nil, 0xFFFF, "spreads flows over paths")},
+  {12, ProtoField.uint32("opa.age", "age", base.DEC, nil, 0xFF0000, "age of the packet")},
+  {12, ProtoField.uint32("opa.header.reserved", "reserved", base.HEX, nil, 0xFF000000, "given on as received")},
+}
+
+-- L4 headers: Ethernet little-endian, FM big-endian ---------------------------------------------------------------
+
+local ethernet_reserved = ProtoField.uint16("opa.ethernet.reserved", "reserved", base.HEX)
+local vesw_id = ProtoField.uint16("opa.vesw_id", "vesw_id", base.DEC, nil, nil, "virtual Ethernet switch id")
+local fm = {
+  {0, 1, ProtoField.uint8("opa.dest_reserved", "dest_reserved", base.HEX)},
+  {1, 3, ProtoField.uint24("opa.dest_qp", "dest_qp", base.DEC, QP_NAMES, nil, "destination queue pair")},
+  {4, 1, ProtoField.uint8("opa.src_reserved", "src_reserved", base.HEX)},
+  {5, 3, ProtoField.uint24("opa.src_qp", "src_qp", base.DEC, QP_NAMES, nil, "source queue pair")},
+}
+
+-- Trailer ---------------------------------------------------------------------------------------------------------
+
+local pad = ProtoField.bytes("opa.pad", "pad", base.SPACE)
+local icrc = ProtoField.uint32("opa.icrc", "icrc", base.HEX, nil, nil, "checksum over what must not change on the way")
+local icrc_status = ProtoField.uint8("opa.icrc.status", "icrc status", base.DEC, ICRC_NAMES)
+local icrc_expected = ProtoField.uint32("opa.icrc.expected", "icrc expected", base.HEX)
+local tail = ProtoField.uint8("opa.tail", "tail", base.DEC, nil, 0x3F, "number of pad bytes, 0 to 7")
+local tail_lt = ProtoField.uint8("opa.tail.lt", "lt", base.DEC, TAIL_NAMES, 0xC0, "link transfer: 01 is a tail flit")
+local excess = ProtoField.bytes("opa.excess", "excess", base.SPACE, "bytes behind the packet")
+
+opa.fields = {
+  slid, dlid, lid, ethernet_reserved, vesw_id, pad, icrc, icrc_status, icrc_expected, tail, tail_lt, excess,
+}
+for _, row in ipairs(header) do
+  table.insert(opa.fields, row[2])
+end
+for _, row in ipairs(fm) do
+  table.insert(opa.fields, row[3])
+end
+
+local function fault(name, text, severity)
+  return ProtoExpert.new("opa." .. name, text, expert.group.PROTOCOL, severity)
+end
+local not_16b = fault("l2.unknown", "L2 or LT is not that of a 16B packet", expert.severity.ERROR)
+local wrong_length = fault("length_qw.wrong", "Length disagrees with the bytes", expert.severity.ERROR)
+local wrong_tail = fault("tail.wrong", "Impossible last byte", expert.severity.ERROR)
+local truncated = fault("truncated", "Truncated", expert.severity.ERROR)
+local unknown_l4 = fault("l4.unknown", "Unknown L4 type", expert.severity.WARN)
+local wrong_icrc = ProtoExpert.new("opa.icrc.bad", "Wrong ICRC", expert.group.CHECKSUM, expert.severity.ERROR)
+local no_destination = fault("dlid.zero", "LID 0 is never a destination", expert.severity.WARN)
+opa.experts = {not_16b, wrong_length, wrong_tail, truncated, unknown_l4, wrong_icrc, no_destination}
+
+-- ICRC: a reflected CRC-32, all ones at both ends -----------------------------------------------------------------
+
+opa.prefs.check_icrc = Pref.bool("Check the ICRC", true, "Compute the ICRC of every packet and compare")
+opa.prefs.polynomial = Pref.string("Polynomial of the ICRC", "0x04c11db7", "32 bits such as 0x04c11db7, without x^32")
+
+-- crc_tables[n][byte] is what a byte does to the checksum when n - 1 more bytes follow it. Four bytes are taken at once:
+-- a call of the bit library costs more than all the arithmetic between two of them.
+local crc_tables = {{}, {}, {}, {}}
+
+local function make_crc_tables(polynomial)
+  local reflected = 0
+  for position = 0, 31 do
+    if bit.band(polynomial, bit.lshift(1, position)) ~= 0 then
+      reflected = bit.bor(reflected, bit.lshift(1, 31 - position))
+    end
+  end
+  for byte = 0, 255 do
+    local value = byte
+    for _ = 1, 8 do
+      local low = bit.band(value, 1)
+      value = bit.rshift(value, 1)
+      if low == 1 then
+        value = bit.bxor(value, reflected)
+      end
+    end
+    crc_tables[1][byte] = value
+  end
+  for byte = 0, 255 do
+    for n = 2, 4 do
+      local before = crc_tables[n - 1][byte]
+      crc_tables[n][byte] = bit.bxor(bit.rshift(before, 8), crc_tables[1][bit.band(before, 0xFF)])
+    end
+  end
+end
+
+local function read_polynomial()
+  make_crc_tables(tonumber((opa.prefs.polynomial:gsub("^0[xX]", "")), 16) or IBA_POLYNOMIAL)
+end
+opa.prefs_changed = read_polynomial
+read_polynomial()
+
+local function crc32(data, value)
+  local bxor, byte = bit.bxor, string.byte
+  local one, two, three, four = crc_tables[1], crc_tables[2], crc_tables[3], crc_tables[4]
+  local fours = #data - #data % 4
+  for at = 1, fours, 4 do
+    local a, b, c, d = byte(data, at, at + 3)
+    value = bxor(value, a + b * 0x100 + c * 0x10000 + d * 0x1000000)
+    a = value % 0x100
+    value = (value - a) / 0x100
+    b = value % 0x100
+    value = (value - b) / 0x100
+    c = value % 0x100
+    value = bxor(four[a], three[b], two[c], one[(value - c) / 0x100 % 0x100])
+  end
+  for at = fours + 1, #data do
+    value = bxor(bit.rshift(value, 8), one[bit.band(bxor(value, byte(data, at)), 0xFF)])
+  end
+  return value
+end
+
+-- The ICRC that the packet gives: BECN, SC, FECN and age count as ones, and after the pad comes the pad count.
+local function icrc_of(buffer, icrc_at, pad_count)
+  local bytes = {buffer(0, HEADER_SIZE):raw():byte(1, HEADER_SIZE)}
+  bytes[4] = bit.bor(bytes[4], 0x80)
+  bytes[7] = bit.bor(bytes[7], 0xF0)
+  bytes[8] = bit.bor(bytes[8], 0x11)
+  bytes[15] = 0xFF
+  local value = crc32(string.char(table.unpack(bytes)), -1)
+  if icrc_at > HEADER_SIZE then
+    value = crc32(buffer(HEADER_SIZE, icrc_at - HEADER_SIZE):raw(), value)
+  end
+  return bit.bnot(crc32(string.char(pad_count), value)) % 0x100000000
+end
+
+-- The packet from its two ends to its middle ------------------------------------------------------------------------
+
+local function lid_text(value)
+  if value == LID_PERMISSIVE then
+    return " (the permissive LID)"
+  end
+  return value >= LID_MULTICAST and " (multicast)" or ""
+end
+
+local function pkey_text(value)
+  local partition = value % 0x8000
+  local name = partition == 0x7FFF and "management partition" or string.format("partition 0x%x", partition)
+  return string.format(" (%s, %s member)", name, value >= 0x8000 and "full" or "limited")
+end
+
+local function add_lid(branch, field, low, value)
+  branch:add(field, low, value):append_text(lid_text(value))
+  branch:add(lid, low, value):set_hidden()
+end
+
+-- Adds the 16B header and returns what the rest needs of it.
+local function add_header(branch, buffer, size)
+  local word = function(at) return buffer(at, 4):le_uint() end
+  local high = buffer(9, 1):uint()
+  local read = {
+    slid = word(0) % 0x100000 + high % 16 * 0x100000,
+    dlid = word(4) % 0x100000 + math.floor(high / 16) * 0x100000,
+    length = bit.band(bit.rshift(word(0), 20), 0x7FF) * QUAD_WORD,
+    is_16b = math.floor(buffer(7, 1):uint() / 32) == LT_HEAD * 4 + L2_16B,
+    l4 = buffer(8, 1):uint(),
+    pkey = buffer(10, 2):le_uint(),
+  }
+  add_lid(branch, slid, buffer(0, 3), read.slid)
+  add_lid(branch, dlid, buffer(4, 3), read.dlid)
+  local items = {}
+  for _, row in ipairs(header) do
+    items[row[2]] = branch:add_le(row[2], buffer(row[1], 4))
+  end
+  items[length_qw]:append_text(string.format(" (%d bytes)", read.length))
+  items[pkey]:append_text(pkey_text(read.pkey))
+  if read.length ~= size then
+    local reason = string.format("Length says %d bytes, but there are %d", read.length, size)
+    items[length_qw]:add_proto_expert_info(wrong_length, reason)
+  end
+  if read.dlid == 0 then
+    items[dlid_low]:add_proto_expert_info(no_destination)
+  end
+  if not read.is_16b then
+    items[l2]:add_proto_expert_info(not_16b)
+  end
+  if not L4_NAMES[read.l4] then
+    items[l4]:add_proto_expert_info(unknown_l4, string.format("Unknown L4 type 0x%02x", read.l4))
+  end
+  return read
+end
+
+-- Where the payload ends in a packet of `length` bytes whose last one is `last`; an impossible pad count is none.
+local function payload_end(length, last)
+  local icrc_at = length - TRAILER_SIZE
+  local without_pad = icrc_at - last % QUAD_WORD
+  return without_pad >= HEADER_SIZE and without_pad or icrc_at
+end
+
+-- Adds pad, ICRC and tail of a packet of `length` bytes and returns whether the ICRC is right, as far as it was checked.
+local function add_trailer(branch, buffer, from, length)
+  local icrc_at, last = length - TRAILER_SIZE, buffer(length - 1, 1):uint()
+  local inner = branch:add(buffer(from, length - from), "Trailer")
+  if icrc_at > from then
+    inner:add(pad, buffer(from, icrc_at - from))
+  end
+  local item = inner:add_le(icrc, buffer(icrc_at, 4))
+  local status = ICRC_UNVERIFIED
+  if opa.prefs.check_icrc then
+    local expected = icrc_of(buffer, icrc_at, last % QUAD_WORD)
+    status = expected == buffer(icrc_at, 4):le_uint() and ICRC_GOOD or ICRC_BAD
+    item:append_text(status == ICRC_GOOD and " (matches)" or " (does not match)")
+    if status == ICRC_BAD then
+      inner:add(icrc_expected, buffer(icrc_at, 4), expected):set_generated()
+      item:add_proto_expert_info(wrong_icrc, string.format("ICRC does not match: 0x%08x would", expected))
+    end
+  end
+  inner:add(icrc_status, buffer(icrc_at, 4), status):set_generated()
+  inner:append_text(", ICRC " .. ICRC_NAMES[status]:lower())
+  item = inner:add(tail, buffer(length - 1, 1))
+  inner:add(tail_lt, buffer(length - 1, 1))
+  if last % 0x40 >= QUAD_WORD or last >= 0x80 or from + last % QUAD_WORD > icrc_at then
+    item:add_proto_expert_info(wrong_tail, string.format("Impossible last byte 0x%02x", last))
+  end
+  return status ~= ICRC_BAD
+end
+
+-- Adds the L4 header. Returns what dissects the rest, and where that begins.
+local function add_l4(branch, buffer, read, to, packet)
+  local from = HEADER_SIZE + (L4_SIZES[read.l4] or 0)
+  if not read.is_16b then
+    return "data", HEADER_SIZE
+  elseif from > to then
+    branch:add_proto_expert_info(truncated, "No room for the L4 header")
+    return "data", HEADER_SIZE
+  elseif read.l4 == L4_ETHERNET then
+    local id = buffer(18, 2):le_uint()
+    local inner = branch:add(buffer(HEADER_SIZE, from - HEADER_SIZE), string.format("Ethernet L4, vesw %d", id))
+    inner:add_le(ethernet_reserved, buffer(16, 2))
+    inner:add_le(vesw_id, buffer(18, 2)):append_text(id > 0xFFF and " (more than the 12 bits in use)" or "")
+    branch:append_text(string.format(", vesw %d", id))
+    packet.cols.info:append(string.format(" vesw %d", id))
+    return "eth_withoutfcs", from
+  elseif read.l4 == L4_FM then
+    local inner = branch:add(buffer(HEADER_SIZE, from - HEADER_SIZE), "FM header")
+    for _, row in ipairs(fm) do
+      inner:add(row[3], buffer(HEADER_SIZE + row[1], row[2]))
+    end
+    return "ema", from
+  elseif read.l4 == L4_VENDOR_RC then
+    return "opa_rc", from
+  end
+  packet.cols.info:append(string.format(" L4 0x%02x", read.l4))
+  return "data", from
+end
+
+-- Calls another dissector, or shows data where there is none of that name. A dissector that runs out of bytes says so
+-- in the tree and then raises an error, of which no more is to be said.
+local function hand_on(name, buffer, from, to, packet, tree)
+  if to <= from then
+    return
+  end
+  local found, dissector = pcall(Dissector.get, name)
+  dissector = found and dissector or Dissector.get("data")
+  pcall(dissector.call, dissector, buffer(from, to - from):tvb(), packet, tree)
+end
+
+function opa.dissector(buffer, packet, tree)
+  local captured, size = buffer:len(), buffer:reported_len()
+  packet.cols.protocol:set("OPA 16B")
+  packet.cols.info:set("16B packet")
+  if captured < HEADER_SIZE then
+    local reason = string.format("%d bytes, the 16B header needs %d", captured, HEADER_SIZE)
+    tree:add(opa, buffer()):add_proto_expert_info(truncated, reason)
+    packet.cols.info:append(" [truncated]")
+    return captured
+  end
+  local branch = tree:add(opa, buffer())
+  local read = add_header(branch, buffer, size)
+  branch:append_text(string.format(", SLID 0x%x > DLID 0x%x", read.slid, read.dlid))
+  packet.cols.info:set(string.format("SLID 0x%x > DLID 0x%x", read.slid, read.dlid))
+  packet.cols.src:set(string.format("LID 0x%x", read.slid))
+  packet.cols.dst:set(string.format("LID 0x%x", read.dlid))
+  packet.private["opa_slid"] = string.format("0x%x", read.slid)
+  packet.private["opa_dlid"] = string.format("0x%x", read.dlid)
+  local whole = read.length >= MIN_PACKET and read.length <= captured
+  local to = whole and payload_end(read.length, buffer(read.length - 1, 1):uint()) or captured
+  local dissector, from = add_l4(branch, buffer, read, to, packet)
+  local remark = ""
+  if whole then
+    remark = add_trailer(branch, buffer, to, read.length) and "" or " [ICRC wrong]"
+    if captured > read.length then
+      branch:add(excess, buffer(read.length))
+    end
+  elseif read.length > captured then
+    local reason = string.format("%d of %d bytes are there, without the trailer", captured, read.length)
+    branch:add_proto_expert_info(truncated, reason)
+    remark = " [truncated]"
+  end
+  hand_on(dissector, buffer, from, to, packet, tree)
+  packet.cols.info:append(remark)
+  return captured
+end
+
+DissectorTable.get("wtap_encap"):add(wtap_encaps.USER0, opa)
