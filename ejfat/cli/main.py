@@ -11,7 +11,7 @@ from ejfat.cli.admin import app as admin
 from ejfat.cli.errors import explained
 from ejfat.cli.lb import lb
 from ejfat.cli.live import recv, send
-from opavnic.cli.output import EXIT_FAILED, print_json, print_rich, print_table, say
+from opavnic.cli.output import EXIT_FAILED, print_json, print_rich, print_table
 
 app = typer.Typer(
     help="The EJFAT UDP load balancer.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
