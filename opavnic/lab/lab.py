@@ -384,7 +384,7 @@ class Lab:
             "lab": self.model.name,
             "pid": os.getpid(),
             "file": self._journal.file,
-            "uptime_s": round(asyncio.get_running_loop().time() - self._started_at, 3),
+            "uptime_s": round(asyncio.get_running_loop().time() - self._started_at, 6),
             "netdev": self.netdev,
             "datapath": self.datapath.name,
             "datapath_reason": self.datapath.reason,
