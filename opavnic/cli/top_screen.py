@@ -14,7 +14,7 @@ import tty
 from types import FrameType, TracebackType
 from typing import Any, Final, NoReturn, Self
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.live import Live
 
 from opavnic.cli.top_view import TopView
@@ -30,8 +30,8 @@ class Screen:
     """The terminal as a picture, inside a `with`; the main thread's. Keys are read where stdin is a terminal."""
 
     def __init__(self) -> None:
-        console = Console(highlight=False, emoji=False)
-        self._live = Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False)
+        self._console = Console(highlight=False, emoji=False)
+        self._live = Live(console=self._console, screen=True, auto_refresh=False, redirect_stderr=False)
         self._stdin = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
         self._settings: list[Any] | None = None
         self._restore = contextlib.ExitStack()
@@ -80,12 +80,20 @@ class Screen:
             self._give_back()
             os.kill(os.getpid(), signal.SIGSTOP)
             self._take()
+        self._measure()
         self._live.refresh()
+
+    def _measure(self) -> None:
+        """Take the size from the terminal: LINES and COLUMNS, which rich believes, do not change with it."""
+        columns, rows = os.get_terminal_size(sys.stdout.fileno())
+        if columns and rows:
+            self._console.size = ConsoleDimensions(columns, rows)
 
     def _take(self) -> None:
         if self._stdin is not None:
             self._settings = termios.tcgetattr(self._stdin)
             tty.setcbreak(self._stdin)
+        self._measure()
         self._live.start(refresh=True)
 
     def _give_back(self) -> None:

@@ -297,7 +297,8 @@ class Terminal:
             stdout=self._theirs,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "TERM": "xterm"},
+            # nobody changes these two when a terminal changes its size
+            env={**os.environ, "TERM": "xterm", "LINES": "30", "COLUMNS": "80"},
             start_new_session=True,
         )
 
