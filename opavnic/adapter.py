@@ -139,6 +139,16 @@ class Adapter:
         return self._forwarding.sources if self._smac_filter and self._forwarding.sources else None
 
     @property
+    def config_state(self) -> int:
+        """What the EM wants of it, a `ConfigState`; cheaper than all of `port_info`."""
+        return self._config.config_state
+
+    @property
+    def oper_state(self) -> int:
+        """What it does, a `ConfigState`."""
+        return self._oper_state
+
+    @property
     def port_info(self) -> VeswPortInfo:
         """Configuration as the EM set it, with the state of now."""
         return replace(

@@ -68,7 +68,7 @@ class VnicPort:
         self._name_for = name_for
         self._driver_quirks = driver_quirks
         self._smac_filter = smac_filter
-        self._attached = attached
+        self._attached = {} if attached is None else attached
         self.demux = VnicDemux(driver_quirks=driver_quirks)
         self._make_agent = partial(
             Agent,
@@ -108,7 +108,7 @@ class VnicPort:
             netdev = self.port.alloc_rdma_netdev(self._name_for(vport_num))
         except NetdevError as error:
             raise VnicUnavailableError(str(error)) from error
-        name = f"{self.port.name} vport {vport_num}"
+        name = self._name_of(vport_num)
         adapter = Adapter(
             vport_num,
             netdev,
@@ -124,10 +124,19 @@ class VnicPort:
         self.adapters[vport_num] = adapter
         if self.port.tx_stopped:
             netdev.stop_queue()
-        if self._attached is not None:  # a VNIC that comes back after a crash counts on
-            adapter.tx = self._attached.setdefault(f"{name} tx", adapter.tx)
-            adapter.rx = self._attached.setdefault(f"{name} rx", adapter.rx)
+        # a VNIC that comes back after a crash counts on
+        adapter.tx = self._attached.setdefault(f"{name} tx", adapter.tx)
+        adapter.rx = self._attached.setdefault(f"{name} rx", adapter.rx)
         return adapter
+
+    def _name_of(self, vport_num: VportNum) -> str:
+        return f"{self.port.name} vport {vport_num}"
+
+    def frames(self, vport_num: VportNum) -> tuple[PacketCounters, PacketCounters]:
+        """Return what a VNIC has counted, tx and rx: from 0, and on while and after it is gone by a crash."""
+        name = self._name_of(vport_num)
+        none = PacketCounters()
+        return self._attached.get(f"{name} tx", none), self._attached.get(f"{name} rx", none)
 
     def close(self) -> None:
         """Take the agent off the port, and all VNICs with their netdevs away. Harmless when done twice."""

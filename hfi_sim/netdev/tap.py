@@ -201,10 +201,10 @@ class TapNetdev(Netdev):
         `tx_dropped`: frames that found the queue full, sent faster than they are read, or no carrier yet; nobody
         but the kernel has ever seen them. `rx_dropped`: frames that the kernel took and then threw away.
         """
-        state = self._watcher.links.get(self.ifindex) if self._usable else None
-        if state is None:
+        counted = self._watcher.links.statistics(self.ifindex) if self._usable else None
+        if counted is None:
             raise NetdevError(f"interface {self.name} is gone", errno.ENODEV)
-        return {name: state.stats.get(name, 0) for name in KERNEL_COUNTERS}
+        return {name: counted[name] for name in KERNEL_COUNTERS}
 
     # what the adapter does to the device
 

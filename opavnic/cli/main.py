@@ -47,6 +47,7 @@ COMMANDS: Final = {
     "validate": LazyCommand("opavnic.cli.lifecycle:validate", "Check a lab file; needs no privilege."),
     "lab-schema": LazyCommand("opavnic.cli.lifecycle:lab_schema", "Print the JSON schema of lab files."),
     "status": LazyCommand("opavnic.cli.inspect:status", "Show a running lab: hosts, VNICs, links, counters."),
+    "top": LazyCommand("opavnic.cli.top:top", "Show what passes a running lab, per second, live."),
     "ps": LazyCommand("opavnic.cli.inspect:ps", "List the labs that run."),
     "labs": LazyCommand("opavnic.cli.inspect:ps", "The same as ps."),
     "logs": LazyCommand("opavnic.cli.inspect:logs", "Show what a lab has logged; -f follows it."),

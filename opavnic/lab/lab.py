@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
+from hfi_sim.counters import PacketCounters
 from hfi_sim.errors import HfiSimError, NetdevError
 from hfi_sim.faults import Faults
 from hfi_sim.mad.header import MadClass, Method
@@ -51,7 +52,7 @@ from opavnic.lab.runtime import (
     process_start_time,
     runtime_root,
 )
-from opavnic.lab.status import counter_status, interface_state, interface_status, link_status
+from opavnic.lab.status import counter_status, drop_status, interface_state, interface_status, link_status
 from opavnic.lab.units import counted
 from opavnic.lab.wiring import Wiring, wire
 from opavnic.mad_socket import MadSocketServer
@@ -357,6 +358,9 @@ class Lab:
         """Return the VNIC behind an interface, once the EM has created it."""
         return self.vnic_ports[interface.host].adapters.get(VportNum(interface.vport_num))
 
+    def _frames(self, interface: Interface) -> tuple[PacketCounters, PacketCounters]:
+        return self.vnic_ports[interface.host].frames(VportNum(interface.vport_num))
+
     @property
     def mads(self) -> int:
         """MADs that all ports have sent, responses and retries included."""
@@ -375,11 +379,12 @@ class Lab:
         """Return the lab as plain data, with what every element counted where asked for."""
         if self._native is not None:
             self._native.sync()
+        kernel = {f"{name} netdev": values for name, values in self.kernel_counters().items()}
         data: dict[str, Any] = {
             "lab": self.model.name,
             "pid": os.getpid(),
             "file": self._journal.file,
-            "uptime_s": round(asyncio.get_running_loop().time() - self._started_at, 3),
+            "uptime_s": round(asyncio.get_running_loop().time() - self._started_at, 6),
             "netdev": self.netdev,
             "datapath": self.datapath.name,
             "datapath_reason": self.datapath.reason,
@@ -397,13 +402,14 @@ class Lab:
             "links": link_status(
                 self.wiring.fabric, self.datapath.name, self._native.slow_links() if self._native else {}
             ),
+            "drops": drop_status(self.wiring.fabric, kernel),
             "balance": self.wiring.fabric.balance(),
         }
         if counters:
             adapters = {str(item): adapter for item in self.interfaces if (adapter := self.adapter(item))}
             agents = {host: port.agent.counters for host, port in self.vnic_ports.items()}
             data["counters"] = counter_status(self.wiring.fabric, agents, adapters)
-            data["counters"] |= {f"{name} netdev": values for name, values in self.kernel_counters().items()}
+            data["counters"] |= kernel
         return data
 
     def _host_status(self, name: str) -> dict[str, Any]:
@@ -413,7 +419,10 @@ class Lab:
             "name": name,
             "namespace": None if namespace is None else namespace.name,
             "lid": self.wiring.vnic_port(name).lid,
-            "vnics": [interface_status(interface, self.adapter(interface)) for interface in host.interfaces],
+            "vnics": [
+                interface_status(interface, self.adapter(interface), self._frames(interface))
+                for interface in host.interfaces
+            ],
         }
 
     # programs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from hfi_sim.counters import PacketCounters
 from hfi_sim.fabric import Fabric
@@ -14,11 +14,18 @@ from opavnic.lab.hosts import Interface
 from vema.agent import AgentCounters
 from vema.types import ConfigState
 
+KERNEL_DROPS: Final = ("tx_dropped", "rx_dropped")
 
-def interface_status(interface: Interface, adapter: Adapter | None) -> dict[str, Any]:
-    """Return one VNIC: what the file asked for, what the EM made of it, what the host sees."""
+
+def interface_status(
+    interface: Interface, adapter: Adapter | None, frames: tuple[PacketCounters, PacketCounters]
+) -> dict[str, Any]:
+    """Return one VNIC: what the file asked for, what the EM made of it, what the host sees.
+
+    Args:  frames: what it has counted, tx and rx. Sent and delivered frames are shown, without FCS as in `ip -s link`.
+    """
     netdev = interface.netdev
-    info = adapter.port_info if adapter is not None else None
+    tx, rx = frames
     return {
         "vesw": interface.vesw.name,
         "vesw_id": interface.vesw.id,
@@ -29,7 +36,12 @@ def interface_status(interface: Interface, adapter: Adapter | None) -> dict[str,
         "mtu": None if netdev is None else netdev.mtu,
         "state": interface_state(interface, adapter),
         "carrier": netdev is not None and netdev.carrier,
-        "oper_state": None if info is None else int(info.oper_state),
+        "oper_state": None if adapter is None else int(adapter.oper_state),
+        "tx_packets": tx.out_packets,
+        "tx_bytes": tx.out_bytes,
+        "rx_packets": rx.out_packets,
+        "rx_bytes": rx.out_bytes,
+        "drops": tx.dropped + rx.dropped,
     }
 
 
@@ -40,13 +52,13 @@ def interface_state(interface: Interface, adapter: Adapter | None) -> str:
         return "not created by the EM"
     if lost := getattr(netdev, "dead", None):
         return f"lost: {lost}"
-    if adapter.port_info.config_state != ConfigState.FORWARDING:
+    if adapter.config_state != ConfigState.FORWARDING:
         return "not configured by the EM"
     if not netdev.is_up:
         return "down"
     if not netdev.carrier:
         return "no carrier"
-    return "up" if adapter.port_info.oper_state == ConfigState.FORWARDING else "not operational"
+    return "up" if adapter.oper_state == ConfigState.FORWARDING else "not operational"
 
 
 def link_status(
@@ -66,12 +78,26 @@ def link_status(
                 "state": "up" if link.up else "down",
                 "packets_forth": forth.counters.out_packets,
                 "packets_back": back.counters.out_packets,
+                "bytes_forth": forth.counters.out_bytes,
+                "bytes_back": back.counters.out_bytes,
                 "drops": forth.counters.dropped + back.counters.dropped,
                 "datapath": "python" if link.name in slow else datapath,
                 "datapath_reason": slow.get(link.name, ""),
             }
         )
     return rows
+
+
+def drop_status(fabric: Fabric, kernel: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Return what was dropped so far, by element and reason, where anything was.
+
+    Args:  kernel: what the kernel has counted at each TAP, by the name of the TAP.
+    """
+    drops = fabric.drops()
+    for name, counted in kernel.items():
+        if here := {reason: counted[reason] for reason in KERNEL_DROPS if counted[reason]}:
+            drops[name] = here
+    return drops
 
 
 def counter_status(

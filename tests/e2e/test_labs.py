@@ -118,7 +118,7 @@ def test_tcp_carries_bytes_intact(running: Journal, opavnic: Program, tmp_path: 
 def test_exec_passes_the_exit_code_on_and_names_what_is_unknown(running: Journal, opavnic: Program) -> None:
     assert opavnic("exec", "h1", "--", "sh", "-c", "exit 7").returncode == 7
     unknown = opavnic("exec", "h9", "--", "true")
-    assert unknown.returncode == 1
+    assert unknown.returncode == 2
     assert unknown.stderr == f'opavnic: unknown host "h9" in lab {running.lab} (known: h1, h2; nearest: h2)\n'
     missing = opavnic("exec", "h1", "--", "no-such-program")
     assert missing.returncode == 127

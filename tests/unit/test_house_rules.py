@@ -59,6 +59,7 @@ CORE = [
     "opavnic/mac_table.py",
     "opavnic/counters.py",
     "opavnic/mad_frames.py",
+    "opavnic/observe/rates.py",
     "vema/em/messages.py",
     "ejfat/tables.py",
     "ejfat/pipeline",

@@ -60,6 +60,8 @@ def test_help_lists_every_command_without_importing_it(run: Callable[..., tuple[
         (["exec", "h1", "--", "true"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
         (["shell", "h1"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
         (["status"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
+        (["top"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
+        (["top", "--lab", "x"], 1, 'opavnic: lab "x" does not run (no lab runs)'),
         (["logs", "--lab", "x"], 1, 'opavnic: lab "x" does not run (no lab runs)'),
         (["down"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
         (["down", "../../etc"], 1, 'opavnic: lab "../../etc" does not run (no lab runs)'),

@@ -1,0 +1,148 @@
+"""`opavnic top`: a live view of a running lab."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated, Final
+
+import typer
+
+from opavnic.cli.inspect import LabOption
+from opavnic.observe.rates import Order, Rates, Sample, as_json, in_order, rates
+
+DELAY_MIN_S: Final = 0.01
+DELAY_MAX_S: Final = 86400.0
+PLAIN_WIDTH: Final = 1000
+"""Columns of tables that no terminal shows: nothing in them is cut."""
+
+Ask = Callable[[], Sample]
+
+
+def _delay(seconds: float) -> float:
+    if not DELAY_MIN_S <= seconds <= DELAY_MAX_S:  # also: NaN
+        raise typer.BadParameter(
+            f"{seconds:g} is not in the range {DELAY_MIN_S:g} to {DELAY_MAX_S:g} (seconds between two looks)"
+        )
+    return seconds
+
+
+def top(
+    lab: LabOption = None,
+    delay: Annotated[
+        float,
+        typer.Option("-d", "--delay", metavar="SECONDS", callback=_delay, help="Time between two looks."),
+    ] = 1.0,
+    count: Annotated[
+        int | None, typer.Option("-n", "--count", min=1, help="End after so many intervals.")
+    ] = None,
+    order: Annotated[
+        Order, typer.Option("-s", "--sort", help="Order of the rows: by name, or the busiest first.")
+    ] = Order.NAME,
+    json_lines: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON for each interval.")
+    ] = False,
+) -> None:
+    """Show what passes the VNICs and links of a running lab, per second, until Ctrl-C.
+
+    On a terminal the key q ends it, s changes the order; elsewhere table follows table. Bits of VNICs are those of
+    Ethernet frames without FCS, bits of links those of 16B packets. Below stands every drop counter that grew.
+
+    \b
+    Example:
+      opavnic top
+      opavnic top -d 5 -s load
+      opavnic top -n 1 --json
+    """
+    try:
+        ask = _asker(lab)
+        if not json_lines and _is_screen():
+            _show_live(ask, delay, count, order)
+            return
+        show = _print_json if json_lines else _print_plain
+        for found in _intervals(ask, lambda: _pause(delay), count):
+            show(in_order(found, order))
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+def _is_screen() -> bool:
+    """Return whether stdout is a terminal that can show a picture which changes."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+
+def _asker(lab: str | None) -> Ask:
+    """Return what takes a look at a lab, the same one each time; it raises LabError when that one has ended."""
+    from opavnic.lab.client import LabClient
+    from opavnic.lab.errors import LabError
+    from opavnic.lab.runtime import running_lab
+
+    directory, journal = running_lab(lab)
+    client = LabClient(directory.control_socket)
+
+    def ask() -> Sample:
+        try:
+            sample = Sample.from_status(client.get("/status"))
+        except ValueError as error:
+            raise LabError(f"lab {journal.lab} was started by another version of opavnic: {error}") from error
+        except LabError as error:
+            if directory.running and not isinstance(error.__cause__, ConnectionError | FileNotFoundError):
+                raise
+            raise LabError(f"lab {journal.lab} has ended") from error
+        if sample.pid != journal.pid:
+            raise LabError(f"lab {journal.lab} has ended; another one of that name runs (pid {sample.pid})")
+        return sample
+
+    return ask
+
+
+def _intervals(ask: Ask, wait: Callable[[], bool], count: int | None) -> Iterator[Rates]:
+    """Yield what was measured in each interval, as it ends.
+
+    Args:  wait: lets an interval pass, and says whether to go on. count: of the intervals; None: without end.
+    """
+    before = ask()
+    number = 0
+    while number != count and wait():
+        after = ask()
+        yield rates(before, after, after.uptime_s - before.uptime_s)
+        before = after
+        number += 1
+
+
+def _pause(seconds: float) -> bool:
+    time.sleep(seconds)
+    return True
+
+
+def _show_live(ask: Ask, delay: float, count: int | None, order: Order) -> None:
+    """Show a picture that changes; the last one stays on the terminal where `count` ends it."""
+    from opavnic.cli.top_screen import Picture, Screen
+
+    look = ask()
+    with Screen() as screen:
+        picture = Picture(screen, delay, order, rates(look, look, delay))
+        for found in _intervals(ask, picture.wait, count):
+            picture.found = found
+    if not picture.left:
+        _print_plain(in_order(picture.found, picture.order))
+
+
+def _print_json(found: Rates) -> None:
+    print(json.dumps(as_json(found, time.time())), flush=True)
+
+
+def _print_plain(found: Rates) -> None:
+    """Print tables with nothing in them that only a terminal understands, and an empty line."""
+    from rich.console import Console
+
+    from opavnic.cli.top_view import TopView
+
+    console = Console(
+        width=PLAIN_WIDTH, color_system=None, force_terminal=False, highlight=False, emoji=False
+    )
+    console.print(TopView(found))
+    print(flush=True)

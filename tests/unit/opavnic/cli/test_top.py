@@ -1,0 +1,431 @@
+"""`opavnic top`, asked of a lab in memory that is served by this process, and of stand-ins of one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import AsyncIterator, Callable, Iterator
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from opavnic.cli.main import main
+from opavnic.lab.control import ControlServer, lab_routes
+from opavnic.lab.lab import Lab
+from opavnic.lab.loader import parse_lab
+from opavnic.lab.logs import LogHub
+from opavnic.lab.runtime import Journal, LabDir, process_start_time
+
+LAB = """
+name: x
+hosts: {h1: {}, h2: {}}
+vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
+"""
+PING_BYTES = 98
+
+
+@pytest.fixture(autouse=True)
+def _own_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[LabDir]:
+    """The directory of a lab that runs in this process."""
+    lab = LabDir(tmp_path / "run" / "x")
+    lab.acquire()
+    lab.save(Journal("x", os.getpid(), process_start_time(os.getpid()) or 0))
+    yield lab
+    lab.release()
+
+
+@contextlib.asynccontextmanager
+async def served(directory: LabDir) -> AsyncIterator[Lab]:
+    """A lab in memory that answers at its control socket."""
+    hub = LogHub(directory.log_file)
+    async with Lab(parse_lab(LAB, "lab.yaml"), netdev="memory") as lab:
+        server = ControlServer(directory.control_socket, lab_routes(lab, hub, lab.stop))
+        await server.start()
+        yield lab
+        await server.close()
+    hub.close()
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run `opavnic top`; what is given as `meanwhile` is what happens in each interval, however long that takes."""
+
+    async def run_top(*arguments: str, meanwhile: Callable[[], Any]) -> tuple[int, str, str]:
+        loop = asyncio.get_running_loop()
+
+        def pause(seconds: float) -> bool:
+            asyncio.run_coroutine_threadsafe(meanwhile(), loop).result()
+            return True
+
+        monkeypatch.setattr("opavnic.cli.top._pause", pause)
+        code = await asyncio.to_thread(main, ["top", *arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_top
+
+
+def pinging(lab: Lab, count: int = 5, answered: int = 5, timeout_s: float = 5.0) -> Callable[[], Any]:
+    async def pings() -> None:
+        responder = lab.interface("h1", "blue").memory_host
+        assert responder is not None
+        assert await responder.ping(IPv4Address("10.9.2.2"), count, timeout_s) == answered
+
+    return pings
+
+
+async def nothing() -> None:
+    """Be an interval in which nothing happens."""
+
+
+async def test_json_line_says_what_passed_vnics_and_links(directory: LabDir, run: Callable[..., Any]) -> None:
+    async with served(directory) as lab:
+        await pinging(lab)()  # from now on the hosts know each other's addresses
+        code, out, err = await run("-n", "1", "--json", meanwhile=pinging(lab))
+        assert (code, err) == (0, "")
+        data = json.loads(out)
+        assert {"time", "seconds", "lab", "vnics", "links", "drops"} <= data.keys()
+        assert data["lab"] == "x"
+        assert data["drops"] == {}
+        for vnic, host in zip(data["vnics"], ("h1", "h2"), strict=True):
+            assert (vnic["host"], vnic["vesw"], vnic["state"]) == (host, "blue", "up")
+            for way in ("tx", "rx"):
+                assert vnic[f"{way}_packets_per_s"] * data["seconds"] == pytest.approx(5, rel=0.01)
+                bits = vnic[f"{way}_bits_per_s"] / vnic[f"{way}_packets_per_s"]
+                assert bits == pytest.approx(8 * PING_BYTES, rel=0.01)
+        links = {link["name"]: link for link in data["links"]}
+        for way in ("forth", "back"):
+            assert links["h1:1->sw0:2"][f"packets_{way}_per_s"] * data["seconds"] >= 4.9
+            assert links["h1:1->sw0:2"][f"bits_{way}_per_s"] > 8 * PING_BYTES * 4.9 / data["seconds"]
+
+
+async def test_loss_is_named_by_link_and_reason(directory: LabDir, run: Callable[..., Any]) -> None:
+    async with served(directory) as lab:
+        await pinging(lab)()
+        lab.faults.add("loss on h2 l4=ethernet count=2")
+        code, out, _ = await run("-n", "1", "--json", meanwhile=pinging(lab, answered=3, timeout_s=1.0))
+        assert code == 0
+        data = json.loads(out)
+        lost = {
+            element: round(rate * data["seconds"])
+            for element, reasons in data["drops"].items()
+            for rate in (reasons["link_fault"],)
+        }
+        assert sum(lost.values()) == 2
+        assert sum(link["drops_per_s"] for link in data["links"]) * data["seconds"] == pytest.approx(
+            2, rel=0.01
+        )
+        assert all("h2:1" in name for name in lost)
+        assert json.loads((await run("-n", "1", "--json", meanwhile=pinging(lab)))[1])["drops"] == {}
+
+
+async def test_without_a_terminal_table_follows_table_and_nothing_is_escaped(
+    directory: LabDir, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(directory) as lab:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", "20")
+        code, out, err = await run("-n", "2", "-s", "load", meanwhile=pinging(lab))
+        assert (code, err) == (0, "")
+        assert out.count("lab x: datapath python, EM builtin") == 2
+        assert out.count("host vesw interface state tx pkt/s tx bit/s rx pkt/s rx bit/s drops/s") == 2
+        assert out.count("\nh1:1->sw0:2 ") == 2
+        assert "\x1b" not in out
+
+
+async def test_vnic_that_is_gone_by_a_crash_is_shown_and_counts_on_when_it_is_back(
+    directory: LabDir, run: Callable[..., Any]
+) -> None:
+    async with served(directory) as lab:
+
+        def packets(line: str) -> tuple[str, int]:
+            data = json.loads(line)
+            vnic = next(vnic for vnic in data["vnics"] if vnic["host"] == "h2")
+            return vnic["state"], round(vnic["rx_packets_per_s"] * data["seconds"])
+
+        async def crash() -> None:
+            lab.faults.add("crash on h2")
+
+        async def mend() -> None:
+            lab.faults.clear()
+            assert lab.manager is not None
+            assert await lab.manager.em.wait_converged(60)
+
+        intervals = iter((pinging(lab, 200, 200), crash, mend, pinging(lab)))
+        code, out, _ = await run("-n", "4", "--json", meanwhile=lambda: next(intervals)())
+        busy, gone, back, again = map(packets, out.splitlines())
+        assert code == 0
+        assert busy[0] == "up"
+        assert busy[1] >= 200
+        assert gone == ("not created by the EM", 0)
+        assert back[1] < 100, "what it had counted before is not counted again"
+        assert again[0] == "up"
+        assert 5 <= again[1] < 100
+
+
+async def test_lab_that_ends_meanwhile_is_told_in_one_line(
+    run: Callable[..., Any], directory: LabDir
+) -> None:
+    async with served(directory):
+
+        async def end() -> None:
+            directory.control_socket.unlink()
+
+        assert await run("--json", meanwhile=end) == (1, "", "opavnic: lab x has ended\n")
+
+
+@contextlib.asynccontextmanager
+async def stand_in(directory: LabDir, *statuses: dict[str, Any]) -> AsyncIterator[None]:
+    """Answer in the place of a lab: one status after the other."""
+    answers = iter(statuses)
+
+    async def status(request: web.Request) -> web.Response:
+        return web.json_response(next(answers))
+
+    server = ControlServer(directory.control_socket, [web.get("/status", status)])
+    await server.start()
+    yield
+    await server.close()
+
+
+def said(**changes: Any) -> dict[str, Any]:
+    return {
+        "lab": "x",
+        "pid": os.getpid(),
+        "uptime_s": 1.0,
+        "datapath": "python",
+        "em": "off",
+        "mads": 0,
+        "hosts": [],
+        "links": [],
+        "drops": {},
+        **changes,
+    }
+
+
+async def test_another_lab_of_that_name_is_not_taken_for_the_same(
+    directory: LabDir, run: Callable[..., Any]
+) -> None:
+    async with stand_in(directory, said(), said(pid=1)):
+        line = "opavnic: lab x has ended; another one of that name runs (pid 1)\n"
+        assert await run(meanwhile=nothing) == (1, "", line)
+
+
+async def test_lab_of_another_version_is_told_as_such(directory: LabDir, run: Callable[..., Any]) -> None:
+    old = said()
+    del old["drops"]
+    async with stand_in(directory, old):
+        code, out, err = await run(meanwhile=nothing)
+    assert (code, out) == (1, "")
+    assert err.startswith("opavnic: lab x was started by another version of opavnic: ")
+    assert err.count("\n") == 1
+
+
+async def test_interrupt_is_a_quiet_end(
+    directory: LabDir, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(seconds: float) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("opavnic.cli.top._pause", interrupted)
+    async with stand_in(directory, said()):
+        assert await asyncio.to_thread(main, ["top"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["--delay", "0"], "0 is not in the range 0.01 to 86400"),
+        (["-d", "-1"], "-1 is not in the range 0.01 to 86400"),
+        (["-d", "nan"], "nan is not in the range 0.01 to 86400"),
+        (["-d", "inf"], "inf is not in the range 0.01 to 86400"),
+        (["-d", "soon"], "a valid number"),
+        (["-n", "0"], "greater than or equal to 1"),
+        (["--count", "-3"], "greater than or equal to 1"),
+        (["-s", "size"], "'name', 'load'"),
+    ],
+)
+def test_wrong_value_is_one_line_with_what_would_be_right(
+    arguments: list[str], wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["top", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("opavnic: Invalid value for '-")
+    assert f"'{arguments[0]}'" in captured.err
+    assert wrong in captured.err
+    assert captured.err.count("\n") == 1
+
+
+PROGRAM = (
+    "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "  # Ctrl-C is for this session
+    "from opavnic.cli.start import start; start()"
+)
+CLEARED = "\x1b[?25h\x1b[?1049l"
+"""The cursor is shown, and what was on the terminal before as well."""
+
+
+class Terminal:
+    """A terminal with `opavnic top` on it."""
+
+    def __init__(self, *arguments: str, rows: int = 24) -> None:
+        self._ours, self._theirs = pty.openpty()
+        self.resize(rows)
+        self._settings = termios.tcgetattr(self._theirs)
+        self._unread = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, "top", *arguments],
+            stdin=self._theirs,
+            stdout=self._theirs,
+            stderr=subprocess.PIPE,
+            text=True,
+            # nobody changes these two when a terminal changes its size
+            env={**os.environ, "TERM": "xterm", "LINES": "30", "COLUMNS": "80"},
+            start_new_session=True,
+        )
+
+    def resize(self, rows: int) -> None:
+        fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._ours, keys)
+
+    async def shows(self, text: str) -> str:
+        """Wait until a text is shown, and return what came before it."""
+        loop = asyncio.get_running_loop()
+        while text not in self._unread:
+            readable = asyncio.Event()
+            loop.add_reader(self._ours, readable.set)
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(self._ours)
+            self._unread += os.read(self._ours, 4096).decode()
+        before, _, self._unread = self._unread.partition(text)
+        return before
+
+    async def end(self) -> tuple[int, str]:
+        """Wait for the end of the program; return its exit code and what it said on stderr."""
+        assert self.process.stderr is not None
+        await self.shows(CLEARED)
+        err = await asyncio.to_thread(self.process.stderr.read)
+        code = await asyncio.to_thread(self.process.wait)
+        assert termios.tcgetattr(self._theirs) == self._settings
+        return code, err
+
+    def close(self) -> None:
+        with self.process:  # closes what is left of it
+            self.process.kill()
+        os.close(self._ours)
+        os.close(self._theirs)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Callable[..., Terminal]]:
+    made: list[Terminal] = []
+
+    def make(*arguments: str, rows: int = 24) -> Terminal:
+        made.append(Terminal(*arguments, rows=rows))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+async def test_terminal_shows_a_picture_that_keys_change_and_end(
+    directory: LabDir, terminal: Callable[..., Terminal]
+) -> None:
+    async with served(directory):
+        screen = terminal("-d", "0.1")
+        await screen.shows("lab x: datapath python, EM builtin")
+        await screen.shows("q: end, s: by load")
+        await screen.shows("h1:1->sw0:2")
+        screen.press(b"s")
+        await screen.shows("q: end, s: by name")
+        screen.press(b"q")
+        assert await screen.end() == (0, "")
+
+
+async def test_picture_follows_the_size_of_the_terminal(
+    directory: LabDir, terminal: Callable[..., Terminal]
+) -> None:
+    async with served(directory):
+        screen = terminal("-d", "1000", rows=24)
+        assert "more" not in await screen.shows("em:1->sw0:1")
+        screen.resize(4)
+        await screen.shows("... and 2 more")
+        screen.press(b"q")
+        assert await screen.end() == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (lambda screen: screen.press(b"\x03"), 0),
+        (lambda screen: screen.process.send_signal(signal.SIGTERM), 128 + signal.SIGTERM),
+    ],
+    ids=["ctrl-c", "sigterm"],
+)
+async def test_terminal_is_given_back_when_the_program_is_ended(
+    directory: LabDir, terminal: Callable[..., Terminal], end: Callable[[Terminal], None], code: int
+) -> None:
+    async with served(directory):
+        screen = terminal("-d", "1000")
+        await screen.shows("q: end")
+        end(screen)
+        assert await screen.end() == (code, "")
+
+
+async def test_terminal_is_lent_to_the_shell_while_the_program_is_stopped(
+    directory: LabDir, terminal: Callable[..., Terminal]
+) -> None:
+    async with served(directory):
+        screen = terminal("-d", "1000")
+        await screen.shows("q: end")
+        screen.press(b"\x1a")
+        await screen.shows(CLEARED)
+        pid = screen.process.pid
+        assert os.WIFSTOPPED((await asyncio.to_thread(os.waitpid, pid, os.WUNTRACED))[1])
+        os.kill(pid, signal.SIGCONT)
+        await screen.shows("q: end")
+        screen.press(b"q")
+        assert await screen.end() == (0, "")
+
+
+async def test_lab_that_ends_under_a_picture_is_told_behind_it(
+    terminal: Callable[..., Terminal], directory: LabDir
+) -> None:
+    async with served(directory):
+        screen = terminal("-d", "0.1")
+        await screen.shows("q: end")
+        directory.control_socket.unlink()
+        assert await screen.end() == (1, "opavnic: lab x has ended\n")
+
+
+async def test_last_picture_stays_where_the_count_ends_it(
+    directory: LabDir, terminal: Callable[..., Terminal]
+) -> None:
+    async with served(directory):
+        screen = terminal("-d", "0.1", "-n", "2")
+        assert await screen.end() == (0, "")
+        await screen.shows("lab x: datapath python")
+        await screen.shows("h2:1->sw0:3")
