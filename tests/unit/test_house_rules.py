@@ -44,6 +44,7 @@ CORE = [
     "vema/em/desired.py",
     "vema/em/dialogue.py",
     "vema/em/election.py",
+    "vema/em/groups.py",
     "vema/em/mac_tables.py",
     "vema/em/plan.py",
     "vema/em/problems.py",

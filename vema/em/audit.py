@@ -63,6 +63,11 @@ class Audit:
         self._waiting.clear()
         self._reading, self._due = None, False
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether a table has been begun and is not read to its end."""
+        return self._reading is not None
+
     def next_wake(self) -> float | None:
         """Return when `wake` is due, or None."""
         return self._at if self._interval else None

@@ -21,6 +21,7 @@ from vema.em import dialogue
 from vema.em.audit import Audit
 from vema.em.desired import EmConfig, PortFacts, Roster
 from vema.em.dialogue import PORT, Effect, Request
+from vema.em.groups import Groups
 from vema.em.mac_tables import VeswTable
 from vema.em.plan import plan_vesws
 from vema.em.records import CountersRecord, EventRecord, Gone, Memory, Record, SlotsRecord, VportRecord
@@ -65,8 +66,7 @@ class EmCore:
         self._desired = Desired(config, 0, self._vesws)
         self._queue: WorkQueue[int, int] = _queue(config)
         self._records: list[Record] = []
-        self._groups: dict[int, frozenset[int]] = {}
-        self._groups_doubtful = True
+        self._groups = Groups()
         self._timers: list[tuple[float, int, int]] = []
         self._timer_number = 0
         self._by_lid: dict[int, int] = {}
@@ -89,10 +89,10 @@ class EmCore:
             self._audit.restart(config.polling.audit, now=now)
         self.config = self._desired.config = config
         self._counters_at = now
-        if trap_changes:
-            for port in self.ports.values():
+        for port in self.ports.values():
+            if trap_changes:
                 port.doubt()
-                self._mark_port(port)
+            self._look_beyond(port)
         self._replan(now)
 
     def set_sink(self, now: float, lid: int) -> None:
@@ -113,7 +113,7 @@ class EmCore:
             return
         self.active = active
         self._trust_memory = trust_memory
-        self._groups = {}  # another EM may have changed them
+        self._groups.forget()
         self._audit.restart(self.config.polling.audit, now=now)
         for port in self.ports.values():
             self._queue.forget(port.facts.guid)
@@ -250,14 +250,7 @@ class EmCore:
 
     def take_groups(self) -> dict[int, frozenset[int]]:
         """Return the multicast groups that changed: group LID -> GUIDs of its ports; empty: delete it."""
-        if not self._groups_doubtful:
-            return {}
-        self._groups_doubtful = False
-        wanted = {vesw.plan.section.mlid: vesw.guids for vesw in self._vesws.values()}
-        changed = {mlid: guids for mlid, guids in wanted.items() if self._groups.get(mlid) != guids}
-        changed |= {mlid: frozenset() for mlid in self._groups if mlid not in wanted}
-        self._groups = wanted
-        return changed
+        return self._groups.take(self._vesws.values())
 
     def next_wake(self) -> float | None:
         """Return when `wake` is due, or None."""
@@ -369,6 +362,13 @@ class EmCore:
         else:
             self._schedule_look(now, port)
 
+    def _look_beyond(self, port: Port) -> None:
+        """Look for a vport that somebody else has made: at the first number that is free."""
+        if port.scan is None:
+            port.scan = next((num for num in range(1, MAX_VPORTS + 1) if num not in port.vports), None)
+        port.ready = False
+        self._mark_port(port)
+
     @staticmethod
     def _after_trap(now: float, port: Port) -> float:
         return now + (WHILE_SILENT_S if port.silent(now) else AFTER_TRAP_S)
@@ -443,7 +443,7 @@ class EmCore:
         if Effect.LINK in effect and vport.info is not None:
             up = vport.info.eth_link_status == EthLinkStatus.UP
             self._event("link-up" if up else "link-down", port, vport)
-        if Effect.TABLE in effect:
+        if Effect.TABLE in effect and vesw is not None:
             self._event("table-differs", port, vport, text=f"MAC table: digest {vport.digest:#x}, sent again")
         if Effect.ADDRESSES in effect:
             self._soil(now, vport.vesw_id)
@@ -459,6 +459,8 @@ class EmCore:
             text = f"MAC table: section {', '.join(map(str, wrong))} not as its digest says, sent again"
             self._event("table-differs", port, vport, text=text)
         self._mark(port, vport)
+        if not self._audit.is_reading and vport.num == max(port.vports):
+            self._look_beyond(port)
 
     def _unanswered(self, now: float, port: Port, vport: Vport | None, request: Request) -> None:
         self.unanswered += 1
@@ -527,7 +529,7 @@ class EmCore:
                     self._mark(port, vport)
         for vesw in soiled:
             self._settle(now, vesw)
-        self._groups_doubtful = True
+        self._groups.doubt()
 
     def _soil(self, now: float, vesw_id: int) -> None:
         """Have a MAC table computed anew, once the addresses of its members are known."""
@@ -553,10 +555,10 @@ class EmCore:
         if since is None or (vesw.pending and now < since + SETTLE_S):
             return
         vesw.dirty_since = None
-        changed = vesw.table.update(member_addresses(vesw, self.ports))
-        if changed:
+        before = vesw.table.conflicts, vesw.table.left_out
+        if vesw.table.update(member_addresses(vesw, self.ports)):
             self._records.append(SlotsRecord(vesw.plan.vesw_id, tuple(vesw.table.slots())))
-            self._records += table_events(vesw, self.ports)
+        self._records += table_events(vesw, self.ports, *before)
         for guid in vesw.guids:
             port = self.ports[guid]
             for vport in port.vports.values():

@@ -262,11 +262,14 @@ def parse_config(data: Any) -> EmConfig:
 
     Raises:  EmConfigError: every mistake that can be seen without a fabric.
     """
-    if data is None:
-        data = {}
     if not isinstance(data, dict):
-        raise EmConfigError([Problem((), "an EM file is a mapping with fabric, mac, vesws and the like")])
+        empty = "it is empty; " if data is None else ""
+        text = f"{empty}an EM file is a mapping with fabric, mac, vesws and the like"
+        raise EmConfigError([Problem((), text)])
     problems = cross_problems(data)
+    if "vesws" not in data:
+        text = "no vesws: say which virtual switches there are to be; vesws: [] deletes all"
+        problems.append(Problem((), text))
     try:
         config = EmConfig.model_validate(data)
     except ValidationError as error:

@@ -115,7 +115,7 @@ def next_of_vport(desired: Desired, port: Port, vport: Vport) -> Request | None:
     vesw = desired.vesws.get(vport.vesw_id)
     if vesw is None:
         return None if is_power_on(info) else request_for(port, vport.num, AttrId.DELETE_VESW, b"")
-    wanted = port_info(desired.config, vesw.plan, port.facts, info)
+    wanted = port_info(vesw.plan, port.facts, info)
     if wanted != info:
         return request_for(port, vport.num, AttrId.VESW_PORT_INFO, wanted.build(), expected=wanted)
     if vesw.plan.learns:

@@ -41,6 +41,8 @@ Owner = int
 """Who reported an address: the GUID of a port."""
 Address = tuple[MacAddr, int]
 """An address and the LID behind it."""
+Conflict = tuple[MacAddr, Owner, Owner]
+"""An address that two members have: the one that keeps it, and the one that does not."""
 
 
 @lru_cache(maxsize=65536)
@@ -124,8 +126,7 @@ class VeswTable:
         self._shared: list[tuple[bytes, int]] = []
         self.left_out: tuple[MacAddr, ...] = ()
         """Addresses that found no room; frames to them go to the default ports or the group."""
-        self.conflicts: tuple[tuple[MacAddr, Owner, Owner], ...] = ()
-        """Addresses that two members have: the one that keeps it, and the one that does not."""
+        self.conflicts: tuple[Conflict, ...] = ()
 
     def slots(self) -> list[tuple[Owner, MacAddr]]:
         """Return owner and address of each slot (a zero address: free), for the next life."""
@@ -212,7 +213,7 @@ class VeswTable:
 
 def _wanted(
     members: Mapping[Owner, Iterable[Address]],
-) -> tuple[dict[MacAddr, tuple[Owner, int]], tuple[tuple[MacAddr, Owner, Owner], ...]]:
+) -> tuple[dict[MacAddr, tuple[Owner, int]], tuple[Conflict, ...]]:
     wanted: dict[MacAddr, tuple[Owner, int]] = {}
     conflicts = []
     for owner, addresses in members.items():

@@ -21,12 +21,15 @@ READ_ONLY: Final = frozenset(
     }
 )  # fmt: skip
 """Fields of VeswPortInfo that the agent keeps, whatever a Set says."""
+_DECIMAL: Final = frozenset({"eth_mtu", "vesw_id"})
+"""Fields that people write in decimal; the others are shown in hex."""
 
 
 @dataclass(frozen=True, slots=True)
 class VeswPlan:
     """One virtual switch on the fabric as it is now."""
 
+    fabric_id: int
     section: VeswSection
     learns: bool
     members: tuple[PortFacts, ...]
@@ -47,7 +50,8 @@ def plan_vesws(config: EmConfig, roster: Roster) -> dict[int, VeswPlan]:
         found = (roster.find(name) for name in section.default_ports)
         lids = tuple(port.lid for port in found if port is not None)
         learns = config.policy(section) == "learn"
-        plans[section.id] = VeswPlan(section, learns, tuple(roster.members(section)), lids)
+        members = tuple(roster.members(section))
+        plans[section.id] = VeswPlan(config.fabric.id, section, learns, members, lids)
     return plans
 
 
@@ -64,19 +68,19 @@ def routing_word(rc: RoutingControl) -> int:
     )
 
 
-def base_mac(config: EmConfig, vesw_id: int, lid: int) -> MacAddr:
+def base_mac(fabric_id: int, vesw_id: int, lid: int) -> MacAddr:
     """Return the address that the EM gives to the vport of a port: locally administered, with its LID."""
-    return Lmac(config.fabric.id, vesw_id, lid).build()
+    return Lmac(fabric_id, vesw_id, lid).build()
 
 
-def port_info(config: EmConfig, plan: VeswPlan, port: PortFacts, seen: VeswPortInfo) -> VeswPortInfo:
+def port_info(plan: VeswPlan, port: PortFacts, seen: VeswPortInfo) -> VeswPortInfo:
     """Return what a vport is to have: `seen` (what it has) with every field of the EM's replaced."""
     section = plan.section
     lids = tuple(lid for lid in plan.default_lids if lid != port.lid)
     unicast, multicast = section.qos.unicast, section.qos.multicast
     return replace(
         seen,
-        fabric_id=config.fabric.id,
+        fabric_id=plan.fabric_id,
         vesw_id=section.id,
         def_port_mask=(1 << len(lids)) - 1,
         pkey=section.pkey,
@@ -85,7 +89,7 @@ def port_info(config: EmConfig, plan: VeswPlan, port: PortFacts, seen: VeswPortI
         rc=routing_word(section.rc),
         eth_mtu=section.mtu,
         vesw_port_num=port.lid,
-        base_mac=base_mac(config, section.id, port.lid),
+        base_mac=base_mac(plan.fabric_id, section.id, port.lid),
         config_state=ConfigState.FORWARDING if section.link == "up" else ConfigState.DROP_ALL,
         encap_slid=port.lid,
         pcp_to_sc_uc=bytes(unicast.pcp_to_sc),
@@ -117,7 +121,8 @@ def differences(wanted: Any, seen: Any) -> list[str]:
     for item in fields(wanted):
         old, new = getattr(seen, item.name), getattr(wanted, item.name)
         if old != new and item.name not in READ_ONLY:
-            lines.append(f"{item.name}: {_text(old)} -> {_text(new)}")
+            shown = str if item.name in _DECIMAL else _text
+            lines.append(f"{item.name}: {shown(old)} -> {shown(new)}")
     return lines
 
 

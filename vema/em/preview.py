@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.desired import EmConfig, PortFacts, Roster
 from vema.em.plan import VeswPlan, class_port_info, differences, plan_vesws, port_info
-from vema.em.state import Port, Vport
+from vema.em.state import Port, Vesw, Vport
+
+SHOWN: Final = 4
+"""Names in one line; of more their number is said."""
 
 
-def preview(config: EmConfig, ports: Iterable[Port], known: Iterable[PortFacts]) -> list[str]:
-    """Return one line for each change that `config` would make at an agent; empty: it would change nothing."""
+def preview(
+    config: EmConfig, ports: Iterable[Port], known: Iterable[PortFacts], vesws: Mapping[int, Vesw]
+) -> list[str]:
+    """Return one line for each change that `config` would make at an agent; empty: it would change nothing.
+
+    Args:  known: the ports that can be members. vesws: the virtual switches as they are now.
+    """
     by_guid = {port.facts.guid: port for port in ports}
     plans = plan_vesws(config, Roster(known))
     lines: list[str] = []
@@ -19,7 +28,10 @@ def preview(config: EmConfig, ports: Iterable[Port], known: Iterable[PortFacts])
         for facts in plan.members:
             port = by_guid.get(facts.guid)
             vport = None if port is None else _vport_on(port, plan.vesw_id)
-            lines += _member_lines(config, plan, facts, vport)
+            lines += _member_lines(plan, facts, vport)
+            if vport is not None and plan.vesw_id in vesws:
+                change = _table_change(vesws[plan.vesw_id].plan, plan, facts)
+                lines += [f"~ {facts.name} vport {vport.num} on {_name(plan)}: {line}" for line in change]
     for port in by_guid.values():
         seen = port.class_port_info
         if seen is not None:
@@ -34,14 +46,38 @@ def _vport_on(port: Port, vesw_id: int) -> Vport | None:
     return next((vport for vport in port.vports.values() if vport.vesw_id == vesw_id), None)
 
 
-def _member_lines(config: EmConfig, plan: VeswPlan, facts: PortFacts, vport: Vport | None) -> Iterator[str]:
-    section = plan.section
+def _name(plan: VeswPlan) -> str:
+    return f"{plan.section.name} ({plan.vesw_id})"
+
+
+def _member_lines(plan: VeswPlan, facts: PortFacts, vport: Vport | None) -> Iterator[str]:
     if vport is None:
-        yield f"+ {facts.name}: new vport on {section.name} ({section.id})"
+        yield f"+ {facts.name}: new vport on {_name(plan)}"
         return
     seen = vport.info or VeswPortInfo.power_on()
-    for line in differences(port_info(config, plan, facts, seen), seen):
-        yield f"~ {facts.name} vport {vport.num} on {section.name} ({section.id}): {line}"
+    for line in differences(port_info(plan, facts, seen), seen):
+        yield f"~ {facts.name} vport {vport.num} on {_name(plan)}: {line}"
+
+
+def _table_change(before: VeswPlan, after: VeswPlan, facts: PortFacts) -> Iterator[str]:
+    """Yield what becomes of the MAC table of a member that stays."""
+    if before.learns and not after.learns:
+        yield "MAC table: emptied"
+        return
+    if not after.learns:
+        return
+    old = {member.guid: member.name for member in before.members} if before.learns else {}
+    new = {member.guid: member.name for member in after.members}
+    for word, one, other in (("with", new, old), ("without", old, new)):
+        names = [name for guid, name in one.items() if guid not in other and guid != facts.guid]
+        if names:
+            yield f"MAC table: {word} the addresses of {_listed(names)}"
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) <= SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(names[:SHOWN])} and {len(names) - SHOWN} more"
 
 
 def _leaving_lines(plans: dict[int, VeswPlan], port: Port, vport: Vport) -> Iterator[str]:

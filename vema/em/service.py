@@ -197,9 +197,16 @@ class EthernetService:
         self._kick()
 
     def _check(self, config: EmConfig) -> None:
-        problems = fabric_problems(config, Roster(self.topology.known()))
+        problems = fabric_problems(config, Roster(self._candidates()))
         if problems:
             raise EmConfigError(problems)
+
+    def _candidates(self) -> list[PortFacts]:
+        """Return the ports that can be members: those of the fabric, and those that were there and are away."""
+        known = self.topology.known()
+        there = {facts.guid for facts in known}
+        met = () if self.core is None else self.core.ports.values()
+        return known + [port.facts for port in met if port.facts.guid not in there]
 
     def _running(self) -> EmCore:
         if self.core is None:
@@ -249,11 +256,12 @@ class EthernetService:
         Raises:  EmConfigError: it cannot be met on this fabric.
         """
         self._check(config)
-        return preview(config, self._running().ports.values(), self.topology.known())
+        core = self._running()
+        return preview(config, core.ports.values(), self._candidates(), core.vesws)
 
     def problems(self, data: object) -> list[Problem]:
         """Return every mistake of plain data (what YAML or JSON gave) at once; empty: it can be applied."""
-        return all_problems(data, Roster(self.topology.known()))
+        return all_problems(data, Roster(self._candidates()))
 
     async def verify(self) -> list[Difference]:
         """Ask all agents for all they have; return what is not as it should be."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,7 +10,7 @@ from hfi_sim.types import MacAddr
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.desired import EmConfig, PortFacts
-from vema.em.mac_tables import DIRTY, EMPTY, NO_TABLE, Address, MemberTable, Owner, VeswTable
+from vema.em.mac_tables import DIRTY, EMPTY, NO_TABLE, Address, Conflict, MemberTable, Owner, VeswTable
 from vema.em.plan import VeswPlan
 from vema.em.records import NO_MAC, EventRecord, VportKey, VportRecord
 from vema.traps import TRAP_BURST, TRAP_WINDOW_MS
@@ -239,13 +239,20 @@ def member_addresses(vesw: Vesw, ports: Mapping[int, Port]) -> dict[Owner, list[
     return addresses
 
 
-def table_events(vesw: Vesw, ports: Mapping[int, Port]) -> Iterator[EventRecord]:
-    """Yield what a person should know of a MAC table: addresses of two members, and those without room."""
+def table_events(
+    vesw: Vesw, ports: Mapping[int, Port], conflicts: Sequence[Conflict], left_out: Sequence[MacAddr]
+) -> Iterator[EventRecord]:
+    """Yield what a person should know of a MAC table: addresses of two members, and those without room.
+
+    Args:  conflicts, left_out: what they were before, which has been said already.
+    """
     for mac, keeper, other in vesw.table.conflicts:
+        if (mac, keeper, other) in conflicts:
+            continue
         names = [ports[guid].facts.name for guid in (keeper, other) if guid in ports]
         text = f"{mac.hex(':')} is at {' and at '.join(names)}; frames go to the first"
         yield EventRecord("address-conflict", vesw_id=vesw.plan.vesw_id, text=text)
-    if vesw.table.left_out:
+    if vesw.table.left_out and vesw.table.left_out != left_out:
         text = f"{len(vesw.table.left_out)} addresses found no room in the MAC table"
         yield EventRecord("table-full", vesw_id=vesw.plan.vesw_id, text=text)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -13,6 +13,7 @@ from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries
 from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.em.desired import ALL, EmConfig, Roster
 from vema.em.dialogue import PORT, Request, request_for
 from vema.em.mac_tables import ENTRY, SECTIONS, MemberTable, section_range
 from vema.em.messages import read_response
@@ -67,6 +68,8 @@ async def verify(
             except (AgentError, WireError) as error:
                 found.append(Difference(port.facts.name, None, str(error)))
 
+    ports = list(ports)
+    found += _absent(desired.config, ports)
     await asyncio.gather(*(look(port) for port in ports if port.in_service))
     for vesw in desired.vesws.values():
         there = groups.get(vesw.plan.section.mlid, frozenset())
@@ -74,6 +77,20 @@ async def verify(
             what = f"group {vesw.plan.section.mlid:#x} has {len(there)} members, {len(vesw.guids)} are wanted"
             found.append(Difference("", None, what))
     return sorted(found, key=lambda item: (item.port, -1 if item.vport_num is None else item.vport_num))
+
+
+def _absent(config: EmConfig, ports: Iterable[Port]) -> Iterator[Difference]:
+    """Yield the members that a configuration names and that are not there to be asked."""
+    here = Roster(port.facts for port in ports if port.in_service)
+    met = Roster(port.facts for port in ports)
+    for vesw in config.vesws:
+        for name in () if vesw.members == ALL else vesw.members:
+            if here.find(name) is None:
+                port = met.find(name)
+                where = name if port is None else port.name
+                yield Difference(
+                    where, None, f"is away, a member of virtual switch {vesw.name!r} ({vesw.id})"
+                )
 
 
 async def _ask(asker: Asker, port: Port, num: int, attr_id: int, data: bytes = b"") -> bytes:
@@ -110,9 +127,9 @@ async def _verify_vport(
     vesw = None if vport is None else desired.vesws.get(vport.vesw_id)
     if vport is None or vesw is None:
         if not is_power_on(info):
-            yield Difference(name, num, f"is on virtual switch {info.vesw_id}, which nobody wants")
+            yield Difference(name, num, f"is on virtual switch {info.vesw_id}, and no vport of the EM's")
         return
-    for line in differences(port_info(desired.config, vesw.plan, port.facts, info), info):
+    for line in differences(port_info(vesw.plan, port.facts, info), info):
         yield Difference(name, num, f"VeswPortInfo {line}")
     if vesw.plan.learns:
         async for difference in _verify_lists(port, num, vport, info, asker):

@@ -94,11 +94,11 @@ class TwoHosts:
         """Put a VNIC of each host on a virtual switch and open it."""
         group = self.subnet_manager.create_group()
         section = VeswSection(id=vesw_id, name="blue", pkey=pkey, multicast_lid=group)
-        plan = VeswPlan(section, learns=False, members=(), default_lids=())
+        plan = VeswPlan(EmConfig().fabric.id, section, learns=False, members=(), default_lids=())
         for port in self.hosts:
             self.subnet_manager.join(group, port)
             facts = PortFacts(port.guid, port.lid, port.name, port.hfi.name, port.hfi.name, 1)
-            info = port_info(EmConfig(), plan, facts, VeswPortInfo())
+            info = port_info(plan, facts, VeswPortInfo())
             self.ask(port.lid, Method.SET, AttrId.VESW_PORT_INFO, info.build(), vport_num)
         netdevs = [self.netdev(host, vport_num) for host in (0, 1)]
         for netdev in netdevs:

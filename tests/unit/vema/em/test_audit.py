@@ -153,7 +153,8 @@ async def test_rate_is_bounded_however_short_the_round_is() -> None:
     await quiet(em)
     asked = gets(em)
     await asyncio.sleep(10.0)
-    assert 0 < gets(em) - asked <= 10.0 / MIN_STEP_S + 1
+    # and beside each table one look for a vport that somebody else has made
+    assert 0 < gets(em) - asked <= (10.0 / MIN_STEP_S + 1) * (SECTIONS + 1) / SECTIONS + 1
     em.stop()
 
 
@@ -203,7 +204,7 @@ async def test_agent_that_is_silent_or_refuses_does_not_hold_the_others_up() -> 
 @given(st.binary(max_size=2100), st.booleans())
 def test_any_answer_is_a_section_or_an_error_and_the_audit_goes_on(answer: bytes, dressed: bool) -> None:
     facts = PortFacts(1, 2, "h1:1", "h1", "h1", 1)
-    port, plan = Port(facts, ready=True), VeswPlan(config().vesws[0], True, (facts,), ())
+    port, plan = Port(facts, ready=True), VeswPlan(1, config().vesws[0], True, (facts,), ())
     vport = port.vports[1] = Vport(1, 1, 2, digest=digest_of(()), done=True)
     vesws = {2: Vesw(plan, VeswTable())}
     audit = Audit(1.0, now=0.0)

@@ -20,8 +20,11 @@ def problems(data: Any) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_empty_file_wants_nothing() -> None:
-    assert parse_config(None).vesws == []
+def test_nothing_is_wanted_only_where_a_file_says_so() -> None:
+    assert parse_config({"vesws": []}).vesws == parse_config({"vesws": None}).vesws == []
+    assert problems(None) == ["it is empty; an EM file is a mapping with fabric, mac, vesws and the like"]
+    missing = "no vesws: say which virtual switches there are to be; vesws: [] deletes all"
+    assert problems({}) == problems({"mac": "learn"}) == [missing]
 
 
 def test_whole_file_is_read() -> None:

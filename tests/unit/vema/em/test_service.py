@@ -195,7 +195,7 @@ async def test_removed_vesw_is_deleted_and_its_group_too() -> None:
     em = fabric.em()
     em.start(config())
     await converged(fabric, em)
-    em.apply(parse_config({"mac": "learn"}))
+    em.apply(parse_config({"mac": "learn", "vesws": []}))
     await converged(fabric, em)
     assert fabric.vnics["h1:1"].adapters[VportNum(1)].port_info.vesw_id == 0
     assert fabric.sm.group_members(0xF00002) == frozenset()
@@ -212,7 +212,9 @@ async def test_changed_mtu_and_members_are_previewed_then_applied() -> None:
     await converged(fabric, em)
     wanted = config(["h1", "h3"], vesw={"mtu": 9000})
     assert em.preview(wanted) == [
-        "~ h1:1 vport 1 on blue (2): eth_mtu: 0x5dc -> 0x2328",
+        "~ h1:1 vport 1 on blue (2): eth_mtu: 1500 -> 9000",
+        "~ h1:1 vport 1 on blue (2): MAC table: with the addresses of h3:1",
+        "~ h1:1 vport 1 on blue (2): MAC table: without the addresses of h2:1",
         "+ h3:1: new vport on blue (2)",
         "- h2:1 vport 1: leaves virtual switch 2, is deleted",
     ]

@@ -1,0 +1,149 @@
+"""What `em apply`, its preview and `em verify` say, and what they see: files, absent members, strangers' vports."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hfi_sim.types import MacAddr
+from unit.vema.em.em_fabric import EmFabric, config
+from unit.vema.em.test_service import NEW_MAC, converged
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.em.desired import parse_config
+from vema.em.dialogue import request_for
+from vema.em.service import EthernetService
+from vema.types import AttrId, VportNum
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+QUIET = {"interval": 0, "audit": 0}
+"""Polling that would mend nothing by itself."""
+
+
+async def foreign_vport(em: EthernetService, fabric: EmFabric, num: int = 2) -> None:
+    """Make a vport on h1 as another EM would."""
+    assert em.core is not None
+    port = em.core.ports[fabric.port(1).guid]
+    info = VeswPortInfo(vesw_id=2, config_state=3, eth_mtu=1500)
+    assert await em.request(request_for(port, num, AttrId.VESW_PORT_INFO, info.build())) is not None
+
+
+def events(em: EthernetService, kind: str) -> list[str]:
+    return [stored.event.text for stored in em.store.events() if stored.event.kind == kind]
+
+
+async def test_another_fabric_id_reaches_every_agent_at_once() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config(polling=QUIET))
+    await converged(fabric, em)
+    em.apply(config(polling=QUIET, fabric={"id": 0x302}))
+    await converged(fabric, em)
+    for vnic in fabric.vnics.values():
+        assert vnic.adapters[VportNum(1)].port_info.fabric_id == 0x302
+    em.stop()
+
+
+async def test_file_that_names_a_member_that_is_away_can_be_applied() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config(["h1", "h2", "h3"]))
+    await converged(fabric, em)
+    fabric.vnics["h3:1"].crash()
+    fabric.sm.sweep()
+    wanted = {"vesws": [{"id": 2, "name": "blue", "pkey": 0x8002, "members": ["h1", "h2", "h3"]}]}
+    assert em.problems(wanted) == []
+    em.apply(config(["h1", "h2", "h3"], vesw={"mtu": 2000}))
+    assert await em.wait_converged(60)
+    assert fabric.vnics["h1:1"].adapters[VportNum(1)].port_info.eth_mtu == 2000
+    assert [
+        problem.message for problem in em.problems({"vesws": [{"id": 2, "name": "b", "members": ["h9"]}]})
+    ]
+    em.stop()
+
+
+async def test_verify_names_wanted_members_that_are_away() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config(["h1", "h2", "h3"]))
+    await converged(fabric, em)
+    link = fabric.port(3).link
+    assert link is not None
+    fabric.fabric.set_link(link, False)
+    assert await em.wait_converged(60)
+    assert [str(difference) for difference in await em.verify()] == [
+        "h3:1: is away, a member of virtual switch 'blue' (2)"
+    ]
+    fabric.fabric.set_link(link, True)
+    await converged(fabric, em)
+    em.stop()
+
+
+async def test_preview_says_what_becomes_of_mac_tables() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    emptied = config(mac="locally-administered")
+    assert em.preview(emptied) == [f"~ h{n}:1 vport 1 on blue (2): MAC table: emptied" for n in (1, 2)]
+    em.apply(emptied)
+    await converged(fabric, em)
+    assert em.preview(config()) == [
+        f"~ h{n}:1 vport 1 on blue (2): MAC table: with the addresses of h{3 - n}:1" for n in (1, 2)
+    ]
+    em.stop()
+
+
+@pytest.mark.parametrize("by", ["apply", "audit"])
+async def test_vport_that_somebody_else_made_is_named_and_deleted(by: str) -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    polling = QUIET if by == "apply" else {"interval": 0, "audit": "10s"}
+    em.start(config(polling=polling))
+    await converged(fabric, em)
+    await foreign_vport(em, fabric)
+    assert [str(difference) for difference in await em.verify()] == [
+        "h1:1 vport 2: is on virtual switch 2, and no vport of the EM's"
+    ]
+    if by == "apply":
+        em.apply(config(polling=polling))
+    else:
+        await asyncio.sleep(30)
+    await converged(fabric, em)
+    em.stop()
+
+
+async def test_address_of_two_members_is_an_event_once() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    assert fabric.netdev(1).set_mac(NEW_MAC) == 0
+    await asyncio.sleep(20)
+    await converged(fabric, em)
+    assert events(em, "address-conflict") == []
+    assert fabric.netdev(3).set_mac(NEW_MAC) == 0
+    await asyncio.sleep(20)
+    await converged(fabric, em)
+    said = [f"{NEW_MAC.hex(':')} is at h1:1 and at h3:1; frames go to the first"]
+    assert events(em, "address-conflict") == said
+    assert (
+        fabric.netdev(2).set_mac(MacAddr(b"\x02\0\0\0\xee\xee")) == 0
+    )  # the table changes, the conflict does not
+    await asyncio.sleep(20)
+    await converged(fabric, em)
+    assert events(em, "address-conflict") == said
+    em.stop()
+
+
+async def test_orderly_deletion_says_nothing_of_tables() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    em.apply(parse_config({"vesws": []}))
+    await converged(fabric, em)
+    assert len(events(em, "vport-deleted")) == 2
+    assert events(em, "table-differs") == []
+    em.stop()
