@@ -365,7 +365,7 @@ class EmCore:
     def _look_beyond(self, port: Port) -> None:
         """Look for a vport that somebody else has made: at the first number that is free."""
         if port.scan is None:
-            port.scan = next((num for num in range(1, MAX_VPORTS + 1) if num not in port.vports), None)
+            port.scan = port.next_unknown(1)
         port.ready = False
         self._mark_port(port)
 

@@ -22,7 +22,7 @@ from vema.em.messages import build_request, read_response
 from vema.em.plan import class_port_info, differences, is_power_on, port_info
 from vema.em.state import Desired, MacList, Port, Vport, timeout_of
 from vema.errors import AgentError
-from vema.types import EMA_CLASS_VERSION, MAX_VPORTS, AttrId, EthLinkStatus
+from vema.types import EMA_CLASS_VERSION, AttrId, EthLinkStatus
 
 PORT: Final = -1
 """Stands for the port itself where a vport number is asked for."""
@@ -203,7 +203,7 @@ def take_port_answer(port: Port, request: Request, mad: bytes) -> Vport | None:
         return None
     seen = VeswPortInfo.parse(data)
     exists = seen.eth_link_status in (EthLinkStatus.UP, EthLinkStatus.DOWN)
-    port.scan = request.vport_num + 1 if exists and request.vport_num < MAX_VPORTS else None
+    port.scan = port.next_unknown(request.vport_num + 1) if exists else None
     if not exists or is_power_on(seen):
         return None
     found = Vport(port.facts.guid, request.vport_num, seen.vesw_id)

@@ -14,6 +14,7 @@ from vema.em.mac_tables import DIRTY, EMPTY, NO_TABLE, Address, Conflict, Member
 from vema.em.plan import VeswPlan
 from vema.em.records import NO_MAC, EventRecord, VportKey, VportRecord
 from vema.traps import TRAP_BURST, TRAP_WINDOW_MS
+from vema.types import MAX_VPORTS
 
 DEFAULT_RESPONSE_TIME: Final = 18
 """Response-time value that agents announce, before one has been asked."""
@@ -186,6 +187,10 @@ class Port:
     def counts(self) -> bool:
         """Whether its addresses belong into MAC tables and its port into groups."""
         return self.in_service or self.away_until is not None
+
+    def next_unknown(self, num: int) -> int | None:
+        """Return the first number from `num` on of which no vport is known; None: there is none."""
+        return next((free for free in range(num, MAX_VPORTS + 1) if free not in self.vports), None)
 
     def silent(self, now: float) -> bool:
         """Return whether a vport's agent holds back traps."""

@@ -114,6 +114,23 @@ async def test_vport_that_somebody_else_made_is_named_and_deleted(by: str) -> No
     em.stop()
 
 
+async def test_vport_behind_one_that_was_deleted_stays_as_it_is() -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    red = {"id": 3, "name": "red", "pkey": 0x8003}
+    blue = {"id": 2, "name": "blue", "pkey": 0x8002}
+    em.start(parse_config({"vesws": [blue, red]}))
+    await converged(fabric, em)
+    em.apply(parse_config({"vesws": [red]}))
+    await converged(fabric, em)
+    sets = fabric.sets()
+    em.apply(parse_config({"vesws": [red]}))
+    await converged(fabric, em)
+    assert fabric.sets() == sets
+    assert fabric.vnics["h1:1"].adapters[VportNum(2)].port_info.vesw_id == 3
+    em.stop()
+
+
 async def test_address_of_two_members_is_an_event_once() -> None:
     fabric = EmFabric(3)
     em = fabric.em()
