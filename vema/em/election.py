@@ -140,13 +140,20 @@ class Election:
             self._heard_master(now, beat)
         elif beat.state == BeatState.RESIGNED:
             if beat.successor == self.guid and self.role is Role.STANDBY:
-                self._become_master(now)
+                if not self._hears_master(now):  # after a cut there may have been two, and one goes on
+                    self._become_master(now)
             elif self.master == beat.guid:
                 self.master, self._silent_since = beat.successor, now
         elif self.role is Role.MASTER and beat.rank > self.rank:
             self.role, self._successor = Role.LEAVING, beat.guid
         elif self.role is not Role.STANDBY and beat.state == BeatState.ASKING:
             self._outbox.append(self._beat(now))
+
+    def _hears_master(self, now: float) -> bool:
+        return any(
+            beat.state == BeatState.MASTER and now - at < self._dead_after_s
+            for at, beat in self._peers.values()
+        )
 
     def _heard_master(self, now: float, beat: Beat) -> None:
         if self.role is Role.STANDBY or beat.rank > self.rank:
