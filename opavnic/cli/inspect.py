@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from opavnic.cli.output import pick, print_json, print_table, say
+from opavnic.observe.rates import vesw_text
 
 LabOption = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -79,7 +80,7 @@ def print_vnics(data: dict[str, Any]) -> None:
         f"EM {data['em']}, driver quirks {quirks}, {data['mads']} MADs"
     )
     rows = [
-        [host["name"], host["lid"], *pick(vnic, "vesw", "interface", "ip", "mac", "mtu", "state")]
+        [host["name"], host["lid"], vesw_text(vnic), *pick(vnic, "interface", "ip", "mac", "mtu", "state")]
         for host in data["hosts"]
         for vnic in host["vnics"]
     ]
