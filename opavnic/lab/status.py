@@ -59,7 +59,7 @@ def vnic_state(vnic: HostVnic) -> str:
     if lost := getattr(netdev, "dead", None):
         return f"lost: {lost}"
     if adapter.config_state != ConfigState.FORWARDING:
-        return "not configured by the EM"
+        return "held down by the EM" if adapter.vesw_id else "not configured by the EM"
     if not netdev.is_up:
         return "down"
     if not netdev.carrier:

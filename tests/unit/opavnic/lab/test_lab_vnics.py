@@ -90,3 +90,21 @@ async def test_vport_that_the_file_does_not_name_counts_on_after_a_crash_and_top
             ("h2", "blue", "blue"),
         ]
         assert all(pace.tx_packets == 0 for _, pace in shown)
+
+
+@pytest.mark.looptime
+async def test_vport_that_the_manager_holds_down_is_not_called_unconfigured() -> None:
+    async with memory_lab() as lab:
+        assert lab.manager is not None
+        blue = {"id": 2, "name": "blue", "pkey": 0x8001, "members": ["h1", "h2"]}
+        for link, state in (("down", "held down by the EM"), ("up", "up")):
+            lab.manager.em.apply(parse_config({"vesws": [{**blue, "link": link}]}))
+            assert await lab.manager.em.wait_converged(10.0)
+            assert [vnics(lab, host)["blue"]["state"] for host in ("h1", "h2")] == [state, state]
+
+
+@pytest.mark.looptime
+async def test_vport_on_no_virtual_switch_is_not_configured() -> None:
+    async with memory_lab("external") as lab:
+        await configure(lab, "h1", 1)
+        assert vnics(lab, "h1")["blue"]["state"] == "not configured by the EM"
