@@ -113,6 +113,11 @@ class TapNetdev(Netdev):
         watcher.add(self)
         self.resume()
 
+    @property
+    def host_address(self) -> MacAddr:
+        """The device address as the kernel has it: never zero, whatever the EM has set."""
+        return self.kernel.address
+
     # the descriptor, and who reads it
 
     def fileno(self) -> int:

@@ -38,7 +38,7 @@ def vnic_status(
         "vport_num": vnic.vport_num,
         "interface": vnic.interface,
         "ip": None if asked is None or asked.address is None else str(asked.address),
-        "mac": None if netdev is None else mac_text(netdev.address),
+        "mac": None if netdev is None else mac_text(netdev.host_address),
         "mtu": None if netdev is None else netdev.mtu,
         "state": vnic_state(vnic),
         "carrier": netdev is not None and netdev.carrier,

@@ -181,6 +181,7 @@ async def test_address_that_linux_refuses_is_kept_as_the_drivers(bench: Bench) -
     bench.netdev.set_address(MacAddr(bytes(6)))
     await bench.settle()
     assert bench.netdev.address == bytes(6)
+    assert bench.netdev.host_address == OWN
     state = bench.factory.watcher.links.find("blue")
     assert state is not None
     assert state.address == OWN
