@@ -253,6 +253,7 @@ def test_killed_lab_is_pruned_whole_and_comes_up_again(
             os.sched_yield()
         assert ok(opavnic("ps", "--json")).count("gone (opavnic prune)") == 1
         assert "configured on 'red'" in ok(opavnic("logs", "--lab", running.lab))
+        assert "configured on 'red'" in ok(opavnic("logs"))
         planned = ok(opavnic("prune", "--dry-run"))
         assert f"namespace opavnic-{running.lab}-h1" in planned
         assert len(namespaces(running.lab)) == 2
