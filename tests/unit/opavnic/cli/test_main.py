@@ -50,6 +50,16 @@ def test_help_lists_every_command_without_importing_it(run: Callable[..., tuple[
         assert COMMANDS[name].help.split(":")[0].split(",")[0][:30] in out
 
 
+@pytest.mark.parametrize("group", [[], ["mad"], ["em"], ["fault"], ["conformance"]])
+def test_group_without_a_command_prints_its_help_and_fails(
+    group: list[str], run: Callable[..., tuple[int, str, str]]
+) -> None:
+    code, out, err = run(*group)
+    assert (code, out) == (2, "")
+    assert err == run(*group, "--help")[1]
+    assert err.count("\n") > 5
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
