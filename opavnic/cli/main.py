@@ -212,7 +212,7 @@ def _explain(error: Exception) -> int:
     """
     if hasattr(error, "format_message"):  # a usage error of the command line
         context = getattr(error, "ctx", None)
-        if type(error).__name__ == "NoArgsIsHelpError" and context is not None:  # the class is private to typer
+        if context is not None and type(error).__name__ == "NoArgsIsHelpError":  # a class that typer hides
             print(context.get_help(), file=sys.stderr)
             return EXIT_USAGE
         hint = f" (see: {context.command_path} --help)" if context is not None else ""
