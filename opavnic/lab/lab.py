@@ -33,6 +33,7 @@ from opavnic.lab.hosts import (
     LabHost,
     TapHost,
     avoid_taken_names,
+    names_asked_for,
     plan_interfaces,
 )
 from opavnic.lab.manager import BuiltinManager
@@ -242,7 +243,8 @@ class Lab:
                     "reach: run this as root"
                 )
             host = TapHost(name, interfaces, None, mark, vnet_hdr=vnet_hdr)
-            others = {item.name for other in self.hosts.values() for item in _on_machine(other)}
+            machine = filter(_is_machine, self.hosts.values())
+            others = {item.name for other in machine for item in other.interfaces}
             avoid_taken_names(
                 self.model.name, interfaces, lambda wanted: wanted in others or host.has_interface(wanted)
             )
@@ -265,13 +267,16 @@ class Lab:
         return path
 
     def _make_vnic_ports(self) -> None:
+        machine = [host for host in self.hosts.values() if _is_machine(host)]
+        for host in machine:
+            host.reserved = names_asked_for(item for other in machine for item in other.interfaces)
         for name, host in self.hosts.items():
             self.vnic_ports[name] = VnicPort(
                 self.wiring.vnic_port(name),
                 asyncio.get_running_loop(),
                 driver_quirks=self.model.driver_quirks,
                 sets_need_full_member=self.model.em.sets_need_full_member,
-                name_for=host.name_of,
+                name_for=host.name_for,
                 attached=self.wiring.fabric.attached,
             )
         for name in hosts_that_can_crash(self.model):
@@ -531,6 +536,6 @@ def _nothing() -> None:
     """Stand in where nobody wants to hear."""
 
 
-def _on_machine(host: LabHost) -> list[Interface]:
-    """Return the interfaces of a host that is the machine itself."""
-    return host.interfaces if isinstance(host, TapHost) and host.namespace is None else []
+def _is_machine(host: LabHost) -> bool:
+    """Return whether a host is the machine itself."""
+    return isinstance(host, TapHost) and host.namespace is None
