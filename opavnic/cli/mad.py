@@ -189,10 +189,10 @@ def record(
     """Record the MADs that pass the lab's management port, until Ctrl-C."""
     directory, _ = running_lab(lab)
     capture = LabClient(directory.control_socket).open(f"/capture?on={EM_NODE}&l4=mad")
-    say(f"recording to {file}; end with Ctrl-C")
     seen = 0
     try:
         with file.open("wb") as stream:
+            say(f"recording to {file}; end with Ctrl-C")
             write, finish = _writer(file, stream.write)
             with suppress(KeyboardInterrupt):
                 for record in PcapngReader(capture).records():

@@ -109,6 +109,18 @@ async def test_virtual_switch_that_is_not_there_is_refused_with_those_that_are(
         assert (await run("em", "show", "mac-table", "--vesw", "2"))[0] == 0
 
 
+async def test_file_that_cannot_be_written_is_said_before_anything_else(
+    tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    async with served(tmp_path, "h1"):
+        for place, why in (
+            (tmp_path, "Is a directory"),
+            (tmp_path / "no" / "x", "No such file or directory"),
+        ):
+            for command in (["mad", "record"], ["capture", "-w"]):
+                assert await run(*command, str(place)) == (1, "", f"opavnic: {place}: {why}\n")
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
