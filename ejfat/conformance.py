@@ -7,7 +7,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ejfat.errors import EjfatError
 from ejfat.pipeline.native import Wanted, make_pipeline
@@ -15,6 +15,7 @@ from ejfat.script import load_script
 from opavnic.conformance.result import Result, compare
 
 FORMAT = 1
+_FORM: Final = "a file of test vectors is a JSON object with `tables` and `vectors`, plain or gzip'ed"
 
 
 class VectorError(EjfatError):
@@ -31,10 +32,12 @@ def load_vectors(path: Path) -> Mapping[str, Any]:
         data = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
     except OSError as error:
         raise VectorError(f"{path}: {error.strerror or error}") from None
-    except (EOFError, ValueError, RecursionError, zlib.error) as error:
-        raise VectorError(f"{path}: {error}") from None
+    except (EOFError, zlib.error) as error:
+        raise VectorError(f"{path}: damaged gzip: {error}") from None
+    except (ValueError, RecursionError):
+        raise VectorError(f"{path}: no JSON; {_FORM}") from None
     if not isinstance(data, dict) or not isinstance(data.get("vectors"), list) or "tables" not in data:
-        raise VectorError(f"{path}: expected an object with `tables` and `vectors`")
+        raise VectorError(f"{path}: {_FORM}")
     tables = data["tables"]
     if not isinstance(tables, list) or not all(isinstance(line, str) for line in tables):
         raise VectorError(f"{path}: `tables` is no list of script lines")

@@ -59,3 +59,7 @@ class UriError(EjfatError):
 
 class PcapError(EjfatError):
     """Not a capture file of Ethernet frames."""
+
+
+class OutputError(EjfatError):
+    """A file cannot be written."""

@@ -11,7 +11,7 @@ from typing import Any
 from scapy.error import Scapy_Exception
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
-from ejfat.errors import PcapError
+from ejfat.errors import OutputError, PcapError
 
 LINKTYPE_ETHERNET = 1
 _SNAPLEN = 0xFFFF
@@ -58,7 +58,7 @@ def _captured(reader: Any, data: bytes, meta: Any) -> Captured:
 def write_pcap(path: Path, frames: Iterable[Captured]) -> int:
     """Write a pcap file of Ethernet frames and return how many.
 
-    Raises:  PcapError: the file cannot be written.
+    Raises:  OutputError: the file cannot be written.
     """
     count = 0
     try:
@@ -70,5 +70,5 @@ def write_pcap(path: Path, frames: Iterable[Captured]) -> int:
                 file.write(captured.frame)
                 count += 1
     except OSError as error:
-        raise PcapError(f"{path}: {error.strerror or error}") from None
+        raise OutputError(f"{path}: {error.strerror or error}") from None
     return count

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ejfat.errors import PcapError, ScriptError
+from ejfat.errors import OutputError, PcapError, ScriptError
 from ejfat.pcap import Captured, read_pcap, write_pcap
 from ejfat.pipeline import Pipeline
 from ejfat.script import load_script
@@ -32,8 +32,8 @@ def simulate(
 
     Args:    meta: a metadata file, one row per frame; the pipeline uses none of it, so rows are checked to be
         text and carried through. meta_out: where the rows of the frames that leave go.
-    Raises:  ScriptError, PcapError: an input that cannot be read, and nothing is written then, or an output that
-        cannot be written.
+    Raises:  ScriptError, PcapError: an input that cannot be read; nothing is written then. OutputError: an output
+        that cannot be written.
     """
     pipeline = Pipeline(load_script(read_text(tables), str(tables)))
     rows = _meta_rows(meta) if meta else []
@@ -75,7 +75,7 @@ def _write_rows(path: Path, rows: list[str]) -> None:
     try:
         path.write_text("".join(f"{row}\n" for row in rows))
     except OSError as error:
-        raise PcapError(f"{path}: {error.strerror or error}") from None
+        raise OutputError(f"{path}: {error.strerror or error}") from None
 
 
 def _meta_rows(path: Path) -> list[str]:

@@ -52,7 +52,7 @@ def parse_dlc(text: str) -> DlcDocument:
     if len(text) > MAX_TEXT:
         raise CommandError(errno.EFBIG, f"more than {MAX_TEXT} characters: this is no configuration")
     try:
-        source = YamlSource(text)
+        source = YamlSource(text, "configuration")
     except YamlError as error:
         raise CommandError(errno.EINVAL, f"line {error.line}: {error.reason}") from None
     reader = _Reader(source)

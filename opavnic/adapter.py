@@ -144,6 +144,11 @@ class Adapter:
         return self._config.config_state
 
     @property
+    def vesw_id(self) -> int:
+        """The virtual switch that it is on; 0 for none."""
+        return self._vesw_id
+
+    @property
     def oper_state(self) -> int:
         """What it does, a `ConfigState`."""
         return self._oper_state

@@ -16,6 +16,10 @@ from hfi_sim.wire.packet import parse_packet
 from opavnic.errors import OpavnicError
 
 MAX_FILE_BYTES: Final = 1 << 28
+_FORM: Final = (
+    'give lines of JSON, {"lid": N, "mad": HEX, "response": HEX}, as opavnic mad record writes them, or a capture of '
+    "16B packets"
+)
 _RESPONSE_BIT: Final = 0x80
 _UNASKED: Final = (Method.SEND, Method.TRAP, Method.TRAP_REPRESS)
 
@@ -74,7 +78,16 @@ def _of_lines(file: Path, data: bytes) -> Iterator[Exchange]:
                 raise ValueError(f"MAD of {len(mad)} bytes")
             yield Exchange(int(item["lid"]), mad, response)
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise RecordError(f"{file}:{number}: no recorded MAD: {error}") from error
+            raise RecordError(f"{file}:{number}: no recorded MAD{_why(error)}; {_FORM}") from error
+
+
+def _why(error: Exception) -> str:
+    """Return what people can use of why a line could not be read."""
+    if isinstance(error, KeyError):
+        return f": no {error}"
+    if isinstance(error, ValueError) and not isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        return f": {error}"
+    return ""
 
 
 def _of_capture(file: Path, data: bytes) -> Iterator[Exchange]:

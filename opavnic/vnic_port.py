@@ -63,6 +63,8 @@ class VnicPort:
         self.port = port
         self.adapters: dict[VportNum, Adapter] = {}
         """The VNICs, by vport; a vport stays once an EM has made it."""
+        self.vports_made: set[VportNum] = set()
+        """The vports that an EM has ever made here, also those that a crash has taken away."""
         self.bad_class_version = 0
         """Requests of another class version than 0x80, which are dropped."""
         self._name_for = name_for
@@ -122,6 +124,7 @@ class VnicPort:
             arriving=self._arriving,
         )
         self.adapters[vport_num] = adapter
+        self.vports_made.add(vport_num)
         if self.port.tx_stopped:
             netdev.stop_queue()
         # a VNIC that comes back after a crash counts on

@@ -66,6 +66,11 @@ class Netdev(ABC):
         """Whether the host takes no frame now and will say when it does again (`ndo_rx_wake`): a frame may wait."""
         return False
 
+    @property
+    def host_address(self) -> MacAddr:
+        """The device address that the host has, where it would not take `address`."""
+        return self.address
+
     @abstractmethod
     def receive(self, frame: bytes) -> bool:
         """Hand an Ethernet frame up to the host; False where its queue was full or it is down."""

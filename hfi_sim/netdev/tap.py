@@ -47,6 +47,8 @@ _IFF_TUN_EXCL: Final = 0x8000
 _IFREQ: Final = struct.Struct("16sH22x")
 _READ_BYTES: Final = 65536 + 64  # more than any MTU of a TAP: a short buffer would lose the frame
 _CLOSING_THREADS: Final = 32
+_DELETED: Final = errno.EBADFD
+"""What every call on the descriptor of a TAP ends with once its interface has been deleted."""
 _NOT_TAKEN: Final = frozenset({errno.EAGAIN, errno.EIO, errno.ENOBUFS, errno.ENOMEM, errno.EINVAL})
 
 
@@ -110,6 +112,11 @@ class TapNetdev(Netdev):
         self._reader_follows: Callable[[], None] = _nothing
         watcher.add(self)
         self.resume()
+
+    @property
+    def host_address(self) -> MacAddr:
+        """The device address as the kernel has it: never zero, whatever the EM has set."""
+        return self.kernel.address
 
     # the descriptor, and who reads it
 
@@ -309,7 +316,7 @@ class TapNetdev(Netdev):
         except OSError as error:
             self._fail(error)
         else:
-            self._fail(OSError(errno.ENODEV, "moved to another network namespace"))
+            self._fail(OSError(errno.ENODEV, "its interface was moved to another network namespace"))
 
     def on_address_lists(self, lists: AddressLists) -> None:
         """Take over the lists; the adapter hears of every change made while the device is up.
@@ -396,8 +403,9 @@ class TapNetdev(Netdev):
         if self.dead is not None or self._fd < 0:
             return
         self.hand_over()
-        self.dead = error.strerror or str(error)
-        log.error("[%s] lost: %s", self.name, self.dead)
+        reason = error.strerror or str(error)
+        self.dead = "its interface was deleted" if error.errno == _DELETED else reason
+        log.error("[%s] lost: %s", self.name, reason if reason == self.dead else f"{self.dead} ({reason})")
         self._watcher.remove(self)
         self.carrier = False
         self._host_down()

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from opavnic.cli.joined import JoinedGroup
+from opavnic.cli.numbers import MAX_LID, METAVAR, number
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail
 from opavnic.cli.results import report
 from opavnic.conformance.datapaths import AUTO, find_datapath
@@ -50,7 +51,13 @@ Target = Annotated[
     Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket of a running lab")
 ]
 TargetLid = Annotated[
-    int | None, typer.Option("--lid", min=1, help="of the agent behind --target; the lowest if not given")
+    int | None,
+    typer.Option(
+        "--lid",
+        metavar=METAVAR,
+        parser=number(1, MAX_LID),
+        help="of the agent behind --target; the lowest if not given",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print a JSON array, one object for each file")]
 
@@ -74,6 +81,8 @@ def vema(files: Files, target: Target = None, lid: TargetLid = None, as_json: As
     With --target, the requests go to an agent of a running lab; what the hosts of a session do is skipped.
     """
     if target is None:
+        if lid is not None:
+            fail("--lid: which agent of a running lab? Its raw MAD socket is missing: --target", EXIT_USAGE)
         # what a session does to its VNICs is no news to the person; `opavnic -v` still shows it
         logging.getLogger("opavnic.adapter").addHandler(_SILENT)
         _run(lambda: [run_vema(path) for path in files], as_json)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hfi_sim.types import is_multicast_lid
+from opavnic.cli.numbers import MAX_VESW_ID, METAVAR, number
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_table, say
 from opavnic.lab.client import QUERY_S, LabClient, RefusedFileError
 from opavnic.lab.em_file import EmFile
@@ -106,7 +107,13 @@ def _refuse(lines: Iterable[str]) -> NoReturn:
 def show(
     topic: Annotated[Topic, typer.Argument(help="what")],
     vesw: Annotated[
-        int | None, typer.Option("--vesw", help="of the MAC table: only this virtual switch")
+        int | None,
+        typer.Option(
+            "--vesw",
+            metavar=METAVAR,
+            parser=number(1, MAX_VESW_ID),
+            help="of the MAC table: only the virtual switch of this id",
+        ),
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="of counters and events: how many")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from opavnic.cli.output import pick, print_json, print_table, say
+from opavnic.observe.rates import vesw_text
+
+if TYPE_CHECKING:
+    from opavnic.lab.runtime import LabDir
 
 LabOption = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -79,7 +83,7 @@ def print_vnics(data: dict[str, Any]) -> None:
         f"EM {data['em']}, driver quirks {quirks}, {data['mads']} MADs"
     )
     rows = [
-        [host["name"], host["lid"], *pick(vnic, "vesw", "interface", "ip", "mac", "mtu", "state")]
+        [host["name"], host["lid"], vesw_text(vnic), *pick(vnic, "interface", "ip", "mac", "mtu", "state")]
         for host in data["hosts"]
         for vnic in host["vnics"]
     ]
@@ -123,6 +127,18 @@ def ps(as_json: AsJson = False) -> None:
         print_table(("lab", "state", "pid", "hosts", "file"), [list(one.values()) for one in found])
 
 
+def _killed(name: str | None) -> LabDir | None:
+    """Return the killed lab of that name, or where none runs the only one, if it has left a log."""
+    from opavnic.lab.runtime import all_labs
+
+    labs = all_labs()
+    killed = [lab for lab in labs if not lab.running]
+    found = [lab for lab in killed if lab.name == name]
+    if name is None and len(labs) == len(killed) == 1:
+        found = killed
+    return next((lab for lab in found if lab.log_file.exists()), None)
+
+
 def logs(
     lab: LabOption = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until Ctrl-C.")] = False,
@@ -134,10 +150,10 @@ def logs(
       opavnic logs -f
     """
     from opavnic.lab.client import LabClient
-    from opavnic.lab.runtime import all_labs, running_lab
+    from opavnic.lab.runtime import running_lab
 
-    killed = next((one for one in all_labs() if one.name == lab and not one.running), None)
-    if killed is not None and killed.log_file.exists():
+    killed = _killed(lab)
+    if killed is not None:
         print(killed.log_file.read_text(encoding="utf-8", errors="replace"), end="")
         return
     directory, _ = running_lab(lab)

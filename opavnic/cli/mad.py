@@ -15,6 +15,7 @@ import typer
 from hfi_sim.errors import WireError
 from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
 from hfi_sim.trace import TraceRecord
+from opavnic.cli.numbers import MAX_LID, MAX_VPORT, METAVAR, as_number, number
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
 from opavnic.lab.client import LabClient
 from opavnic.lab.model import EM_NODE
@@ -41,14 +42,24 @@ Attr = Annotated[
     str, typer.Argument(help="vesw-port-info, mac-entries, ..., VeswPortInfo, ..., or a number such as 0x11")
 ]
 Fields = Annotated[list[str] | None, typer.Argument(help="field=value, name[0]=value", show_default=False)]
-LidOption = Annotated[int, typer.Option("--lid", min=1, max=0xFFFFFF, help="LID of the agent's port")]
-Vport = Annotated[int, typer.Option("--vport", min=0, max=255, help="number of the vport")]
+Lid = typer.Option(
+    "--lid",
+    metavar=METAVAR,
+    parser=number(1, MAX_LID),
+    help="LID of the agent's port; not needed where the fabric has one agent",
+)
+LidOption = Annotated[int | None, Lid]
+Vport = Annotated[
+    int,
+    typer.Option("--vport", metavar=METAVAR, parser=number(0, MAX_VPORT), help="number of the vport"),
+]
 Target = Annotated[
     Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket, if no lab's")
 ]
 LabOption = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
 _LISTS = (AttrId.IFACE_UCAST_MACS, AttrId.IFACE_MCAST_MACS)
 _TID = slice(8, 16)
+_SHOWN_LIDS = 16
 
 
 @app.callback()
@@ -73,6 +84,20 @@ def _client(target: Path | None, lab: str | None) -> Iterator[MadClient]:
         fail(str(error), EXIT_USAGE)
 
 
+def _agent(client: MadClient, lid: int | None) -> int:
+    """Return the LID of the agent that is meant: the one given, else the only one there is."""
+    if lid is not None:
+        return lid
+    agents = client.agents()
+    if not agents:
+        raise AgentError("no port of the fabric has a management agent")
+    if len(agents) > 1:
+        shown = ", ".join(f"{agent:#x}" for agent in agents[:_SHOWN_LIDS])
+        more = f", and {len(agents) - _SHOWN_LIDS} more" if len(agents) > _SHOWN_LIDS else ""
+        raise ValueError(f"which agent? Say --lid: there are agents at {shown}{more}")
+    return agents[0]
+
+
 def _ask(client: MadClient, lid: int, request: bytes) -> bytes:
     response = client.request(lid, request)
     if response is None:
@@ -84,7 +109,7 @@ def _ask(client: MadClient, lid: int, request: bytes) -> bytes:
 def get(
     attr: Attr,
     fields: Fields = None,
-    lid: LidOption = 1,
+    lid: LidOption = None,
     vport: Vport = 1,
     target: Target = None,
     lab: LabOption = None,
@@ -92,6 +117,7 @@ def get(
     """Get an attribute, as JSON. Which part: offset=0 num=125 of mac-entries, start=0 num_macs=0 of lists."""
     with _client(target, lab) as client:
         attr_id = attribute_id(attr)
+        lid = _agent(client, lid)
         request = build_request(Method.GET, attr_id, _part(attr_id, fields or []), attr_mod=vport, tid=1)
         print_json(_shown(attr_id, read_response(request, _ask(client, lid, request))))
 
@@ -100,7 +126,7 @@ def get(
 def set_(
     attr: Attr,
     fields: Fields = None,
-    lid: LidOption = 1,
+    lid: LidOption = None,
     vport: Vport = 1,
     target: Target = None,
     lab: LabOption = None,
@@ -108,6 +134,7 @@ def set_(
     """Set an attribute: what the agent has now, with the given fields replaced. Prints what it answers."""
     with _client(target, lab) as client:
         attr_id = attribute_id(attr)
+        lid = _agent(client, lid)
         data = b""
         if attr_id == AttrId.MAC_ENTRIES:
             data = assign(MacEntries(0, 0), fields or []).build()
@@ -126,7 +153,7 @@ def raw(
     mad_hex: Annotated[
         str, typer.Argument(metavar="HEX", help="the MAD; - reads it from stdin", show_default=False)
     ],
-    lid: LidOption = 1,
+    lid: LidOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the response as JSON")] = False,
     target: Target = None,
     lab: LabOption = None,
@@ -141,6 +168,7 @@ def raw(
             raise ValueError(
                 f"{len(request)} bytes are no MAD: it has {MadHeader.SIZE} (its header) to {MAD_SIZE}"
             )
+        lid = _agent(client, lid)
         if not awaits_response(request[3]):
             client.send(lid, request)
             say(f"sent; a MAD of method {request[3]:#04x} has no response")
@@ -161,10 +189,10 @@ def record(
     """Record the MADs that pass the lab's management port, until Ctrl-C."""
     directory, _ = running_lab(lab)
     capture = LabClient(directory.control_socket).open(f"/capture?on={EM_NODE}&l4=mad")
-    say(f"recording to {file}; end with Ctrl-C")
     seen = 0
     try:
         with file.open("wb") as stream:
+            say(f"recording to {file}; end with Ctrl-C")
             write, finish = _writer(file, stream.write)
             with suppress(KeyboardInterrupt):
                 for record in PcapngReader(capture).records():
@@ -204,7 +232,10 @@ def _writer(
 def replay(
     file: Annotated[Path, typer.Argument(help="JSON lines, or a pcap or pcapng capture of 16B packets")],
     lid: Annotated[
-        int | None, typer.Option("--lid", min=1, max=0xFFFFFF, help="send all to this LID instead")
+        int | None,
+        typer.Option(
+            "--lid", metavar=METAVAR, parser=number(1, MAX_LID), help="send all to this LID instead"
+        ),
     ] = None,
     compare: Annotated[bool, typer.Option(help="hold responses against the recorded ones")] = True,
     target: Target = None,
@@ -248,9 +279,7 @@ def _part(attr_id: int, fields: list[str]) -> bytes:
             name, _, value = field.partition("=")
             if name not in wanted:
                 raise ValueError(f'"{field}": of mac-entries, offset=N and num=N can be asked for')
-            if not value.isdecimal():
-                raise ValueError(f'"{field}": {value!r} is no number')
-            wanted[name] = int(value)
+            wanted[name] = as_number(value)
         try:
             return struct.pack(">HHI", wanted["offset"], wanted["num"], 0)
         except struct.error:

@@ -206,9 +206,15 @@ def _open_standard_streams() -> None:
 
 
 def _explain(error: Exception) -> int:
-    """Say what went wrong in one line, or one for each mistake in a file, and return the exit code."""
+    """Say what went wrong in one line, or one for each mistake in a file, and return the exit code.
+
+    A group of commands that was called without one prints its help.
+    """
     if hasattr(error, "format_message"):  # a usage error of the command line
         context = getattr(error, "ctx", None)
+        if context is not None and type(error).__name__ == "NoArgsIsHelpError":  # a class that typer hides
+            print(context.get_help(), file=sys.stderr)
+            return EXIT_USAGE
         hint = f" (see: {context.command_path} --help)" if context is not None else ""
         say(
             f"opavnic: {' '.join(error.format_message().split()).rstrip('.')}{hint}"

@@ -150,7 +150,7 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        fail(f"{path} cannot be written: {error.strerror}", EXIT_USAGE)
+        fail(f"{path} cannot be written: {error.strerror}", EXIT_FAILED)
 
 
 def _as_data(shown: _Shown) -> dict[str, Any]:

@@ -27,8 +27,10 @@ def read_cases(path: Path, parse: Callable[[Json], Case]) -> Iterator[Case]:
     for number, line in _lines(path):
         try:
             document = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise VectorFileError(f"{path}:{number}: no JSON: {error}") from None
+        except (ValueError, RecursionError):
+            raise VectorFileError(
+                f"{path}:{number}: no JSON: a vector file has one JSON object a line"
+            ) from None
         if not isinstance(document, dict):
             raise VectorFileError(
                 f"{path}:{number}: a case is a JSON object, this is {type(document).__name__}"

@@ -11,7 +11,7 @@ from typing import Final
 from hfi_sim.netdev.netlink import LinkClient
 from opavnic.lab.cleanup import Removed, netdev_names
 from opavnic.lab.client import LabClient
-from opavnic.lab.errors import LabError
+from opavnic.lab.errors import LabError, PrivilegeError
 from opavnic.lab.namespaces import namespace_inode, programs_in
 from opavnic.lab.runtime import Journal, LabDir, running_lab
 
@@ -23,7 +23,8 @@ def end_lab(name: str | None) -> Removed:
     """End a lab and wait until it is gone.
 
     Returns: what was removed.
-    Raises:  NoLabError: it does not run. LabError: it did not end, or something of it is left.
+    Raises:  NoLabError: it does not run. PrivilegeError: it is another user's. LabError: it did not end, or
+             something of it is left.
     """
     lab, journal = running_lab(name)
     if journal.stopped:
@@ -50,9 +51,20 @@ def _ask(lab: LabDir, journal: Journal, process: int) -> Removed:
     try:
         return Removed.from_json(LabClient(lab.control_socket, PATIENCE_S).post("/down"))
     except LabError:
-        signal.pidfd_send_signal(process, signal.SIGTERM)
+        _signal(journal, process)
     namespaces = [Path(entry.path).name for entry in journal.namespaces]
     return Removed(lab.name, [], namespaces, netdev_names(journal), str(lab.path))
+
+
+def _signal(journal: Journal, process: int) -> None:
+    try:
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+    except PermissionError as error:
+        raise PrivilegeError(
+            f"not permitted to end lab {journal.lab} (pid {journal.pid}): run this as the user that started the lab"
+        ) from error
+    except ProcessLookupError:
+        pass  # it has just ended
 
 
 def leftovers(lab: LabDir, journal: Journal) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from hfi_sim.types import mac_text
-from opavnic.lab.errors import LabError
+from opavnic.lab.errors import LabError, LabInputError
 from opavnic.lab.json_body import json_body
 from vema.em.core import EmCore
 from vema.em.desired import parse_config
@@ -64,8 +64,14 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
         return web.json_response({"vports": [_vport_row(port, vport) for port, vport in core.vports()]})
 
     async def mac_table(request: web.Request) -> web.Response:
-        vesw = request.query.get("vesw")
-        rows = [row for row in _table_rows(running()[1]) if vesw in (None, str(row["vesw_id"]))]
+        core = running()[1]
+        rows = list(_table_rows(core))
+        if "vesw" in request.query:
+            vesw_id = _number(request, "vesw", 0)
+            if vesw_id not in core.vesws:
+                known = ", ".join(map(str, sorted(core.vesws))) or "none"
+                raise LabInputError(f"no virtual switch has the id {vesw_id} (known: {known})")
+            rows = [row for row in rows if row["vesw_id"] == vesw_id]
         return web.json_response({"mac_table": rows})
 
     async def counters(request: web.Request) -> web.Response:

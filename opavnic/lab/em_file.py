@@ -9,9 +9,10 @@ from typing import Any, Final
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.yaml_source import YamlError, YamlSource, read_text
 from vema.em.desired import EmConfig, EmConfigError, parse_config
-from vema.em.problems import Problem, path_text
+from vema.em.problems import Problem
 
 MAX_FILE_BYTES: Final = 4 << 20
+KIND: Final = "EM file"
 
 
 class EmFile:
@@ -25,7 +26,7 @@ class EmFile:
         """
         self._file = file
         try:
-            self._source = YamlSource(read_text(file, MAX_FILE_BYTES, "EM file"))
+            self._source = YamlSource(read_text(file, MAX_FILE_BYTES, KIND), KIND)
         except YamlError as error:
             raise ConfigError([f"{file}:{error.line}: {error.reason}"]) from error
         problems = list(self._source.problems)
@@ -39,5 +40,4 @@ class EmFile:
 
     def lines(self, problems: Iterable[Problem]) -> list[str]:
         """Return problems as lines for people, in the order of the file."""
-        placed = sorted((self._source.line(p.path), path_text(p.path), p.message) for p in problems)
-        return [f"{self._file}:{line}: {where}{': ' if where else ''}{what}" for line, where, what in placed]
+        return self._source.lines(str(self._file), problems)

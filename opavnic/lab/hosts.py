@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv6Interface
 from pathlib import Path
+from typing import Final
 
 from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.base import Netdev
@@ -21,6 +22,7 @@ from opavnic.lab.model import INTERFACE_NAME_MAX, LabModel, Vesw
 
 log = logging.getLogger("opavnic.lab")
 
+_SUFFIXES: Final = range(2, 100)
 _ANNOUNCE = ("ipv4/conf/{}/arp_notify", "ipv6/conf/{}/ndisc_notify")
 
 
@@ -50,12 +52,34 @@ class LabHost:
         """In the order of their vport numbers, from 1."""
         self.trouble: list[str] = []
         """What went wrong while netdevs were made or set up."""
+        self.reserved = names_asked_for(interfaces)
+        """Names that only interfaces of the lab file may bear."""
+        self._names_beside: dict[int, str] = {}
+        """The interfaces of vports that the lab file does not know, also of those that are gone."""
 
     def name_of(self, vport_num: int) -> str:
-        """Return the interface name of a vport; one that the lab file does not know is called vnicN."""
+        """Return the interface name of a vport: as the lab file has it, or as `name_for` has chosen it."""
         if 1 <= vport_num <= len(self.interfaces):
             return self.interfaces[vport_num - 1].name
-        return f"vnic{vport_num}"
+        return self._names_beside.get(vport_num, f"vnic{vport_num}")
+
+    def name_for(self, vport_num: int) -> str:
+        """Choose the interface name of a vport that is about to be made.
+
+        One that the lab file does not know gets vnicN, else HOST-vnicN, vnicN-2, vnicN-3, ...: the first that is free
+        and no longer than 15 characters. A vport that comes back has the name that it had, where nobody took it.
+        """
+        if 1 <= vport_num <= len(self.interfaces):
+            return self.name_of(vport_num)
+        base = f"vnic{vport_num}"
+        before = self._names_beside.get(vport_num, base)
+        wanted = [before, base, f"{self.name}-{base}", *(f"{base}-{number}" for number in _SUFFIXES)]
+        free = (name for name in wanted if len(name) <= INTERFACE_NAME_MAX and not self._taken(name))
+        name = self._names_beside[vport_num] = next(free, base)
+        return name
+
+    def _taken(self, name: str) -> bool:
+        return name in self.reserved
 
     def make_netdev(self, name: str) -> Netdev:
         """Make the netdev called `name`, and set it up once the one who asked for it is done with it.
@@ -112,6 +136,9 @@ class TapHost(LabHost):
         self.namespace = namespace
         self._factory = TapFactory(namespace, asyncio.get_running_loop(), alias, vnet_hdr=vnet_hdr)
 
+    def _taken(self, name: str) -> bool:
+        return super()._taken(name) or self.has_interface(name)
+
     def has_interface(self, name: str) -> bool:
         """Return whether an interface of that name is there now."""
         return self._factory.watcher.links.find(name) is not None
@@ -163,6 +190,11 @@ def plan_interfaces(model: LabModel, host: str) -> list[Interface]:
         Interface(host, vesw, number, vesw.name, model.address(vesw, host))
         for number, vesw in enumerate(model.vesws_of(host), start=1)
     ]
+
+
+def names_asked_for(interfaces: Iterable[Interface]) -> set[str]:
+    """Return the names that the lab file gives to interfaces, and those under which they are there."""
+    return {name for interface in interfaces for name in (interface.name, interface.vesw.name)}
 
 
 def avoid_taken_names(lab: str, interfaces: list[Interface], taken: Callable[[str], bool]) -> None:

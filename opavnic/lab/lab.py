@@ -7,13 +7,12 @@ import contextlib
 import logging
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from hfi_sim.counters import PacketCounters
 from hfi_sim.errors import HfiSimError, NetdevError
 from hfi_sim.faults import Faults
 from hfi_sim.mad.header import MadClass, Method
@@ -34,6 +33,7 @@ from opavnic.lab.hosts import (
     LabHost,
     TapHost,
     avoid_taken_names,
+    names_asked_for,
     plan_interfaces,
 )
 from opavnic.lab.manager import BuiltinManager
@@ -52,8 +52,9 @@ from opavnic.lab.runtime import (
     process_start_time,
     runtime_root,
 )
-from opavnic.lab.status import counter_status, drop_status, interface_state, interface_status, link_status
+from opavnic.lab.status import counter_status, drop_status, link_status, vnic_state, vnic_status
 from opavnic.lab.units import counted
+from opavnic.lab.vnics import HostVnic, vnics_of
 from opavnic.lab.wiring import Wiring, wire
 from opavnic.mad_socket import MadSocketServer
 from opavnic.vnic_port import VnicPort
@@ -242,7 +243,8 @@ class Lab:
                     "reach: run this as root"
                 )
             host = TapHost(name, interfaces, None, mark, vnet_hdr=vnet_hdr)
-            others = {item.name for other in self.hosts.values() for item in _on_machine(other)}
+            machine = filter(_is_machine, self.hosts.values())
+            others = {item.name for other in machine for item in other.interfaces}
             avoid_taken_names(
                 self.model.name, interfaces, lambda wanted: wanted in others or host.has_interface(wanted)
             )
@@ -265,13 +267,16 @@ class Lab:
         return path
 
     def _make_vnic_ports(self) -> None:
+        machine = [host for host in self.hosts.values() if _is_machine(host)]
+        for host in machine:
+            host.reserved = names_asked_for(item for other in machine for item in other.interfaces)
         for name, host in self.hosts.items():
             self.vnic_ports[name] = VnicPort(
                 self.wiring.vnic_port(name),
                 asyncio.get_running_loop(),
                 driver_quirks=self.model.driver_quirks,
                 sets_need_full_member=self.model.em.sets_need_full_member,
-                name_for=host.name_of,
+                name_for=host.name_for,
                 attached=self.wiring.fabric.attached,
             )
         for name in hosts_that_can_crash(self.model):
@@ -309,9 +314,9 @@ class Lab:
             if trouble:
                 raise LabError("; ".join(dict.fromkeys(trouble)))
             missing = [
-                f"{interface} is {state}"
-                for interface in self.interfaces
-                if (state := interface_state(interface, self.adapter(interface))) != "up"
+                f"{vnic} is {state}"
+                for vnic in self.vnics()
+                if vnic.asked is not None and (state := vnic_state(vnic)) != "up"
             ]
             if not missing:
                 return
@@ -341,6 +346,11 @@ class Lab:
         """All VNICs that the lab file asks for."""
         return [interface for host in self.hosts.values() for interface in host.interfaces]
 
+    def vnics(self) -> Iterator[HostVnic]:
+        """Yield all VNICs, also those that an EM has made and the lab file does not know."""
+        for name, port in self.vnic_ports.items():
+            yield from vnics_of(self.hosts[name], port)
+
     def host(self, name: str) -> LabHost:
         """Return a host. Raises LabError with the nearest name where there is none."""
         if name not in self.hosts:
@@ -358,21 +368,21 @@ class Lab:
         """Return the VNIC behind an interface, once the EM has created it."""
         return self.vnic_ports[interface.host].adapters.get(VportNum(interface.vport_num))
 
-    def _frames(self, interface: Interface) -> tuple[PacketCounters, PacketCounters]:
-        return self.vnic_ports[interface.host].frames(VportNum(interface.vport_num))
-
     @property
     def mads(self) -> int:
         """MADs that all ports have sent, responses and retries included."""
         return sum(port.mad.sent for port in self.wiring.fabric.hfi_ports())
 
     def kernel_counters(self) -> dict[str, dict[str, int]]:
-        """Return what the kernel has counted at each TAP, by host and virtual switch; none of one that is gone."""
+        """Return what the kernel has counted at each TAP, by host and virtual switch; none of one that is gone.
+
+        A TAP of which the lab file does not know goes by host and interface.
+        """
         found = {}
-        for interface in self.interfaces:
-            if isinstance(interface.netdev, TapNetdev):
+        for vnic in self.vnics():
+            if isinstance(vnic.netdev, TapNetdev):
                 with contextlib.suppress(NetdevError):
-                    found[str(interface)] = interface.netdev.kernel_counters()
+                    found[str(vnic)] = vnic.netdev.kernel_counters()
         return found
 
     def status(self, *, counters: bool = False) -> dict[str, Any]:
@@ -393,7 +403,7 @@ class Lab:
             "fabric_id": self.model.fabric.id,
             "seed": self.model.seed,
             "mads": self.mads,
-            "hosts": [self._host_status(name) for name in self.hosts],
+            "hosts": self._host_status(),
             "apps": [
                 {"kind": app.kind, "host": app.host, **self.apps[app.host].status()}
                 for app in self.model.apps
@@ -406,24 +416,32 @@ class Lab:
             "balance": self.wiring.fabric.balance(),
         }
         if counters:
-            adapters = {str(item): adapter for item in self.interfaces if (adapter := self.adapter(item))}
+            adapters = {str(vnic): vnic.adapter for vnic in self.vnics() if vnic.adapter is not None}
             agents = {host: port.agent.counters for host, port in self.vnic_ports.items()}
             data["counters"] = counter_status(self.wiring.fabric, agents, adapters)
             data["counters"] |= kernel
         return data
 
-    def _host_status(self, name: str) -> dict[str, Any]:
-        host = self.hosts[name]
-        namespace = getattr(host, "namespace", None)
-        return {
-            "name": name,
-            "namespace": None if namespace is None else namespace.name,
-            "lid": self.wiring.vnic_port(name).lid,
-            "vnics": [
-                interface_status(interface, self.adapter(interface), self._frames(interface))
-                for interface in host.interfaces
-            ],
-        }
+    def _host_status(self) -> list[dict[str, Any]]:
+        vesw_names = {vesw.id: vesw.name for vesw in self.model.vesws}
+        if self._manager is not None:
+            vesw_names |= self._manager.vesw_names
+        rows = []
+        for name, host in self.hosts.items():
+            namespace = getattr(host, "namespace", None)
+            port = self.vnic_ports[name]
+            rows.append(
+                {
+                    "name": name,
+                    "namespace": None if namespace is None else namespace.name,
+                    "lid": port.port.lid,
+                    "vnics": [
+                        vnic_status(vnic, port.frames(vnic.vport_num), vesw_names)
+                        for vnic in vnics_of(host, port)
+                    ],
+                }
+            )
+        return rows
 
     # programs
 
@@ -487,7 +505,8 @@ class Lab:
         removed.programs = await asyncio.to_thread(end_programs, inodes)
         if self._native is not None:
             self._native.close()
-        made = {(item.host, item.name) for item in self.interfaces if item.netdev is not None}
+        made = {(vnic.host, vnic.interface) for vnic in self.vnics() if vnic.netdev is not None}
+        made_beside = [vnic for vnic in self.vnics() if vnic.asked is None and vnic.netdev is not None]
         descriptors = [fd for host in self.hosts.values() for fd in host.release()]
         await asyncio.to_thread(close_descriptors, descriptors)
         for port in self.vnic_ports.values():
@@ -495,6 +514,10 @@ class Lab:
         for host in self.hosts.values():
             host.close()
         self._journal.netdevs = [entry for entry in self._journal.netdevs if (entry.host, entry.name) in made]
+        for vnic in made_beside:
+            namespace = getattr(self.hosts[vnic.host], "namespace", None)
+            where = None if namespace is None else namespace.name
+            self._journal.netdevs.append(NetdevEntry(vnic.host, vnic.interface, where))
         removed.netdevs = netdev_names(self._journal)
         remove_namespaces(self._journal, removed)
         if self.netdev == "tap":
@@ -513,6 +536,6 @@ def _nothing() -> None:
     """Stand in where nobody wants to hear."""
 
 
-def _on_machine(host: LabHost) -> list[Interface]:
-    """Return the interfaces of a host that is the machine itself."""
-    return host.interfaces if isinstance(host, TapHost) and host.namespace is None else []
+def _is_machine(host: LabHost) -> bool:
+    """Return whether a host is the machine itself."""
+    return isinstance(host, TapHost) and host.namespace is None

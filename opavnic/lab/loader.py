@@ -12,9 +12,10 @@ from hfi_sim.names import nearest
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.model import APPS, CrossError, LabModel, cross_problems
 from opavnic.lab.yaml_source import YamlError, YamlSource, read_text
-from vema.em.problems import Problem, model_problems, path_text
+from vema.em.problems import Problem, model_problems
 
 MAX_FILE_BYTES: Final = 1 << 20
+KIND: Final = "lab file"
 CHECKS: Final = "opavnic.lab_checks"
 """Entry point group of packages that know more of a section: name -> (model, directory) -> list[Problem]."""
 
@@ -24,7 +25,7 @@ def load_lab(file: Path) -> LabModel:
 
     Raises:  ConfigError: one line for each mistake.
     """
-    return parse_lab(read_text(file, MAX_FILE_BYTES, "lab file"), str(file))
+    return parse_lab(read_text(file, MAX_FILE_BYTES, KIND), str(file))
 
 
 def parse_lab(text: str, source: str) -> LabModel:
@@ -38,7 +39,7 @@ def parse_lab(text: str, source: str) -> LabModel:
         line = text.count("\n", 0, error.start) + 1
         raise ConfigError([f"{source}:{line}: not text: half of a surrogate pair"]) from error
     try:
-        document = YamlSource(text)
+        document = YamlSource(text, KIND)
     except YamlError as error:
         raise ConfigError([f"{source}:{error.line}: {error.reason}"]) from error
     if not isinstance(document.data, dict):
@@ -56,12 +57,7 @@ def parse_lab(text: str, source: str) -> LabModel:
         for point in entry_points(group=CHECKS):
             problems += point.load()(model, Path(source).parent)
     if problems or model is None:
-        lines = sorted(
-            (document.line(problem.path), path_text(problem.path), problem.message) for problem in problems
-        )
-        raise ConfigError(
-            [f"{source}:{line}: {where}{': ' if where else ''}{what}" for line, where, what in lines]
-        )
+        raise ConfigError(document.lines(source, problems))
     return model
 
 

@@ -56,6 +56,12 @@ class BuiltinManager:
         ports = () if core is None else core.ports.values()
         return [f"{port.facts.name}: {port.isolated}" for port in ports if port.isolated]
 
+    @property
+    def vesw_names(self) -> dict[int, str]:
+        """The names of the virtual switches that it manages, by id."""
+        core = self.em.core
+        return {} if core is None else {id_: vesw.plan.section.name for id_, vesw in core.vesws.items()}
+
     def trap(self, request: MadRequest) -> None:
         """Take a trap that came to the `em` node."""
         self.em.trap(request)

@@ -124,6 +124,10 @@ def _em_section(value: object) -> object:
         return {}
     if value is False:  # YAML 1.1 reads `off` as false
         return {"mode": "off"}
+    if not isinstance(value, str | dict | Em):
+        raise ValueError(
+            f"should be builtin, external, off, or a mapping with mode, mac and the like, not {value!r:.60}"
+        )
     return {"mode": value} if isinstance(value, str) else value
 
 

@@ -10,31 +10,37 @@ from hfi_sim.counters import PacketCounters
 from hfi_sim.fabric import Fabric
 from hfi_sim.types import mac_text
 from opavnic.adapter import Adapter
-from opavnic.lab.hosts import Interface
+from opavnic.lab.vnics import HostVnic
 from vema.agent import AgentCounters
 from vema.types import ConfigState
 
 KERNEL_DROPS: Final = ("tx_dropped", "rx_dropped")
 
 
-def interface_status(
-    interface: Interface, adapter: Adapter | None, frames: tuple[PacketCounters, PacketCounters]
+def vnic_status(
+    vnic: HostVnic, frames: tuple[PacketCounters, PacketCounters], vesw_names: Mapping[int, str]
 ) -> dict[str, Any]:
     """Return one VNIC: what the file asked for, what the EM made of it, what the host sees.
 
+    `vesw_id` is that of the virtual switch that the VNIC is on, before it is on any that of the lab file, or 0.
+
     Args:  frames: what it has counted, tx and rx. Sent and delivered frames are shown, without FCS as in `ip -s link`.
+           vesw_names: names of virtual switches by id, as far as they are known.
     """
-    netdev = interface.netdev
+    asked, adapter, netdev = vnic.asked, vnic.adapter, vnic.netdev
     tx, rx = frames
+    vesw_id = 0 if adapter is None else adapter.vesw_id
+    if not vesw_id and asked is not None:
+        vesw_id = asked.vesw.id
     return {
-        "vesw": interface.vesw.name,
-        "vesw_id": interface.vesw.id,
-        "vport_num": interface.vport_num,
-        "interface": interface.name,
-        "ip": None if interface.address is None else str(interface.address),
-        "mac": None if netdev is None else mac_text(netdev.address),
+        "vesw": vesw_names.get(vesw_id),
+        "vesw_id": vesw_id,
+        "vport_num": vnic.vport_num,
+        "interface": vnic.interface,
+        "ip": None if asked is None or asked.address is None else str(asked.address),
+        "mac": None if netdev is None else mac_text(netdev.host_address),
         "mtu": None if netdev is None else netdev.mtu,
-        "state": interface_state(interface, adapter),
+        "state": vnic_state(vnic),
         "carrier": netdev is not None and netdev.carrier,
         "oper_state": None if adapter is None else int(adapter.oper_state),
         "tx_packets": tx.out_packets,
@@ -45,15 +51,15 @@ def interface_status(
     }
 
 
-def interface_state(interface: Interface, adapter: Adapter | None) -> str:
+def vnic_state(vnic: HostVnic) -> str:
     """Return in a few words how far a VNIC has come; "up" is the last."""
-    netdev = interface.netdev
+    adapter, netdev = vnic.adapter, vnic.netdev
     if netdev is None or adapter is None:
         return "not created by the EM"
     if lost := getattr(netdev, "dead", None):
         return f"lost: {lost}"
     if adapter.config_state != ConfigState.FORWARDING:
-        return "not configured by the EM"
+        return "held down by the EM" if adapter.vesw_id else "not configured by the EM"
     if not netdev.is_up:
         return "down"
     if not netdev.carrier:

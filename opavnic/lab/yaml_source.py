@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +15,17 @@ from vema.em.problems import KeyPath, Problem, path_text
 MAX_DIGITS: Final = 100
 """Longer numbers mean nothing in any file, and Python refuses to print them."""
 MAX_NODES: Final = 100_000
-"""More nodes than this, aliases followed, is no lab file: it would be built to exhaust memory."""
+"""More nodes than this, aliases followed, is no file of ours: it would be built to exhaust memory."""
+_PYTHON_WORDS: Final = (
+    (re.compile(r"\ba valid dictionary( or instance of \w+)?"), "a mapping"),
+    (re.compile(r"\ba valid list\b"), "a list"),
+    (re.compile(r", not a dict$"), ", not a mapping"),
+)
+"""What a model says of types, in the words of YAML."""
 
 
 class YamlError(Exception):
-    """The text is no YAML that a lab file could be."""
+    """The text is no YAML that a lab file or an EM file could be."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"{line}: {reason}")
@@ -46,15 +54,17 @@ def read_text(file: Path, limit: int, what: str) -> str:
 class YamlSource:
     """A parsed YAML document: `data` in plain Python, and the line of everything in it."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, what: str) -> None:
         """Parse `text`.
 
+        Args:    what: how messages name the kind of file.
         Raises:  YamlError: no YAML, more than one document, or aliases without end.
         """
         self.problems: list[Problem] = []
         """Mistakes that YAML itself forgives: keys that stand twice."""
         self._lines: dict[KeyPath, int] = {}
         self._nodes = 0
+        self._what = what
         self.data: Any = None
         try:
             loader = yaml.SafeLoader(text)
@@ -77,13 +87,20 @@ class YamlSource:
             path = path[:-1]
         return self._lines.get(path, 1)
 
+    def lines(self, name: str, problems: Iterable[Problem]) -> list[str]:
+        """Return problems as lines for people, in the order of the file, which they call `name`."""
+        placed = sorted(
+            (self.line(one.path), path_text(one.path), _in_yaml_words(one.message)) for one in problems
+        )
+        return [f"{name}:{line}: {where}{': ' if where else ''}{what}" for line, where, what in placed]
+
     def _walk(self, node: yaml.Node, path: KeyPath, above: tuple[int, ...]) -> None:
         line = node.start_mark.line + 1
         self._nodes += 1
         if id(node) in above:
             raise YamlError(line, f"{path_text(path)}: an alias that contains itself")
         if self._nodes > MAX_NODES:
-            raise YamlError(line, f"more than {MAX_NODES} values: this is no lab file")
+            raise YamlError(line, f"more than {MAX_NODES} values: this is no {self._what}")
         self._lines.setdefault(path, line)
         if isinstance(node, yaml.ScalarNode):
             node.value = _whole_characters(node.value, line)
@@ -111,6 +128,12 @@ class YamlSource:
             seen.setdefault(name, line)
             self._lines[here] = line
             self._walk(value, here, above)
+
+
+def _in_yaml_words(message: str) -> str:
+    for pattern, words in _PYTHON_WORDS:
+        message = pattern.sub(words, message)
+    return message
 
 
 def _whole_characters(text: str, line: int) -> str:

@@ -58,6 +58,7 @@ class Vnic:
 
     host: str
     vesw: str
+    """Its name; where that is not known its id, and - where the VNIC is on none."""
     interface: str
     state: str
     traffic: Traffic
@@ -65,7 +66,7 @@ class Vnic:
     @property
     def key(self) -> Hashable:
         """What makes it the same one at another look."""
-        return self.host, self.vesw
+        return self.host, self.interface
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ def rates(before: Sample, after: Sample, seconds: float) -> Rates:
 
 def in_order(found: Rates, order: Order) -> Rates:
     """Return the same rates with VNICs and links in an order; those that are as busy are ordered by name."""
-    vnics = sorted(found.vnics, key=lambda row: _natural(f"{row[0].host}/{row[0].vesw}"))
+    vnics = sorted(found.vnics, key=lambda row: _natural(f"{row[0].host}/{row[0].vesw}/{row[0].interface}"))
     links = sorted(found.links, key=lambda row: _natural(row[0].name))
     if order is Order.LOAD:
         vnics.sort(key=lambda row: row[1].load, reverse=True)
@@ -259,13 +260,18 @@ def _drop_rates(before: Drops, after: Drops, seconds: float) -> tuple[DropRate, 
 def _vnic(host: str, data: Mapping[str, Any]) -> Vnic:
     return Vnic(
         host=host,
-        vesw=data["vesw"],
+        vesw=vesw_text(data),
         interface=data["interface"],
         state=data["state"],
         traffic=Traffic(
             data["tx_packets"], data["tx_bytes"], data["rx_packets"], data["rx_bytes"], data["drops"]
         ),
     )
+
+
+def vesw_text(vnic: Mapping[str, Any]) -> str:
+    """Return the virtual switch of a VNIC of a status for people: its name or its id, - for none."""
+    return str(vnic["vesw"] or vnic["vesw_id"] or "-")
 
 
 def _link(data: Mapping[str, Any]) -> Link:

@@ -253,6 +253,7 @@ def test_killed_lab_is_pruned_whole_and_comes_up_again(
             os.sched_yield()
         assert ok(opavnic("ps", "--json")).count("gone (opavnic prune)") == 1
         assert "configured on 'red'" in ok(opavnic("logs", "--lab", running.lab))
+        assert "configured on 'red'" in ok(opavnic("logs"))
         planned = ok(opavnic("prune", "--dry-run"))
         assert f"namespace opavnic-{running.lab}-h1" in planned
         assert len(namespaces(running.lab)) == 2
@@ -324,6 +325,24 @@ def test_host_vnic_appears_on_the_machine_and_goes(opavnic: Program, tmp_path: P
         subprocess.run(["ip", "link", "show", "dev", "tgreen"], capture_output=True, check=False).returncode
         != 0
     )
+
+
+def test_hosts_on_the_machine_get_names_of_their_own_for_vports_that_no_file_names(
+    opavnic: Program, tmp_path: Path, lab_name: str
+) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(f"name: {lab_name}\nhosts: {{m1: {{netns: host}}, m2: {{netns: host}}}}\nem: external\n")
+    hosts = json.loads(ok(opavnic("up", file, "-d", "--json")))["hosts"]
+    for host in hosts:
+        ok(opavnic("mad", "set", "vesw-port-info", "--lid", host["lid"], "--vport", "251", "vesw_id=9"))
+    hosts = json.loads(ok(opavnic("status", "--json")))["hosts"]
+    assert [[vnic["interface"] for vnic in host["vnics"]] for host in hosts] == [["vnic251"], ["m2-vnic251"]]
+    shown = subprocess.run(["ip", "link", "show"], capture_output=True, text=True, check=True).stdout
+    assert ": vnic251: " in shown
+    assert ": m2-vnic251: " in shown
+    down = ok(opavnic("down"))
+    assert "interface vnic251 on the host" in down
+    assert "interface m2-vnic251 on the host" in down
 
 
 def test_mac_mtu_and_link_changes_of_the_host_are_seen(running: Journal, opavnic: Program) -> None:

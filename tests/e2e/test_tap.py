@@ -15,6 +15,7 @@ from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import TapFactory, TapNetdev
 from hfi_sim.types import MacAddr, parse_mac
+from opavnic.lab.namespaces import NETNS_DIR, create_namespace, remove_namespace
 
 OWN = parse_mac("06:2c:00:05:00:00")
 HOSTS = parse_mac("02:00:00:00:00:77")
@@ -180,6 +181,7 @@ async def test_address_that_linux_refuses_is_kept_as_the_drivers(bench: Bench) -
     bench.netdev.set_address(MacAddr(bytes(6)))
     await bench.settle()
     assert bench.netdev.address == bytes(6)
+    assert bench.netdev.host_address == OWN
     state = bench.factory.watcher.links.find("blue")
     assert state is not None
     assert state.address == OWN
@@ -288,6 +290,7 @@ async def test_deleted_interface_is_lost_once_and_the_rest_goes_on(bench: Bench)
     await bench.up()
     await ip(bench.namespace, "link", "delete", "blue")
     await wait_until(lambda: bench.netdev.dead is not None, "loss of blue")
+    assert bench.netdev.dead == "its interface was deleted"
     assert bench.adapter.taken("rx_mode") == ["stop"]
     assert not bench.netdev.receive(FRAME)
     bench.netdev.set_carrier(True)
@@ -297,6 +300,19 @@ async def test_deleted_interface_is_lost_once_and_the_rest_goes_on(bench: Bench)
     bench.netdev.close()
     await ip(bench.namespace, "link", "set", "dev", "red", "up")
     await wait_until(lambda: other.netdev.is_up, "red is up")
+
+
+async def test_interface_moved_to_another_namespace_is_lost_and_said_so(bench: Bench) -> None:
+    await bench.up()
+    away = NETNS_DIR / f"{bench.namespace.name}-away"
+    inode = create_namespace(away, lambda _: None)
+    try:
+        await ip(bench.namespace, "link", "set", "dev", "blue", "netns", away.name)
+        await wait_until(lambda: bench.netdev.dead is not None, "loss of blue")
+        assert bench.netdev.dead == "its interface was moved to another network namespace"
+        bench.netdev.close()
+    finally:
+        assert remove_namespace(away, inode)
 
 
 async def test_name_that_is_taken_is_refused(bench: Bench) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ejfat.errors import EjfatError, PcapError, ScriptError
+from ejfat.errors import EjfatError, OutputError, PcapError, ScriptError
 from ejfat.pcap import Captured, read_pcap, write_pcap
 from ejfat.simulator import simulate
 
@@ -76,5 +76,5 @@ def test_simulate_with_bad_inputs_names_them_and_writes_nothing(tmp_path: Path) 
     with pytest.raises(EjfatError, match="no row"):
         simulate(tables, seed, out, meta=tmp_path / "empty")
     assert not out.exists()
-    with pytest.raises(PcapError, match="No such file"):
+    with pytest.raises(OutputError, match="No such file"):
         simulate(tables, seed, tmp_path / "no" / "o.pcap")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from opavnic.cli.main import COMMANDS, LazyCommand, main
+from opavnic.lab.runtime import Journal, LabDir, runtime_root
 
 # a command whose module a package leaves out is not offered
 OFFERED = [name for name, command in COMMANDS.items() if find_spec(command.target.partition(":")[0])]
@@ -49,6 +50,16 @@ def test_help_lists_every_command_without_importing_it(run: Callable[..., tuple[
         assert COMMANDS[name].help.split(":")[0].split(",")[0][:30] in out
 
 
+@pytest.mark.parametrize("group", [[], ["mad"], ["em"], ["fault"], ["conformance"]])
+def test_group_without_a_command_prints_its_help_and_fails(
+    group: list[str], run: Callable[..., tuple[int, str, str]]
+) -> None:
+    code, out, err = run(*group)
+    assert (code, out) == (2, "")
+    assert err == run(*group, "--help")[1]
+    assert err.count("\n") > 5
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
@@ -77,6 +88,24 @@ def test_nothing_to_list_and_nothing_to_prune_is_fine(run: Callable[..., tuple[i
     assert run("ps") == (0, "no lab runs\n", "")
     assert run("ps", "--json") == (0, "[]\n", "")
     assert run("prune") == (0, "nothing to remove\n", "")
+
+
+def leave_killed(name: str) -> None:
+    """Leave what a lab leaves whose process was killed."""
+    lab = LabDir(runtime_root() / name)
+    lab.path.mkdir(parents=True)
+    lab.save(Journal(name, 2**22 + 1, 1))  # a number that no process has
+    lab.log_file.write_text(f"{name} was here\n")
+
+
+def test_log_of_the_only_lab_is_shown_though_it_was_killed(run: Callable[..., tuple[int, str, str]]) -> None:
+    leave_killed("a")
+    assert run("logs") == (0, "a was here\n", "")
+    leave_killed("b")
+    code, out, err = run("logs")
+    assert (code, out) == (1, "")
+    assert "no lab runs; a, b" in err
+    assert run("logs", "--lab", "b") == (0, "b was here\n", "")
 
 
 def test_bug_is_one_line_and_its_traceback_is_kept(

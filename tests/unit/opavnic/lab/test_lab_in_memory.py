@@ -140,7 +140,29 @@ def test_vports_are_numbered_in_the_order_of_the_file() -> None:
         (2, "red", "10.9.3.2/24"),
     ]
     host = InMemoryHost("h2", interfaces)
+    assert [host.name_for(number) for number in (1, 2, 3)] == ["blue", "red", "vnic3"]
     assert [host.name_of(number) for number in (1, 2, 3)] == ["blue", "red", "vnic3"]
+
+
+@pytest.mark.parametrize(
+    ("taken", "host", "name"),
+    [
+        ({"vnic200"}, "h2", "h2-vnic200"),
+        ({"vnic200", "h2-vnic200"}, "h2", "vnic200-2"),
+        ({"vnic200", "vnic200-2"}, "a-long-name-of-a-host", "vnic200-3"),
+    ],
+)
+def test_vport_that_the_file_does_not_name_takes_a_free_name_and_keeps_it(
+    taken: set[str], host: str, name: str
+) -> None:
+    owner = InMemoryHost(host, [])
+    owner.reserved = taken
+    assert (owner.name_for(200), owner.name_of(200)) == (name, name)
+    assert len(name) <= 15
+    owner.reserved = set()
+    assert owner.name_for(200) == name
+    owner.reserved = {name}
+    assert owner.name_for(200) == "vnic200"
 
 
 def interface_names(taken: set[str], lab: str = "x") -> list[str]:

@@ -103,6 +103,12 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
             ("members: [h1, h2]", "members: [h1, h1]"),
             'lab.yaml:4: vesws[0].members[1]: host "h1" stands twice',
         ),
+        (
+            ("vesws:", "em: 3\nvesws:"),
+            "lab.yaml:3: em: should be builtin, external, off, or a mapping with mode, mac and the like, not 3",
+        ),
+        (("vesws:", "fabric: 3\nvesws:"), "lab.yaml:3: fabric: should be a mapping, not 3"),
+        (("vesws:", "apps: [[1]]\nvesws:"), "lab.yaml:3: apps[0]: should be a mapping, not a list"),
         (("id: 2", "id: 4096"), "lab.yaml:4: vesws[0].id: should be less than or equal to 4095, not 4096"),
         (("id: 2", "id: true"), "lab.yaml:4: vesws[0].id: should be a valid integer, not True"),
         (

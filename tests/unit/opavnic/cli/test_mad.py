@@ -1,0 +1,145 @@
+"""`opavnic mad` and `em show`, asked of a lab in memory that this process serves: which agent, which number."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hfi_sim.mad.header import Method
+from opavnic.cli.main import main
+from opavnic.lab.control import ControlServer, lab_routes
+from opavnic.lab.lab import Lab
+from opavnic.lab.loader import parse_lab
+from opavnic.lab.logs import LogHub
+from opavnic.lab.runtime import Journal, LabDir, process_start_time
+from opavnic.mad_socket import MadSocketServer
+from vema.em.messages import build_request
+from vema.types import AttrId
+
+LAB = "name: x\nhosts: {%s}\nvesws: [{id: 2, name: blue, members: [h1]}]\n"
+
+
+@pytest.fixture(autouse=True)
+def _own_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+
+
+@contextlib.asynccontextmanager
+async def served(root: Path, *hosts: str) -> AsyncIterator[Lab]:
+    """A lab in memory that answers at its control socket and its raw MAD socket."""
+    directory = LabDir(root / "run" / "x")
+    directory.acquire()
+    directory.save(Journal("x", os.getpid(), process_start_time(os.getpid()) or 0))
+    hub = LogHub(directory.log_file)
+    text = LAB % ", ".join(f"{host}: {{}}" for host in hosts)
+    async with Lab(parse_lab(text, "lab.yaml"), netdev="memory") as lab:
+        control = ControlServer(directory.control_socket, lab_routes(lab, hub, lab.stop))
+        lids = [lab.wiring.vnic_port(host).lid for host in hosts]
+        mads = MadSocketServer(lab.wiring.em_port.mad, agents=lambda: lids)
+        await control.start()
+        await mads.start(directory.mad_socket)
+        try:
+            yield lab
+        finally:
+            await mads.close()
+            await control.close()
+            hub.close()
+            directory.release()
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    async def run_main(*arguments: str) -> tuple[int, str, str]:
+        code = await asyncio.to_thread(main, arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_main
+
+
+async def test_only_agent_of_a_lab_needs_no_lid(tmp_path: Path, run: Callable[..., Any]) -> None:
+    async with served(tmp_path, "h1"):
+        code, out, err = await run("mad", "get", "vesw-port-info")
+        assert (code, err) == (0, "")
+        assert json.loads(out)["vesw_id"] == 2
+        assert (await run("mad", "set", "class-port-info", "trap_pkey=0x7fff"))[0] == 0
+        request = build_request(Method.GET, AttrId.CLASS_PORT_INFO, tid=1)
+        assert (await run("mad", "raw", request.hex()))[0] == 0
+
+
+async def test_one_of_several_agents_has_to_be_named(tmp_path: Path, run: Callable[..., Any]) -> None:
+    async with served(tmp_path, "h1", "h2") as lab:
+        first, second = (lab.wiring.vnic_port(host).lid for host in ("h1", "h2"))
+        said = f"opavnic: which agent? Say --lid: there are agents at {first:#x}, {second:#x}\n"
+        for command in (
+            ["get", "vesw-port-info"],
+            ["set", "vesw-port-info"],
+            ["raw", "80348001" + "00" * 20],
+        ):
+            assert await run("mad", *command) == (2, "", said)
+
+
+async def test_number_is_taken_in_decimal_and_in_hex(tmp_path: Path, run: Callable[..., Any]) -> None:
+    async with served(tmp_path, "h1", "h2") as lab:
+        lid = lab.wiring.vnic_port("h1").lid
+        first = await run("mad", "get", "vesw-port-info", "--lid", str(lid), "--vport", "1")
+        assert first[0] == 0
+        assert await run("mad", "get", "0x11", "--lid", f"{lid:#x}", "--vport", "0x01") == first
+        assert await run("mad", "get", "17", "--lid", f"0X{lid:04X}") == first
+        part = ["mad", "get", "mac-entries", "--lid", str(lid)]
+        assert (await run(*part, "offset=0x0", "num=0x5"))[0] == 0
+        assert await run("em", "show", "mac-table", "--vesw", "0x2") == await run(
+            "em", "show", "mac-table", "--vesw", "2"
+        )
+
+
+async def test_virtual_switch_that_is_not_there_is_refused_with_those_that_are(
+    tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    async with served(tmp_path, "h1"):
+        code, out, err = await run("em", "show", "mac-table", "--vesw", "999")
+        assert (code, out, err) == (2, "", "opavnic: no virtual switch has the id 999 (known: 2)\n")
+        assert (await run("em", "show", "mac-table", "--vesw", "2"))[0] == 0
+
+
+async def test_file_that_cannot_be_written_is_said_before_anything_else(
+    tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    async with served(tmp_path, "h1"):
+        for place, why in (
+            (tmp_path, "Is a directory"),
+            (tmp_path / "no" / "x", "No such file or directory"),
+        ):
+            for command in (["mad", "record"], ["capture", "-w"]):
+                assert await run(*command, str(place)) == (1, "", f"opavnic: {place}: {why}\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("mad get vesw-port-info --lid 0x", "'0x' is no number: 1 to 16777215, or in hex 0x1 to 0xffffff"),
+        ("mad get vesw-port-info --lid 0", "0 is not 1 to 16777215"),
+        ("mad get vesw-port-info --lid 0x1000000", "0x1000000 is not 1 to 16777215"),
+        ("mad set vesw-port-info --vport 256", "256 is not 0 to 255"),
+        ("mad replay mads --lid x", "'x' is no number"),
+        ("em show mac-table --vesw -1", "-1 is not 1 to 4095"),
+        ("em show mac-table --vesw 0x1000", "0x1000 is not 1 to 4095"),
+        ("conformance vema --lid 5 vectors", "--lid: which agent of a running lab?"),
+        ("conformance vema --lid 5x --target socket vectors", "'5x' is no number"),
+    ],
+)
+def test_number_that_is_none_is_one_line_and_exit_code_2(
+    command: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command.split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert said in captured.err

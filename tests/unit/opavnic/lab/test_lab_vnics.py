@@ -1,0 +1,110 @@
+"""Every VNIC of a lab is shown, whoever has made it, and told how far it has come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hfi_sim.mad.header import Method
+from opavnic.lab.lab import Lab
+from opavnic.lab.model import LabModel
+from opavnic.observe.rates import Order, Sample, in_order, rates
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.em.desired import parse_config
+from vema.em.messages import build_request, read_response
+from vema.types import AttrId, ConfigState
+
+BLUE = {"id": 2, "name": "blue", "pkey": 0x8001, "subnet": "10.9.2.0/24", "members": ["h1", "h2"]}
+
+
+def memory_lab(em: str = "builtin") -> Lab:
+    data = {"name": "x", "hosts": {"h1": None, "h2": None}, "vesws": [BLUE], "em": em}
+    return Lab(LabModel.model_validate(data), netdev="memory", timer_resolution_s=0.0)
+
+
+async def configure(lab: Lab, host: str, vport: int, **fields: Any) -> None:
+    """Set VeswPortInfo of a vport, from the management port: these fields, the others as after power-on."""
+    data = replace(VeswPortInfo.power_on(), **fields).build()
+    request = build_request(Method.SET, AttrId.VESW_PORT_INFO, data, attr_mod=vport)
+    read_response(request, await lab.wiring.em_port.mad.request(lab.wiring.vnic_port(host).lid, request))
+
+
+def vnics(lab: Lab, host: str) -> dict[str, dict[str, Any]]:
+    """Return the VNICs of a host in the status of a lab, by interface."""
+    found = next(row["vnics"] for row in lab.status()["hosts"] if row["name"] == host)
+    return {vnic["interface"]: vnic for vnic in found}
+
+
+@pytest.mark.looptime
+async def test_vport_that_the_file_does_not_name_is_shown_with_its_counters() -> None:
+    async with memory_lab("external") as lab:
+        for vport, vesw_id in ((200, 9), (7, 2)):
+            await configure(lab, "h1", vport, vesw_id=vesw_id, config_state=ConfigState.FORWARDING)
+        rows = vnics(lab, "h1")
+        assert list(rows) == ["blue", "vnic7", "vnic200"]
+        seen = [(row["vesw"], row["vesw_id"], row["vport_num"], row["state"]) for row in rows.values()]
+        assert seen == [
+            ("blue", 2, 1, "not created by the EM"),
+            ("blue", 2, 7, "down"),
+            (None, 9, 200, "down"),
+        ]
+        assert (rows["vnic200"]["ip"], rows["vnic200"]["mtu"]) == (None, 1500)
+        assert rows["vnic200"]["mac"] is not None
+        assert list(vnics(lab, "h2")) == ["blue"]
+        assert lab.status(counters=True)["counters"]["h1/vnic200 ethtool"]["tx_packets"] == 0
+
+
+@pytest.mark.looptime
+async def test_virtual_switch_that_an_apply_adds_is_shown_by_its_name() -> None:
+    async with memory_lab() as lab:
+        assert lab.manager is not None
+        section = {"pkey": 0x8001, "members": ["h1", "h2"]}
+        blue, green = {"id": 2, "name": "blue", **section}, {"id": 77, "name": "green", **section}
+        lab.manager.em.apply(parse_config({"vesws": [blue, green]}))
+        assert await lab.manager.em.wait_converged(10.0)
+        rows = vnics(lab, "h2")
+        assert [(row["vesw"], row["vesw_id"], row["interface"]) for row in rows.values()] == [
+            ("blue", 2, "blue"),
+            ("green", 77, "vnic2"),
+        ]
+
+
+@pytest.mark.looptime
+async def test_vport_that_the_file_does_not_name_counts_on_after_a_crash_and_top_shows_it() -> None:
+    async with memory_lab("external") as lab:
+        for vport in (200, 201):
+            await configure(lab, "h1", vport, vesw_id=9, config_state=ConfigState.FORWARDING)
+        port = lab.vnic_ports["h1"]
+        port.frames(200)[0].out_packets = 5  # type: ignore[arg-type]
+        before = Sample.from_status(lab.status())
+        port.crash()
+        assert vnics(lab, "h1")["vnic200"]["state"] == "not created by the EM"
+        assert vnics(lab, "h1")["vnic200"]["tx_packets"] == 5
+        shown = in_order(rates(before, Sample.from_status(lab.status()), 1.0), Order.NAME).vnics
+        assert [(vnic.host, vnic.vesw, vnic.interface) for vnic, _ in shown] == [
+            ("h1", "-", "vnic200"),
+            ("h1", "-", "vnic201"),
+            ("h1", "blue", "blue"),
+            ("h2", "blue", "blue"),
+        ]
+        assert all(pace.tx_packets == 0 for _, pace in shown)
+
+
+@pytest.mark.looptime
+async def test_vport_that_the_manager_holds_down_is_not_called_unconfigured() -> None:
+    async with memory_lab() as lab:
+        assert lab.manager is not None
+        blue = {"id": 2, "name": "blue", "pkey": 0x8001, "members": ["h1", "h2"]}
+        for link, state in (("down", "held down by the EM"), ("up", "up")):
+            lab.manager.em.apply(parse_config({"vesws": [{**blue, "link": link}]}))
+            assert await lab.manager.em.wait_converged(10.0)
+            assert [vnics(lab, host)["blue"]["state"] for host in ("h1", "h2")] == [state, state]
+
+
+@pytest.mark.looptime
+async def test_vport_on_no_virtual_switch_is_not_configured() -> None:
+    async with memory_lab("external") as lab:
+        await configure(lab, "h1", 1)
+        assert vnics(lab, "h1")["blue"]["state"] == "not configured by the EM"
