@@ -343,10 +343,24 @@ class Hosts:
 
     def __getitem__(self, key: str | int) -> ScenarioHost:
         if isinstance(key, int):
-            return list(self._hosts.values())[key]
+            hosts = list(self._hosts.values())
+            if not -len(hosts) <= key < len(hosts):
+                raise ScenarioError(
+                    f"no host number {key}: {len(hosts)} hosts have the numbers 0 to {len(hosts) - 1}"
+                )
+            return hosts[key]
+        if not isinstance(key, str):
+            raise ScenarioError(f"{key!r} is no host; hosts are known by name or number, such as h1 or 0")
         if key not in self._hosts:
             raise ScenarioError(unknown_name("host", key, self._hosts))
         return self._hosts[key]
+
+    def find(self, host: str | ScenarioHost) -> ScenarioHost:
+        """Return a host that is given by name or as itself.
+
+        Raises:  ScenarioError: no host of this scenario.
+        """
+        return host if isinstance(host, ScenarioHost) else self[host]
 
     def __iter__(self) -> Iterator[ScenarioHost]:
         return iter(self._hosts.values())

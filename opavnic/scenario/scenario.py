@@ -286,13 +286,15 @@ class Scenario:
     async def vnic_up(self, vnic: ScenarioVnic) -> None:
         """Wait until a VNIC is operational, and its host knows that."""
         pause_s = 1e-3 if self.ground is not None else 1e-6
-        while True:
-            adapter = vnic.host.vnic_port.adapters.get(VportNum(vnic.vport_num))
-            if adapter is not None and adapter.hfi_up and adapter.netdev.is_up and _host_knows(adapter):
-                return
+        while not self.is_up(vnic):
             await asyncio.sleep(pause_s)
             # a look each microsecond was most of the work of a scenario with many virtual switches
             pause_s = min(2 * pause_s, 1e-3)
+
+    def is_up(self, vnic: ScenarioVnic) -> bool:
+        """Return whether a VNIC is operational, and its host knows that."""
+        adapter = vnic.host.vnic_port.adapters.get(VportNum(vnic.vport_num))
+        return adapter is not None and adapter.hfi_up and adapter.netdev.is_up and _host_knows(adapter)
 
     # --- time ----------------------------------------------------------------------------------------------
 
