@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from scapy.layers.l2 import ARP
 
-from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, seconds
+from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ScenarioSimulator, ms, seconds
 from vema.types import AttrId, MadStatus
 
 
@@ -139,3 +142,71 @@ async def test_wrong_words_about_members_change_nothing(
     with pytest.raises(ScenarioError, match=message):
         await em.vesw("blue", **options)
     assert em.vesws == {}
+
+
+async def test_exception_of_a_predicate_is_what_the_test_fails_for(hosts: Hosts, em: ScenarioEm) -> None:
+    await em.vesw("blue", members=hosts)
+    h1, h2 = hosts
+    asyncio.get_running_loop().call_later(1e-4, h1.send, ARP(pdst=h2.ip))
+    with pytest.raises(AttributeError, match="nosuch"):
+        await h2.expect(lambda packet: packet.nosuch, within=ms(1))
+    await h2.expect(ARP(op=1))  # the frame is not lost by that
+
+
+@pytest.mark.parametrize("wrong", ["arp", 5, None, int])
+async def test_what_is_no_pattern_is_refused_at_once(hosts: Hosts, em: ScenarioEm, wrong: object) -> None:
+    await em.vesw("blue", members=hosts)
+    h1 = hosts[0]
+    for use in (h1.expect, h1.expect_none):
+        with pytest.raises(ScenarioError, match=r"is no pattern; it is a packet such as ARP\(op=2\)"):
+            await use(wrong)
+    with pytest.raises(ScenarioError, match="is no pattern"):
+        h1.vnic().respond(wrong, lambda packet: None)
+
+
+@pytest.mark.parametrize("wrong", [-1, math.nan, math.inf, "5ms", None])
+async def test_what_is_no_time_is_refused_at_once(hosts: Hosts, em: ScenarioEm, wrong: Any) -> None:
+    await em.vesw("blue", members=hosts)
+    h1 = hosts[0]
+    for use in (h1.expect, h1.expect_none):
+        with pytest.raises(ScenarioError, match=r"within is .*; it is a number of seconds, 0 or more"):
+            await use(ARP, within=wrong)
+    with pytest.raises(ScenarioError, match="for_s is "):
+        await h1.sniff(for_s=wrong)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda lab: lab.stand_in("h9"), r'unknown host "h9" \(nearest: "h'),
+        (lambda lab: lab.hosts["h1"].send("abc"), r"h1/blue: 'abc' cannot be sent; it is a packet such as"),
+        (lambda lab: lab.hosts[7], "no host number 7: 2 hosts have the numbers 0 to 1"),
+        (lambda lab: lab.hosts[1.5], "1.5 is no host"),
+    ],
+)
+async def test_slips_are_refused_with_what_would_be_right(
+    lab: Scenario, hosts: Hosts, em: ScenarioEm, use: Callable[[Scenario], object], message: str
+) -> None:
+    await em.vesw("blue", members=hosts)
+    with pytest.raises(ScenarioError, match=message):
+        use(lab)
+
+
+async def test_simulator_takes_hosts_by_name_and_refuses_who_is_none(
+    hosts: Hosts, mad_simulator: ScenarioSimulator
+) -> None:
+    await mad_simulator.configure("h1")
+    assert (await mad_simulator.get("h1", AttrId.VESW_PORT_INFO, vport=1)).vesw_id == 1
+    with pytest.raises(ScenarioError, match='unknown host "h9"'):
+        await mad_simulator.get("h9", AttrId.VESW_PORT_INFO, vport=1)
+    with pytest.raises(ScenarioError, match=r"1\.5 has no LID"):
+        await mad_simulator.get(1.5, AttrId.VESW_PORT_INFO)  # type: ignore[arg-type]
+    with pytest.raises(ScenarioError, match=r'configure: unknown field "vesw_di" \(nearest: "vesw_id"'):
+        await mad_simulator.configure(hosts["h1"], vesw_di=1)
+
+
+@pytest.mark.parametrize("wrong", [-5, math.nan])
+def test_time_does_not_pass_backwards(lab: Scenario, wrong: float) -> None:
+    with pytest.raises(ScenarioError, match=r"seconds is .*; it is a number of seconds, 0 or more"):
+        lab.advance(wrong)
+    assert lab.clock.time() == 0
