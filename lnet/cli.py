@@ -23,7 +23,8 @@ SILENT_S: Final = 1.0
 """After so long without an answer a command says what it waits for."""
 _ROUTES_SHOWN: Final = 4
 _HOW_LONG: Final = (
-    "a message fails at the timeout of the lab file, or where the peer may have it six times that later"
+    "a message fails at the timeout of the lab file; one that the peer may have, "
+    "six times that (20 s at least) later"
 )
 ENV_HOST: Final = "OPAVNIC_HOST"
 ENV_LAB: Final = "OPAVNIC_LAB"
@@ -346,7 +347,7 @@ def _routes_text(client: Any, host: str) -> str:
         + (f" ({route['last error']})" if "last error" in route else "")
         for net in nets
         for route in net.get("routes", [])
-        if route["state"] != "up"
+        if route["state"] not in ("up", "new")
     ]
     return f": {', '.join(down[:_ROUTES_SHOWN])}" if down else ""
 
