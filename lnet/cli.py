@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -15,9 +15,17 @@ import yaml
 from lnet.dlc import format_yaml
 from lnet.units import parse_seconds, parse_size
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
+from opavnic.lab.errors import LabError
 
 MAX_FILE: Final = 1 << 22
 """Characters of a configuration."""
+SILENT_S: Final = 1.0
+"""After so long without an answer a command says what it waits for."""
+_ROUTES_SHOWN: Final = 4
+_HOW_LONG: Final = (
+    "a message fails at the timeout of the lab file; one that the peer may have, "
+    "six times that (20 s at least) later"
+)
 ENV_HOST: Final = "OPAVNIC_HOST"
 ENV_LAB: Final = "OPAVNIC_LAB"
 """Set by `opavnic exec`: inside it --host and --lab are implied."""
@@ -65,7 +73,8 @@ def _command(
 ) -> None:
     """Run a command on a host and print what it says."""
     if not host:
-        fail(f"{noun} {verb}: on which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
+        name = noun if noun == command else verb if noun in ("yaml", "ping") else f"{noun} {verb}"
+        fail(f"{name}: on which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
     body = {"verb": verb, "noun": noun, "args": {k: v for k, v in args.items() if v is not None}}
     answer = _client(lab).post(f"/lnet/{quote(host, safe='')}/{command}", body)
     _print_answer(answer, as_json)
@@ -258,7 +267,12 @@ def send(
     if not host:
         fail("send: from which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
     body = {"host": host, "to": to, "count": count, "size": _option("--size", parse_size, size)}
-    answer = _client(lab, 600.0).post("/lnet-send", body)
+    client = _client(lab, 600.0)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(client.post, "/lnet-send", body)
+        if not _done_within(future, SILENT_S):
+            say(f"opavnic: send: waiting for {to}{_routes_text(client, host)}; {_HOW_LONG}")
+        answer = future.result()
     if "data" not in answer:
         _print_answer(answer, as_json)
     if as_json:
@@ -299,7 +313,7 @@ def selftest(
         "seconds": seconds,
         "kind": "get" if get else "put",
     }
-    client = _client(lab, seconds + 120.0)
+    client = _client(lab, seconds + 600.0)
     with ThreadPoolExecutor(1) as pool:
         answer = _with_progress(pool.submit(client.post, "/lnet-selftest", body), seconds)
     if "data" not in answer:
@@ -311,7 +325,31 @@ def selftest(
         sys.stdout.write(format_yaml({"selftest": [data]}))
     if data["failed"]:
         say(f"opavnic: {data['failed']} messages failed")
+        for failure in data["failures"]:
+            say(f"  {failure['count']} times: {failure['reason']}")
         raise typer.Exit(EXIT_FAILED)
+
+
+def _done_within(future: Future[Any], seconds: float) -> bool:
+    return bool(wait([future], timeout=seconds).done)
+
+
+def _routes_text(client: Any, host: str) -> str:
+    """Return which routes of a host are not up, and why; nothing where the lab does not say."""
+    body = {"verb": "show", "noun": "net_status", "args": {}}
+    try:
+        answer = client.post(f"/lnet/{quote(host, safe='')}/net_status", body)
+    except LabError:
+        return ""
+    nets = (yaml.safe_load(answer["output"]) or {}).get("net_status", [])
+    down = [
+        f"{route['local ip']}->{route['remote ip']} {route['state']}"
+        + (f" ({route['last error']})" if "last error" in route else "")
+        for net in nets
+        for route in net.get("routes", [])
+        if route["state"] not in ("up", "new")
+    ]
+    return f": {', '.join(down[:_ROUTES_SHOWN])}" if down else ""
 
 
 def _with_progress(future: Future[Any], seconds: float) -> Any:

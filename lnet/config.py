@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+DOUBT_FACTOR: Final = 6
+DOUBT_MIN_S: Final = 20.0
+"""A connection that died is given up after some seconds, and reconnected at intervals of up to 5 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,8 +16,9 @@ class LndConfig:
 
     timeout_s: float = 50.0
     """A message that has not been sent by then is reported failed (o2iblnd: timeout)."""
-    doubt_timeout_s: float = 300.0
-    """How much longer a message is tried that the peer may have already, before it is reported as in doubt."""
+    doubt_timeout_s: float | None = None
+    """How much longer a message is tried that the peer may have already, before it is reported as in doubt; None: six
+    times its timeout, and 20 s at least."""
     peer_credits: int = 8
     """Messages on the way over one connection (o2iblnd: peer_credits), the queue depth offered."""
     max_frags: int = 256
@@ -37,6 +43,12 @@ class LndConfig:
     """Give a degraded device a share of the messages by its speed, instead of plain round robin."""
     checksum: bool = False
     """Put a checksum in every message (o2iblnd: cksum)."""
+
+    def doubt_after(self, timeout_s: float) -> float:
+        """Return how much longer a message with this timeout is tried that the peer may have already, in seconds."""
+        if self.doubt_timeout_s is not None:
+            return self.doubt_timeout_s
+        return max(DOUBT_FACTOR * timeout_s, DOUBT_MIN_S)
 
     def __post_init__(self) -> None:
         if not 1 <= self.peer_credits <= 0xFF:

@@ -28,7 +28,7 @@ from lnet.networks import parse_networks
 from lnet.nid import Nid
 from lnet.node import Interface
 from lnet.tx import TxKind
-from opavnic.lab.errors import LabError
+from opavnic.lab.errors import LabError, LabInputError
 from opavnic.lab.json_body import json_object
 from vema.em.problems import path_text
 
@@ -105,9 +105,9 @@ class LnetLab:
         return port.lid if port is not None and port.lid else None
 
     def host(self, name: str) -> LnetHost:
-        """Return the node of a host. Raises LabError where there is none."""
+        """Return the node of a host. Raises LabInputError where there is none."""
         if name not in self.hosts:
-            raise LabError(f'host "{name}" has no LNet ({nearest(name, self.hosts)})')
+            raise LabInputError(f'host "{name}" has no LNet ({nearest(name, self.hosts)})')
         return self.hosts[name]
 
     # --- the control API -----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ the connection is lost it takes the next route. With no usable route it is parke
 
 Every message is reported exactly once, SendDone or SendFailed. A message that the peer may have, because
 it was handed to a transport that died without an answer, is not failed at its deadline: it is sent again, and
-the peer, which remembers what it has delivered, settles it. Only when that lasts beyond `doubt_timeout_s`, or
+the peer, which remembers what it has delivered, settles it. Only when that lasts beyond `doubt_after` its timeout, or
 when the peer has restarted, is it reported as failed in doubt.
 """
 
@@ -482,7 +482,7 @@ class Lnd:
                 self._fail(tx, errno.ETIMEDOUT, "no answer; the peer may have the message", in_doubt=True)
                 return
             tx.overdue = True
-            heapq.heappush(self._deadlines, (now + self.config.doubt_timeout_s, tx.msg_id))
+            heapq.heappush(self._deadlines, (now + self.config.doubt_after(tx.timeout_s), tx.msg_id))
             return
         error = next((route.last_error for route in self._routes_of(tx) if route.last_error), "")
         self._fail(tx, errno.EHOSTUNREACH, f"no route within {tx.timeout_s:g} s{error and f': {error}'}")

@@ -40,11 +40,13 @@ class Net:
     def parse(cls, text: str) -> Self:
         """Read `o2ib0` or `o2ib`.
 
-        Raises:  NidError: not a network.
+        Raises:  NidError: not a network, or one of another type than o2ib, which needs another LND.
         """
         match = _NET.fullmatch(text.strip())
         if match is None:
-            raise NidError(f"{text!r} is not a network such as o2ib0 (types: {', '.join(sorted(_TYPES))})")
+            raise NidError(f"{text!r} is not a network such as o2ib0")
+        if _TYPES[match[1]] is not NetType.O2IB:
+            raise NidError(f"network {text.strip()!r} is not driven here: only o2ib, such as o2ib{match[2]}")
         number = int(match[2] or 0)
         if number > 0xFFFF:
             raise NidError(f"network number {number} in {text!r} does not fit 16 bits")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,6 +13,11 @@ from lnet.tx import Report, SendDone, SendFailed, TxKind
 
 MATCH_BITS: Final = 0x5345_4C46_5445_5354
 """Messages of the selftest bear these match bits, so that a receiver can drop them and a GET can be answered."""
+BACKOFF_S: Final = 0.01
+"""How long a place waits after a message that failed, before its next one; each further failure doubles it."""
+BACKOFF_MAX_S: Final = 1.0
+_REASONS: Final = 8
+"""Reasons of failures that are told, the most frequent ones."""
 
 
 @dataclass(slots=True)
@@ -27,9 +33,12 @@ class SelftestResult:
     """What a run came to, so far."""
 
     seconds: float = 0.0
+    """From the first message to the last report."""
     messages: int = 0
     bytes: int = 0
     failed: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    """How many messages failed for each reason."""
     routes: dict[str, RouteResult] = field(default_factory=dict)
 
     @property
@@ -39,7 +48,7 @@ class SelftestResult:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain data for --json and for YAML."""
-        return {
+        data: dict[str, Any] = {
             "seconds": round(self.seconds, 6),
             "messages": self.messages,
             "failed": self.failed,
@@ -55,6 +64,11 @@ class SelftestResult:
                 for name, route in sorted(self.routes.items())
             ],
         }
+        if self.reasons:
+            data["failures"] = [
+                {"count": count, "reason": reason} for reason, count in self.reasons.most_common(_REASONS)
+            ]
+        return data
 
 
 class Selftest:
@@ -84,7 +98,10 @@ class Selftest:
         self._concurrency = concurrency
         self._seconds = seconds
         self._on_end = on_end
-        self._waiting: set[int] = set()
+        self._waiting: dict[int, float] = {}
+        """Messages on the way; how long the next in its place waits if this one fails, in seconds."""
+        self._pausing = 0
+        """Places whose last message failed, and which wait before the next."""
         self._began = 0.0
         self._ended = False
 
@@ -92,34 +109,55 @@ class Selftest:
         """Send the first messages."""
         self._began = self._clock.time()
         for _ in range(self._concurrency):
-            self._waiting.add(self._start(self._kind, self._nid, self._size))
+            self._send(BACKOFF_S)
 
     def on_report(self, report: Report) -> bool:
         """Take a report; return whether it was one of this run's messages."""
         if not isinstance(report, SendDone | SendFailed) or report.msg_id not in self._waiting:
             return False
-        self._waiting.remove(report.msg_id)
-        now = self._clock.time()
-        over = now - self._began >= self._seconds
-        if isinstance(report, SendFailed):
-            self.result.failed += 1
+        backoff_s = self._waiting.pop(report.msg_id)
+        self.result.seconds = self._clock.time() - self._began
+        if isinstance(report, SendDone):
+            self._count(report)
+            if not self._over:
+                self._send(BACKOFF_S)
         else:
-            self._count(report, now)
-        if not over and not self._hopeless:
-            self._waiting.add(self._start(self._kind, self._nid, self._size))
-        elif not self._waiting and not self._ended:
-            self._ended = True
-            self._on_end(self.result)
+            self.result.failed += 1
+            self.result.reasons[report.reason] += 1
+            if not self._over:
+                self._pause(backoff_s)
+        self._end_if_done()
         return True
 
-    @property
-    def _hopeless(self) -> bool:
-        """Nothing gets through: do not burn time on failing at once, again and again."""
-        return self.result.failed >= self._concurrency and not self.result.messages
+    def _send(self, backoff_s: float) -> None:
+        self._waiting[self._start(self._kind, self._nid, self._size)] = backoff_s
 
-    def _count(self, done: SendDone, now: float) -> None:
+    def _pause(self, backoff_s: float) -> None:
+        """Wait before the next message: without a route they would fail as fast as the processor can."""
+        left_s = self._began + self._seconds - self._clock.time()
+        self._pausing += 1
+        self._clock.call_later(min(backoff_s, left_s), self._go_on, min(2 * backoff_s, BACKOFF_MAX_S))
+
+    def _go_on(self, backoff_s: float) -> None:
+        self._pausing -= 1
+        if not self._over:
+            self._send(backoff_s)
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if not self._waiting and not self._pausing and not self._ended:
+            self._ended = True
+            self.result.seconds = self._clock.time() - self._began
+            self._on_end(self.result)
+
+    @property
+    def _over(self) -> bool:
+        """The time is over, or nothing gets through at all."""
+        hopeless = self.result.failed >= self._concurrency and not self.result.messages
+        return hopeless or self._clock.time() - self._began >= self._seconds
+
+    def _count(self, done: SendDone) -> None:
         result = self.result
-        result.seconds = now - self._began
         result.messages += 1
         result.bytes += done.nob
         route = result.routes.setdefault(str(done.route), RouteResult())

@@ -206,7 +206,13 @@ def _shape(node: pytest.Item) -> dict[str, Any]:
         raise pytest.UsageError(
             f'{_text(marker)}: it takes one kind, and numbers by name, e.g. topology("clos", leaves=2, spines=2)'
         )
-    return {"kind": marker.args[0] if marker.args else "single-switch", **marker.kwargs}
+    if not marker.args and "kind" not in marker.kwargs:
+        from hfi_sim.topology import GENERATORS
+
+        raise pytest.UsageError(f"{_text(marker)}: say the kind first, one of {', '.join(GENERATORS)}")
+    if marker.kwargs.get("hosts") in (0, []):
+        raise pytest.UsageError(f"{_text(marker)}: a scenario has 1 host or more")
+    return {"kind": marker.args[0], **marker.kwargs} if marker.args else dict(marker.kwargs)
 
 
 def _check_options(options: dict[str, Any]) -> None:

@@ -142,7 +142,7 @@ class MadSimulator:
 
     async def become_sink(self, lid: Target, own_lid: Target, *, sl: int = 0) -> ClassPortInfo:
         """Have an agent send its traps to `own_lid`."""
-        info = ClassPortInfo(trap_lid=_lid_of(own_lid), trap_sl_rsvd=sl << 3)
+        info = ClassPortInfo(trap_lid=self.lid_of(own_lid), trap_sl_rsvd=sl << 3)
         answer = await self.set(lid, AttrId.CLASS_PORT_INFO, info)
         assert isinstance(answer, ClassPortInfo)  # noqa: S101 - the parser of that attribute
         return answer
@@ -157,7 +157,7 @@ class MadSimulator:
         if not await self._wait_for(lambda: bool(self._unseen), timeout_s):
             raise AssertionError(f"no trap within {timeout_s:g} s")
         source, notice = self._unseen.popleft()
-        wanted = None if lid is None else _lid_of(lid)
+        wanted = None if lid is None else self.lid_of(lid)
         if opcode not in (None, notice.opcode) or wanted not in (None, source):
             expected = "any opcode" if opcode is None else f"opcode {int(opcode)}"
             of = "any LID" if wanted is None else f"LID {wanted:#x}"
@@ -178,9 +178,13 @@ class MadSimulator:
         self, method: Method, lid: Target, attr_id: int, vport: int, data: bytes, pkey: int | None
     ) -> Any:
         request = build_request(method, attr_id, data, attr_mod=vport)
-        answer = read_response(request, await self._mads.request(_lid_of(lid), request, pkey=pkey))
+        answer = read_response(request, await self._mads.request(self.lid_of(lid), request, pkey=pkey))
         parser = PARSERS.get(attr_id)
         return answer if parser is None else parser(answer)
+
+    def lid_of(self, target: Target) -> int:
+        """Return the LID of whoever is meant."""
+        return target if isinstance(target, int) else int(target.lid)
 
     async def _wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until something that came makes `condition` true; False: it took longer."""
@@ -258,10 +262,6 @@ class MadSimulator:
         data = b"" if isinstance(answer, int) else answer if isinstance(answer, bytes) else answer.build()
         head = request.mad[:3] + bytes([Method.GET_RESP]) + status.to_bytes(2, "big")
         return (head + request.mad[6:DATA_OFFSET_VENDOR] + data).ljust(MAD_SIZE, b"\0")
-
-
-def _lid_of(target: Target) -> int:
-    return target if isinstance(target, int) else int(target.lid)
 
 
 def _method_text(method: int | None) -> str:

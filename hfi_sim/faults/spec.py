@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Final
 
@@ -52,6 +52,28 @@ class FaultKind(StrEnum):
 PACKET_KINDS: Final = frozenset(
     {FaultKind.LOSS, FaultKind.DUPLICATE, FaultKind.REORDER, FaultKind.CORRUPT, FaultKind.DELAY}
 )
+_OPTIONS_OF: Final[dict[str, tuple[str, frozenset[FaultKind]]]] = {
+    "probability": ("probability", PACKET_KINDS),
+    "skip": ("skip", PACKET_KINDS),
+    "delay_s": ("delay", frozenset({FaultKind.DELAY})),
+    "rate_bps": ("rate", frozenset({FaultKind.RATE})),
+    "bits": ("bits", frozenset({FaultKind.CORRUPT})),
+    "copies": ("copies", frozenset({FaultKind.DUPLICATE})),
+    "behind": ("behind", frozenset({FaultKind.REORDER})),
+    "hold_s": ("hold", frozenset({FaultKind.REORDER})),
+}
+"""Options that only some kinds use: field -> its name for people, and the kinds."""
+_FIELD_BITS: Final = {
+    "l4": 8,
+    "lid": 24,
+    "slid": 24,
+    "dlid": 24,
+    "sc": 5,
+    "vesw_id": 16,
+    "attr_id": 16,
+    "method": 8,
+}
+"""How long the fields are that a match compares with."""
 _MOMENTARY: Final = {FaultKind.PORT_ERROR: 0.0, FaultKind.SWITCH_REBOOT: 1.0}
 """How long these last, in seconds, unless told."""
 
@@ -60,7 +82,7 @@ _MOMENTARY: Final = {FaultKind.PORT_ERROR: 0.0, FaultKind.SWITCH_REBOOT: 1.0}
 class Match:
     """Which packets are meant; all that is given must hold.
 
-    Raises:  FaultError: a direction that is none.
+    Raises:  FaultError: a direction that is none, a number that no packet can bear.
     """
 
     l4: int | None = None
@@ -81,6 +103,13 @@ class Match:
     def __post_init__(self) -> None:
         if self.direction not in (None, "tx", "rx"):
             raise FaultError(f'direction "{self.direction}" is neither tx nor rx')
+        for name, bits in _FIELD_BITS.items():
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1 << bits:
+                word = name.removesuffix("_id")
+                raise FaultError(
+                    f"{word} is {_short(value)}; the field has {bits} bits: 0 to {(1 << bits) - 1:#x}"
+                )
 
     def fits(self, packet: bytes) -> bool:
         """Return whether the packet is one of those."""
@@ -165,6 +194,10 @@ class FaultSpec:
             raise FaultError(
                 f"fault {self.kind}: probability {self.probability:g} is not 0 to 1 (0% to 100%)"
             )
+        for name, (word, kinds) in _OPTIONS_OF.items():
+            if self.kind not in kinds and getattr(self, name) != _DEFAULTS[name]:
+                known = ", ".join(kind for kind in FaultKind if kind in kinds)
+                raise FaultError(f"fault {self.kind} has no option {word}; it is for {known}")
         if self.kind is FaultKind.DELAY and self.delay_s <= 0:
             raise FaultError("fault delay: say how long, for example delay=10us")
         if self.kind is FaultKind.RATE and self.rate_bps <= 0:
@@ -190,3 +223,6 @@ class FaultSpec:
     def duration_s(self) -> float | None:
         """How long each occurrence lasts, in seconds; None: it does not end by itself."""
         return self.for_s if self.for_s is not None else _MOMENTARY.get(self.kind)
+
+
+_DEFAULTS: Final = {entry.name: entry.default for entry in fields(FaultSpec)}

@@ -140,7 +140,11 @@ def spec_from_data(data: Mapping[Any, Any]) -> FaultSpec:
             (options if key in _OPTIONS else matches)[name] = reader(str(value))
         except FaultError as error:
             raise FaultError(f"fault {kind}: {key}: {error}") from None
-    return FaultSpec(FaultKind(kind), place, match=Match(**matches), **options)
+    try:
+        match = Match(**matches)
+    except FaultError as error:
+        raise FaultError(f"fault {kind}: {error}") from None
+    return FaultSpec(FaultKind(kind), place, match=match, **options)
 
 
 def parse_match(words: Iterable[str]) -> Match:

@@ -43,14 +43,22 @@ def layers(topology: Topology) -> list[list[str]] | None:
 # --- text --------------------------------------------------------------------------------------------------
 
 
-def as_text(topology: Topology) -> str:
-    """Return one block per switch: its cables in the order of its ports, hosts and switches apart."""
+def _none(_: str) -> bool:
+    return False
+
+
+def as_text(topology: Topology, *, is_down: Mark = _none) -> str:
+    """Return one block per switch: its cables in the order of its ports, hosts and switches apart.
+
+    Args:    is_down: whether the cable of that name is to be marked as down.
+    """
     hosts, switches = len(topology.hosts()), sum(1 for _ in topology.of_kind(NodeKind.SWITCH))
     lines = [f"{topology.name}: {hosts} hosts, {switches} switches, {len(topology.cables)} cables"]
     cables: dict[str, list[tuple[int, str]]] = {name: [] for name in topology.nodes}
     for cable in topology.cables:
+        state = "  (down)" if is_down(cable.name) else ""
         for near, far in ((cable.a, cable.b), (cable.b, cable.a)):
-            cables[near[0]].append((near[1], f"{far[0]}:{far[1]}  {_rate_text(cable.rate_bps)}"))
+            cables[near[0]].append((near[1], f"{far[0]}:{far[1]}  {_rate_text(cable.rate_bps)}{state}"))
     for node in topology.nodes.values():
         if node.kind is NodeKind.SWITCH or not _touches_switch(topology, cables[node.name]):
             lines.append(f"{node.name}")

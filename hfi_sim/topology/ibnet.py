@@ -11,6 +11,7 @@ exact rate and latency behind the `#`, where other readers see a comment; a test
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -42,6 +43,8 @@ _VALUE: Final = re.compile(
 )
 _WIDTH: Final = re.compile(r"\b([0-9]{1,9})x([A-Z]+\d*)\b")
 _OWN_RATE: Final = re.compile(r"\brate=(\S+) latency=(\S+)")
+_HOST: Final = re.compile(r"([\w.-]+) (?:hfi|hca|HCA|mlx|mthca|qib|mlx4|mlx5)[\w-]*")
+"""What drivers call their nodes: the host and its device, `node1 hfi1_0`, `node1 HCA-1`."""
 _DESCRIPTION: Final = re.compile(r'"([^"]*)"')
 
 
@@ -74,9 +77,11 @@ def loads(text: str, source: str = "<text>") -> Topology:
     Raises:  TopologyError: `source:line: what is wrong`; a file that ends early is named as such.
     """
     blocks = _read_blocks(text, source)
+    _check_end(text, source)
     if not blocks:
         raise TopologyError(f"{source}:1: no node stands in the file; it ends early or is no topology file")
     names = _names(blocks)
+    hosts = _hosts(blocks)
     last_line = len(text.splitlines())
     topology = Topology(source)
     for ident, block in blocks.items():
@@ -84,7 +89,8 @@ def loads(text: str, source: str = "<text>") -> Topology:
         if block.kind is NodeKind.SWITCH:
             topology.switch(names[ident], ports=block.ports, guid=block.guid, place=place)
         else:
-            topology.hfi(names[ident], ports=block.ports, guid=block.guid, place=place)
+            host = hosts.get(ident, "")
+            topology.hfi(names[ident], ports=block.ports, guid=block.guid, host=host, place=place)
     _check_names(blocks, source, last_line)
     for ident, block in blocks.items():
         for number, port in block.cabled.items():
@@ -130,6 +136,21 @@ def _read_blocks(text: str, source: str) -> dict[str, _Block]:
     if block is not None and not block.cabled:
         raise TopologyError(f'{place}: the file ends early: node "{block.ident}" has no port line')
     return blocks
+
+
+def _check_end(text: str, source: str) -> None:
+    """Refuse a file whose last line has no end: what is left of that line may read as a whole one."""
+    lines = text.splitlines()
+    if (
+        text.endswith(("\n", "\r"))
+        or not lines
+        or not lines[-1].strip()
+        or lines[-1].lstrip().startswith("#")
+    ):
+        return
+    raise TopologyError(
+        f"{source}:{len(lines)}: the file ends early, in the middle of a line: {_shown(lines[-1])} has no line end"
+    )
 
 
 def _why_unreadable(raw: str, text: str, number: int) -> str:
@@ -207,17 +228,33 @@ def _check_far_end(
         )
 
 
-def _names(blocks: dict[str, _Block]) -> dict[str, str]:
-    """Call a node by its description where that is one word and nobody else's, else by its id in the file."""
-    seen: dict[str, int] = {}
-    for block in blocks.values():
-        for name in {block.ident, block.description}:
-            seen[name] = seen.get(name, 0) + 1
+def _hosts(blocks: dict[str, _Block]) -> dict[str, str]:
+    """Return the hosts that descriptions of HFIs name, by the id of the HFI."""
     return {
-        ident: block.description
-        if re.fullmatch(r"[\w.-]+", block.description) and seen[block.description] == 1
-        else ident
+        ident: match[1]
         for ident, block in blocks.items()
+        if block.kind is NodeKind.HFI and (match := _HOST.fullmatch(block.description))
+    }
+
+
+def _names(blocks: dict[str, _Block]) -> dict[str, str]:
+    """Call a node by its description, or by the host in it, where that is one word and nobody else's; else by its id.
+
+    The HFIs of a host are called h1, h1.2, h1.3, ..., in the order of the file, as everywhere.
+    """
+    hosts = _hosts(blocks)
+    met: Counter[str] = Counter()
+    wanted: dict[str, str] = {}
+    for ident, block in blocks.items():
+        wanted[ident] = block.description
+        if (host := hosts.get(ident)) is not None:
+            met[host] += 1
+            wanted[ident] = host if met[host] == 1 else f"{host}.{met[host]}"
+    # an id that is also the name of its own node is not taken twice
+    seen = Counter(name for ident in blocks for name in {ident, wanted[ident]})
+    return {
+        ident: name if re.fullmatch(r"[\w.-]+", name) and seen[name] == 1 else ident
+        for ident, name in wanted.items()
     }
 
 

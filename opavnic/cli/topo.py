@@ -13,6 +13,7 @@ from hfi_sim.topology import GENERATORS, Topology, generate
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json
 
 MAX_FILE_BYTES: Final = 1 << 28
+DEFAULT_ENGINE: Final = "min-hop"
 _MAX_DIGITS: Final = 9
 
 
@@ -25,6 +26,17 @@ class _Shown:
     engine: str = ""
     deadlock: list[str] = field(default_factory=list)
     paths: list[list[str]] = field(default_factory=list)
+    target: str = ""
+    """The port where `paths` have to end."""
+
+    def is_down(self, cable: str) -> bool:
+        """Return whether a cable is down; a file of ibnetdiscover does not keep which of its ends comes first."""
+        return set(cable.split("--")) in [set(name.split("--")) for name in self.down]
+
+    @property
+    def arrives(self) -> bool:
+        """Whether every path comes to its end."""
+        return all(path[-1] == self.target for path in self.paths)
 
 
 def topo(
@@ -38,8 +50,8 @@ def topo(
         tuple[str, str] | None, typer.Option(metavar="FROM TO", help="Show the way between two hosts.")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="min-hop, up-down or fat-tree; not for a running lab.")
-    ] = "min-hop",
+        str | None, typer.Option(help="min-hop (default), up-down or fat-tree; not for a running lab.")
+    ] = None,
     lab: Annotated[str | None, typer.Option("--lab", help="Which lab, where several run.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -53,8 +65,17 @@ def topo(
       opavnic topo fat-tree k=4 --svg fat-tree.svg --routes h1 h16 --engine fat-tree
       opavnic topo --routes h1 h2
     """
+    if source is None and engine is not None:
+        fail(
+            f"--engine {engine}: a running lab has the engine of its file; name a shape or a file", EXIT_USAGE
+        )
+    if source is not None and lab is not None:
+        fail(f"--lab {lab}: {source} is what to look at; give one of the two", EXIT_USAGE)
     try:
-        shown = _running(lab, routes) if source is None else _planned(source, numbers or [], routes, engine)
+        if source is None:
+            shown = _running(lab, routes)
+        else:
+            shown = _planned(source, numbers or [], routes, engine or DEFAULT_ENGINE)
     except TopologyError as error:
         fail(str(error), EXIT_USAGE)
     except HfiSimError as error:
@@ -63,7 +84,7 @@ def topo(
     from hfi_sim.topology.ibnet import dumps
 
     if svg is not None:
-        _write(svg, as_svg(shown.topology, is_down=lambda name: name in shown.down))
+        _write(svg, as_svg(shown.topology, is_down=shown.is_down))
     if export is not None:
         _write(export, dumps(shown.topology))
     if as_json:
@@ -72,11 +93,13 @@ def topo(
         for path in shown.paths:
             print(" -> ".join(path))
     else:
-        print(as_text(shown.topology), end="")
+        print(as_text(shown.topology, is_down=shown.is_down), end="")
         for name in shown.down:
             print(f"down: {name}")
         waits = f"could deadlock: {' -> '.join(shown.deadlock)}" if shown.deadlock else "free of deadlock"
         print(f"routing {shown.engine}: {waits}")
+    if not shown.arrives:
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
@@ -94,7 +117,8 @@ def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
     shown = _Shown(topology, data["down"], data["engine"], data["deadlock"])
     if routes is not None:
         query = urlencode({"from": routes[0], "to": routes[1]})
-        shown.paths = client.get(f"/routes?{query}")["paths"]
+        found = client.get(f"/routes?{query}")
+        shown.paths, shown.target = found["paths"], found["to"]
     return shown
 
 
@@ -117,17 +141,19 @@ def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, en
             if name not in fabric.hfis:
                 raise TopologyError(unknown_name("host", name, fabric.hfis))
         a, b = (fabric.hfis[name].ports[1] for name in routes)
-        shown.paths = manager.routes(a, b)
+        shown.paths, shown.target = manager.routes(a, b), b.name
     return shown
 
 
 def _read(source: str, numbers: list[str]) -> Topology:
     path = Path(source)
-    if source not in GENERATORS and (path.suffix or path.exists()):
+    if source not in GENERATORS and (path.suffix or path.exists() or "/" in source):
         from hfi_sim.topology.ibnet import loads
         from opavnic.lab.errors import ConfigError
         from opavnic.lab.yaml_source import read_text
 
+        if numbers:
+            raise TopologyError(f'"{numbers[0][:60]}": {path} is a file; numbers are for shapes such as clos')
         if path.is_dir():
             shapes = ", ".join(GENERATORS)
             raise TopologyError(f"{path} is a directory; give a file of ibnetdiscover, or a shape ({shapes})")
@@ -135,7 +161,12 @@ def _read(source: str, numbers: list[str]) -> Topology:
             return loads(read_text(path, MAX_FILE_BYTES, "topology file"), source)
         except ConfigError as error:
             fail(str(error), EXIT_USAGE)
-    return generate(source, **dict(map(_number, numbers)))
+    options: dict[str, Any] = {}
+    for name, value in map(_number, numbers):
+        if name in options:
+            raise TopologyError(f"{name} stands twice: {options[name]} and {value}")
+        options[name] = value
+    return generate(source, **options)
 
 
 def _number(text: str) -> tuple[str, Any]:
@@ -166,7 +197,7 @@ def _as_data(shown: _Shown) -> dict[str, Any]:
                 "name": cable.name,
                 "rate_bps": cable.rate_bps,
                 "latency_s": cable.latency_s,
-                "up": cable.name not in shown.down,
+                "up": not shown.is_down(cable.name),
             }
             for cable in topology.cables
         ],

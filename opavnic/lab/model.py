@@ -26,7 +26,7 @@ from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.types import PKEY_FULL_MEMBER
 from opavnic.lab.fabric_model import Fabric
 from opavnic.lab.sections import AlsoAccepts, Section, Time, empty_is_default
-from opavnic.lab.topology import lab_topology
+from opavnic.lab.topology import cut_off, lab_topology
 from vema.em.problems import KeyPath, Problem, path_text
 
 MAX_VPORTS: Final = 255
@@ -335,13 +335,26 @@ def fabric_problems(model: LabModel) -> list[Problem]:
             faults.hook(name, _nothing, _nothing)
     except FabricError as error:
         return [_topology_problem(line) for line in str(error).splitlines()]
-    problems = []
+    problems = _reach_problems(model, cut_off(topology, hosts, EM_NODE))
     for index, fault in enumerate(model.faults):
         try:
             faults.add(fault)
         except FabricError as error:
             problems.append(Problem(("faults", index), str(error)))
     return problems
+
+
+def _reach_problems(model: LabModel, cut_off: dict[str, str]) -> list[Problem]:
+    """Return which members of virtual switches neither the Ethernet Manager nor the other members can reach."""
+    return [
+        Problem(
+            ("vesws", index, "members", place),
+            f'host "{member}" cannot be reached from the node {EM_NODE}: {cut_off[member]}',
+        )
+        for index, vesw in enumerate(model.vesws)
+        for place, member in enumerate(vesw.members)
+        if member in cut_off
+    ]
 
 
 def hosts_that_can_crash(model: LabModel) -> list[str]:

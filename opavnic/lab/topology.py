@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hfi_sim.topology import HostSpec, Topology, generate
+import networkx as nx
+
+from hfi_sim.topology import HostSpec, NodeKind, Topology, generate
 from hfi_sim.topology.explicit import from_data, hfi_names
 from opavnic.lab.fabric_model import LinkModel
 from opavnic.lab.fabric_model import Topology as TopologySection
@@ -53,6 +55,30 @@ def _explicit(section: TopologySection, hosts: HostPorts, first: Sequence[str], 
     topology = _with_first(topology, first)
     topology.cables[spare:] = [replace(cable, **link.options()) for cable in topology.cables[spare:]]
     return topology
+
+
+def cut_off(topology: Topology, hfis: Iterable[str], root: str) -> dict[str, str]:
+    """Return the HFIs whose port 1 has no way to port 1 of `root`, each with a text about where it is instead.
+
+    An HFI forwards nothing: one with two ports does not join the switches at them.
+    """
+    graph: nx.Graph[str] = nx.Graph()
+    for cable in topology.cables:
+        graph.add_edge(*(_vertex(topology, *end) for end in (cable.a, cable.b)))
+    here = nx.node_connected_component(graph, f"{root}:1")
+    found = {}
+    for name in hfis:
+        port = f"{name}:1"
+        if port not in graph:
+            found[name] = f"no cable is at {port}"
+        elif port not in here:
+            near, far = (next(iter(graph[end])) for end in (f"{root}:1", port))
+            found[name] = f"it is on {far}, {root} on {near}, and no cables join the two"
+    return found
+
+
+def _vertex(topology: Topology, name: str, port: int) -> str:
+    return name if topology.nodes[name].kind is NodeKind.SWITCH else f"{name}:{port}"
 
 
 def _with_first(topology: Topology, first: Sequence[str]) -> Topology:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.mad.header import Method
 from hfi_sim.names import unknown_name
+from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.types import mac_text, parse_mac
 from opavnic.em_port import make_em
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 
 DEFAULT_PKEY: Final = 0x8001
 CONVERGENCE_S: Final = 60.0
+_ABSENT_SHOWN: Final = 4
+
+Members = Iterable["str | ScenarioHost"]
+Wait = bool | Members
+"""For whom a change waits: True: every member; hosts: those of them; False: nobody."""
 
 
 class ScenarioEm:
@@ -60,48 +67,64 @@ class ScenarioEm:
         self,
         name: str,
         *,
-        members: Iterable[str | ScenarioHost],
+        members: Members,
         id: int | None = None,  # noqa: A002 - the EM file's word for it
+        wait: Wait = True,
+        timeout: float = CONVERGENCE_S,  # noqa: ASYNC109 - fails with a message of its own
         **options: Any,
     ) -> None:
         """Make a virtual switch and wait until every member is up.
 
-        Args:    members: hosts; id: the lowest free one from 1; options: pkey, mtu, default_ports, qos, rc, mac, link,
+        Args:    members: hosts; id: the lowest free one from 1; wait: False: for nobody; hosts: for those alone, where
+                 others are absent on purpose; timeout: seconds; options: pkey, mtu, default_ports, qos, rc, mac, link,
                  as in an EM file.
-        Raises:  ScenarioError: an unknown host or option, a name or id in use: nothing has changed then; or it does
-                 not come up within a minute.
+        Raises:  ScenarioError: an unknown host or option, a name or id in use: nothing has changed then; or a member
+                 is not up in time: which, and why. The virtual switch stays wanted then.
         """
         wanted = dict(self.vesws)
         self._add(wanted, name, members, id, options)
-        await self._settle(wanted)
+        await self._settle(wanted, [name], wait, timeout)
 
-    async def vesws_of(self, members: Mapping[str, Iterable[str | ScenarioHost]], **options: Any) -> None:
-        """Make many virtual switches at once: name -> members; `options` are those of `vesw`.
+    async def vesws_of(
+        self,
+        members: Mapping[str, Members],
+        *,
+        wait: Wait = True,
+        timeout: float = CONVERGENCE_S,  # noqa: ASYNC109 - as `vesw`
+        **options: Any,
+    ) -> None:
+        """Make many virtual switches at once: name -> members; the rest is as with `vesw`.
 
         Raises:  ScenarioError: as `vesw`.
         """
         wanted = dict(self.vesws)
         for name, hosts in members.items():
             self._add(wanted, name, hosts, None, options)
-        await self._settle(wanted)
+        await self._settle(wanted, members, wait, timeout)
 
     async def update(
-        self, name: str, *, members: Iterable[str | ScenarioHost] | None = None, **changes: Any
+        self,
+        name: str,
+        *,
+        members: Members | None = None,
+        wait: Wait = True,
+        timeout: float = CONVERGENCE_S,  # noqa: ASYNC109 - as `vesw`
+        **changes: Any,
     ) -> None:
-        """Change a virtual switch and wait until every member has taken it.
+        """Change a virtual switch and wait until every member has taken it; `wait`, `timeout`: see `vesw`.
 
         Raises:  ScenarioError: an unknown virtual switch or host, or a change that is refused: nothing has changed
-                 then; or one that is not taken within a minute.
+                 then; or a member has not taken it in time: which, and why. The change stays wanted then.
         """
         vesw = {**self._known(name), **_plain(changes)}
         if members is not None:
             vesw["members"] = self._names(members)
-        await self._settle({**self.vesws, name: vesw})
+        await self._settle({**self.vesws, name: vesw}, [name], wait, timeout)
 
     async def remove(self, name: str) -> None:
         """Delete a virtual switch from all its members, and wait until it is gone."""
         self._known(name)
-        await self._settle({other: vesw for other, vesw in self.vesws.items() if other != name})
+        await self._settle({other: vesw for other, vesw in self.vesws.items() if other != name}, [], True)
 
     async def set_mac_table(
         self,
@@ -158,7 +181,7 @@ class ScenarioEm:
         self,
         wanted: dict[str, dict[str, Any]],
         name: str,
-        members: Iterable[str | ScenarioHost],
+        members: Members,
         vesw_id: int | None,
         options: Mapping[str, Any],
     ) -> None:
@@ -177,9 +200,11 @@ class ScenarioEm:
         return self.vesws[name]
 
     def _host(self, host: str | ScenarioHost) -> ScenarioHost:
-        return self._scenario.hosts[host] if isinstance(host, str) else host
+        return self._scenario.hosts.find(host)
 
-    def _names(self, members: Iterable[str | ScenarioHost]) -> list[str]:
+    def _names(self, members: Members) -> list[str]:
+        if isinstance(members, str):
+            raise ScenarioError(f'members is "{members}"; it is a list of hosts, such as ["{members}"]')
         return [self._host(host).name for host in members]
 
     def _give_vnics(self) -> None:
@@ -214,21 +239,93 @@ class ScenarioEm:
             self.service.apply(config)
         except EmConfigError as error:
             self._set_pkeys(self.vesws)
-            raise ScenarioError(str(error)) from error
+            named = {name for vesw in wanted.values() for name in vesw["members"]}
+            gone = [host.name for host in self._scenario.hosts if host.name in named and not _has_agent(host)]
+            why = f" (the management agents of {', '.join(gone)} are gone)" if gone else ""
+            raise ScenarioError(f"{error}{why}") from error
         self.vesws = wanted
         self._give_vnics()
 
-    async def _settle(self, wanted: dict[str, dict[str, Any]]) -> None:
-        """Bring partitions and VNICs to the desired state, and wait until every VNIC is up."""
+    async def _settle(
+        self,
+        wanted: dict[str, dict[str, Any]],
+        changed: Iterable[str],
+        wait: Wait,
+        timeout_s: float = CONVERGENCE_S,
+    ) -> None:
+        """Bring partitions and VNICs to the desired state, and wait until the VNICs of `changed` are up."""
+        if not timeout_s > 0:
+            raise ScenarioError(f"timeout is {timeout_s!r}; it is a number of seconds above 0")
+        chosen = None if isinstance(wait, bool) else set(self._names(wait))
         self._apply(wanted)
-        if not await self.service.wait_converged(CONVERGENCE_S):
-            raise ScenarioError(f"the Ethernet Manager has not converged within {CONVERGENCE_S:g} s")
+        if wait is False:
+            return
+        awaited = [
+            (self._scenario.hosts[member], name)
+            for name in changed
+            for member in wanted[name]["members"]
+            if chosen is None or member in chosen
+        ]
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.service.wait_for(lambda: self._has_come(awaited), 2 * timeout_s)
+                self._give_links()
+                for host, name in awaited:
+                    await self._scenario.vnic_up(host.vnics[name])
+        except TimeoutError:
+            raise ScenarioError(self._absent(awaited, timeout_s)) from None
+
+    def _has_come(self, awaited: Iterable[tuple[ScenarioHost, str]]) -> bool:
+        return self.service.converged and all(not self._missing(host, name) for host, name in awaited)
+
+    def _give_links(self) -> None:
+        """Have each VNIC send through the netdev of the vport that the manager chose for it."""
         for port, vport in list(self.core.vports()):
             host = self._scenario.hosts[port.facts.host]
             if (vnic := self.vnic_of_vport(host.name, vport.num)) is not None:
                 vnic.vport_num = vport.num
                 vnic.link = self._scenario.links.get((host.name, vport.num))
-                await self._scenario.vnic_up(vnic)
+
+    # --- who is not there ----------------------------------------------------------------------------------
+
+    def _absent(self, awaited: Iterable[tuple[ScenarioHost, str]], timeout_s: float) -> str:
+        """Return who has not come up, and why."""
+        why = [f"{host.name}/{name}: {text}" for host, name in awaited if (text := self._missing(host, name))]
+        if not why and self.service.converged:
+            why = [
+                f"{host.name}/{name}: configured, but its device is not up"
+                for host, name in awaited
+                if not self._scenario.is_up(host.vnics[name])
+            ]
+        if not why:
+            return f"the Ethernet Manager has not converged within {timeout_s:g} s"
+        more = [f"and {len(why) - _ABSENT_SHOWN} more"] if len(why) > _ABSENT_SHOWN else []
+        return (
+            f"not up within {timeout_s:g} s: {'; '.join([*why[:_ABSENT_SHOWN], *more])} "
+            "(wait=False waits for nobody, wait=[hosts] for those)"
+        )
+
+    def _missing(self, host: ScenarioHost, name: str) -> str:
+        """Return why a member has no VNIC of the manager on a virtual switch; empty: it has."""
+        if host.port.state is not PortState.ACTIVE:
+            return f"the link of {host.port.name} is down"
+        if host.port not in self._scenario.subnet_manager.ports_in_service():
+            return f"the subnet manager cannot reach {host.port.name}"
+        if not _has_agent(host):
+            return "its management agent is gone"
+        port = self.core.ports.get(int(host.port.guid))
+        if port is None or not port.in_service:
+            return "the Ethernet Manager has not met it"
+        if port.isolated:
+            return f"isolated: {port.isolated}"
+        vesw_id = self.vesws[name]["id"]
+        if not any(vport.vesw_id == vesw_id and vport.done for vport in port.vports.values()):
+            return "its management agent does not answer" if port.failures else "it is not configured"
+        return ""
+
+
+def _has_agent(host: ScenarioHost) -> bool:
+    return CapabilityMask3.ETH_ON_FABRIC_SUPPORTED in host.port.capability_mask3
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:

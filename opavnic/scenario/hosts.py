@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from hfi_sim.hfi import HfiPort
 from hfi_sim.names import unknown_name
 from hfi_sim.types import MacAddr, mac_text, parse_mac
 from opavnic.lab.memory_host import MemoryHost
-from opavnic.scenario.match import Matcher, Pattern, dissect, summary
+from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary
 from vema.types import VportNum
 
 if TYPE_CHECKING:
@@ -36,6 +37,22 @@ Reply = Callable[[Any], Packet | None]
 
 class ScenarioError(Exception):
     """A scenario is used in a way that cannot work: an unknown host, a host with no VNIC there."""
+
+
+def check_time(name: str, value: object) -> None:
+    """Hold that a time is a number of seconds, 0 or more.
+
+    Raises:  ScenarioError: it is none, with what would be right.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ScenarioError(f"{name} is {value!r}; it is a number of seconds, 0 or more, such as ms(5)")
+
+
+def _matcher(pattern: Pattern) -> Matcher:
+    try:
+        return Matcher(pattern)
+    except PatternError as error:
+        raise ScenarioError(str(error)) from None
 
 
 @dataclass(slots=True)
@@ -101,7 +118,12 @@ class ScenarioVnic:
 
         Args:  packet: bytes as they are; of a scapy packet, what it leaves open is filled in: an Ethernet header
                to everybody, our source address, our addresses in ARP.
+        Raises:  ScenarioError: neither a packet nor bytes; or there is no VNIC yet.
         """
+        if not isinstance(packet, bytes | Packet):
+            raise ScenarioError(
+                f"{self.name}: {packet!r} cannot be sent; it is a packet such as ARP(pdst=...), or the bytes of a frame"
+            )
         frame = packet if isinstance(packet, bytes) else bytes(self._filled(packet))
         self._wire.transmit(frame)
         return frame
@@ -129,7 +151,14 @@ class ScenarioVnic:
             if matcher.fits(frame) and (answer := reply(dissect(frame))) is not None:
                 self.send(answer)
         for waiter in self._waiters:
-            if not waiter.future.done() and waiter.matcher.fits(frame):
+            if waiter.future.done():
+                continue
+            try:
+                fits = waiter.matcher.fits(frame)
+            except Exception as error:  # of the test's predicate; the test waits for it
+                waiter.future.set_exception(error)
+                continue
+            if fits:
                 waiter.future.set_result(frame)
                 return
         self.inbox.append(frame)
@@ -139,9 +168,11 @@ class ScenarioVnic:
 
         Args:    pattern: `ARP(op=2)`: that layer with that value; a layer type; a predicate; bytes.
                  within: seconds.
-        Raises:  AssertionError: none came; what came instead is in the message.
+        Raises:  AssertionError: none came; what came instead is in the message. ScenarioError: no pattern, no time.
+                 What a predicate raises.
         """
-        matcher = Matcher(pattern)
+        matcher = _matcher(pattern)
+        check_time("within", within)
         for frame in self.inbox:
             if matcher.fits(frame):
                 self.inbox.remove(frame)
@@ -160,10 +191,11 @@ class ScenarioVnic:
     async def expect_none(self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S) -> None:
         """Let time pass, and hold that no frame that fits has come or comes.
 
-        Raises:  AssertionError: one did.
+        Raises:  AssertionError: one did. ScenarioError: no pattern, no time.
         """
+        matcher = _matcher(pattern)
+        check_time("within", within)
         await asyncio.sleep(within)
-        matcher = Matcher(pattern)
         unwanted = [frame for frame in self.inbox if matcher.fits(frame)]
         if unwanted:
             raise AssertionError(
@@ -172,6 +204,7 @@ class ScenarioVnic:
 
     async def sniff(self, *, for_s: float) -> list[Packet]:
         """Return the frames of the inbox and of the next `for_s` seconds, and empty the inbox."""
+        check_time("for_s", for_s)
         await asyncio.sleep(for_s)
         frames = [dissect(frame) for frame in self.inbox]
         self.inbox.clear()
@@ -187,7 +220,7 @@ class ScenarioVnic:
 
     def respond(self, pattern: Pattern, reply: Reply) -> None:
         """Answer each frame that fits with what `reply` makes of it; None sends nothing."""
-        self._responders.append((Matcher(pattern), reply))
+        self._responders.append((_matcher(pattern), reply))
 
     def answer_arp(self) -> None:
         """Answer ARP requests and neighbour solicitations for our addresses."""
@@ -343,10 +376,24 @@ class Hosts:
 
     def __getitem__(self, key: str | int) -> ScenarioHost:
         if isinstance(key, int):
-            return list(self._hosts.values())[key]
+            hosts = list(self._hosts.values())
+            if not -len(hosts) <= key < len(hosts):
+                raise ScenarioError(
+                    f"no host number {key}: {len(hosts)} hosts have the numbers 0 to {len(hosts) - 1}"
+                )
+            return hosts[key]
+        if not isinstance(key, str):
+            raise ScenarioError(f"{key!r} is no host; hosts are known by name or number, such as h1 or 0")
         if key not in self._hosts:
             raise ScenarioError(unknown_name("host", key, self._hosts))
         return self._hosts[key]
+
+    def find(self, host: str | ScenarioHost) -> ScenarioHost:
+        """Return a host that is given by name or as itself.
+
+        Raises:  ScenarioError: no host of this scenario.
+        """
+        return host if isinstance(host, ScenarioHost) else self[host]
 
     def __iter__(self) -> Iterator[ScenarioHost]:
         return iter(self._hosts.values())

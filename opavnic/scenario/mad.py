@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import fields as fields_of
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.hfi import HfiPort
+from hfi_sim.names import unknown_name
 from opavnic.scenario.em import CONVERGENCE_S, DEFAULT_PKEY
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.lmac import Lmac
-from vema.simulator import MadSimulator
+from vema.simulator import MadSimulator, Target
 from vema.types import AttrId, ConfigState
 
 if TYPE_CHECKING:
     from opavnic.scenario.scenario import Scenario
+
+_FIELDS: Final = tuple(field.name for field in fields_of(VeswPortInfo))
 
 
 class ScenarioSimulator(MadSimulator):
@@ -38,15 +42,30 @@ class ScenarioSimulator(MadSimulator):
         for host in self._scenario.hosts:
             self._scenario.subnet_manager.set_pkeys(host.port, [DEFAULT_PKEY])
 
-    async def configure(self, host: ScenarioHost, *, vport: int = 1, **fields: Any) -> VeswPortInfo:
+    def lid_of(self, target: Target | str) -> int:
+        """Return the LID of a host by its name, too.
+
+        Raises:  ScenarioError: no host of this scenario.
+        """
+        if isinstance(target, str):
+            return self._scenario.hosts.find(target).lid
+        if not isinstance(target, int) and not hasattr(target, "lid"):
+            raise ScenarioError(f"{target!r} has no LID; say a host, a port, or a LID such as 0x2")
+        return super().lid_of(target)
+
+    async def configure(self, host: str | ScenarioHost, *, vport: int = 1, **fields: Any) -> VeswPortInfo:
         """Take a vport of a host into service as a manager would, wait until it is up, and return what the agent said.
 
         Args:    fields: of VeswPortInfo, as they are to be; vesw_id is 1 unless given. What is not given stays as the
                  agent has it, but for what a vport needs to forward: partition 0x8001, the host's LID as SLID, a
                  locally administered address, config_state FORWARDING. One that is not to forward is not waited for.
-        Raises:  AgentError: the agent refused it. MadTimeoutError: it did not answer. ScenarioError: it was not up
-                 within a minute.
+        Raises:  AgentError: the agent refused it. MadTimeoutError: it did not answer. ScenarioError: an unknown host
+                 or field; or it was not up within a minute.
         """
+        host = self._scenario.hosts.find(host)
+        for name in fields:
+            if name not in _FIELDS:
+                raise ScenarioError(f"configure: {unknown_name('field', name, _FIELDS)}")
         seen = await self.get(host, AttrId.VESW_PORT_INFO, vport=vport)
         vesw_id = fields.get("vesw_id", 1)
         needed = {
@@ -69,11 +88,11 @@ class ScenarioSimulator(MadSimulator):
                 raise ScenarioError(f"{vnic.name} is not up within {CONVERGENCE_S:g} s") from None
         return answer
 
-    def group(self, hosts: Iterable[ScenarioHost]) -> int:
+    def group(self, hosts: Iterable[str | ScenarioHost]) -> int:
         """Make a multicast group of hosts and return its LID: for `u_mcast_dlid`."""
         manager = self._scenario.subnet_manager
         mlid = manager.create_group()
-        for host in hosts:
+        for host in map(self._scenario.hosts.find, hosts):
             manager.join(mlid, host.port)
         return int(mlid)
 

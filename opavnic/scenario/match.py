@@ -11,10 +11,28 @@ Pattern = Any
 """A packet matches in every field that the pattern sets; a layer type matches where the layer is there."""
 
 
+class PatternError(Exception):
+    """A pattern is of no kind that could match a frame."""
+
+
 class Matcher:
     """A pattern, ready to be asked."""
 
     def __init__(self, pattern: Pattern) -> None:
+        """Take a pattern.
+
+        Raises:  PatternError: it is neither a packet, a layer, bytes nor a predicate.
+        """
+        is_layer = isinstance(pattern, type) and issubclass(pattern, Packet)
+        if not (
+            isinstance(pattern, bytes | Packet)
+            or is_layer
+            or (callable(pattern) and not isinstance(pattern, type))
+        ):
+            raise PatternError(
+                f"{pattern!r} is no pattern; it is a packet such as ARP(op=2), a layer such as ARP, bytes, "
+                "or a function of the packet"
+            )
         self._pattern = pattern
 
     def fits(self, frame: bytes) -> bool:

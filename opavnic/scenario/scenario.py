@@ -27,7 +27,7 @@ from hfi_sim.trace import Trace
 from opavnic.adapter import Adapter
 from opavnic.scenario.clock import RunningLoopClock
 from opavnic.scenario.em import ScenarioEm
-from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic
+from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic, check_time
 from opavnic.scenario.link_layer import LinkLayer, MemoryLink
 from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.real import RealGround
@@ -223,13 +223,14 @@ class Scenario:
     def _manager(self) -> ScenarioEm | ScenarioSimulator:
         return self.em if self._simulator is None else self._simulator
 
-    def stand_in(self, host: ScenarioHost) -> MadSimulator:
+    def stand_in(self, host: str | ScenarioHost) -> MadSimulator:
         """Put a simulator in the place of a host's management agent, and return it.
 
         It answers the manager with what `reply` says, and `expect_request` shows what the manager wants.
 
-        Raises:  ScenarioError: the scenario does not run.
+        Raises:  ScenarioError: an unknown host, or the scenario does not run.
         """
+        host = self.hosts.find(host)
         if host.name not in self.vnic_ports:
             raise ScenarioError(f"{host.name} has no agent: agents run in coroutine tests")
         if host.name not in self._stand_ins:
@@ -286,13 +287,15 @@ class Scenario:
     async def vnic_up(self, vnic: ScenarioVnic) -> None:
         """Wait until a VNIC is operational, and its host knows that."""
         pause_s = 1e-3 if self.ground is not None else 1e-6
-        while True:
-            adapter = vnic.host.vnic_port.adapters.get(VportNum(vnic.vport_num))
-            if adapter is not None and adapter.hfi_up and adapter.netdev.is_up and _host_knows(adapter):
-                return
+        while not self.is_up(vnic):
             await asyncio.sleep(pause_s)
             # a look each microsecond was most of the work of a scenario with many virtual switches
             pause_s = min(2 * pause_s, 1e-3)
+
+    def is_up(self, vnic: ScenarioVnic) -> bool:
+        """Return whether a VNIC is operational, and its host knows that."""
+        adapter = vnic.host.vnic_port.adapters.get(VportNum(vnic.vport_num))
+        return adapter is not None and adapter.hfi_up and adapter.netdev.is_up and _host_knows(adapter)
 
     # --- time ----------------------------------------------------------------------------------------------
 
@@ -300,7 +303,9 @@ class Scenario:
         """Let time pass in a test without an event loop.
 
         Raises:  TypeError: there is an event loop, whose time passes by itself: await asyncio.sleep(...).
+                 ScenarioError: not a number of seconds, 0 or more.
         """
+        check_time("seconds", seconds)
         if not isinstance(self.clock, ManualClock):
             raise TypeError("time is the event loop's here: await asyncio.sleep(...)")
         self.clock.advance(seconds)

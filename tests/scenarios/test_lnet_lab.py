@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from lnet import cli
+from lnet.host import LnetHost
 from lnet.lab import LnetLab, control_routes
 from lnet.nid import Nid
 from opavnic.cli.main import main
@@ -172,11 +173,49 @@ async def test_host_is_implied_on_a_host(lnetctl: Run, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
+    ("words", "name"),
+    [(("net_status",), "net_status"), (("export",), "export"), (("ping", "10.1.1.5@o2ib0"), "ping")],
+)
+async def test_command_without_a_host_is_called_by_its_own_name(
+    lnetctl: Run, words: tuple[str, ...], name: str
+) -> None:
+    code, _, err = await lnetctl(*words)
+    assert code == 2
+    assert err.startswith(f"opavnic: {name}: on which host?")
+
+
+async def test_send_that_takes_long_says_what_it_waits_for(
+    lnetctl: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "SILENT_S", 0.0)
+    sent = asyncio.get_running_loop().create_future()
+    real = LnetHost.send
+
+    async def late(self: LnetHost, nid: Nid, **numbers: int) -> list[dict[str, Any]]:
+        await sent
+        return await real(self, nid, **numbers)
+
+    def told(body: Any) -> None:
+        asked(body)
+        loop.call_soon_threadsafe(sent.set_result, None)
+
+    loop, asked = asyncio.get_running_loop(), cli.say
+    monkeypatch.setattr(LnetHost, "send", late)
+    monkeypatch.setattr(cli, "say", told)
+    code, _, err = await lnetctl("send", "--host", "a", "--to", "b", "--count", "1")
+    assert code == 0
+    assert err.startswith("opavnic: send: waiting for b; a message fails at the timeout of the lab file")
+
+
+@pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("net", "show", "--host", "c"), 1),
+        (("net", "show", "--host", "c"), 2),
+        (("send", "--host", "c", "--to", "b"), 2),
+        (("selftest", "--from", "c", "--to", "b"), 2),
+        (("selftest", "--from", "a", "--to", "c"), 2),
         (("send", "--host", "a", "--to", "b", "--size", "huge"), 2),
-        (("send", "--host", "a", "--to", "c"), 1),
+        (("send", "--host", "a", "--to", "c"), 2),
         (("send", "--host", "a", "--to", "x@y"), 1),
         (("send", "--host", "a", "--to", "b", "--count", "0"), 1),
         (("selftest", "--from", "a"), 2),

@@ -108,7 +108,7 @@ async def test_manager_leaves_an_agent_alone_that_refuses_everything_and_serves_
 ) -> None:
     agent = lab.stand_in(hosts["h2"])
     agent.reply(AttrId.CLASS_PORT_INFO, MadStatus.INVALID)
-    await em.vesw("blue", members=hosts)
+    await em.vesw("blue", members=hosts, wait=["h1"])
     assert hosts["h1"].vnic().adapter.is_passing
     isolated = [port.isolated for port in em.core.ports.values() if port.isolated]
     assert len(isolated) == 1

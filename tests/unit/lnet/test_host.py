@@ -114,8 +114,39 @@ async def test_selftest_counts_messages_by_route(kind: TxKind) -> None:
 async def test_selftest_to_nobody_ends_when_nothing_gets_through() -> None:
     host = make_hosts()["a"]
     result = await host.selftest(Nid.parse("10.1.2.1@o2ib9"), size=1, concurrency=2, seconds=5)
-    assert (result.messages, result.seconds) == (0, 0.0)
-    assert 2 <= result.failed <= 4
+    assert result.messages == 0
+    assert result.seconds < 1
+    assert result.failed == 2
+    assert result.as_json()["failures"] == [{"count": 2, "reason": "this node has no network o2ib9"}]
+
+
+@pytest.mark.looptime
+async def test_selftest_that_loses_its_network_waits_between_failures_and_tells_the_reason() -> None:
+    host = make_hosts()["a"]
+    run = asyncio.create_task(host.selftest(B_NID, size=100_000, concurrency=4, seconds=6))
+    await asyncio.sleep(1e-4)
+    host.ctl.net_del("o2ib0")
+    result = await run
+    assert result.messages > 0
+    assert result.seconds == pytest.approx(6, abs=0.01)
+    assert result.failed < 4 * 20  # 10, 20, 40 ms ... 1 s apart
+    failures = result.as_json()["failures"]
+    assert failures[0]["reason"] == "this node has no network o2ib0"
+    assert sum(failure["count"] for failure in failures) == result.failed
+
+
+@pytest.mark.looptime
+async def test_selftest_goes_on_at_full_speed_when_its_network_is_back() -> None:
+    host = make_hosts()["a"]
+    run = asyncio.create_task(host.selftest(B_NID, size=1 << 20, concurrency=4, seconds=0.2))
+    await asyncio.sleep(1e-4)
+    host.ctl.net_del("o2ib0")
+    await asyncio.sleep(0.05)
+    host.ctl.net_add("o2ib0", ["ib0"])
+    before = host.node.lnd.nis[B_NID.net].ni_data
+    result = await run
+    assert result.failed < 4 * 5
+    assert any(route.counters.messages for routes in before.ibn_routes.values() for route in routes)
 
 
 @pytest.mark.parametrize(

@@ -421,6 +421,19 @@ def test_message_in_doubt_is_reported_so_when_nothing_settles_it() -> None:
     assert (report.errno, report.in_doubt) == (-errno.ETIMEDOUT, True)
 
 
+@pytest.mark.parametrize(("timeout_s", "end_s"), [(50.0, 350.0), (5.0, 35.0), (0.5, 20.5)])
+def test_message_in_doubt_is_tried_six_times_its_timeout_longer_and_twenty_seconds_at_least(
+    timeout_s: float, end_s: float
+) -> None:
+    scene = Scene(LndConfig(timeout_s=timeout_s))
+    lose_in_doubt(scene)
+    scene.lnd.on_timer(timeout_s)
+    scene.lnd.on_timer(end_s - 0.1)
+    assert scene.reports() == []
+    scene.lnd.on_timer(end_s)
+    assert [type(report) for report in scene.reports()] == [SendFailed]
+
+
 def test_message_in_doubt_fails_when_the_peer_has_restarted_meanwhile() -> None:
     scene = Scene()
     lose_in_doubt(scene)

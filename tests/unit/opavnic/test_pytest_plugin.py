@@ -122,6 +122,9 @@ def test_wrong_values_in_markers_say_what_would_be_right(tmp_path: Path) -> None
         pytest.mark.topology("torus", dims=(3, "3")),
         pytest.mark.topology("single-switch", hosts=-1),
         pytest.mark.topology("single-switch", hosts="h1"),
+        pytest.mark.topology(),
+        pytest.mark.topology(leaves=2),
+        pytest.mark.topology("single-switch", hosts=0),
         pytest.mark.fabric_seed(),
         pytest.mark.fabric_seed("7"),
         pytest.mark.fabric_options(routing="up-dwn"),
@@ -146,6 +149,9 @@ async def test_right(lab, hosts):
         "topology torus: dims is (3, '3'); it is whole numbers",
         "topology single-switch: hosts is -1; the least is 0",
         "topology single-switch: hosts is 'h1'; it is a whole number or a list of names",
+        "topology(): say the kind first, one of single-switch, fat-tree, clos",
+        "topology(leaves=2): say the kind first",
+        "topology('single-switch', hosts=0): a scenario has 1 host or more",
         "fabric_seed(): it takes one whole number",
         "fabric_seed('7'): it takes one whole number",
         'unknown routing engine "up-dwn" (nearest: "up-down"',
@@ -153,7 +159,7 @@ async def test_right(lab, hosts):
         "fabric_options: jitter_s is '1ms'; it is int or float",
     ):
         assert message in result.stdout, (message, result.stdout[-3000:])
-    assert "1 passed, 11 errors" in result.stdout
+    assert "1 passed, 14 errors" in result.stdout
 
 
 def test_callback_that_raises_is_what_the_test_fails_for(tmp_path: Path) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from scapy.layers.l2 import ARP
 
-from opavnic.scenario import Hosts, ScenarioEm, ScenarioError
+from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ScenarioSimulator, ms, seconds
+from vema.types import AttrId, MadStatus
 
 
 @pytest.mark.parametrize(
@@ -51,3 +56,157 @@ async def test_many_virtual_switches_are_refused_together(hosts: Hosts, em: Scen
         await em.vesws_of({"red": ["h1"], "blue": ["h8"]})
     assert em.vesws == {}
     assert hosts["h1"].vnics == {}
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("partition on h2", "h2/blue: the link of h2:1 is down"),
+        ("link-down on h2", "h2/blue: the link of h2:1 is down"),
+        ("crash on h2 after=1us", "h2/blue: its management agent is gone"),
+        ("loss on h2 l4=mad", "h2/blue: "),
+    ],
+)
+async def test_virtual_switch_whose_member_does_not_come_up_fails_and_says_who_and_why(
+    lab: Scenario, hosts: Hosts, em: ScenarioEm, fault: str, why: str
+) -> None:
+    lab.faults.add(fault)
+    with pytest.raises(ScenarioError, match=f"not up within 60 s: {why}"):
+        await em.vesw("blue", members=hosts)
+    assert lab.clock.time() == pytest.approx(60.0, abs=0.1)
+    lab.faults.clear()
+    await em.update("blue", mtu=2000)  # it is still wanted, and everybody can be reached now
+    assert await hosts["h1"].ping(hosts["h2"]) == 1
+
+
+async def test_virtual_switch_with_a_member_whose_agent_is_gone_is_refused_and_says_so(
+    lab: Scenario, hosts: Hosts, em: ScenarioEm
+) -> None:
+    lab.faults.add("crash on h2")
+    with pytest.raises(ScenarioError, match=r"the management agents of h2 are gone"):
+        await em.vesw("blue", members=hosts)
+    assert em.vesws == {}
+
+
+async def test_virtual_switch_whose_member_is_isolated_says_what_its_agent_answered(
+    lab: Scenario, hosts: Hosts, em: ScenarioEm
+) -> None:
+    lab.stand_in(hosts["h2"]).reply(AttrId.CLASS_PORT_INFO, MadStatus.INVALID)
+    with pytest.raises(ScenarioError, match=r"within 5 s: h2/blue: isolated: .*0x001c"):
+        await em.vesw("blue", members=hosts, timeout=5)
+
+
+async def test_update_waits_for_a_member_whose_link_comes_back(
+    lab: Scenario, hosts: Hosts, em: ScenarioEm
+) -> None:
+    await em.vesw("blue", members=["h1"])
+    lab.faults.add("link-down on h2 for=10s")
+    await em.update("blue", members=hosts)
+    assert lab.clock.time() > 10
+    assert await hosts["h1"].ping(hosts["h2"]) == 1
+
+
+async def test_update_of_a_member_that_is_away_fails_in_its_time(
+    lab: Scenario, hosts: Hosts, em: ScenarioEm
+) -> None:
+    await em.vesw("blue", members=hosts)
+    lab.faults.add("link-down on h2")
+    await asyncio.sleep(seconds(1))
+    with pytest.raises(ScenarioError, match=r"within 2 s: h2/blue: the link of h2:1 is down"):
+        await em.update("blue", mtu=4000, timeout=2)
+
+
+@pytest.mark.parametrize("wait", [False, ["h1"]])
+async def test_virtual_switch_with_a_member_that_is_absent_on_purpose_does_not_wait_for_it(
+    lab: Scenario, hosts: Hosts, em: ScenarioEm, wait: bool | list[str]
+) -> None:
+    lab.faults.add("link-down on h2")
+    await em.vesw("blue", members=hosts, wait=wait)
+    assert lab.clock.time() < 1
+    await em.vesw("red", members=["h1"])  # nor does the next change, which is not about it
+    assert hosts["h1"].vnic("red").adapter.is_passing
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"members": "h1"}, r'members is "h1"; it is a list of hosts, such as \["h1"\]'),
+        ({"members": [1.5]}, "1.5 is no host"),
+        ({"members": ["h1"], "wait": ["h5"]}, r'unknown host "h5"'),
+        ({"members": ["h1"], "timeout": 0}, "timeout is 0; it is a number of seconds above 0"),
+    ],
+)
+async def test_wrong_words_about_members_change_nothing(
+    hosts: Hosts, em: ScenarioEm, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        await em.vesw("blue", **options)
+    assert em.vesws == {}
+
+
+async def test_exception_of_a_predicate_is_what_the_test_fails_for(hosts: Hosts, em: ScenarioEm) -> None:
+    await em.vesw("blue", members=hosts)
+    h1, h2 = hosts
+    asyncio.get_running_loop().call_later(1e-4, h1.send, ARP(pdst=h2.ip))
+    with pytest.raises(AttributeError, match="nosuch"):
+        await h2.expect(lambda packet: packet.nosuch, within=ms(1))
+    await h2.expect(ARP(op=1))  # the frame is not lost by that
+
+
+@pytest.mark.parametrize("wrong", ["arp", 5, None, int])
+async def test_what_is_no_pattern_is_refused_at_once(hosts: Hosts, em: ScenarioEm, wrong: object) -> None:
+    await em.vesw("blue", members=hosts)
+    h1 = hosts[0]
+    for use in (h1.expect, h1.expect_none):
+        with pytest.raises(ScenarioError, match=r"is no pattern; it is a packet such as ARP\(op=2\)"):
+            await use(wrong)
+    with pytest.raises(ScenarioError, match="is no pattern"):
+        h1.vnic().respond(wrong, lambda packet: None)
+
+
+@pytest.mark.parametrize("wrong", [-1, math.nan, math.inf, "5ms", None])
+async def test_what_is_no_time_is_refused_at_once(hosts: Hosts, em: ScenarioEm, wrong: Any) -> None:
+    await em.vesw("blue", members=hosts)
+    h1 = hosts[0]
+    for use in (h1.expect, h1.expect_none):
+        with pytest.raises(ScenarioError, match=r"within is .*; it is a number of seconds, 0 or more"):
+            await use(ARP, within=wrong)
+    with pytest.raises(ScenarioError, match="for_s is "):
+        await h1.sniff(for_s=wrong)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda lab: lab.stand_in("h9"), r'unknown host "h9" \(nearest: "h'),
+        (lambda lab: lab.hosts["h1"].send("abc"), r"h1/blue: 'abc' cannot be sent; it is a packet such as"),
+        (lambda lab: lab.hosts[7], "no host number 7: 2 hosts have the numbers 0 to 1"),
+        (lambda lab: lab.hosts[1.5], "1.5 is no host"),
+    ],
+)
+async def test_slips_are_refused_with_what_would_be_right(
+    lab: Scenario, hosts: Hosts, em: ScenarioEm, use: Callable[[Scenario], object], message: str
+) -> None:
+    await em.vesw("blue", members=hosts)
+    with pytest.raises(ScenarioError, match=message):
+        use(lab)
+
+
+async def test_simulator_takes_hosts_by_name_and_refuses_who_is_none(
+    hosts: Hosts, mad_simulator: ScenarioSimulator
+) -> None:
+    await mad_simulator.configure("h1")
+    assert (await mad_simulator.get("h1", AttrId.VESW_PORT_INFO, vport=1)).vesw_id == 1
+    with pytest.raises(ScenarioError, match='unknown host "h9"'):
+        await mad_simulator.get("h9", AttrId.VESW_PORT_INFO, vport=1)
+    with pytest.raises(ScenarioError, match=r"1\.5 has no LID"):
+        await mad_simulator.get(1.5, AttrId.VESW_PORT_INFO)  # type: ignore[arg-type]
+    with pytest.raises(ScenarioError, match=r'configure: unknown field "vesw_di" \(nearest: "vesw_id"'):
+        await mad_simulator.configure(hosts["h1"], vesw_di=1)
+
+
+@pytest.mark.parametrize("wrong", [-5, math.nan])
+def test_time_does_not_pass_backwards(lab: Scenario, wrong: float) -> None:
+    with pytest.raises(ScenarioError, match=r"seconds is .*; it is a number of seconds, 0 or more"):
+        lab.advance(wrong)
+    assert lab.clock.time() == 0

@@ -69,3 +69,32 @@ def test_spec_text_reads_back_as_the_same_fault(
 def test_parse_fault_of_any_text_gives_a_fault_or_a_fault_error(text: str) -> None:
     with contextlib.suppress(FaultError):
         parse_fault(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "link-down on h1 5%",
+            "fault link-down has no option probability; it is for loss, duplicate, reorder",
+        ),
+        ("rate on h1 5% rate=1G", "fault rate has no option probability"),
+        ("crash on h1 skip=2", "fault crash has no option skip"),
+        ("loss on h1 5% bits=3", "fault loss has no option bits; it is for corrupt$"),
+        ("corrupt on h1 copies=3", "fault corrupt has no option copies; it is for duplicate$"),
+        ("loss on h1 behind=3", "fault loss has no option behind; it is for reorder$"),
+        ("delay on h1 delay=1us hold=1ms hold=1ms", "hold stands twice"),
+        ("delay on h1 delay=1us hold=2ms", "fault delay has no option hold; it is for reorder$"),
+        ("loss on h1 delay=1us", "fault loss has no option delay; it is for delay$"),
+        ("link-down on h1 rate=1G", "fault link-down has no option rate; it is for rate$"),
+        ("loss on h1 l4=300", "fault loss: l4 is 300; the field has 8 bits: 0 to 0xff$"),
+        ("loss on h1 lid=-1", "fault loss: lid is -1; the field has 24 bits: 0 to 0xffffff$"),
+        ("loss on h1 sc=32", "fault loss: sc is 32; the field has 5 bits: 0 to 0x1f$"),
+        ("loss on h1 vesw=65536", "fault loss: vesw is 65536; the field has 16 bits: 0 to 0xffff$"),
+        ("loss on h1 attr=0x10000", "fault loss: attr is 65536; the field has 16 bits"),
+        ("loss on h1 method=256", "fault loss: method is 256; the field has 8 bits"),
+    ],
+)
+def test_parse_fault_of_an_option_that_would_do_nothing_is_refused(text: str, message: str) -> None:
+    with pytest.raises(FaultError, match=message):
+        parse_fault(text)

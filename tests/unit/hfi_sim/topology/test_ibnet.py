@@ -39,10 +39,10 @@ Ca\t1 "H-001175010178f2b0"\t\t# "node2"
 
 def test_loads_reads_nodes_guids_and_speeds() -> None:
     topology = loads(RECORDED)
-    assert list(topology.nodes) == ["opasw0", "H-001175010178f2a0", "node2"]
+    assert list(topology.nodes) == ["opasw0", "node1", "node2"]
     assert topology.nodes["node2"].guid == 0x1175010178F2B0
     assert {cable.name: cable.rate_bps for cable in topology.cables} == {
-        "H-001175010178f2a0:1--opasw0:1": 100e9,
+        "node1:1--opasw0:1": 100e9,
         "node2:1--opasw0:7": 40e9,
     }
     assert topology.build(Fabric()).switches["opasw0"].node_guid == 0x11750102000000
@@ -53,6 +53,26 @@ def test_loads_cut_after_any_line_is_refused_with_its_place() -> None:
     for end in range(len(lines)):
         with pytest.raises(TopologyError, match=r"^fab\.topo:\d+: .*ends early"):
             loads("\n".join(lines[:end]), "fab.topo")
+
+
+def test_loads_cut_after_any_byte_is_refused_as_ending_early() -> None:
+    for end in range(len(RECORDED)):
+        with pytest.raises(TopologyError, match=r"^fab\.topo:\d+: .*ends early"):
+            loads(RECORDED[:end], "fab.topo")
+
+
+def test_loads_without_what_is_optional_reads_the_same_nodes() -> None:
+    bare = "\n".join(line.partition("#")[0] for line in RECORDED.splitlines()) + "\n"
+    assert len(loads(bare).cables) == 2
+    assert len(loads(RECORDED + "# the end").cables) == 2
+
+
+def test_loads_calls_the_hfis_of_a_host_by_its_name() -> None:
+    topology = loads(RECORDED.replace('"node2"', '"node1 hfi1_1"'))
+    assert list(topology.nodes) == ["opasw0", "node1", "node1.2"]
+    assert list(topology.hosts()) == ["node1"]
+    taken = loads(RECORDED.replace('"node2"', '"node1"'))  # somebody else has that name
+    assert list(taken.nodes) == ["opasw0", "H-001175010178f2a0", "H-001175010178f2b0"]
 
 
 def test_loads_cut_in_the_middle_of_a_line_says_so() -> None:

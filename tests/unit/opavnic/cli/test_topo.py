@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from hfi_sim.fabric import Fabric
+from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.topology import Topology, generate
+from hfi_sim.topology.ibnet import dumps
 from opavnic.cli.topo import topo
 
 app = typer.Typer()
@@ -52,6 +57,60 @@ def test_export_is_read_again_and_drawn(tmp_path: Path) -> None:
     assert drawing.read_text().startswith("<?xml")
 
 
+@pytest.fixture
+def broken_lab(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A lab on two switches whose only cable between them is down; returns that cable's name."""
+    topology = generate("clos", leaves=2, spines=1)
+    fabric = topology.build(Fabric())
+    manager = SubnetManager(fabric)
+    manager.sweep()
+    cable = next(link for link in fabric.links if link.name == "leaf1:3--spine0:2")
+    fabric.set_link(cable, False)
+
+    class Client:
+        def __init__(self, path: object) -> None:
+            pass
+
+        def get(self, path: str) -> dict[str, object]:
+            if path == "/topology":
+                down = [link.name for link in fabric.links if not link.up]
+                text = dumps(Topology.of_fabric(fabric))
+                return {
+                    "lab": "x",
+                    "ibnetdiscover": text,
+                    "down": down,
+                    "engine": "min-hop",
+                    "deadlock": [],
+                }
+            assert path == "/routes?from=h1&to=h4"
+            a, b = (fabric.hfis[name].ports[1] for name in ("h1", "h4"))
+            return {"from": a.name, "to": b.name, "lid": b.lid, "paths": manager.routes(a, b)}
+
+    monkeypatch.setattr("opavnic.lab.client.LabClient", Client)
+    monkeypatch.setattr(
+        "opavnic.lab.runtime.running_lab", lambda lab: (SimpleNamespace(control_socket=None), None)
+    )
+    return cable.name
+
+
+def test_cable_that_is_down_is_marked_at_both_ends(broken_lab: str) -> None:
+    code, out, _ = run()
+    assert code == 0
+    marked = [line for line in out.splitlines() if line.endswith("(down)")]
+    assert marked == ["  └─ 2   leaf1:3  100G  (down)", "  └─ 3   spine0:2  100G  (down)"]
+    assert f"down: {broken_lab}" in out
+    data = json.loads(run("--json")[1])
+    (name,) = (cable["name"] for cable in data["cables"] if not cable["up"])
+    assert sorted(name.split("--")) == sorted(broken_lab.split("--"))
+
+
+def test_route_over_a_link_that_is_down_fails(broken_lab: str) -> None:
+    code, out, _ = run("--routes", "h1", "h4")
+    assert code == 1
+    assert "h4:1" not in out
+    assert out.startswith("h1:1 -> leaf0:")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -60,6 +119,12 @@ def test_export_is_read_again_and_drawn(tmp_path: Path) -> None:
         (["clos", "leaves"], 2, 'opavnic: "leaves" is not NAME=NUMBER such as k=4'),
         (["clos", "--routes", "h1", "h9"], 2, 'opavnic: unknown host "h9" (nearest: "h4"'),
         (["clos", "--engine", "minhop"], 2, 'opavnic: unknown routing engine "minhop" (nearest: "min-hop"'),
+        (["clos", "leaves=4", "leaves=6"], 2, "opavnic: leaves stands twice: 4 and 6"),
+        (["/nonexistent"], 2, "opavnic: /nonexistent: No such file or directory"),
+        (["nowhere/clos"], 2, "opavnic: nowhere/clos: No such file or directory"),
+        (["nowhere.topo", "k=3"], 2, 'opavnic: "k=3": nowhere.topo is a file; numbers are for shapes'),
+        (["--engine", "foo"], 2, "opavnic: --engine foo: a running lab has the engine of its file"),
+        (["clos", "--lab", "x"], 2, "opavnic: --lab x: clos is what to look at"),
         (["nowhere.topo"], 2, "opavnic: nowhere.topo: No such file or directory"),
         (
             ["."],

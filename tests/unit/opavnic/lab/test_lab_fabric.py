@@ -110,6 +110,41 @@ async def test_links_of_a_lab_have_the_jitter_queue_and_credits_of_its_file() ->
         assert lab.wiring.fabric.balance() == {}
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            '      - ["left:8", "right:8"]\n',
+            "",
+            r'vesws\[0\]\.members\[1\]: host "h2" cannot be reached from the node em: it is on right, em on left',
+        ),
+        (  # an HFI with two ports joins nothing
+            '      - ["left:8", "right:8"]\n',
+            '      - ["h1:2", "right:8"]\n',
+            r'host "h2" cannot be reached from the node em: it is on right, em on left',
+        ),
+        (
+            "{ends: [h2,",
+            "{ends: ['h2:2',",
+            r'host "h2" cannot be reached from the node em: no cable is at h2:1',
+        ),
+    ],
+)
+def test_explicit_topology_in_two_islands_is_refused_with_who_is_cut_off(
+    old: str, new: str, message: str
+) -> None:
+    text = EXPLICIT.replace("hosts: {h1: {}, h2: {}}", "hosts: {h1: {ports: 2}, h2: {ports: 2}}")
+    assert old in text
+    parse_lab(text, "lab.yaml")
+    with pytest.raises(ConfigError, match=message):
+        parse_lab(text.replace(old, new), "lab.yaml")
+
+
+def test_islands_that_share_no_virtual_switch_are_one_lab() -> None:
+    text = EXPLICIT.replace('      - ["left:8", "right:8"]\n', "").replace("[h1, h2]}]", "[h1]}]")
+    assert parse_lab(text, "lab.yaml").vesws[0].members == ["h1"]
+
+
 def test_explicit_link_says_for_itself_what_differs() -> None:
     text = EXPLICIT.replace(
         "fabric:\n", "fabric:\n  link: {rate: 50G, jitter: 100ns, credits: on}\n"
