@@ -75,6 +75,11 @@ def test_conformance_passes_and_fails(tmp_path: Path, capsys: pytest.CaptureFixt
         (["send", "--to", "127.0.0.1", "--event-size", "0"], "is no size"),
         (["send", "--to", "127.0.0.1", "--event-size", "5G"], "counts to 4294967295"),
         (["send", "--to", "127.0.0.1", "--event-size", "9" * 5000], "is no size"),
+        (
+            ["send", "--to", "127.0.0.1", "--event-size", "300M"],
+            "at most 268435456 bytes; `recv --max-event 300M`",
+        ),
+        (["recv", "--listen", "127.0.0.1:1024", "--max-event", "x"], "is no size"),
         (["send", "--to", "127.0.0.1", "--first-tick", str(1 << 64)], "--first-tick"),
         (["send", "--to", "127.0.0.1", "--mtu", "64"], "leaves no room"),
         (["recv", "--listen", "127.0.0.1:65535", "--port-bits", "1"], "ports 65535 + 2**1 go beyond 65535"),

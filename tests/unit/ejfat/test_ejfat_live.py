@@ -212,6 +212,19 @@ async def test_event_with_a_missing_packet_is_reported_lost() -> None:
     receiver.close()
 
 
+async def test_event_longer_than_the_receiver_takes_is_reported_lost_at_once() -> None:
+    receiver = Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20490), timeout_s=3600, max_event=499))
+    receiver.start()
+    plan = SendPlan(target=Endpoint(LOOPBACK, 20490), segmenter=Segmenter(mtu=200), first_tick=3)
+    await send_events(plan, iter([bytes(500), bytes(499)]), lambda: 0)
+    results = receiver.results()
+    found = [await anext(results), await anext(results)]
+    (lost,) = (what for what in found if isinstance(what, LostEvent))
+    assert (lost.key.event, lost.length, lost.limit) == (3, 500, 499)
+    assert [len(what.data) for what in found if isinstance(what, Event)] == [499]
+    receiver.close()
+
+
 async def test_receiver_on_a_port_in_use_is_refused() -> None:
     receiver = Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20495)))
     receiver.start()
