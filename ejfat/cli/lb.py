@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import zip_longest
@@ -52,6 +53,8 @@ def lb(
     ] = "auto",
 ) -> None:
     """Run a load balancer on an interface until interrupted, data plane and control plane."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what gRPC says on stderr, we say in a line of our own
+    from ejfat.control.grpc.listening import check_listen
     from ejfat.control.grpc.serving import Tls
     from ejfat.control.plane import InstanceAddresses, PlaneConfig
     from ejfat.live.app import AppConfig
@@ -65,6 +68,11 @@ def lb(
             raise BadRequestError("give --ipv4 or --ipv6, or both")
         if bool(tls_cert) != bool(tls_key):
             raise BadRequestError("--tls-cert and --tls-key go together")
+        for option, address in (("--listen", listen), ("--p4-listen", p4_listen or listen)):
+            try:
+                check_listen(address)
+            except BadRequestError as error:
+                raise BadRequestError(f"{option} {error}") from None
         try:
             # a TAP of our own has another MAC than we, as the far end of a wire has
             number = int.from_bytes(

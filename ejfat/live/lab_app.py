@@ -14,7 +14,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ejfat.control.balancer import Policy
+from ejfat.control.grpc.listening import check_listen
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.errors import BadRequestError
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.carrier import LabCarrier
 from ejfat.live.neighbors import IpAddress
@@ -68,6 +70,11 @@ def check_lab(model: LabModel, directory: Path) -> list[Problem]:
             continue
         if model.address(model.vesws_of(app.host)[0], app.host) is None:
             problems.append(Problem(("apps", index, "host"), f"{KIND} needs a virtual switch with a subnet"))
+        try:
+            if options.listen:
+                check_listen(options.listen)
+        except BadRequestError as error:
+            problems.append(Problem(("apps", index, "options", "listen"), str(error)))
         for place, sender in enumerate(options.senders):
             if sender not in model.hosts and not _is_address(sender):
                 known = nearest(sender, model.hosts)

@@ -39,6 +39,11 @@ def lab_file(host: str = "lb", options: str = "{}", **replace: str) -> str:
         (lab_file(options="{senders: [t]}"), '"t" is neither a host nor an address'),
         (lab_file(options="{sender: [s]}"), "Extra inputs are not permitted (known: reserve, senders"),
         (lab_file(options="{period: 0}"), "greater than or equal to 0.05"),
+        (
+            lab_file(options="{listen: '127.0.0.1:99999'}"),
+            "options.listen: '127.0.0.1:99999': port '99999', expected 0",
+        ),
+        (lab_file(options="{listen: foo}"), "'foo': expected HOST:PORT"),
         (lab_file() + "em: off\n", "needs the built-in EM"),
         (lab_file() + "  - {kind: ejfat-lb, host: lb}\n", 'host "lb" has an app already'),
         (
