@@ -147,6 +147,48 @@ async def test_worker_registers_reports_and_deregisters_over_the_network() -> No
     await wire.app.stop()
 
 
+async def test_control_plane_that_goes_and_comes_back_is_told_once_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ejfat.live.feedback.REPORT_PERIOD_S", 0.001)
+    address = f"unix:{tmp_path}/cp.sock"
+    wire = Wire(tmp_path, address)
+    await wire.app.start()
+    uri = wire.app.reserve("run", [SENDER])
+    request = pb.RegisterRequest(name="w", weight=1, ipAddress=str(WORKER), udpPort=5000)
+    reporter = Reporter(uri, request, Gains(), control=address)
+    await reporter.register()
+    looked = asyncio.Semaphore(0)
+
+    def measure() -> Measured:
+        looked.release()
+        return Measured(0.0, ReassemblyCounters())
+
+    def told() -> list[str]:
+        return [record.message for record in caplog.records if record.name == "ejfat.live.feedback"]
+
+    async def reports_until(lines: int) -> None:
+        while len(told()) < lines:
+            await looked.acquire()
+        for _ in range(10):
+            await looked.acquire()
+
+    task = asyncio.create_task(reporter.report(measure))
+    await looked.acquire()
+    await wire.app.stop()
+    await asyncio.wait_for(reports_until(1), 20)
+    assert len(told()) == 1
+    assert told()[0].startswith("reports are refused, and go on: control plane: ")
+    again = Wire(tmp_path, address)
+    await again.app.start()
+    await asyncio.wait_for(reports_until(2), 20)
+    assert told()[1:] == ["reports are taken again"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await reporter.close()
+    await again.app.stop()
+
+
 async def test_control_plane_that_is_not_there_is_an_error() -> None:
     wire = Wire()
     await wire.app.start()
