@@ -66,6 +66,10 @@ def lb(
             raise BadRequestError("give either --interface or --tap")
         if not ipv4 and not ipv6:
             raise BadRequestError("give --ipv4 or --ipv6, or both")
+        if senders and not reserve:
+            raise BadRequestError(
+                "--senders are those of the reservation at start: give --reserve NAME with them"
+            )
         if bool(tls_cert) != bool(tls_key):
             raise BadRequestError("--tls-cert and --tls-key go together")
         for option, address in (("--listen", listen), ("--p4-listen", p4_listen or listen)):
@@ -88,6 +92,7 @@ def lb(
             ),
             sync_host=(ipv4 or ipv6 or [""])[0],
         )
+        plane.check()
         tls = Tls(tls_cert, tls_key) if tls_cert and tls_key else None
         config = AppConfig(
             plane,
