@@ -189,6 +189,7 @@ def recv(
 ) -> None:
     """Put events together as they arrive; with a URI, register and report to the control plane."""
     from ejfat.control.feedback import Gains
+    from ejfat.control.names import check_name
     from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.live.sockets import ReceivePlan, Receiver
     from ejfat.uri import EjfatUri, parse_endpoint
@@ -207,6 +208,7 @@ def recv(
         )
         request = None
         if uri:
+            check_name("worker", name)
             request = pb.RegisterRequest(
                 name=name,
                 weight=weight,

@@ -10,6 +10,7 @@ from typing import Any
 from ejfat.control import programming
 from ejfat.control.balancer import LoadBalancer, Policy, Strategy
 from ejfat.control.history import History
+from ejfat.control.names import check_name
 from ejfat.control.programming import IpAddress, Target
 from ejfat.control.tokens import Action, Permission, Resource, TokenBook
 from ejfat.drops import PipelineCounters
@@ -150,11 +151,10 @@ class ControlPlane:
 
         Args:    until: Unix time at which the reservation ends by itself; None: never. family: the IP version that
             it must have, 4 or 6; 0: either.
-        Raises:  ExhaustedError: all are reserved. BadRequestError: no name, an end in the past, or an IP version
+        Raises:  ExhaustedError: all are reserved. BadRequestError: no such name, an end in the past, or an IP version
             that no instance has.
         """
-        if not name:
-            raise BadRequestError("a reservation needs a name")
+        check_name("reservation", name)
         if until is not None and until <= now:
             raise BadRequestError(f"the reservation would end {now - until:.0f} s ago")
         taken = {reservation.lb_id for reservation in self.reservations.values()}

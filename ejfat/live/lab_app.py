@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ejfat.control.balancer import Policy
 from ejfat.control.grpc.listening import check_listen
+from ejfat.control.names import check_name
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.errors import BadRequestError
 from ejfat.live.app import AppConfig, LbApp
@@ -75,6 +76,11 @@ def check_lab(model: LabModel, directory: Path) -> list[Problem]:
                 check_listen(options.listen)
         except BadRequestError as error:
             problems.append(Problem(("apps", index, "options", "listen"), str(error)))
+        try:
+            if options.reserve:
+                check_name("reservation", options.reserve)
+        except BadRequestError as error:
+            problems.append(Problem(("apps", index, "options", "reserve"), str(error)))
         for place, sender in enumerate(options.senders):
             if sender not in model.hosts and not _is_address(sender):
                 known = nearest(sender, model.hosts)

@@ -1,7 +1,8 @@
 """The public `loadbalancer.LoadBalancer` service over our control plane.
 
 Source: the public interface; token roles as the public clients use them: admin reserves and frees, a reservation's
-    token registers workers and edits senders, a session's token reports and deregisters.
+    token registers workers and edits senders, a session's token reports and deregisters. Each also does what
+    those below it do.
 Differs: slots demanded of a reservation that gives them by weight are refused; so is a time series that does not exist.
 """
 

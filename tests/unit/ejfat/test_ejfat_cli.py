@@ -90,6 +90,10 @@ def test_conformance_passes_and_fails(tmp_path: Path, capsys: pytest.CaptureFixt
             ["recv", "--listen", "127.0.0.1:1024", "--uri", "ejfat://t@h:2000/lb/1", "--slots", "5-3"],
             "are no slots",
         ),
+        (
+            ["recv", "--listen", "127.0.0.1:1024", "--uri", "ejfat://t@h:2000/lb/1", "--name", ""],
+            "the name of the worker has 0 characters",
+        ),
         (["admin", "status"], "give --uri"),
         (["admin", "status", "--uri", "ejfat://h:2000/"], "names no reservation"),
         (["lb"], "either --interface or --tap"),

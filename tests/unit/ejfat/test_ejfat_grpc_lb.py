@@ -214,11 +214,14 @@ async def test_tokens_do_not_reach_beyond_their_scope(world: World) -> None:
         ("AddSenders", pb.AddSendersRequest(lbId=first.lbId, senderAddresses=["10.0.0.3"]), one.token),
         ("SendState", pb.SendStateRequest(lbId=second.lbId, sessionId=two.sessionId), one.token),
         ("Deregister", pb.DeregisterRequest(lbId=second.lbId, sessionId=two.sessionId), first.token),
+        ("SendState", pb.SendStateRequest(lbId=second.lbId, sessionId=two.sessionId), first.token),
     ]
     for rpc, request, token in denied:
         code, details = await world.refused(rpc, request, token)
         assert code is grpc.StatusCode.PERMISSION_DENIED, rpc
         assert "does not carry" in details
+    for token in (one.token, first.token, ADMIN):  # each does what those below it do
+        await world.call("SendState", pb.SendStateRequest(lbId=first.lbId, sessionId=one.sessionId), token)
 
 
 async def test_senders_are_added_and_removed(world: World) -> None:
@@ -240,6 +243,9 @@ async def test_senders_are_added_and_removed(world: World) -> None:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
+        ({"name": ""}, "the name of the worker has 0 characters, expected 1 to 64 printable ones"),
+        ({"name": "x" * 100_000}, "the name of the worker has 100000 characters, expected 1 to 64"),
+        ({"name": "two\nlines"}, r"the name 'two\nlines' of the worker has characters that cannot be shown"),
         ({"udpPort": 0}, "UDP port 0"),
         ({"weight": -1}, "weight -1.0"),
         ({"ipAddress": "nowhere"}, "is no IP address"),
@@ -262,7 +268,7 @@ async def test_register_with_bad_values_is_refused(
 
 async def test_reserve_with_bad_values_is_refused(world: World) -> None:
     for values, expected in (
-        ({"name": ""}, "needs a name"),
+        ({"name": ""}, "the name of the reservation has 0 characters"),
         ({"name": "x", "until": {"seconds": 5}}, "s ago"),
         ({"name": "x", "until": {"seconds": 1 << 62}}, "expected 0 to 253402300799 s since 1970"),
         ({"name": "x", "strategy": "best"}, "strategy 'best', expected dynamic, static, explicit"),
