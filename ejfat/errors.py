@@ -59,3 +59,7 @@ class UriError(EjfatError):
 
 class PcapError(EjfatError):
     """Not a capture file of Ethernet frames."""
+
+
+class CutCaptureError(EjfatError):
+    """A capture file ends in the middle of a frame; what is before that has been read."""
