@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ejfat.cli.addresses import IpAddress, parse_ip, parse_ips
 from ejfat.cli.errors import explained
 from ejfat.errors import BadRequestError, EjfatError
 from opavnic.cli.output import say
@@ -46,7 +46,9 @@ def lb(
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
     p4_listen: Annotated[str, typer.Option(help="gRPC for a foreign control plane.")] = "",
     p4_token: Annotated[str, typer.Option(envvar="EJFAT_P4_TOKEN", help="Token that it must carry.")] = "",
-    period: Annotated[float, typer.Option(min=0.05, help="Seconds between looks at the workers.")] = 1.0,
+    period: Annotated[
+        float, typer.Option(min=0.05, max=3600, help="Seconds between looks at the workers.")
+    ] = 1.0,
     pipeline: Annotated[
         Literal["auto", "python", "native"],
         typer.Option(help="auto: the native one, in a thread of its own, where it is built."),
@@ -87,7 +89,7 @@ def lb(
         plane = PlaneConfig(
             mac=number,
             instances=tuple(
-                InstanceAddresses(_ip(four, 4), _ip(six, 6))
+                InstanceAddresses(parse_ip(four, 4) if four else None, parse_ip(six, 6) if six else None)
                 for four, six in zip_longest(ipv4 or [], ipv6 or [], fillvalue="")
             ),
             sync_host=(ipv4 or ipv6 or [""])[0],
@@ -105,31 +107,17 @@ def lb(
             p4_token=p4_token,
             pipeline=pipeline,
         )
-        wanted = [
-            sender for text in senders.split(",") if text for sender in [_ip(text, 0)] if sender is not None
-        ]
+        wanted = parse_ips(senders)
         asyncio.run(
             _serve(config, lambda: PacketPort(interface) if interface else TapPort(tap), reserve, wanted)
         )
-
-
-def _ip(text: str, version: int) -> IPv4Address | IPv6Address | None:
-    if not text:
-        return None
-    try:
-        address = ip_address(text)
-    except ValueError:
-        raise BadRequestError(f"{text!r} is no IP address") from None
-    if version and address.version != version:
-        raise BadRequestError(f"{text} is no IPv{version} address")
-    return address
 
 
 async def _serve(
     config: AppConfig,
     make_port: Callable[[], FramePort],
     reserve: str,
-    senders: list[IPv4Address | IPv6Address],
+    senders: list[IpAddress],
 ) -> None:
     import signal
 

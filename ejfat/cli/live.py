@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ejfat.cli.addresses import IpAddress, parse_ip
 from ejfat.cli.errors import explained
 from ejfat.errors import BadRequestError, EjfatError, UriError
 from ejfat.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
@@ -175,7 +176,7 @@ def recv(
     ] = "",
     kp: Annotated[float, typer.Option(help="Gain of the controller of the fill level.")] = 0.0,
     timeout: Annotated[
-        float, typer.Option(min=0.001, help="Seconds until an incomplete event is lost.")
+        float, typer.Option(min=0.001, max=3600, help="Seconds until an incomplete event is lost.")
     ] = 0.5,
     max_event: Annotated[
         str, typer.Option(help="Bytes of the longest event that is taken: 100k, 2M; longer ones are lost.")
@@ -212,7 +213,7 @@ def recv(
             request = pb.RegisterRequest(
                 name=name,
                 weight=weight,
-                ipAddress=address or str(endpoint.ip),
+                ipAddress=str(_worker_address(address, endpoint)),
                 udpPort=endpoint.port,
                 portRange=pb.PortRange.Name(port_bits),
                 minFactor=min_factor,
@@ -227,6 +228,17 @@ def recv(
         lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, request, gains, as_json))
     if lost:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _worker_address(text: str, listen: Endpoint) -> IpAddress:
+    """Return where the load balancer sends to.
+
+    Raises:  BadRequestError: it is no address of a host.
+    """
+    address = parse_ip(text) if text else listen.ip
+    if address.is_unspecified or address.is_multicast:
+        raise BadRequestError(f"{address} is no address of one worker: give --address")
+    return address
 
 
 def parse_slots(text: str) -> list[tuple[int, int]]:

@@ -11,9 +11,10 @@ from typing import Any
 import grpc
 
 from ejfat.control.feedback import FillController, Gains
+from ejfat.control.grpc.listening import check_listen
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.errors import EjfatError
+from ejfat.errors import BadRequestError, EjfatError
 from ejfat.reassembly import ReassemblyCounters
 from ejfat.uri import EjfatUri
 
@@ -21,7 +22,9 @@ log = logging.getLogger("ejfat.live.feedback")
 REPORT_PERIOD_S = 0.1
 _RECONNECT = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000))
 """gRPC's own 120 s would let the control plane take the worker for gone long after it is back itself."""
-_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_ASKED_WRONGLY = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
+_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+"""A server that stops cancels what it is just answering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,17 @@ class CallError(EjfatError):
         self.status = status
 
 
+class BadCallError(CallError, BadRequestError):
+    """A request that was wrong in itself: a value out of its range, or what the control plane does not know."""
+
+
 def channel_to(uri: EjfatUri, control: str = "") -> grpc.aio.Channel:
-    """Return a channel to the control plane of a URI, or to `control` (unix:PATH) in its place."""
+    """Return a channel to the control plane of a URI, or to `control` (HOST:PORT or unix:PATH) in its place.
+
+    Raises:  BadRequestError: `control` is neither.
+    """
     if control:
+        check_listen(control)
         return grpc.aio.insecure_channel(control, options=_RECONNECT)
     host = f"[{uri.host}]" if ":" in uri.host else uri.host
     address = f"{host}:{uri.port}"
@@ -61,7 +72,8 @@ async def call(rpc: Any, request: Any, token: str) -> Any:
     try:
         return await rpc(request, metadata=(("authorization", f"Bearer {token}"),), timeout=10)
     except grpc.aio.AioRpcError as error:
-        raise CallError(error.details() or "no reason", error.code()) from None
+        kind = BadCallError if error.code() in _ASKED_WRONGLY else CallError
+        raise kind(error.details() or "no reason", error.code()) from None
 
 
 class Reporter:

@@ -92,7 +92,7 @@ def _host_and_port(text: str) -> tuple[str, int]:
         or not host.isascii()
     ):
         raise BadRequestError(
-            f"{text!r}: expected HOST:PORT, such as 127.0.0.1:18008, or [::]:18008 for all addresses, or unix:PATH"
+            f"{text!r}: expected HOST:PORT, such as 127.0.0.1:18008 or [::1]:18008, or unix:PATH"
         )
     if (
         not port.isascii()

@@ -44,12 +44,12 @@ class Tls:
     def credentials(self) -> grpc.ServerCredentials:
         """Read both.
 
-        Raises:  EjfatError: a file cannot be read.
+        Raises:  BadRequestError: a file cannot be read.
         """
         try:
             pair = (self.key.read_bytes(), self.certificate.read_bytes())
         except OSError as error:
-            raise EjfatError(f"{error.filename}: {error.strerror}") from None
+            raise BadRequestError(f"{error.filename}: {error.strerror}") from None
         return grpc.ssl_server_credentials([pair])
 
 

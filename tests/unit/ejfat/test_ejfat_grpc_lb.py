@@ -251,19 +251,28 @@ async def test_senders_are_added_and_removed(world: World) -> None:
         ({"ipAddress": "nowhere"}, "is no IP address"),
         ({"ipAddress": "224.0.0.1"}, "224.0.0.1 is no address of one worker"),
         ({"ipAddress": "fe80::1%eth0"}, "has a scope"),
-        ({"ipAddress": "10.0.1.99"}, "does not answer"),
         ({"slotDemands": [{"index": 0, "length": 1}]}, "slot demands need static or explicit"),
     ],
 )
 async def test_register_with_bad_values_is_refused(
     world: World, values: dict[str, Any], expected: str
 ) -> None:
-    world.silent.add(ip_address("10.0.1.99"))
     reservation = await world.reserve()
     base = {"lbId": reservation.lbId, "name": "w", "weight": 1, "ipAddress": "10.0.1.1", "udpPort": 10000}
     code, details = await world.refused("Register", pb.RegisterRequest(**base | values), reservation.token)
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert expected in details
+
+
+async def test_register_of_a_worker_that_does_not_answer_has_failed(world: World) -> None:
+    world.silent.add(ip_address("10.0.1.99"))
+    reservation = await world.reserve()
+    values = {"name": "w", "weight": 1, "ipAddress": "10.0.1.99", "udpPort": 10000}
+    code, details = await world.refused("Register", pb.RegisterRequest(lbId=reservation.lbId, **values))
+    assert (code, details) == (
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "10.0.1.99 does not answer: no MAC address to send to",
+    )
 
 
 async def test_reserve_with_bad_values_is_refused(world: World) -> None:
