@@ -57,7 +57,6 @@ def lb(
     """Run a load balancer on an interface until interrupted, data plane and control plane."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what gRPC says on stderr, we say in a line of our own
     from ejfat.control.grpc.listening import check_listen
-    from ejfat.control.grpc.serving import Tls
     from ejfat.control.plane import InstanceAddresses, PlaneConfig
     from ejfat.live.app import AppConfig
     from ejfat.live.ports import PacketPort, TapPort, interface_mac
@@ -95,7 +94,11 @@ def lb(
             sync_host=(ipv4 or ipv6 or [""])[0],
         )
         plane.check()
-        tls = Tls(tls_cert, tls_key) if tls_cert and tls_key else None
+        tls = None
+        if tls_cert and tls_key:
+            from ejfat.control.grpc.serving import Tls
+
+            tls = Tls(tls_cert, tls_key)
         config = AppConfig(
             plane,
             listen,
@@ -136,13 +139,14 @@ async def _serve(
 
     carrier = None
     try:
-        await app.start()
+        app.program()
         if isinstance(app.pipeline, NativePipeline):
             carrier = NativeCarrier(app.pipeline, port, app.receive, failed)
             app.still = carrier.still
             carrier.start()
         else:
             port.start(app.receive, failed)
+        await app.start()  # after the data plane: what gRPC takes to start is no gap in it
         if not config.admin_token:
             say(f"operator's token: {app.admin_token}")
         if reserve:
@@ -154,10 +158,12 @@ async def _serve(
         say("ready")
         await ended.wait()
     finally:
-        if carrier is not None:
-            carrier.close()
-        port.close()
-        await app.stop()
+        try:
+            await app.stop()  # while frames still pass
+        finally:
+            if carrier is not None:
+                carrier.close()
+            port.close()
     counters = app.pipeline.counters
     lost = port.lost + (carrier.lost if carrier is not None else 0)
     say(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import subprocess
+import sys
 import time
 from ipaddress import ip_address
 from pathlib import Path
@@ -108,17 +110,31 @@ async def test_app_restarted_from_its_state_forwards_the_same_way(tmp_path: Path
         for tick in range(300)
     ]
     before = [wire.app.pipeline.process(frame).frame for frame in frames]
+    assert None not in before
     await wire.app.stop()
+    assert [wire.app.pipeline.process(frame).frame for frame in frames] == before, (
+        "only the services have ended"
+    )
     again = Wire(tmp_path)
+    again.app.program()
+    assert [again.app.pipeline.process(frame).frame for frame in frames] == before, "they have not begun yet"
     await again.app.start()
     assert [again.app.pipeline.process(frame).frame for frame in frames] == before
-    assert None not in before
     assert again.app.plane.tokens.find(uri.token).name == "run"
     other = ip_address("10.0.0.77")
     taken_over = again.app.reserve("run", [SENDER, other])
     assert taken_over.lb_id == uri.lb_id, "the same command line starts the program again"
     assert again.app.plane.get(uri.lb_id).balancer.senders == {SENDER, other}
     await again.app.stop()
+
+
+def test_data_plane_of_the_program_needs_neither_grpc_nor_the_lab() -> None:
+    program = "import sys, ejfat.cli.lb, ejfat.live.app, ejfat.live.carrier, ejfat.live.ports; "
+    program += "print([name for name in ('grpc', 'google.protobuf', 'opavnic.datapath.native') if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "[]\n", "they would lengthen the gap of a restart"
 
 
 async def test_worker_registers_reports_and_deregisters_over_the_network() -> None:
