@@ -63,3 +63,7 @@ class PcapError(EjfatError):
 
 class OutputError(EjfatError):
     """A file cannot be written."""
+
+
+class CutCaptureError(EjfatError):
+    """A capture file ends in the middle of a frame; what is before that has been read."""

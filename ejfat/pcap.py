@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from scapy.error import Scapy_Exception
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
-from ejfat.errors import OutputError, PcapError
+from ejfat.errors import CutCaptureError, OutputError, PcapError
+from hfi_sim.errors import WireError
+from hfi_sim.wire.captures import CapturedPacket, read_capture
 
 LINKTYPE_ETHERNET = 1
 _SNAPLEN = 0xFFFF
 _FILE_HEADER = struct.Struct("<IHHiIII")
 _RECORD_HEADER = struct.Struct("<IIII")
 _MAGIC_US = 0xA1B2C3D4
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +38,33 @@ class Captured:
 def read_pcap(path: Path) -> Iterator[Captured]:
     """Yield the frames of a pcap or pcapng file, in order.
 
-    Raises:  PcapError: not a capture, cut off inside a record, or not of Ethernet.
+    Raises:  PcapError: not a capture, or not of Ethernet. CutCaptureError: it ends inside a frame; raised after the
+        frames before that.
     """
     try:
-        with path.open("rb") as file, RawPcapReader(file) as reader:
-            for data, meta in reader:
-                link = getattr(meta, "linktype", getattr(reader, "linktype", LINKTYPE_ETHERNET))
-                if link != LINKTYPE_ETHERNET:
-                    raise PcapError(f"{path}: link type {link}, expected {LINKTYPE_ETHERNET} (Ethernet)")
-                yield _captured(reader, bytes(data), meta)
+        content = path.read_bytes()
+        if content[:2] == _GZIP_MAGIC:
+            content = gzip.decompress(content)
+        with RawPcapReader(BytesIO(content)) as reader:
+            # two readers in step: ours says where a file was cut off, scapy's knows the times
+            for number, packet in enumerate(_packets(content, path)):
+                if packet.link_type != LINKTYPE_ETHERNET:
+                    raise PcapError(
+                        f"{path}: link type {packet.link_type} of frame {number + 1}, "
+                        f"expected {LINKTYPE_ETHERNET} (Ethernet)"
+                    )
+                yield _captured(reader, packet.data, next(reader)[1])
     except OSError as error:
         raise PcapError(f"{path}: {error.strerror or error}") from None
-    except (Scapy_Exception, EOFError, struct.error) as error:
-        raise PcapError(f"{path}: {error}") from None
+    except (Scapy_Exception, EOFError, StopIteration, struct.error, zlib.error) as error:
+        raise PcapError(f"{path}: {str(error) or 'no capture that can be read'}") from None
+
+
+def _packets(content: bytes, path: Path) -> Iterator[CapturedPacket]:
+    try:
+        yield from read_capture(content)
+    except WireError as error:
+        raise CutCaptureError(f"{path}: {error}") from None
 
 
 def _captured(reader: Any, data: bytes, meta: Any) -> Captured:

@@ -53,6 +53,16 @@ class LostEvent:
     """Bytes there should be; None where the last packet never came."""
     missing: tuple[tuple[int, int], ...]
     """Byte ranges from, up to but not including; without a known length those before the last byte that came."""
+    limit: int | None = None
+    """Bytes of the longest event that is taken, where this one is longer and nothing of it was kept."""
+
+    @property
+    def reason(self) -> str:
+        """Why it is lost, in words."""
+        if self.limit is None:
+            return f"missing bytes {self.missing}"
+        known = "of an unknown length" if self.length is None else f"of {self.length} bytes"
+        return f"{known}, more than the {self.limit} that are taken"
 
 
 @dataclass(slots=True)
@@ -70,8 +80,12 @@ class ReassemblyCounters:
     late: int = 0
     """For an event that was complete or given up already."""
     events_seen: int = 0
+    """Events of which a packet was kept."""
     events_complete: int = 0
     events_lost: int = 0
+    """Incomplete after their time, or too long; the latter need not be among those seen."""
+    events_too_long: int = 0
+    """Of the lost ones, those longer than what is taken. All their packets are rejected."""
 
 
 @dataclass(slots=True)
@@ -137,7 +151,11 @@ class Reassembler:
         self._timeout_s = timeout_s
         self._max_event = max_event
         self._pending: OrderedDict[Hashable, _Pending] = OrderedDict()
-        self._done: OrderedDict[Hashable, None] = OrderedDict()
+        self._done: OrderedDict[Hashable, bool] = OrderedDict()
+        """Events that are over, the last of them, and whether they were too long."""
+        self._refused: list[LostEvent] = []
+        """Events found too long, for the next `expire` to tell."""
+        self._refused_at = 0.0
         self._numbers: dict[Hashable, int] = {}
 
     @property
@@ -148,6 +166,8 @@ class Reassembler:
     @property
     def deadline(self) -> float | None:
         """When `expire` has something to do next; None where nothing is pending."""
+        if self._refused:
+            return self._refused_at
         return next((p.since + self._timeout_s for p in self._pending.values()), None)
 
     def receive(self, payload: bytes, now: float, source: Hashable = None) -> Event | None:
@@ -189,7 +209,7 @@ class Reassembler:
         begins_anew = header.first and open_event is not None and 0 in open_event.starts
         if open_event is None or begins_anew:
             if not header.first and (stream, number) in self._done:
-                self.counters.late += 1
+                self._count_after((stream, number))
                 return None
             number = self._numbers[stream] = number + 1
         key = EventKey(number, header.data_id)
@@ -207,19 +227,17 @@ class Reassembler:
     ) -> Event | None:
         counters = self.counters
         if slot in self._done:
-            counters.late += 1
+            self._count_after(slot)
             return None
         pending = self._pending.get(slot)
         known = pending.length if pending else None
         end = offset + len(data)
         limit = length if length is not None else known
         contradicts = None not in (length, known) and length != known
-        if (
-            contradicts
-            or end > self._max_event
-            or (limit or 0) > self._max_event
-            or (limit is not None and end > limit)
-        ):
+        if known is None and (end if length is None else length) > self._max_event:
+            self._refuse(slot, key, length, now)
+            return None
+        if contradicts or (limit is not None and end > limit):
             counters.rejected += 1
             return None
         if pending is None:
@@ -238,8 +256,8 @@ class Reassembler:
         return Event(key, b"".join(pending.parts), pending.packets, pending.source)
 
     def expire(self, now: float) -> list[LostEvent]:
-        """Give up the events whose time is over."""
-        lost = []
+        """Give up the events whose time is over; those found too long since the last call come first."""
+        lost, self._refused = self._refused, []
         while self._pending:
             slot, pending = next(iter(self._pending.items()))
             if now < pending.since + self._timeout_s:
@@ -250,7 +268,25 @@ class Reassembler:
             lost.append(LostEvent(pending.key, pending.received, pending.length, pending.missing()))
         return lost
 
-    def _finish(self, slot: Hashable) -> None:
-        self._done[slot] = None
+    def _refuse(self, slot: Hashable, key: EventKey, length: int | None, now: float) -> None:
+        """Give up an event that is too long, at once, and with what was kept of it."""
+        pending = self._pending.pop(slot, None)
+        self._finish(slot, too_long=True)
+        self.counters.rejected += 1
+        self.counters.events_lost += 1
+        self.counters.events_too_long += 1
+        received = pending.received if pending else 0
+        self._refused.append(LostEvent(key, received, length, (), limit=self._max_event))
+        self._refused_at = now
+
+    def _count_after(self, slot: Hashable) -> None:
+        """Count a packet of an event that is over."""
+        if self._done[slot]:
+            self.counters.rejected += 1
+        else:
+            self.counters.late += 1
+
+    def _finish(self, slot: Hashable, *, too_long: bool = False) -> None:
+        self._done[slot] = too_long
         if len(self._done) > _REMEMBERED:
             self._done.popitem(last=False)

@@ -18,6 +18,8 @@ from ejfat.tables import Entry, KeyField, Match, MatchKind, TableSpec, match_tex
 TABLE_ADD = "table_add"
 RUN_TRAFFIC = "run_traffic"
 _COMMANDS = (TABLE_ADD, RUN_TRAFFIC)
+_FAMILIES = {"do_ipv4_member_rewrite": 0x0800, "do_ipv6_member_rewrite": 0x86DD}
+"""The EtherType of the packets that an action can rewrite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,15 @@ def _table_add(words: list[Token], path: str) -> TableAdd:
         choices = " or ".join(spec.actions)
         raise ScriptError(path, action.line, f"{spec.name}: no action {action.text!r}, expected {choices}")
     matches = tuple(_match(key, word, path) for key, word in zip(spec.keys, keys, strict=True))
+    for key, word, match in zip(spec.keys, keys, matches, strict=True):
+        family = _FAMILIES.get(action.text)
+        if key.name == "ether_type" and family not in (None, match.value):
+            raise ScriptError(
+                path,
+                word.line,
+                f"{key.name} {word.text}, expected {family:#06x} for {action.text}: packets of another family that "
+                "it matches would always be dropped",
+            )
     params = spec.actions[action.text].params
     extra = len(args) - len(params)
     if not 0 <= extra <= spec.takes_priority:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ejfat.errors import OutputError, PcapError, ScriptError
+from ejfat.errors import CutCaptureError, OutputError, PcapError, ScriptError
 from ejfat.pcap import Captured, read_pcap, write_pcap
 from ejfat.pipeline import Pipeline
 from ejfat.script import load_script
 
 MAX_SCRIPT: Final = 1 << 24
 """Characters of a table script."""
+_FIELD: Final = re.compile(r"(?:[A-Za-z_][\w.]*=)?(?:0[xX])?[0-9A-Fa-f]+", re.ASCII)
+_BETWEEN: Final = re.compile(r"[\s,;]+")
+"""Between fields, which stand with or without their names: the document describes the file, and shows none."""
+_SHOWN: Final = 40
+"""Characters of a wrong row in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +37,28 @@ def simulate(
     """Run a capture through the pipeline that a table script describes.
 
     Args:    meta: a metadata file, one row per frame; the pipeline uses none of it, so rows are checked to be
-        text and carried through. meta_out: where the rows of the frames that leave go.
+        fields with numbers and carried through. meta_out: where the rows of the frames that leave go.
     Raises:  ScriptError, PcapError: an input that cannot be read; nothing is written then. OutputError: an output
-        that cannot be written.
+        that cannot be written. CutCaptureError: the capture ends inside a frame; what came of those before it is
+        written.
     """
     pipeline = Pipeline(load_script(read_text(tables), str(tables)))
     rows = _meta_rows(meta) if meta else []
     seen: list[int] = []
-    out = list(_run(pipeline, source, seen))
+    out: list[Captured] = []
+    cut: CutCaptureError | None = None
+    try:
+        for captured in _run(pipeline, source, seen):
+            out.append(captured)
+    except CutCaptureError as error:
+        cut = error
     written = write_pcap(target, out)
     if meta_out is not None:
         kept = [rows[min(index, len(rows) - 1)] for index in seen] if rows else []
         _write_rows(meta_out, kept)
+    if cut is not None:
+        whole = pipeline.counters.rx_packets
+        raise CutCaptureError(f"{cut}; what came of the {whole} frames before that is in {target}")
     return Simulated(pipeline.counters.rx_packets, written, pipeline)
 
 
@@ -80,11 +96,17 @@ def _write_rows(path: Path, rows: list[str]) -> None:
 
 def _meta_rows(path: Path) -> list[str]:
     try:
-        rows = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+        lines = [line.strip() for line in path.read_text().splitlines()]
     except OSError as error:
         raise PcapError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise PcapError(f"{path}: not a text file") from None
+    for number, line in enumerate(lines, 1):
+        if not all(_FIELD.fullmatch(word) for word in _BETWEEN.split(line) if word):
+            raise PcapError(
+                f"{path}:{number}: {line[:_SHOWN]!r}, expected fields with hexadecimal numbers, such as `egress_spec=0`"
+            )
+    rows = [line for line in lines if line]
     if not rows:
         raise PcapError(f"{path}: no row; expected one per frame, such as `egress_spec=0`")
     return rows

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ejfat.cli.addresses import parse_ip, parse_ips
 from ejfat.cli.errors import explained
 from ejfat.errors import UriError
 from opavnic.cli.output import print_json, print_rich, print_table
@@ -19,6 +20,8 @@ app = typer.Typer(
     help="Reservations of a control plane.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
 
+_CENTURY_H = 876_000
+_DAY_S = 86_400
 Uri = Annotated[str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat[s]://TOKEN@HOST:PORT/lb/ID")]
 Control = Annotated[str, typer.Option("--control", help="gRPC address, instead of the URI's: unix:PATH.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -29,7 +32,9 @@ Addresses = Annotated[list[str], typer.Argument(help="IP addresses.", show_defau
 def reserve(
     name: Annotated[str, typer.Argument(help="Of the reservation.", show_default=False)],
     senders: Annotated[str, typer.Option(help="Addresses that may send: IP,IP,...")] = "",
-    hours: Annotated[float, typer.Option(min=0, help="Until it ends by itself; 0: it does not.")] = 0.0,
+    hours: Annotated[
+        float, typer.Option(min=0, max=_CENTURY_H, help="Until it ends by itself; 0: it does not.")
+    ] = 0.0,
     strategy: Annotated[
         str,
         typer.Option(
@@ -48,13 +53,13 @@ def reserve(
     from ejfat.uri import EjfatUri, Endpoint
     from ejfat.wire.headers import LB_PORT
 
-    request = pb.ReserveLoadBalancerRequest(
-        name=name, senderAddresses=[text for text in senders.split(",") if text], strategy=strategy
-    )
-    if hours:
-        request.until.FromSeconds(int(time.time() + hours * 3600))
     with explained():
         asked = _parse(uri)
+        request = pb.ReserveLoadBalancerRequest(
+            name=name, senderAddresses=map(str, parse_ips(senders)), strategy=strategy
+        )
+        if hours:
+            request.until.FromSeconds(int(time.time() + hours * 3600))
         reply: Any = _ask(asked, control, "ReserveLoadBalancer", request)
         data = [text for text in (reply.dataIpv4Address, reply.dataIpv6Address) if text]
         found: EjfatUri = replace(
@@ -134,7 +139,7 @@ def timeseries(
     series: Annotated[
         list[str], typer.Argument(help="Paths: /lb/ID/METRIC, /lb/ID/session/ID/METRIC, with * for all.")
     ],
-    since: Annotated[float, typer.Option(min=0, help="Seconds to look back.")] = 60.0,
+    since: Annotated[float, typer.Option(min=0, max=_DAY_S, help="Seconds to look back.")] = 60.0,
     uri: Uri = "",
     control: Control = "",
     as_json: AsJson = False,
@@ -164,7 +169,7 @@ def add_senders(addresses: Addresses, uri: Uri = "", control: Control = "") -> N
 
     with explained():
         parsed = _parse(uri)
-        request = pb.AddSendersRequest(lbId=_reserved(parsed), senderAddresses=addresses)
+        request = pb.AddSendersRequest(lbId=_reserved(parsed), senderAddresses=_texts(addresses))
         _ask(parsed, control, "AddSenders", request)
 
 
@@ -175,8 +180,12 @@ def remove_senders(addresses: Addresses, uri: Uri = "", control: Control = "") -
 
     with explained():
         parsed = _parse(uri)
-        request = pb.RemoveSendersRequest(lbId=_reserved(parsed), senderAddresses=addresses)
+        request = pb.RemoveSendersRequest(lbId=_reserved(parsed), senderAddresses=_texts(addresses))
         _ask(parsed, control, "RemoveSenders", request)
+
+
+def _texts(addresses: list[str]) -> list[str]:
+    return [str(parse_ip(text)) for text in addresses]
 
 
 def _parse(uri: str) -> Any:

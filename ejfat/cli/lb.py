@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ejfat.cli.addresses import IpAddress, parse_ip, parse_ips
 from ejfat.cli.errors import explained
 from ejfat.errors import BadRequestError, EjfatError
 from opavnic.cli.output import say
@@ -45,14 +46,17 @@ def lb(
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
     p4_listen: Annotated[str, typer.Option(help="gRPC for a foreign control plane.")] = "",
     p4_token: Annotated[str, typer.Option(envvar="EJFAT_P4_TOKEN", help="Token that it must carry.")] = "",
-    period: Annotated[float, typer.Option(min=0.05, help="Seconds between looks at the workers.")] = 1.0,
+    period: Annotated[
+        float, typer.Option(min=0.05, max=3600, help="Seconds between looks at the workers.")
+    ] = 1.0,
     pipeline: Annotated[
         Literal["auto", "python", "native"],
         typer.Option(help="auto: the native one, in a thread of its own, where it is built."),
     ] = "auto",
 ) -> None:
     """Run a load balancer on an interface until interrupted, data plane and control plane."""
-    from ejfat.control.grpc.serving import Tls
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what gRPC says on stderr, we say in a line of our own
+    from ejfat.control.grpc.listening import check_listen
     from ejfat.control.plane import InstanceAddresses, PlaneConfig
     from ejfat.live.app import AppConfig
     from ejfat.live.ports import PacketPort, TapPort, interface_mac
@@ -63,8 +67,17 @@ def lb(
             raise BadRequestError("give either --interface or --tap")
         if not ipv4 and not ipv6:
             raise BadRequestError("give --ipv4 or --ipv6, or both")
+        if senders and not reserve:
+            raise BadRequestError(
+                "--senders are those of the reservation at start: give --reserve NAME with them"
+            )
         if bool(tls_cert) != bool(tls_key):
             raise BadRequestError("--tls-cert and --tls-key go together")
+        for option, address in (("--listen", listen), ("--p4-listen", p4_listen or listen)):
+            try:
+                check_listen(address)
+            except BadRequestError as error:
+                raise BadRequestError(f"{option} {error}") from None
         try:
             # a TAP of our own has another MAC than we, as the far end of a wire has
             number = int.from_bytes(
@@ -75,12 +88,17 @@ def lb(
         plane = PlaneConfig(
             mac=number,
             instances=tuple(
-                InstanceAddresses(_ip(four, 4), _ip(six, 6))
+                InstanceAddresses(parse_ip(four, 4) if four else None, parse_ip(six, 6) if six else None)
                 for four, six in zip_longest(ipv4 or [], ipv6 or [], fillvalue="")
             ),
             sync_host=(ipv4 or ipv6 or [""])[0],
         )
-        tls = Tls(tls_cert, tls_key) if tls_cert and tls_key else None
+        plane.check()
+        tls = None
+        if tls_cert and tls_key:
+            from ejfat.control.grpc.serving import Tls
+
+            tls = Tls(tls_cert, tls_key)
         config = AppConfig(
             plane,
             listen,
@@ -92,31 +110,17 @@ def lb(
             p4_token=p4_token,
             pipeline=pipeline,
         )
-        wanted = [
-            sender for text in senders.split(",") if text for sender in [_ip(text, 0)] if sender is not None
-        ]
+        wanted = parse_ips(senders)
         asyncio.run(
             _serve(config, lambda: PacketPort(interface) if interface else TapPort(tap), reserve, wanted)
         )
-
-
-def _ip(text: str, version: int) -> IPv4Address | IPv6Address | None:
-    if not text:
-        return None
-    try:
-        address = ip_address(text)
-    except ValueError:
-        raise BadRequestError(f"{text!r} is no IP address") from None
-    if version and address.version != version:
-        raise BadRequestError(f"{text} is no IPv{version} address")
-    return address
 
 
 async def _serve(
     config: AppConfig,
     make_port: Callable[[], FramePort],
     reserve: str,
-    senders: list[IPv4Address | IPv6Address],
+    senders: list[IpAddress],
 ) -> None:
     import signal
 
@@ -135,13 +139,14 @@ async def _serve(
 
     carrier = None
     try:
-        await app.start()
+        app.program()
         if isinstance(app.pipeline, NativePipeline):
             carrier = NativeCarrier(app.pipeline, port, app.receive, failed)
             app.still = carrier.still
             carrier.start()
         else:
             port.start(app.receive, failed)
+        await app.start()  # after the data plane: what gRPC takes to start is no gap in it
         if not config.admin_token:
             say(f"operator's token: {app.admin_token}")
         if reserve:
@@ -153,10 +158,12 @@ async def _serve(
         say("ready")
         await ended.wait()
     finally:
-        if carrier is not None:
-            carrier.close()
-        port.close()
-        await app.stop()
+        try:
+            await app.stop()  # while frames still pass
+        finally:
+            if carrier is not None:
+                carrier.close()
+            port.close()
     counters = app.pipeline.counters
     lost = port.lost + (carrier.lost if carrier is not None else 0)
     say(

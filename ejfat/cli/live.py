@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ejfat.cli.addresses import IpAddress, parse_ip
 from ejfat.cli.errors import explained
 from ejfat.errors import BadRequestError, EjfatError, UriError
+from ejfat.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
 from ejfat.schema import SLOTS
 from ejfat.segmentation import MAX_EVENT
 from opavnic.cli.output import EXIT_FAILED, print_json, say
@@ -23,12 +25,13 @@ if TYPE_CHECKING:
     from ejfat.control.feedback import Gains
     from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.live.sockets import Receiver
-    from ejfat.reassembly import Event
+    from ejfat.reassembly import Event, LostEvent
     from ejfat.uri import EjfatUri, Endpoint
 
 _DIGITS = 18
 """No number here has more."""
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
+_DEFAULT_MAX = str(TAKEN_BY_DEFAULT)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Uri = Annotated[
     str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat://TOKEN@HOST:PORT/lb/ID?sync=...&data=...")
@@ -55,6 +58,9 @@ def send(
     to: Annotated[str, typer.Option("--to", help="IP[:PORT] of the load balancer, instead of a URI.")] = "",
     uri: Uri = "",
     event_size: Annotated[str, typer.Option(help="Bytes of an event: 9000, 100k, 2M.")] = "1M",
+    max_event: Annotated[
+        str, typer.Option(help="Bytes of the longest event that the receivers take (theirs: --max-event).")
+    ] = _DEFAULT_MAX,
     rate: Annotated[float, typer.Option(min=0, help="Events per second; 0: as fast as can be.")] = 0.0,
     version: Annotated[int, typer.Option(min=1, max=3, help="Of the load balancer header.")] = 2,
     mtu: Annotated[int, typer.Option(min=64, max=65535, help="Bytes of an IP packet.")] = 1500,
@@ -76,6 +82,7 @@ def send(
 
     with explained():
         target, sync = _target(to, uri, LB_PORT)
+        size = _event_size(event_size, max_event)
         try:
             segmenter = Segmenter(version=version, mtu=mtu, ip_version=target.ip.version)
         except ValueError as error:
@@ -91,9 +98,7 @@ def send(
             source_id=data_id,
         )
         rng = random.Random(seed)
-        sent = asyncio.run(
-            send_events(plan, _events(files or [], parse_size(event_size)), lambda: rng.getrandbits(16))
-        )
+        sent = asyncio.run(send_events(plan, _events(files or [], size), lambda: rng.getrandbits(16)))
     figures = {
         "events": sent.events,
         "packets": sent.packets,
@@ -104,6 +109,16 @@ def send(
         print_json(figures | {"last_tick": sent.last_tick})
     else:
         say(", ".join(f"{value} {name}" for name, value in figures.items()))
+
+
+def _event_size(text: str, longest: str) -> int:
+    size, limit = parse_size(text), parse_size(longest)
+    if size > limit:
+        raise BadRequestError(
+            f"--event-size {text}: receivers take events of at most {limit} bytes; "
+            f"`recv --max-event {text}` takes them, and `send --max-event {text}` sends them then"
+        )
+    return size
 
 
 def _target(to: str, uri: str, default_port: int) -> tuple[Endpoint, Endpoint | None]:
@@ -161,8 +176,11 @@ def recv(
     ] = "",
     kp: Annotated[float, typer.Option(help="Gain of the controller of the fill level.")] = 0.0,
     timeout: Annotated[
-        float, typer.Option(min=0.001, help="Seconds until an incomplete event is lost.")
+        float, typer.Option(min=0.001, max=3600, help="Seconds until an incomplete event is lost.")
     ] = 0.5,
+    max_event: Annotated[
+        str, typer.Option(help="Bytes of the longest event that is taken: 100k, 2M; longer ones are lost.")
+    ] = _DEFAULT_MAX,
     old_headers: Annotated[
         bool, typer.Option("--old-headers", help="Expect the 8-byte header of version 1.")
     ] = False,
@@ -172,6 +190,7 @@ def recv(
 ) -> None:
     """Put events together as they arrive; with a URI, register and report to the control plane."""
     from ejfat.control.feedback import Gains
+    from ejfat.control.names import check_name
     from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.live.sockets import ReceivePlan, Receiver
     from ejfat.uri import EjfatUri, parse_endpoint
@@ -181,14 +200,20 @@ def recv(
         if out is not None and str(out) != "-":
             _make_directory(out)
         plan = ReceivePlan(
-            listen=endpoint, port_bits=port_bits, threads=threads, timeout_s=timeout, old_headers=old_headers
+            listen=endpoint,
+            port_bits=port_bits,
+            threads=threads,
+            timeout_s=timeout,
+            old_headers=old_headers,
+            max_event=parse_size(max_event),
         )
         request = None
         if uri:
+            check_name("worker", name)
             request = pb.RegisterRequest(
                 name=name,
                 weight=weight,
-                ipAddress=address or str(endpoint.ip),
+                ipAddress=str(_worker_address(address, endpoint)),
                 udpPort=endpoint.port,
                 portRange=pb.PortRange.Name(port_bits),
                 minFactor=min_factor,
@@ -203,6 +228,17 @@ def recv(
         lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, request, gains, as_json))
     if lost:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _worker_address(text: str, listen: Endpoint) -> IpAddress:
+    """Return where the load balancer sends to.
+
+    Raises:  BadRequestError: it is no address of a host.
+    """
+    address = parse_ip(text) if text else listen.ip
+    if address.is_unspecified or address.is_multicast:
+        raise BadRequestError(f"{address} is no address of one worker: give --address")
+    return address
 
 
 def parse_slots(text: str) -> list[tuple[int, int]]:
@@ -299,13 +335,17 @@ def _write(out: Path, event: Event) -> None:
         (out / f"event-{event.key.event}-{event.key.data_id}.bin").write_bytes(event.data)
 
 
+def _why(lost: LostEvent) -> str:
+    return lost.reason if lost.limit is None else f"{lost.reason} (--max-event)"
+
+
 async def _consume(receiver: Receiver, out: Path | None, count: int) -> None:
     from ejfat.reassembly import LostEvent
 
     done = 0
     async for what in receiver.results():
         if isinstance(what, LostEvent):
-            say(f"lost event {what.key.event} data id {what.key.data_id}: missing bytes {what.missing}")
+            say(f"lost event {what.key.event} data id {what.key.data_id}: {_why(what)}")
             continue
         if out is not None:
             try:

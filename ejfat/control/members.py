@@ -16,6 +16,7 @@ from typing import Any
 
 from ejfat.control.demands import SlotRange
 from ejfat.control.feedback import MEAN_WEIGHT
+from ejfat.control.names import check_name
 from ejfat.control.programming import IpAddress, Rewrite
 from ejfat.errors import BadRequestError, ControlError
 
@@ -78,6 +79,7 @@ class Worker:
 
         Raises:  BadRequestError: the value, and what would be right.
         """
+        check_name("worker", self.name)
         if self.ip.is_multicast or self.ip.is_unspecified or self.ip == _BROADCAST:
             raise BadRequestError(f"{self.ip} is no address of one worker")
         if not 1 <= self.port <= 0xFFFF:

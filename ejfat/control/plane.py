@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from typing import Any
 
 from ejfat.control import programming
 from ejfat.control.balancer import LoadBalancer, Policy, Strategy
 from ejfat.control.history import History
+from ejfat.control.names import check_name
 from ejfat.control.programming import IpAddress, Target
 from ejfat.control.tokens import Action, Permission, Resource, TokenBook
 from ejfat.drops import PipelineCounters
@@ -16,6 +18,7 @@ from ejfat.errors import BadRequestError, ExhaustedError, UnknownError
 from ejfat.schema import Op, Update
 
 INSTANCES = 8
+_BROADCAST = IPv4Address("255.255.255.255")
 _STATE_FORMAT = 1
 
 
@@ -47,6 +50,36 @@ class PlaneConfig:
     policy: Policy = field(default_factory=Policy)
     with_v1: bool = True
     """Instance 0 serves senders of header version 1 too."""
+
+    def check(self) -> None:
+        """Refuse addresses that no frame to one load balancer carries.
+
+        Raises:  BadRequestError: the address, and what would be right.
+        """
+        if not 1 <= len(self.instances) <= INSTANCES:
+            raise BadRequestError(f"{len(self.instances)} instances, expected 1 to {INSTANCES}")
+        if self.mac >> 40 & 1 or not self.mac:
+            mac = self.mac.to_bytes(6, "big").hex(":")
+            raise BadRequestError(
+                f"MAC address {mac}: expected that of one station, such as 02:4c:42:00:00:01"
+            )
+        seen: set[IpAddress] = set()
+        for address in (address for instance in self.instances for address in instance.all):
+            kinds = {
+                "a multicast": address.is_multicast,
+                "the unspecified": address.is_unspecified,
+                "a loopback": address.is_loopback,
+                "the broadcast": address == _BROADCAST,
+            }
+            for kind in (kind for kind, fits in kinds.items() if fits):
+                raise BadRequestError(f"{address} is {kind} address, expected one of a single host")
+            if "%" in str(address):
+                raise BadRequestError(
+                    f"{address} has a scope, which no frame carries: leave it out from the % on"
+                )
+            if address in seen:
+                raise BadRequestError(f"{address} twice: each instance has an address of its own")
+            seen.add(address)
 
     def target(self, lb_id: int) -> Target:
         """Return which tables an instance uses."""
@@ -82,8 +115,7 @@ class ControlPlane:
     """
 
     def __init__(self, config: PlaneConfig, program: Callable[[list[Update]], None]) -> None:
-        if not 1 <= len(config.instances) <= INSTANCES:
-            raise BadRequestError(f"{len(config.instances)} instances, expected 1 to {INSTANCES}")
+        config.check()
         self.config = config
         self.tokens = TokenBook()
         self.reservations: dict[int, Reservation] = {}
@@ -119,11 +151,10 @@ class ControlPlane:
 
         Args:    until: Unix time at which the reservation ends by itself; None: never. family: the IP version that
             it must have, 4 or 6; 0: either.
-        Raises:  ExhaustedError: all are reserved. BadRequestError: no name, an end in the past, or an IP version
+        Raises:  ExhaustedError: all are reserved. BadRequestError: no such name, an end in the past, or an IP version
             that no instance has.
         """
-        if not name:
-            raise BadRequestError("a reservation needs a name")
+        check_name("reservation", name)
         if until is not None and until <= now:
             raise BadRequestError(f"the reservation would end {now - until:.0f} s ago")
         taken = {reservation.lb_id for reservation in self.reservations.values()}

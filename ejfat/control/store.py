@@ -9,6 +9,8 @@ from typing import Any
 
 from ejfat.errors import EjfatError
 
+_BUSY = 5
+"""The low byte of SQLITE_BUSY and its kin."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS state (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -18,23 +20,31 @@ CREATE TABLE IF NOT EXISTS state (
 
 
 class Store:
-    """One row that is replaced whole in one transaction: a reader sees the state before a change, or after it."""
+    """One row that is replaced whole in one transaction: what is read is the state before a change, or after it.
+
+    The database belongs to one process: two load balancers with one state would overwrite each other's epochs.
+    SQLite's own lock ends with the process, whatever ends it.
+    """
 
     def __init__(self, path: Path | str) -> None:
         """Open the database, making it where it is missing; ":memory:" keeps it in memory.
 
-        Raises:  EjfatError: it cannot be opened, or is no database.
+        Raises:  EjfatError: it cannot be opened, is no database, or another process has it.
         """
         self.path = path
         try:
-            self._db = sqlite3.connect(path)
+            self._db = sqlite3.connect(path, timeout=0)
         except sqlite3.Error as error:
             raise EjfatError(f"{path}: {error}") from None
         try:
+            # in this order: a lock set before the first look at the file is kept from that look on
+            self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.executescript(_SCHEMA)
         except sqlite3.Error as error:
             self._db.close()
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == _BUSY:
+                raise EjfatError(f"{path}: another process keeps its state there") from None
             raise EjfatError(f"{path}: {error}") from None
         self._last = ""
 

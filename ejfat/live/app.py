@@ -1,4 +1,7 @@
-"""The whole load balancer in one process: node, control plane, gRPC services, stored state."""
+"""The whole load balancer in one process: node, control plane, gRPC services, stored state.
+
+gRPC is imported when the services start: a program that starts again forwards frames before that.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import grpc
-
-from ejfat.control.grpc.lb_service import LoadBalancerService, Surroundings
-from ejfat.control.grpc.p4_service import P4Surroundings, SmartnicP4Service
-from ejfat.control.grpc.serving import Tls, start_server
-from ejfat.control.pb import loadbalancer_pb2_grpc, sn_p4_v2_pb2_grpc
+from ejfat.control.grpc.listening import probe
 from ejfat.control.plane import ControlPlane, PlaneConfig
 from ejfat.control.programming import IpAddress
 from ejfat.control.store import Store
@@ -30,6 +29,11 @@ from ejfat.pipeline.native import Wanted, make_pipeline
 from ejfat.schema import Update
 from ejfat.uri import EjfatUri, Endpoint
 from ejfat.wire.headers import LB_PORT
+
+if TYPE_CHECKING:
+    import grpc
+
+    from ejfat.control.grpc.serving import Tls
 
 log = logging.getLogger("ejfat.live.app")
 
@@ -79,6 +83,7 @@ class LbApp:
         self._store = Store(config.state) if config.state is not None else None
         self._servers: list[grpc.aio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._programmed = False
         mac = config.plane.mac.to_bytes(6, "big")
         addresses = [address for instance in config.plane.instances for address in instance.all]
         self.node = LbNode(
@@ -89,16 +94,32 @@ class LbApp:
         """Take a frame from the network."""
         self.node.receive(frame)
 
-    async def start(self) -> None:
-        """Restore the state, program the tables, listen.
+    def program(self) -> None:
+        """Restore the state and program the tables: from here on frames may come.
 
-        Raises:  EjfatError: stored state of another kind, an address in use, a TLS file that cannot be read.
+        Raises:  EjfatError: stored state of another kind, or an address where `start` could not listen.
         """
+        for address in filter(None, (self.config.listen, self.config.p4_listen)):
+            probe(address)
         state = self._store.load() if self._store is not None else None
         if state is not None:
             self.plane.restore(state, self._now())
         self._admit_operator()
         self.plane.start()
+        self._programmed = True
+
+    async def start(self) -> None:
+        """Listen; `program` first, where that was not done.
+
+        Raises:  EjfatError: as `program`, and an address in use, a TLS file that cannot be read.
+        """
+        if not self._programmed:
+            self.program()
+        from ejfat.control.grpc.lb_service import LoadBalancerService, Surroundings
+        from ejfat.control.grpc.p4_service import P4Surroundings, SmartnicP4Service
+        from ejfat.control.grpc.serving import start_server
+        from ejfat.control.pb import loadbalancer_pb2_grpc, sn_p4_v2_pb2_grpc
+
         world = Surroundings(self._now, lambda: secrets.token_urlsafe(24), self._resolve, self._save)
         service = LoadBalancerService(self.plane, world)
         server, self.port = await start_server(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from ejfat.live.ports import FramePort
 from ejfat.pipeline.native import NativePipeline
-from opavnic.datapath.native import NativeDatapath
-from opavnic.datapath.node import NodeNetdev
+
+if TYPE_CHECKING:  # a lab has them already, a program that stands alone starts sooner without
+    from opavnic.datapath.native import NativeDatapath
+    from opavnic.datapath.node import NodeNetdev
 
 
 class NativeCarrier:

@@ -11,14 +11,20 @@ from typing import Any
 import grpc
 
 from ejfat.control.feedback import FillController, Gains
+from ejfat.control.grpc.listening import check_listen
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.errors import EjfatError
+from ejfat.errors import BadRequestError, EjfatError
 from ejfat.reassembly import ReassemblyCounters
 from ejfat.uri import EjfatUri
 
 log = logging.getLogger("ejfat.live.feedback")
 REPORT_PERIOD_S = 0.1
+_RECONNECT = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000))
+"""gRPC's own 120 s would let the control plane take the worker for gone long after it is back itself."""
+_ASKED_WRONGLY = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
+_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+"""A server that stops cancels what it is just answering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +37,43 @@ class Measured:
     enqueue_errors: int = 0
 
 
+class CallError(EjfatError):
+    """A request that the control plane refused, or that did not reach it."""
+
+    def __init__(self, details: str, status: grpc.StatusCode) -> None:
+        super().__init__(f"control plane: {details} ({status.name})")
+        self.status = status
+
+
+class BadCallError(CallError, BadRequestError):
+    """A request that was wrong in itself: a value out of its range, or what the control plane does not know."""
+
+
 def channel_to(uri: EjfatUri, control: str = "") -> grpc.aio.Channel:
-    """Return a channel to the control plane of a URI, or to `control` (unix:PATH) in its place."""
+    """Return a channel to the control plane of a URI, or to `control` (HOST:PORT or unix:PATH) in its place.
+
+    Raises:  BadRequestError: `control` is neither.
+    """
     if control:
-        return grpc.aio.insecure_channel(control)
+        check_listen(control)
+        return grpc.aio.insecure_channel(control, options=_RECONNECT)
     host = f"[{uri.host}]" if ":" in uri.host else uri.host
     address = f"{host}:{uri.port}"
     if uri.tls:
-        return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials())
-    return grpc.aio.insecure_channel(address)
+        return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(), options=_RECONNECT)
+    return grpc.aio.insecure_channel(address, options=_RECONNECT)
 
 
 async def call(rpc: Any, request: Any, token: str) -> Any:
     """Return the reply to a request.
 
-    Raises:  EjfatError: refused, with the server's words, or not reachable.
+    Raises:  CallError: refused, with the server's words, or not reachable.
     """
     try:
         return await rpc(request, metadata=(("authorization", f"Bearer {token}"),), timeout=10)
     except grpc.aio.AioRpcError as error:
-        raise EjfatError(f"control plane: {error.details()} ({error.code().name})") from None
+        kind = BadCallError if error.code() in _ASKED_WRONGLY else CallError
+        raise kind(error.details() or "no reason", error.code()) from None
 
 
 class Reporter:
@@ -71,6 +94,8 @@ class Reporter:
         self._channel = channel_to(uri, control)
         self._stub = pb_grpc.LoadBalancerStub(self._channel)
         self._session: pb.RegisterReply | None = None
+        self._trouble: grpc.StatusCode | None = None
+        """Why the last report was refused; None where it was taken."""
 
     async def register(self) -> str:
         """Open the session and return its id.
@@ -82,7 +107,11 @@ class Reporter:
         return str(self._session.sessionId)
 
     async def report(self, measure: Callable[[], Measured]) -> None:
-        """Report ten times a second until cancelled; a report that fails is logged, the next one follows."""
+        """Report ten times a second until cancelled.
+
+        A report that fails is not the end: the log says it when reports begin to fail, or fail for another reason,
+        and when they are taken again.
+        """
         assert self._session is not None  # noqa: S101 - register comes first
         loop = asyncio.get_running_loop()
         while True:
@@ -105,9 +134,22 @@ class Reporter:
             state.timestamp.GetCurrentTime()
             try:
                 await call(self._stub.SendState, state, self._session.token)
-            except EjfatError as error:
-                log.warning("report refused: %s", error)
+            except CallError as error:
+                self._note(error)
+            else:
+                self._note(None)
             await asyncio.sleep(REPORT_PERIOD_S)
+
+    def _note(self, error: CallError | None) -> None:
+        """Log how reports fare, where that has changed."""
+        status = None if error is None else _AWAY[0] if error.status in _AWAY else error.status
+        if status is self._trouble:
+            return
+        self._trouble = status
+        if error is None:
+            log.warning("reports are taken again")
+        else:
+            log.warning("reports are refused, and go on: %s", error)
 
     async def close(self) -> None:
         """Deregister, as far as the control plane can be reached, and hang up."""

@@ -7,6 +7,7 @@ lab's directory, for namespaces do not part the file system.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ejfat.control.balancer import Policy
+from ejfat.control.grpc.listening import check_listen
+from ejfat.control.names import check_name
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.errors import BadRequestError
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.carrier import LabCarrier
 from ejfat.live.neighbors import IpAddress
@@ -24,7 +28,7 @@ from opavnic.lab.apps import node_netdev
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import AppModel, LabModel
-from vema.em.problems import Problem
+from vema.em.problems import Problem, model_problems
 
 KIND = "ejfat-lb"
 _LONGEST_SOCKET_PATH = 107
@@ -34,7 +38,7 @@ _LONGEST_SOCKET_PATH = 107
 class LbOptions(BaseModel):
     """The options of the app."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     reserve: str = "run"
     """The name under which an instance is reserved at start; empty: none is."""
@@ -62,12 +66,21 @@ def check_lab(model: LabModel, directory: Path) -> list[Problem]:
         try:
             options = LbOptions.model_validate(app.options)
         except ValidationError as error:
-            for item in error.errors(include_url=False):
-                known = nearest(str(item["loc"][0]), LbOptions.model_fields)
-                problems.append(Problem(("apps", index, "options", *item["loc"]), f"{item['msg']} ({known})"))
+            found = model_problems(error, LbOptions)
+            problems += [replace(one, path=("apps", index, "options", *one.path)) for one in found]
             continue
         if model.address(model.vesws_of(app.host)[0], app.host) is None:
             problems.append(Problem(("apps", index, "host"), f"{KIND} needs a virtual switch with a subnet"))
+        try:
+            if options.listen:
+                check_listen(options.listen)
+        except BadRequestError as error:
+            problems.append(Problem(("apps", index, "options", "listen"), str(error)))
+        try:
+            if options.reserve:
+                check_name("reservation", options.reserve)
+        except BadRequestError as error:
+            problems.append(Problem(("apps", index, "options", "reserve"), str(error)))
         for place, sender in enumerate(options.senders):
             if sender not in model.hosts and not _is_address(sender):
                 known = nearest(sender, model.hosts)

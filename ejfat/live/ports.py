@@ -35,6 +35,8 @@ _QUEUE_FRAMES = 8192
 """The same for a TAP, in frames."""
 _SIOCSIFTXQLEN = 0x8943
 _GONE = "it is gone"
+_LONGEST_NAME = 15
+"""Bytes of an interface's name."""
 
 
 def interface_mac(name: str) -> str:
@@ -42,12 +44,26 @@ def interface_mac(name: str) -> str:
 
     Raises:  BadRequestError: there is none of that name.
     """
+    check_name(name)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
-            answer = fcntl.ioctl(sock, _SIOCGIFHWADDR, struct.pack("256s", name.encode()[:15]))
+            answer = fcntl.ioctl(sock, _SIOCGIFHWADDR, struct.pack("256s", name.encode()))
         except OSError as error:
             raise BadRequestError(f"there is no interface {name} ({error.strerror})") from None
     return answer[18:24].hex(":")
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no interface can have, as the kernel does.
+
+    Raises:  BadRequestError: what is wrong with it.
+    """
+    if not 1 <= len(name.encode()) <= _LONGEST_NAME:
+        raise BadRequestError(f"{name!r} cannot name an interface: expected 1 to {_LONGEST_NAME} characters")
+    if name in (".", "..") or any(char in "/:%" or char.isspace() for char in name):
+        raise BadRequestError(
+            f"{name!r} cannot name an interface: it must not be . or .., or have / : % or blanks"
+        )
 
 
 class FramePort(Protocol):
@@ -80,8 +96,12 @@ class PacketPort(FramePort):
     def __init__(self, interface: str) -> None:
         """Open the interface.
 
-        Raises:  EjfatError: there is none of that name, or no right to do that.
+        Raises:  BadRequestError: there is none of that name. EjfatError: no right to do that.
         """
+        try:
+            index = socket.if_nametoindex(interface)
+        except OSError as error:
+            raise BadRequestError(f"there is no interface {interface} ({error.strerror})") from None
         try:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         except OSError as error:
@@ -90,7 +110,6 @@ class PacketPort(FramePort):
             # the kernel leaves checksums of frames between its own interfaces to be filled in: it says so here
             self._socket.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
             self._socket.bind((interface, _ETH_P_ALL))
-            index = socket.if_nametoindex(interface)
             self._socket.setsockopt(
                 _SOL_PACKET, _PACKET_ADD_MEMBERSHIP, _MR.pack(index, _PACKET_MR_PROMISC, 0, bytes(8))
             )
@@ -148,10 +167,9 @@ class TapPort(FramePort):
     def __init__(self, name: str) -> None:
         """Make the TAP.
 
-        Raises:  EjfatError: no right to, or the name is taken.
+        Raises:  BadRequestError: no interface can have that name. EjfatError: no right to, or the name is taken.
         """
-        if not 1 <= len(name.encode()) <= 15:
-            raise EjfatError(f"{name!r} cannot name an interface: 1 to 15 characters")
+        check_name(name)
         try:
             self._fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from ejfat.control.prefixes import TICKS
 from ejfat.errors import BadRequestError, EjfatError
-from ejfat.reassembly import Event, LostEvent, Reassembler, ReassemblyCounters
+from ejfat.reassembly import MAX_EVENT, Event, LostEvent, Reassembler, ReassemblyCounters
 from ejfat.segmentation import Segmenter
 from ejfat.uri import Endpoint
 from ejfat.wire.headers import SyncHeader
@@ -167,6 +167,8 @@ class ReceivePlan:
     threads: int = 1
     timeout_s: float = 0.5
     old_headers: bool = False
+    max_event: int = MAX_EVENT
+    """Bytes of the longest event that is taken."""
     queue: int = 1000
     """Events that may wait for the consumer."""
 
@@ -219,7 +221,9 @@ class Receiver:
                 loop.call_soon_threadsafe(self._enqueue, what)
 
         for group in groups:
-            reassembler = Reassembler(old_headers=plan.old_headers, timeout_s=plan.timeout_s)
+            reassembler = Reassembler(
+                old_headers=plan.old_headers, timeout_s=plan.timeout_s, max_event=plan.max_event
+            )
             thread = _ReceiverThread(group, reassembler, tell)
             self._threads.append(thread)
             thread.start()

@@ -1,7 +1,8 @@
 """The public `loadbalancer.LoadBalancer` service over our control plane.
 
 Source: the public interface; token roles as the public clients use them: admin reserves and frees, a reservation's
-    token registers workers and edits senders, a session's token reports and deregisters.
+    token registers workers and edits senders, a session's token reports and deregisters. Each also does what
+    those below it do.
 Differs: slots demanded of a reservation that gives them by weight are refused; so is a time series that does not exist.
 """
 
@@ -23,7 +24,7 @@ from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, Reservation
 from ejfat.control.programming import IpAddress
 from ejfat.control.tokens import Action, Permission, Resource, Token
-from ejfat.errors import BadRequestError, ForbiddenError, UnknownError
+from ejfat.errors import BadRequestError, ControlError, ForbiddenError, UnknownError
 from ejfat.schema import SLOTS
 
 COMPAT_TAG = "ejfat-lb-1"
@@ -159,7 +160,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             worker.check()
             mac = await self._world.resolve(worker.ip)
             if mac is None:
-                raise BadRequestError(f"{worker.ip} does not answer: no MAC address to send to")
+                raise ControlError(f"{worker.ip} does not answer: no MAC address to send to")
             worker.mac = mac
             # it may have been freed while the worker was looked for
             reservation = self._allowed(secret, request.lbId, Action.REGISTER)

@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 
+from ejfat.control.grpc.listening import probe
 from ejfat.errors import (
     BadRequestError,
     ControlError,
@@ -43,12 +44,12 @@ class Tls:
     def credentials(self) -> grpc.ServerCredentials:
         """Read both.
 
-        Raises:  EjfatError: a file cannot be read.
+        Raises:  BadRequestError: a file cannot be read.
         """
         try:
             pair = (self.key.read_bytes(), self.certificate.read_bytes())
         except OSError as error:
-            raise EjfatError(f"{error.filename}: {error.strerror}") from None
+            raise BadRequestError(f"{error.filename}: {error.strerror}") from None
         return grpc.ssl_server_credentials([pair])
 
 
@@ -85,10 +86,11 @@ async def answer(
 async def start_server(
     address: str, add_services: Callable[[grpc.aio.Server], None], tls: Tls | None = None
 ) -> tuple[grpc.aio.Server, int]:
-    """Start a server on HOST:PORT (port 0: any) and return it with its port.
+    """Start a server on HOST:PORT (port 0: any) or unix:PATH and return it with its port.
 
-    Raises:  EjfatError: the address is in use, or a TLS file cannot be read.
+    Raises:  BadRequestError: no such address. EjfatError: it cannot be listened on, or a TLS file cannot be read.
     """
+    probe(address)
     server = grpc.aio.server(
         options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 64 << 20)]
     )
@@ -97,7 +99,8 @@ async def start_server(
         port = (
             server.add_secure_port(address, tls.credentials()) if tls else server.add_insecure_port(address)
         )
-    except RuntimeError as error:
-        raise EjfatError(f"cannot listen on {address}: {error}") from None
+    except RuntimeError:  # its words are about an environment variable
+        reason = ", or the TLS files are none" if tls else ""
+        raise EjfatError(f"cannot listen on {address}: gRPC cannot bind it{reason}") from None
     await server.start()
     return server, port

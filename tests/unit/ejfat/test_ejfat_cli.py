@@ -20,6 +20,7 @@ VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
 TABLES, SEED_IN, SEED_OUT = (
     str(VECTORS / name) for name in ("seed_tables.txt", "seed_in.pcap", "seed_out.pcap")
 )
+URI = "ejfat://t@h:2000/lb/1"
 
 
 def test_sim_writes_what_leaves_and_says_how_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,6 +80,11 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
         (["send", "--to", "127.0.0.1", "--event-size", "0"], "is no size"),
         (["send", "--to", "127.0.0.1", "--event-size", "5G"], "counts to 4294967295"),
         (["send", "--to", "127.0.0.1", "--event-size", "9" * 5000], "is no size"),
+        (
+            ["send", "--to", "127.0.0.1", "--event-size", "300M"],
+            "at most 268435456 bytes; `recv --max-event 300M`",
+        ),
+        (["recv", "--listen", "127.0.0.1:1024", "--max-event", "x"], "is no size"),
         (["send", "--to", "127.0.0.1", "--first-tick", str(1 << 64)], "--first-tick"),
         (["send", "--to", "127.0.0.1", "--mtu", "64"], "leaves no room"),
         (["recv", "--listen", "127.0.0.1:65535", "--port-bits", "1"], "ports 65535 + 2**1 go beyond 65535"),
@@ -86,10 +92,42 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
         (["send", "--uri", "ejfat://h:2000/"], "no data address"),
         (["recv", "--listen", "127.0.0.1"], "needs a port"),
         (
-            ["recv", "--listen", "127.0.0.1:1024", "--uri", "ejfat://t@h:2000/lb/1", "--slots", "5-3"],
+            ["recv", "--listen", "127.0.0.1:1024", "--uri", URI, "--slots", "5-3"],
             "are no slots",
         ),
+        (
+            ["recv", "--listen", "127.0.0.1:1024", "--uri", URI, "--name", ""],
+            "the name of the worker has 0 characters",
+        ),
         (["admin", "status"], "give --uri"),
+        (
+            ["admin", "reserve", "x", "--uri", URI, "--senders", "10.0.0.999"],
+            "'10.0.0.999' is no IP address",
+        ),
+        (["admin", "reserve", "x", "--uri", URI, "--hours", "inf"], "--hours"),
+        (["admin", "timeseries", "/lb/1/*", "--uri", URI, "--since", "inf"], "--since"),
+        (["admin", "add-senders", "x", "--uri", URI], "'x' is no IP address"),
+        (["admin", "remove-senders", "x", "--uri", URI], "'x' is no IP address"),
+        (
+            ["admin", "status", "--uri", URI, "--control", "foo"],
+            "'foo': expected HOST:PORT",
+        ),
+        (
+            ["recv", "--listen", "127.0.0.1:1024", "--uri", URI, "--address", "x"],
+            "'x' is no IP address",
+        ),
+        (
+            ["recv", "--listen", "[::]:1024", "--uri", URI],
+            ":: is no address of one worker: give --address",
+        ),
+        (["recv", "--listen", "127.0.0.1:1024", "--timeout", "inf"], "--timeout"),
+        (["lb", "--tap", "toolonginterfacename1", "--ipv4", "10.0.0.1"], "expected 1 to 15 characters"),
+        (["lb", "--tap", "a/b", "--ipv4", "10.0.0.1"], "'a/b' cannot name an interface"),
+        (["lb", "--interface", "toolonginterfacename1", "--ipv4", "10.0.0.1"], "expected 1 to 15 characters"),
+        (
+            ["lb", "--interface", "nosuchif0", "--ipv4", "10.0.0.1", "--mac", "02:00:00:00:00:01"],
+            "there is no interface nosuchif0",
+        ),
         (["admin", "status", "--uri", "ejfat://h:2000/"], "names no reservation"),
         (["lb"], "either --interface or --tap"),
         (["lb", "--interface", "nosuchif0", "--ipv4", "10.0.0.1"], "there is no interface nosuchif0"),
@@ -190,6 +228,14 @@ def test_admin_reserves_shows_and_frees(control_plane: str, capsys: pytest.Captu
     assert "10.7.0.1" in admin("overview")[1]
     assert json.loads(admin("timeseries", "/lb/1/session/*", "--json", uri=uri)[1])["timeseries"] == []
     assert "no metric 'speed'" in admin("timeseries", "/lb/1/speed", uri=uri)[2]
+    operator = "ejfat://operator@localhost:1024/"
+    for wrong, where in (
+        (["reserve", "x", "--strategy", "best"], operator),
+        (["status"], operator + "lb/77"),
+        (["remove-senders", "10.7.0.77"], uri),
+    ):
+        code, out, error = admin(*wrong, uri=where)
+        assert (code, out, error.count("\n")) == (2, "", 1), error
     code, _, error = admin("reserve", "second")
     assert (code, error) == (
         1,

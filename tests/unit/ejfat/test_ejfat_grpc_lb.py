@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -213,11 +214,14 @@ async def test_tokens_do_not_reach_beyond_their_scope(world: World) -> None:
         ("AddSenders", pb.AddSendersRequest(lbId=first.lbId, senderAddresses=["10.0.0.3"]), one.token),
         ("SendState", pb.SendStateRequest(lbId=second.lbId, sessionId=two.sessionId), one.token),
         ("Deregister", pb.DeregisterRequest(lbId=second.lbId, sessionId=two.sessionId), first.token),
+        ("SendState", pb.SendStateRequest(lbId=second.lbId, sessionId=two.sessionId), first.token),
     ]
     for rpc, request, token in denied:
         code, details = await world.refused(rpc, request, token)
         assert code is grpc.StatusCode.PERMISSION_DENIED, rpc
         assert "does not carry" in details
+    for token in (one.token, first.token, ADMIN):  # each does what those below it do
+        await world.call("SendState", pb.SendStateRequest(lbId=first.lbId, sessionId=one.sessionId), token)
 
 
 async def test_senders_are_added_and_removed(world: World) -> None:
@@ -239,19 +243,20 @@ async def test_senders_are_added_and_removed(world: World) -> None:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
+        ({"name": ""}, "the name of the worker has 0 characters, expected 1 to 64 printable ones"),
+        ({"name": "x" * 100_000}, "the name of the worker has 100000 characters, expected 1 to 64"),
+        ({"name": "two\nlines"}, r"the name 'two\nlines' of the worker has characters that cannot be shown"),
         ({"udpPort": 0}, "UDP port 0"),
         ({"weight": -1}, "weight -1.0"),
         ({"ipAddress": "nowhere"}, "is no IP address"),
         ({"ipAddress": "224.0.0.1"}, "224.0.0.1 is no address of one worker"),
         ({"ipAddress": "fe80::1%eth0"}, "has a scope"),
-        ({"ipAddress": "10.0.1.99"}, "does not answer"),
         ({"slotDemands": [{"index": 0, "length": 1}]}, "slot demands need static or explicit"),
     ],
 )
 async def test_register_with_bad_values_is_refused(
     world: World, values: dict[str, Any], expected: str
 ) -> None:
-    world.silent.add(ip_address("10.0.1.99"))
     reservation = await world.reserve()
     base = {"lbId": reservation.lbId, "name": "w", "weight": 1, "ipAddress": "10.0.1.1", "udpPort": 10000}
     code, details = await world.refused("Register", pb.RegisterRequest(**base | values), reservation.token)
@@ -259,9 +264,20 @@ async def test_register_with_bad_values_is_refused(
     assert expected in details
 
 
+async def test_register_of_a_worker_that_does_not_answer_has_failed(world: World) -> None:
+    world.silent.add(ip_address("10.0.1.99"))
+    reservation = await world.reserve()
+    values = {"name": "w", "weight": 1, "ipAddress": "10.0.1.99", "udpPort": 10000}
+    code, details = await world.refused("Register", pb.RegisterRequest(lbId=reservation.lbId, **values))
+    assert (code, details) == (
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "10.0.1.99 does not answer: no MAC address to send to",
+    )
+
+
 async def test_reserve_with_bad_values_is_refused(world: World) -> None:
     for values, expected in (
-        ({"name": ""}, "needs a name"),
+        ({"name": ""}, "the name of the reservation has 0 characters"),
         ({"name": "x", "until": {"seconds": 5}}, "s ago"),
         ({"name": "x", "until": {"seconds": 1 << 62}}, "expected 0 to 253402300799 s since 1970"),
         ({"name": "x", "strategy": "best"}, "strategy 'best', expected dynamic, static, explicit"),
@@ -518,6 +534,26 @@ async def test_state_in_sqlite_survives_a_restart_and_no_tick_moves(world: World
     plane.advance(world.now + 100)
     assert members(pipeline) == members(world.pipeline)
     assert plane.tokens.find(reservation.token).name == "run"
+
+
+def test_store_belongs_to_one_process_and_is_free_when_that_ends(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    program = (
+        f"from ejfat.control.store import Store; Store({str(path)!r}).save({{'a': 1}}); print('up'); input()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "up\n"
+        with pytest.raises(EjfatError, match=r"state\.db: another process keeps its state there"):
+            Store(path)
+        other.kill()
+    store = Store(path)
+    assert store.load() == {"a": 1}
+    with pytest.raises(EjfatError, match="another process"):
+        Store(path)
+    store.close()
+    Store(path).close()
 
 
 def test_store_of_other_bytes_is_refused(tmp_path: Path) -> None:

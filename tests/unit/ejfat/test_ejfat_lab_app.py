@@ -37,8 +37,18 @@ def lab_file(host: str = "lb", options: str = "{}", **replace: str) -> str:
     [
         (lab_file("nobody"), 'x.yaml:7: apps[0].host: unknown host "nobody" (known: lb, s, w'),
         (lab_file(options="{senders: [t]}"), '"t" is neither a host nor an address'),
-        (lab_file(options="{sender: [s]}"), "Extra inputs are not permitted (known: reserve, senders"),
-        (lab_file(options="{period: 0}"), "greater than or equal to 0.05"),
+        (lab_file(options="{sender: [s]}"), 'options.sender: unknown key "sender" (known: reserve, senders'),
+        (lab_file(options="{period: 0}"), "options.period: should be greater than or equal to 0.05, not 0\n"),
+        (lab_file(options="{period: fast}"), "options.period: should be a valid number, "),
+        (lab_file(options="{period: .inf}"), "options.period: should be a finite number, not inf\n"),
+        (lab_file(options="{pipeline: gpu}"), "should be 'auto', 'python' or 'native', not 'gpu'\n"),
+        (lab_file(options="{senders: s}"), "options.senders: should be a valid list, not 's'\n"),
+        (lab_file(options="{reserve: 5}"), "options.reserve: should be a valid string, not 5\n"),
+        (
+            lab_file(options="{listen: '127.0.0.1:99999'}"),
+            "options.listen: '127.0.0.1:99999': port '99999', expected 0",
+        ),
+        (lab_file(options="{listen: foo}"), "'foo': expected HOST:PORT"),
         (lab_file() + "em: off\n", "needs the built-in EM"),
         (lab_file() + "  - {kind: ejfat-lb, host: lb}\n", 'host "lb" has an app already'),
         (
@@ -54,7 +64,7 @@ def lab_file(host: str = "lb", options: str = "{}", **replace: str) -> str:
 def test_lab_file_with_a_wrong_app_says_what_is_wrong(text: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_lab(text, "x.yaml")
-    assert expected in str(caught.value)
+    assert expected in f"{caught.value}\n"
 
 
 async def test_app_runs_in_a_lab_and_ends_with_it() -> None:

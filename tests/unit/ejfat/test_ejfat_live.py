@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import subprocess
+import sys
 import time
 from ipaddress import ip_address
 from pathlib import Path
@@ -108,17 +110,31 @@ async def test_app_restarted_from_its_state_forwards_the_same_way(tmp_path: Path
         for tick in range(300)
     ]
     before = [wire.app.pipeline.process(frame).frame for frame in frames]
+    assert None not in before
     await wire.app.stop()
+    assert [wire.app.pipeline.process(frame).frame for frame in frames] == before, (
+        "only the services have ended"
+    )
     again = Wire(tmp_path)
+    again.app.program()
+    assert [again.app.pipeline.process(frame).frame for frame in frames] == before, "they have not begun yet"
     await again.app.start()
     assert [again.app.pipeline.process(frame).frame for frame in frames] == before
-    assert None not in before
     assert again.app.plane.tokens.find(uri.token).name == "run"
     other = ip_address("10.0.0.77")
     taken_over = again.app.reserve("run", [SENDER, other])
     assert taken_over.lb_id == uri.lb_id, "the same command line starts the program again"
     assert again.app.plane.get(uri.lb_id).balancer.senders == {SENDER, other}
     await again.app.stop()
+
+
+def test_data_plane_of_the_program_needs_neither_grpc_nor_the_lab() -> None:
+    program = "import sys, ejfat.cli.lb, ejfat.live.app, ejfat.live.carrier, ejfat.live.ports; "
+    program += "print([name for name in ('grpc', 'google.protobuf', 'opavnic.datapath.native') if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "[]\n", "they would lengthen the gap of a restart"
 
 
 async def test_worker_registers_reports_and_deregisters_over_the_network() -> None:
@@ -145,6 +161,48 @@ async def test_worker_registers_reports_and_deregisters_over_the_network() -> No
     await reporter.close()
     assert session(number).state == "gone"
     await wire.app.stop()
+
+
+async def test_control_plane_that_goes_and_comes_back_is_told_once_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ejfat.live.feedback.REPORT_PERIOD_S", 0.001)
+    address = f"unix:{tmp_path}/cp.sock"
+    wire = Wire(tmp_path, address)
+    await wire.app.start()
+    uri = wire.app.reserve("run", [SENDER])
+    request = pb.RegisterRequest(name="w", weight=1, ipAddress=str(WORKER), udpPort=5000)
+    reporter = Reporter(uri, request, Gains(), control=address)
+    await reporter.register()
+    looked = asyncio.Semaphore(0)
+
+    def measure() -> Measured:
+        looked.release()
+        return Measured(0.0, ReassemblyCounters())
+
+    def told() -> list[str]:
+        return [record.message for record in caplog.records if record.name == "ejfat.live.feedback"]
+
+    async def reports_until(lines: int) -> None:
+        while len(told()) < lines:
+            await looked.acquire()
+        for _ in range(10):
+            await looked.acquire()
+
+    task = asyncio.create_task(reporter.report(measure))
+    await looked.acquire()
+    await wire.app.stop()
+    await asyncio.wait_for(reports_until(1), 20)
+    assert len(told()) == 1
+    assert told()[0].startswith("reports are refused, and go on: control plane: ")
+    again = Wire(tmp_path, address)
+    await again.app.start()
+    await asyncio.wait_for(reports_until(2), 20)
+    assert told()[1:] == ["reports are taken again"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await reporter.close()
+    await again.app.stop()
 
 
 async def test_control_plane_that_is_not_there_is_an_error() -> None:
@@ -209,6 +267,19 @@ async def test_event_with_a_missing_packet_is_reported_lost() -> None:
         assert (what.key.event, what.key.data_id, what.missing) == (3, 2, ((136, 500),))
         break
     transport.close()
+    receiver.close()
+
+
+async def test_event_longer_than_the_receiver_takes_is_reported_lost_at_once() -> None:
+    receiver = Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20490), timeout_s=3600, max_event=499))
+    receiver.start()
+    plan = SendPlan(target=Endpoint(LOOPBACK, 20490), segmenter=Segmenter(mtu=200), first_tick=3)
+    await send_events(plan, iter([bytes(500), bytes(499)]), lambda: 0)
+    results = receiver.results()
+    found = [await anext(results), await anext(results)]
+    (lost,) = (what for what in found if isinstance(what, LostEvent))
+    assert (lost.key.event, lost.length, lost.limit) == (3, 500, 499)
+    assert [len(what.data) for what in found if isinstance(what, Event)] == [499]
     receiver.close()
 
 

@@ -105,7 +105,7 @@ def test_loss_is_reported_once_after_the_timeout() -> None:
     [
         (ReHeader(data_id=1, offset=90, length=100, event=1), bytes(11)),
         (ReHeader(data_id=1, offset=0, length=101, event=1), bytes(10)),
-        (ReHeader(data_id=1, offset=0, length=1 << 31, event=2), bytes(10)),
+        (ReHeader(data_id=1, offset=0, length=1 << 31, event=1), bytes(10)),
     ],
 )
 def test_packet_that_contradicts_its_event_is_rejected(header: ReHeader, data: bytes) -> None:
@@ -114,6 +114,43 @@ def test_packet_that_contradicts_its_event_is_rejected(header: ReHeader, data: b
     assert reassembler.receive(header.build() + data, 0.0) is None
     assert reassembler.counters.rejected == 1
     assert reassembler.pending == 1
+
+
+def test_event_that_is_too_long_is_reported_once_with_its_length() -> None:
+    reassembler = Reassembler(max_event=249)
+    payloads = cut(bytes(250))
+    for payload in payloads:
+        assert reassembler.receive(payload, 3.0) is None
+    assert reassembler.deadline == 3.0
+    (lost,) = reassembler.expire(3.0)
+    assert (lost.key, lost.length) == (EventKey(1, 7), 250)
+    assert lost.reason == "of 250 bytes, more than the 249 that are taken"
+    assert (reassembler.deadline, reassembler.expire(99.0)) == (None, [])
+    counters = reassembler.counters
+    assert (counters.events_lost, counters.events_too_long, counters.rejected) == (1, 1, 3)
+    whole = [event for payload in cut(bytes(249), event=2) if (event := reassembler.receive(payload, 4.0))]
+    assert len(whole) == 1
+
+
+def test_old_header_event_that_grows_too_long_is_given_up_with_what_was_kept() -> None:
+    reassembler = Reassembler(old_headers=True, max_event=249)
+    for payload in cut(bytes(350), version=1):
+        assert reassembler.receive(payload, 0.0) is None
+    (lost,) = reassembler.expire(0.0)
+    assert (lost.received, lost.length, reassembler.pending) == (200, None, 0)
+    assert lost.reason == "of an unknown length, more than the 249 that are taken"
+    assert (reassembler.counters.events_too_long, reassembler.counters.rejected) == (1, 2)
+    whole = [event for payload in cut(bytes(249), version=1) if (event := reassembler.receive(payload, 0.0))]
+    assert [len(event.data) for event in whole] == [249]
+
+
+def test_forged_lengths_cost_no_memory_without_bound() -> None:
+    reassembler = Reassembler(max_event=100)
+    for number in range(20_000):
+        reassembler.receive(ReHeader(data_id=1, offset=0, length=101, event=number).build(), 0.0)
+    assert len(reassembler.expire(0.0)) == reassembler.counters.events_too_long == 20_000
+    assert len(reassembler._done) < 20_000
+    assert reassembler.pending == 0
 
 
 @given(raw=st.binary(max_size=60), old=st.booleans())

@@ -81,6 +81,16 @@ def test_script_written_and_read_gives_the_same_tables() -> None:
             1,
             "2 arguments, expected 1 for",
         ),
+        (
+            "table_add member_info_lookup_table do_ipv4_member_rewrite\n0x86dd 1 => 1 2 3",
+            2,
+            "ether_type 0x86dd, expected 0x0800 for do_ipv4_member_rewrite",
+        ),
+        (
+            "table_add member_info_lookup_table do_ipv6_member_rewrite 0 2048 1 => 1 2 3 4 1",
+            1,
+            "ether_type 2048, expected 0x86dd for do_ipv6_member_rewrite",
+        ),
         (FIRST + FIRST, 2, "there is an entry for .* already"),
         ("run_traffic", 1, "takes one name, not 0"),
         ("run_traffic packets\n" + FIRST, 2, "table_add after run_traffic"),

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import gzip
 import struct
 from pathlib import Path
 
 import pytest
 
-from ejfat.errors import EjfatError, OutputError, PcapError, ScriptError
+from ejfat.errors import CutCaptureError, EjfatError, OutputError, PcapError, ScriptError
 from ejfat.pcap import Captured, read_pcap, write_pcap
 from ejfat.simulator import simulate
+from opavnic.cli.main import main
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
 
@@ -44,6 +46,46 @@ def test_pcap_of_other_bytes_is_refused(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(PcapError, match=r"x\.pcap: "):
         list(read_pcap(path))
+
+
+def test_frames_before_the_place_where_a_file_was_cut_are_read(tmp_path: Path) -> None:
+    frames = [Captured(b"a" * 60, 5, 7), Captured(b"b" * 61, 6, 8)]
+    path = tmp_path / "x.pcap"
+    write_pcap(path, frames)
+    whole = path.read_bytes()
+    for missing in (1, 61, 62, 76):
+        path.write_bytes(whole[:-missing])
+        reader = read_pcap(path)
+        assert next(reader) == frames[0]
+        with pytest.raises(CutCaptureError, match=r"x\.pcap: .*the file ends inside a"):
+            next(reader)
+    path.write_bytes(gzip.compress(whole))
+    assert list(read_pcap(path)) == frames
+
+
+def test_simulate_writes_what_came_before_the_cut_and_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cut, out = tmp_path / "cut.pcap", tmp_path / "o.pcap"
+    cut.write_bytes((VECTORS / "seed_in.pcap").read_bytes()[:-5])
+    arguments = ["--tables", str(VECTORS / "seed_tables.txt"), "--in", str(cut), "--out", str(out)]
+    assert main(["ejfat", "sim", *arguments]) == 1
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.endswith(f"; what came of the 21 frames before that is in {out}\n")
+    assert list(read_pcap(out)) == list(read_pcap(VECTORS / "seed_out.pcap"))[:21]
+
+
+@pytest.mark.parametrize("row", ["rubbish", "egress_spec", "egress_spec=x", "=5", "a=1 | b=2"])
+def test_simulate_with_a_wrong_row_names_its_line(tmp_path: Path, row: str) -> None:
+    meta, out = tmp_path / "in.meta", tmp_path / "o.pcap"
+    meta.write_text(f"egress_spec=0\n\n{row}\n")
+    with pytest.raises(PcapError, match=r"in\.meta:3: .*expected fields with hexadecimal numbers"):
+        simulate(VECTORS / "seed_tables.txt", VECTORS / "seed_in.pcap", out, meta=meta)
+    assert not out.exists()
+    meta.write_text("ingress_global_timestamp=00ff egress_spec=0x1;\n0 1f, 3\n")
+    simulate(VECTORS / "seed_tables.txt", VECTORS / "seed_in.pcap", out, meta=meta)
 
 
 def test_simulate_with_meta_keeps_the_rows_of_frames_that_leave(tmp_path: Path) -> None:

@@ -1,0 +1,32 @@
+"""Addresses on the command line."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from ejfat.errors import BadRequestError
+
+IpAddress = IPv4Address | IPv6Address
+
+
+def parse_ip(text: str, version: int = 0) -> IpAddress:
+    """Read an IP address.
+
+    Args:    version: 4 or 6; 0: either.
+    Raises:  BadRequestError: it is none, or of another version.
+    """
+    try:
+        address = ip_address(text)
+    except ValueError:
+        raise BadRequestError(f"{text!r} is no IP address") from None
+    if version and address.version != version:
+        raise BadRequestError(f"{text} is no IPv{version} address")
+    return address
+
+
+def parse_ips(text: str) -> list[IpAddress]:
+    """Read IP,IP,...; nothing between two commas is nothing.
+
+    Raises:  BadRequestError: one is none.
+    """
+    return [parse_ip(part) for part in text.split(",") if part]

@@ -1,0 +1,112 @@
+"""Where a gRPC server listens: HOST:PORT or unix:PATH, looked at before gRPC sees it.
+
+gRPC takes port 99999 for 34463 and -5 for 65531, and says what it cannot bind in lines of its own on stderr.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from ipaddress import IPv6Address
+from pathlib import Path
+
+from ejfat.errors import BadRequestError, EjfatError
+
+_UNIX = "unix:"
+_LONGEST_PATH = 107
+"""Bytes of a Unix socket's path on Linux."""
+_LAST_PORT = 0xFFFF
+
+
+def check_listen(text: str) -> None:
+    """Refuse what is no address to listen on.
+
+    Raises:  BadRequestError: neither HOST:PORT, with the port 0 (any) to 65535, nor unix:PATH.
+    """
+    if text.startswith(_UNIX):
+        path = text[len(_UNIX) :]
+        size = len(os.fsencode(path))
+        if not path or size > _LONGEST_PATH or "\0" in path:
+            raise BadRequestError(
+                f"{text!r}: expected unix:PATH with a path of 1 to {_LONGEST_PATH} bytes, not {size}"
+            )
+        return
+    _host_and_port(text)
+
+
+def probe(text: str) -> None:
+    """Find out, with a socket that is closed again, whether an address can be listened on.
+
+    Raises:  BadRequestError: it is none. EjfatError: it cannot, and why.
+    """
+    check_listen(text)
+    if text.startswith(_UNIX):
+        _probe_path(Path(text[len(_UNIX) :]), text)
+        return
+    host, port = _host_and_port(text)
+    reason: OSError | None = None
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        found, reason = [], error
+    for family, kind, _, _, address in found:
+        try:
+            with socket.socket(family, kind) as sock:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                sock.bind(address)
+                return
+        except OSError as error:
+            reason = error
+    raise EjfatError(f"cannot listen on {text}: {reason.strerror if reason else 'no address'}")
+
+
+def _probe_path(path: Path, text: str) -> None:
+    """Look at a socket's place; gRPC puts a new socket where a dead one is, but also where a living one is."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.connect(str(path))
+        number = errno.EADDRINUSE
+    except ConnectionRefusedError:
+        number = 0 if path.is_socket() else errno.EEXIST
+    except FileNotFoundError:
+        number = 0 if path.parent.is_dir() else errno.ENOENT
+    except OSError as error:
+        number = error.errno or errno.EINVAL
+    if not number and not os.access(path.parent, os.W_OK):
+        number = errno.EACCES
+    if number:
+        raise EjfatError(f"cannot listen on {text}: {os.strerror(number)}")
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if bracketed:
+        host = host[1:-1]
+    if (
+        not colon
+        or not host
+        or (":" in host) != bracketed
+        or (bracketed and not _is_ipv6(host))
+        or not host.isascii()
+    ):
+        raise BadRequestError(
+            f"{text!r}: expected HOST:PORT, such as 127.0.0.1:18008 or [::1]:18008, or unix:PATH"
+        )
+    if (
+        not port.isascii()
+        or not port.isdecimal()
+        or len(port) > len(str(_LAST_PORT))
+        or int(port) > _LAST_PORT
+    ):
+        raise BadRequestError(f"{text!r}: port {port!r}, expected 0 to {_LAST_PORT}")
+    return host, int(port)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,34 @@
+"""What `opavnic ejfat lb` refuses before it makes a TAP."""
+
+from __future__ import annotations
+
+import pytest
+
+from opavnic.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--mac", "01:00:5e:00:00:01"], "01:00:5e:00:00:01: expected that of one station, such as 02:"),
+        (["--mac", "00:00:00:00:00:00"], "expected that of one station"),
+        (["--ipv4", "224.0.0.1"], "224.0.0.1 is a multicast address, expected one of a single host"),
+        (["--ipv4", "0.0.0.0"], "0.0.0.0 is the unspecified address"),  # noqa: S104 - refused
+        (["--ipv4", "127.0.0.1"], "127.0.0.1 is a loopback address"),
+        (["--ipv4", "255.255.255.255"], "255.255.255.255 is the broadcast address"),
+        (["--ipv4", "10.0.0.1"], "10.0.0.1 twice: each instance has an address of its own"),
+        (["--ipv6", "ff02::1"], "ff02::1 is a multicast address"),
+        (["--ipv6", "::"], ":: is the unspecified address"),
+        (["--ipv6", "fe80::1%eth0"], "fe80::1%eth0 has a scope"),
+        (["--senders", "10.0.0.2"], "give --reserve NAME"),
+        (["--senders", "10.0.0.999", "--reserve", "run"], "'10.0.0.999' is no IP address"),
+    ],
+)
+def test_lb_refuses_what_no_frame_could_reach(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ejfat", "lb", "--tap", "x", "--ipv4", "10.0.0.1", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert expected in captured.err
+    assert captured.out == ""
