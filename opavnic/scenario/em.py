@@ -269,16 +269,16 @@ class ScenarioEm:
         try:
             async with asyncio.timeout(timeout_s):
                 await self.service.wait_for(lambda: self._has_come(awaited), 2 * timeout_s)
-                self._give_links()
+                self.give_links()
                 for host, name in awaited:
                     await self._scenario.vnic_up(host.vnics[name])
         except TimeoutError:
             raise ScenarioError(self._absent(awaited, timeout_s)) from None
 
     def _has_come(self, awaited: Iterable[tuple[ScenarioHost, str]]) -> bool:
-        return self.service.converged and all(not self._missing(host, name) for host, name in awaited)
+        return self.service.converged and all(not self.why_absent(host, name) for host, name in awaited)
 
-    def _give_links(self) -> None:
+    def give_links(self) -> None:
         """Have each VNIC send through the netdev of the vport that the manager chose for it."""
         for port, vport in list(self.core.vports()):
             host = self._scenario.hosts[port.facts.host]
@@ -290,7 +290,9 @@ class ScenarioEm:
 
     def _absent(self, awaited: Iterable[tuple[ScenarioHost, str]], timeout_s: float) -> str:
         """Return who has not come up, and why."""
-        why = [f"{host.name}/{name}: {text}" for host, name in awaited if (text := self._missing(host, name))]
+        why = [
+            f"{host.name}/{name}: {text}" for host, name in awaited if (text := self.why_absent(host, name))
+        ]
         if not why and self.service.converged:
             why = [
                 f"{host.name}/{name}: configured, but its device is not up"
@@ -305,7 +307,7 @@ class ScenarioEm:
             "(wait=False waits for nobody, wait=[hosts] for those)"
         )
 
-    def _missing(self, host: ScenarioHost, name: str) -> str:
+    def why_absent(self, host: ScenarioHost, name: str) -> str:
         """Return why a member has no VNIC of the manager on a virtual switch; empty: it has."""
         if host.port.state is not PortState.ACTIVE:
             return f"the link of {host.port.name} is down"

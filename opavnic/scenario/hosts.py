@@ -108,7 +108,11 @@ class ScenarioVnic:
     @property
     def _wire(self) -> LinkLayer:
         if self.link is None:
-            raise ScenarioError(f"{self.name}: no Ethernet Manager has made this VNIC yet")
+            why = self.host.scenario.find_link(self)
+            if self.link is None:
+                raise ScenarioError(
+                    f"{self.name}: no Ethernet Manager has made this VNIC yet{why and f': {why}'}"
+                )
         return self.link
 
     # --- sending -------------------------------------------------------------------------------------------

@@ -278,11 +278,24 @@ class Scenario:
 
     def _deliver(self, key: tuple[str, int], frame: bytes) -> None:
         """Give a frame to the VNIC that uses the vport now."""
+        vnic = self._vnic_on(key)
+        if vnic is None and self._em is not None:
+            self._em.give_links()  # nobody waited for the VNIC, and its vport was that of another before
+            vnic = self._vnic_on(key)
+        if vnic is not None:
+            vnic.deliver(frame)
+
+    def _vnic_on(self, key: tuple[str, int]) -> ScenarioVnic | None:
         link = self.links.get(key)
-        for vnic in self.hosts[key[0]].vnics.values():
-            if vnic.link is link and link is not None:
-                vnic.deliver(frame)
-                return
+        vnics = self.hosts[key[0]].vnics.values()
+        return next((vnic for vnic in vnics if vnic.link is link), None) if link is not None else None
+
+    def find_link(self, vnic: ScenarioVnic) -> str:
+        """Find the link of a VNIC that nobody has waited for; return why it has none, or nothing."""
+        if self._em is None:
+            return ""
+        self._em.give_links()
+        return self._em.why_absent(vnic.host, vnic.vesw) if vnic.vesw in self._em.vesws else ""
 
     async def vnic_up(self, vnic: ScenarioVnic) -> None:
         """Wait until a VNIC is operational, and its host knows that."""

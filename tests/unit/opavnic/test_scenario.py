@@ -123,8 +123,24 @@ async def test_virtual_switch_with_a_member_that_is_absent_on_purpose_does_not_w
     lab.faults.add("link-down on h2")
     await em.vesw("blue", members=hosts, wait=wait)
     assert lab.clock.time() < 1
+    with pytest.raises(ScenarioError, match=r"h2/blue: no .* this VNIC yet: the link of h2:1 is down"):
+        hosts["h2"].send(bytes(60))
     await em.vesw("red", members=["h1"])  # nor does the next change, which is not about it
     assert hosts["h1"].vnic("red").adapter.is_passing
+
+
+async def test_virtual_switch_that_nobody_waits_for_works_once_it_is_there(
+    lab: Scenario, hosts: Hosts, em: ScenarioEm
+) -> None:
+    h1, h2 = hosts
+    await em.vesw("blue", members=hosts)
+    await em.remove("blue")
+    lab.faults.add("link-down on h2 for=1s")
+    await em.vesw("red", members=hosts, wait=False)
+    await asyncio.sleep(seconds(3))
+    h1.send(ARP(pdst=h2.ip))
+    await h2.expect(ARP(op=1))
+    assert await h1.ping(h2) == 1
 
 
 @pytest.mark.parametrize(
