@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -534,39 +533,6 @@ async def test_state_in_sqlite_survives_a_restart_and_no_tick_moves(world: World
     plane.advance(world.now + 100)
     assert members(pipeline) == members(world.pipeline)
     assert plane.tokens.find(reservation.token).name == "run"
-
-
-def test_store_belongs_to_one_process_and_is_free_when_that_ends(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    program = (
-        f"from ejfat.control.store import Store; Store({str(path)!r}).save({{'a': 1}}); print('up'); input()"
-    )
-    command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "up\n"
-        with pytest.raises(EjfatError, match=r"state\.db: another process keeps its state there"):
-            Store(path)
-        other.kill()
-    store = Store(path)
-    assert store.load() == {"a": 1}
-    with pytest.raises(EjfatError, match="another process"):
-        Store(path)
-    store.close()
-    Store(path).close()
-
-
-def test_store_of_other_bytes_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.db").write_bytes(b"no database at all, just some text that is long enough" * 30)
-    with pytest.raises(EjfatError, match=r"x\.db: "):
-        Store(tmp_path / "x.db")
-    with pytest.raises(EjfatError, match=r"none.*unable to open"):
-        Store(tmp_path / "none" / "x.db")
-    plane = ControlPlane(CONFIG, lambda updates: None)
-    with pytest.raises(EjfatError, match="stored state of format None"):
-        plane.restore({}, 0.0)
-    with pytest.raises(EjfatError, match="stored state of the control plane: KeyError"):
-        plane.restore({"format": 1}, 0.0)
 
 
 async def test_server_on_a_port_in_use_is_refused(world: World) -> None:
