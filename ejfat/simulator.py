@@ -101,6 +101,7 @@ def _meta_rows(path: Path) -> list[str]:
         raise PcapError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise PcapError(f"{path}: not a text file") from None
+    lines = ["" if line.startswith("#") else line for line in lines]
     for number, line in enumerate(lines, 1):
         if not all(_FIELD.fullmatch(word) for word in _BETWEEN.split(line) if word):
             raise PcapError(

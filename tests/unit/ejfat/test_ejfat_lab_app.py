@@ -42,7 +42,7 @@ def lab_file(host: str = "lb", options: str = "{}", **replace: str) -> str:
         (lab_file(options="{period: fast}"), "options.period: should be a valid number, "),
         (lab_file(options="{period: .inf}"), "options.period: should be a finite number, not inf\n"),
         (lab_file(options="{pipeline: gpu}"), "should be 'auto', 'python' or 'native', not 'gpu'\n"),
-        (lab_file(options="{senders: s}"), "options.senders: should be a valid list, not 's'\n"),
+        (lab_file(options="{senders: s}"), "options.senders: should be a list, not 's'\n"),
         (lab_file(options="{reserve: 5}"), "options.reserve: should be a valid string, not 5\n"),
         (
             lab_file(options="{listen: '127.0.0.1:99999'}"),
