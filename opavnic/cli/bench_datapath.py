@@ -60,9 +60,11 @@ def datapath(
     if vports is not None:
         _vports(vports, as_json)
         return
+    if plot_file is not None:
+        _write(plot_file, "")  # not only after minutes of measuring
     result = bench_datapath(rounds=rounds, seconds=seconds, only=only or (), progress=_progress)
     if plot_file is not None:
-        plot_file.write_text(plot(result.rows()))
+        _write(plot_file, plot(result.rows()))
     if as_json:
         print_json(result.as_json())
     else:
@@ -88,6 +90,13 @@ def _vports(text: str, as_json: bool) -> None:
     else:
         names = ("vports", "ns_per_packet", "packets")
         print_table(names, [[row[name] for name in names] for row in rows])
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text)
+    except OSError as error:
+        fail(f"{file} cannot be written: {error.strerror}", EXIT_FAILED)
 
 
 def _exit(_number: int, _frame: FrameType | None) -> None:

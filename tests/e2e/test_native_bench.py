@@ -35,6 +35,14 @@ def test_bench_of_an_unknown_variant_is_refused() -> None:
     assert "vde_switch" in done.stderr
 
 
+def test_bench_with_a_plot_that_cannot_be_written_is_refused_before_it_measures(tmp_path: Path) -> None:
+    plot = tmp_path / "none" / "plot.svg"
+    command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--plot", str(plot)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "plot.svg cannot be written: No such file or directory" in done.stderr
+
+
 @pytest.mark.skipif(load_native() is None, reason="the native datapath is not built")
 def test_bench_with_many_vports_carries_every_frame_and_leaves_no_namespace() -> None:
     command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--vports", "2,20", "--json"]
