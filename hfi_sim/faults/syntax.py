@@ -135,16 +135,25 @@ def spec_from_data(data: Mapping[Any, Any]) -> FaultSpec:
             continue
         if key not in _OPTIONS and key not in _MATCHES:
             raise FaultError(f"fault {kind}: {unknown_name('option', str(key), [*_OPTIONS, *_MATCHES])}")
-        name, reader = _OPTIONS.get(key) or _MATCHES[key]
-        try:
-            (options if key in _OPTIONS else matches)[name] = reader(str(value))
-        except FaultError as error:
-            raise FaultError(f"fault {kind}: {key}: {error}") from None
+        (options if key in _OPTIONS else matches)[key] = value
     try:
-        match = Match(**matches)
+        chosen = _read(_OPTIONS, options)
+        match = Match(**_read(_MATCHES, matches))
     except FaultError as error:
         raise FaultError(f"fault {kind}: {error}") from None
-    return FaultSpec(FaultKind(kind), place, match=match, **options)
+    return FaultSpec(FaultKind(kind), place, match=match, **chosen)
+
+
+def _read(table: Mapping[str, tuple[str, _Reader]], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields and values of what people wrote. Raises FaultError: a value that is none, with its key."""
+    values: dict[str, Any] = {}
+    for key, value in data.items():
+        name, reader = table[key]
+        try:
+            values[name] = reader(str(value))
+        except FaultError as error:
+            raise FaultError(f"{key}: {error}") from None
+    return values
 
 
 def parse_match(words: Iterable[str]) -> Match:
@@ -152,21 +161,17 @@ def parse_match(words: Iterable[str]) -> Match:
 
     Raises:  FaultError: what is wrong, with the nearest name.
     """
-    matches: dict[str, Any] = {}
+    matches: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
             raise FaultError(f'"{word}" is not MATCH=VALUE such as vesw=2 (known: {", ".join(_MATCHES)})')
         if key not in _MATCHES:
             raise FaultError(unknown_name("match", key, _MATCHES))
-        name, reader = _MATCHES[key]
-        if name in matches:
+        if key in matches:
             raise FaultError(f"{key} stands twice")
-        try:
-            matches[name] = reader(value)
-        except FaultError as error:
-            raise FaultError(f"{key}: {error}") from None
-    return Match(**matches)
+        matches[key] = value
+    return Match(**_read(_MATCHES, matches))
 
 
 def spec_text(spec: FaultSpec) -> str:

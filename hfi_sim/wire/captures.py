@@ -27,7 +27,8 @@ _PCAP_MAGICS: Final = {
 _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 _PCAPNG_BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 _PCAP_HEADER: Final = 24
-_SECTION, _INTERFACE, _SIMPLE_PACKET, _ENHANCED_PACKET = 0x0A0D0D0A, 1, 3, 6
+SECTION_BLOCK, INTERFACE_BLOCK, SIMPLE_PACKET_BLOCK, ENHANCED_PACKET_BLOCK = 0x0A0D0D0A, 1, 3, 6
+"""Types of pcapng blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +95,21 @@ def _read_pcapng(data: bytes) -> Iterator[CapturedPacket]:
             reason = f"block of {size} bytes, {len(data) - offset} bytes are left in the file"
             raise WireError("pcapng block", offset, reason)
         body = data[offset + 8 : offset + size - 4]
-        if kind == _INTERFACE and len(body) >= 2:
+        if kind == INTERFACE_BLOCK and len(body) >= 2:
             link_types.append(Struct(order + "H").unpack_from(body)[0])
-        elif kind in (_ENHANCED_PACKET, _SIMPLE_PACKET):
+        elif kind in (ENHANCED_PACKET_BLOCK, SIMPLE_PACKET_BLOCK):
             yield _pcapng_packet(kind, body, order, link_types, offset)
         offset += size
 
 
 def _pcapng_packet(kind: int, body: bytes, order: str, link_types: list[int], offset: int) -> CapturedPacket:
     """Return the packet in the body of the block at `offset` of the file."""
-    head = Struct(order + ("IIIII" if kind == _ENHANCED_PACKET else "I"))
+    head = Struct(order + ("IIIII" if kind == ENHANCED_PACKET_BLOCK else "I"))
     if len(body) < head.size:
         raise WireError("pcapng block", offset, f"packet block with a body of {len(body)} bytes")
     values = head.unpack_from(body)
-    interface = values[0] if kind == _ENHANCED_PACKET else 0
-    captured = values[3] if kind == _ENHANCED_PACKET else min(values[0], len(body) - head.size)
+    interface = values[0] if kind == ENHANCED_PACKET_BLOCK else 0
+    captured = values[3] if kind == ENHANCED_PACKET_BLOCK else min(values[0], len(body) - head.size)
     if interface >= len(link_types):
         raise WireError(
             "pcapng block", offset, f"packet of interface {interface}, which the file does not describe"

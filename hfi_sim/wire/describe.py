@@ -23,7 +23,6 @@ from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import MIN_PACKET, QUAD_WORD, parse_packet
 
 _ETHERNET_HEADER: Final = 14
-_VLAN_TYPES: Final = (0x8100, 0x88A8)
 _SHOWN_BYTES: Final = 16
 
 
@@ -182,7 +181,7 @@ def _describe_ethernet(described: Description, data: bytes, start: int) -> None:
         described.add("Ethernet", bytes_where(offset, offset + 6), name, mac.hex(":"), meanings.mac(mac))
     offset = start + 12
     ethertype = int.from_bytes(data[offset : offset + 2])
-    while ethertype in _VLAN_TYPES and len(data) - offset >= 6:
+    while ethertype in meanings.VLAN_TYPES and len(data) - offset >= 6:
         described.add(
             "VLAN", bytes_where(offset, offset + 2), "type", ethertype, meanings.ethertype(ethertype)
         )

@@ -82,6 +82,8 @@ _ETHERTYPES: Final[dict[int, str]] = {
     0x88A8: "service VLAN tag (802.1ad)",
     0x88CC: "LLDP",
 }
+VLAN_TYPES: Final = (0x8100, 0x88A8)
+"""Ethernet types of a tag, behind which another one follows."""
 _IP_PROTOCOLS: Final[dict[int, str]] = {1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 58: "ICMPv6"}
 _OUI_INTEL: Final = bytes.fromhex("00066a")
 

@@ -10,7 +10,6 @@ from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 from hfi_sim.wire.lrh16b import Lrh16B
 
-_VLAN_TYPES = (0x8100, 0x88A8)
 _ARP = 0x0806
 _ARP_OPERATIONS = {1: "who has {1}, asks {0}", 2: "{0} is at {2}"}
 
@@ -58,7 +57,7 @@ def _frame(frame: bytes) -> str:
     words = [f"{frame[6:12].hex(':')} > {frame[:6].hex(':')}"]
     at = 12
     ethertype = int.from_bytes(frame[at : at + 2])
-    while ethertype in _VLAN_TYPES and len(frame) >= at + 6:
+    while ethertype in meanings.VLAN_TYPES and len(frame) >= at + 6:
         words.append(meanings.vlan_tci(int.from_bytes(frame[at + 2 : at + 4])))
         at += 4
         ethertype = int.from_bytes(frame[at : at + 2])

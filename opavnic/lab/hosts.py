@@ -46,6 +46,9 @@ class Interface:
 class LabHost:
     """One machine of the lab. `make_netdev` is the netdev factory of its HFIs."""
 
+    namespace: Path | None = None
+    """Its network namespace; None: it has none of its own."""
+
     def __init__(self, name: str, interfaces: list[Interface]) -> None:
         self.name = name
         self.interfaces = interfaces
@@ -56,6 +59,11 @@ class LabHost:
         """Names that only interfaces of the lab file may bear."""
         self._names_beside: dict[int, str] = {}
         """The interfaces of vports that the lab file does not know, also of those that are gone."""
+
+    @property
+    def namespace_name(self) -> str | None:
+        """The name of its network namespace, as `ip netns` has it."""
+        return None if self.namespace is None else self.namespace.name
 
     def name_of(self, vport_num: int) -> str:
         """Return the interface name of a vport: as the lab file has it, or as `name_for` has chosen it."""

@@ -268,8 +268,9 @@ class Lab:
 
     def _make_vnic_ports(self) -> None:
         machine = [host for host in self.hosts.values() if _is_machine(host)]
+        reserved = names_asked_for(item for host in machine for item in host.interfaces)
         for host in machine:
-            host.reserved = names_asked_for(item for other in machine for item in other.interfaces)
+            host.reserved = reserved
         for name, host in self.hosts.items():
             self.vnic_ports[name] = VnicPort(
                 self.wiring.vnic_port(name),
@@ -428,12 +429,11 @@ class Lab:
             vesw_names |= self._manager.vesw_names
         rows = []
         for name, host in self.hosts.items():
-            namespace = getattr(host, "namespace", None)
             port = self.vnic_ports[name]
             rows.append(
                 {
                     "name": name,
-                    "namespace": None if namespace is None else namespace.name,
+                    "namespace": host.namespace_name,
                     "lid": port.port.lid,
                     "vnics": [
                         vnic_status(vnic, port.frames(vnic.vport_num), vesw_names)
@@ -450,7 +450,7 @@ class Lab:
 
         Raises:  LabError: no such host, no such program, or a lab in memory.
         """
-        namespace = getattr(self.host(host), "namespace", None)
+        namespace = self.host(host).namespace
         if self.netdev == "memory":
             raise LabError("hosts in memory run no programs")
         if isinstance(self.host(host), NodeHost):
@@ -515,8 +515,7 @@ class Lab:
             host.close()
         self._journal.netdevs = [entry for entry in self._journal.netdevs if (entry.host, entry.name) in made]
         for vnic in made_beside:
-            namespace = getattr(self.hosts[vnic.host], "namespace", None)
-            where = None if namespace is None else namespace.name
+            where = self.hosts[vnic.host].namespace_name
             self._journal.netdevs.append(NetdevEntry(vnic.host, vnic.interface, where))
         removed.netdevs = netdev_names(self._journal)
         remove_namespaces(self._journal, removed)

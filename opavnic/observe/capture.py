@@ -44,7 +44,7 @@ class Capture:
         self._ways = set(directions_of(fabric, place, match.direction))
         self._waiting: deque[TraceRecord] = deque()
         self._waiting_bytes = 0
-        self._end = fabric.observe(self._observe, {way.link: None for way in self._ways})
+        self._end = fabric.observe(self._observe, {way.link for way in self._ways})
 
     def _observe(self, direction: LinkDirection, packet: bytes, drop: Drop | None) -> None:
         if direction not in self._ways or not self._match.fits(packet):

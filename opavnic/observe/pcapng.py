@@ -16,12 +16,9 @@ from typing import BinaryIO, Final
 from hfi_sim.counters import Drop
 from hfi_sim.errors import WireError
 from hfi_sim.trace import TraceRecord
-from hfi_sim.wire.captures import DLT_USER0
+from hfi_sim.wire.captures import DLT_USER0, ENHANCED_PACKET_BLOCK, INTERFACE_BLOCK, SECTION_BLOCK
 
-_SECTION: Final = 0x0A0D0D0A
-_INTERFACE: Final = 1
-_STATISTICS: Final = 5
-_ENHANCED_PACKET: Final = 6
+_STATISTICS_BLOCK: Final = 5
 _BYTE_ORDER_MAGIC: Final = 0x1A2B3C4D
 _OPT_COMMENT: Final = 1
 _OPT_IF_NAME: Final = 2
@@ -44,7 +41,7 @@ class PcapngWriter:
 
     def head(self) -> bytes:
         """Return what a file begins with."""
-        return _block(_SECTION, struct.pack("<IHHq", _BYTE_ORDER_MAGIC, 1, 0, -1))
+        return _block(SECTION_BLOCK, struct.pack("<IHHq", _BYTE_ORDER_MAGIC, 1, 0, -1))
 
     def packet(self, record: TraceRecord) -> bytes:
         """Return one packet; the first of a direction has its interface in front. A drop stands in the comment."""
@@ -55,19 +52,21 @@ class PcapngWriter:
         body = _PACKET.pack(interface, when >> 32, when & 0xFFFFFFFF, size, size) + _padded(record.packet)
         if record.drop is not None:
             body += _option(_OPT_COMMENT, f"{_DROPPED}{record.drop.value}".encode()) + _option(0, b"")
-        return new + _block(_ENHANCED_PACKET, body)
+        return new + _block(ENHANCED_PACKET_BLOCK, body)
 
     def missed(self, time_s: float, count: int) -> bytes:
         """Return the statistics that say: `count` packets so far were too many to be captured."""
         new = b"" if self._interfaces else self._interface("")
         when = round(time_s * 1e9)
         options = _option(_OPT_ISB_IFDROP, struct.pack("<Q", count)) + _option(0, b"")
-        return new + _block(_STATISTICS, struct.pack("<III", 0, when >> 32, when & 0xFFFFFFFF) + options)
+        return new + _block(
+            _STATISTICS_BLOCK, struct.pack("<III", 0, when >> 32, when & 0xFFFFFFFF) + options
+        )
 
     def _interface(self, direction: str) -> bytes:
         self._interfaces[direction] = len(self._interfaces)
         options = _option(_OPT_IF_NAME, direction.encode()) + _option(_OPT_IF_TSRESOL, bytes([_NANOSECONDS]))
-        return _block(_INTERFACE, struct.pack("<HHI", DLT_USER0, 0, 0) + options + _option(0, b""))
+        return _block(INTERFACE_BLOCK, struct.pack("<HHI", DLT_USER0, 0, 0) + options + _option(0, b""))
 
 
 class PcapngReader:
@@ -89,13 +88,13 @@ class PcapngReader:
             if size % 4 or not _HEAD.size + 4 <= size <= _MAX_BLOCK:
                 raise WireError("pcapng block", 0, f"a block of {size} bytes")
             body = self._whole(b"", size - _HEAD.size)[:-4]
-            if kind == _INTERFACE:
+            if kind == INTERFACE_BLOCK:
                 name = dict(_options(body, 8)).get(_OPT_IF_NAME, b"")
                 self._directions.append(name.decode(errors="replace"))
-            elif kind == _STATISTICS:
+            elif kind == _STATISTICS_BLOCK:
                 count = dict(_options(body, 12)).get(_OPT_ISB_IFDROP, b"")
                 self.missed = int.from_bytes(count, "little")
-            elif kind == _ENHANCED_PACKET:
+            elif kind == ENHANCED_PACKET_BLOCK:
                 yield self._packet(body)
 
     def _whole(self, begun: bytes, size: int) -> bytes:

@@ -29,7 +29,7 @@ from vema.em.state import Desired, Port, Vesw, Vport, member_addresses, table_ev
 from vema.em.work import WorkQueue
 from vema.errors import AgentError
 from vema.traps import notice_of
-from vema.types import MAX_VPORTS, AttrId, EthLinkStatus, TrapOpcode
+from vema.types import AttrId, EthLinkStatus, TrapOpcode
 
 log = logging.getLogger("vema.em")
 
@@ -423,9 +423,8 @@ class EmCore:
                 vport.vesw_id, vport.done = 0, False
                 self._records.append(vport.record())
                 self._mark(port, vport)
-        free = (num for num in range(1, MAX_VPORTS + 1) if num not in port.vports)
         for vesw_id in wanted:
-            if vesw_id not in have and (num := next(free, 0)):
+            if vesw_id not in have and (num := port.next_unknown(1)) is not None:
                 vport = port.vports[num] = Vport(port.facts.guid, num, vesw_id)
                 self._records.append(vport.record())
                 self._mark(port, vport)
