@@ -61,8 +61,9 @@ def capture(
         fail("capture: --json prints, --write writes a file: one of them", EXIT_USAGE)
     if write == "-" and sys.stdout.isatty():
         fail("capture: -w - writes no text to a terminal; send it to a program or a file", EXIT_USAGE)
+    query = urlencode(_query(list(what or []), count))
     client = LabClient(running_lab(lab)[0].control_socket)
-    reader = PcapngReader(client.open(f"/capture?{urlencode(_query(list(what or []), count))}"))
+    reader = PcapngReader(client.open(f"/capture?{query}"))
     seen, end = 0, ""
     try:
         with _sink(write, as_json) as put:
