@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
-from opavnic.lab.namespaces import NETNS_DIR
-from opavnic.lab.runtime import process_start_time
+from opavnic.lab.cleanup import prune
+from opavnic.lab.identity import NamespaceId
+from opavnic.lab.namespaces import NETNS_DIR, create_namespace, end_programs, programs_in, remove_namespace
+from opavnic.lab.runtime import Journal, LabDir, NamespaceEntry, process_start_time
 
+TraceFunction = Callable[[FrameType, str, object], Any]
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = "name: {name}\nhosts: {{h1: {{}}, h2: {{}}}}\nvesws: [{{id: 2, name: blue, members: [h1, h2]}}]\n"
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -204,6 +210,86 @@ def test_journal_that_cannot_be_read_is_one_line_and_nothing_is_guessed(
     journal.unlink()  # so that what cleans up after the tests has nothing to complain about
     netns("delete", f"opavnic-{killed}-h1")
     netns("delete", f"opavnic-{killed}-h2")
+
+
+def make_and_die(root: Path, name: str, lines: int) -> bool:
+    """Make a namespace of a lab in a child that is killed before it has run so many lines; False once it lives."""
+    child = os.fork()
+    if child == 0:
+        try:
+            left = itertools.count(lines, -1)
+
+            def trace(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+                if frame.f_code.co_name not in ("inside", "announce", "save"):
+                    return None
+                if event == "line" and next(left) == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return trace
+
+            lab = LabDir(root / name)
+            lab.acquire()
+            journal = Journal(name, os.getpid(), process_start_time(os.getpid()) or 0)
+            lab.save(journal)
+            path = NETNS_DIR / f"opavnic-{name}-h1"
+
+            def announce(identity: NamespaceId) -> None:
+                journal.namespaces.append(NamespaceEntry.of("h1", path, identity))
+                lab.save(journal)
+
+            threading.settrace(trace)
+            create_namespace(path, announce)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+
+
+@pytest.mark.usefixtures("_permitted")
+@pytest.mark.parametrize("stranger", [False, True])
+def test_namespace_whose_maker_was_killed_at_any_line_is_removed_and_no_other(
+    root: Path, name: str, stranger: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(root))
+    path = NETNS_DIR / f"opavnic-{name}-h1"
+    NETNS_DIR.mkdir(exist_ok=True)
+    died = taken = 0
+    for lines in itertools.count():
+        living = not make_and_die(root, name, lines)
+        theirs = stranger and not path.exists()
+        if theirs:  # somebody else takes the name that the journal has announced
+            netns("add", path.name)
+            taken += 1
+        (removed,) = prune()
+        assert (root / name).exists() is False
+        if theirs:
+            assert removed.namespaces == []
+            netns("delete", path.name)  # it is still there
+        assert not path.exists()
+        if living:
+            break
+        died += 1
+    assert died > 15
+    assert taken > 5 or not stranger
+
+
+@pytest.mark.usefixtures("_permitted")
+def test_namespace_is_known_again_on_a_kernel_without_cookies(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opavnic.lab.identity._SO_NETNS_COOKIE", 0x7FFF)
+    ours, theirs = NETNS_DIR / f"opavnic-{name}-h1", NETNS_DIR / f"theirs-{name}"
+    identity = create_namespace(ours, lambda _: None)
+    netns("add", theirs.name)
+    try:
+        assert identity.mark.startswith("alias ")
+        stranger = NamespaceId(inode(theirs.name), identity.mark)
+        assert not remove_namespace(theirs, stranger)
+        with program("ip", "netns", "exec", theirs.name), program("ip", "netns", "exec", ours.name) as own:
+            assert programs_in([stranger]) == []
+            assert [one.pid for one in end_programs([identity])] == [own.pid]
+        assert remove_namespace(ours, identity)
+    finally:
+        netns("delete", theirs.name)
 
 
 # --- without privilege ---------------------------------------------------------------------------------------
