@@ -14,7 +14,7 @@ import yaml
 
 from lnet.dlc import format_yaml
 from lnet.units import parse_seconds, parse_size
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_text, say
 from opavnic.lab.errors import LabError
 
 MAX_FILE: Final = 1 << 22
@@ -84,7 +84,7 @@ def _print_answer(answer: dict[str, Any], as_json: bool = False) -> None:
     if as_json:
         print_json(yaml.safe_load(answer["output"]) or {})
     else:
-        sys.stdout.write(answer["output"])
+        print_text(answer["output"])
     if answer["exit"]:
         raise typer.Exit(EXIT_FAILED)
 
@@ -278,7 +278,7 @@ def send(
     if as_json:
         print_json(answer["data"])
     else:
-        sys.stdout.write(format_yaml({"send": answer["data"]}))
+        print_text(format_yaml({"send": answer["data"]}))
     if any(message["status"] != "delivered" for message in answer["data"]):
         raise typer.Exit(EXIT_FAILED)
 
@@ -322,7 +322,7 @@ def selftest(
     if as_json:
         print_json(data)
     else:
-        sys.stdout.write(format_yaml({"selftest": [data]}))
+        print_text(format_yaml({"selftest": [data]}))
     if data["failed"]:
         say(f"opavnic: {data['failed']} messages failed")
         for failure in data["failures"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from pathlib import Path
@@ -12,6 +13,7 @@ from hfi_sim.errors import WireError
 from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
 from opavnic.errors import OpavnicError
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
+from opavnic.unix_peer import foreign_peer
 
 TIMEOUT_S = 30.0
 """How long to wait for the lab; it gives up on an agent by itself after a few seconds."""
@@ -27,10 +29,11 @@ class MadSocketError(OpavnicError):
 class MadClient:
     """Sends MADs through the socket of a lab: `with MadClient(path) as client: client.request(lid, mad)`."""
 
-    def __init__(self, path: Path, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, path: Path, *, timeout_s: float = TIMEOUT_S, own: bool = False) -> None:
         """Connect.
 
-        Raises:  MadSocketError: nobody listens at `path`.
+        Args:    own: it must be this user, or root, that listens: where no person has chosen `path`.
+        Raises:  MadSocketError: nobody listens at `path`, or the wrong one.
         """
         self.path = path
         self._reader = MessageReader()
@@ -42,6 +45,9 @@ class MadClient:
         except OSError as error:
             self._socket.close()
             raise MadSocketError(f"{path}: cannot connect: {error.strerror or error}") from error
+        if own and (uid := foreign_peer(self._socket)) is not None:
+            self._socket.close()
+            raise MadSocketError(f"{path} is served by uid {uid}, not by this user (uid {os.geteuid()})")
 
     def __enter__(self) -> Self:
         """Return the client."""

@@ -11,7 +11,7 @@ import typer
 from ejfat.cli.addresses import parse_ip, parse_ips
 from ejfat.cli.errors import explained
 from ejfat.errors import UriError
-from opavnic.cli.output import print_json, print_rich, print_table
+from opavnic.cli.output import print_json, print_line, print_rich, print_table
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -72,7 +72,7 @@ def reserve(
     if as_json:
         print_json({"uri": str(found), **_plain(reply)})
     else:
-        print(found)
+        print_line(str(found))
 
 
 @app.command(epilog="Example: opavnic ejfat admin free")

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from ejfat.demo.run import WORKERS, DemoResult, DemoState
-from opavnic.cli.output import print_rich, print_table
+from opavnic.cli.output import print_rich, print_table, visible
 
 _BAR = 24
 
@@ -46,5 +47,5 @@ def summary(result: DemoResult) -> None:
         f"{result.lost_events} lost outside the killed worker ({result.lost_at_killed} parts at it)"
     )
     for problem in result.problems:
-        print_rich(f"[red]{problem}[/red]")
+        print_rich(Text(visible(problem), "red"))
     print_rich(f"demo {'passed' if result.ok else 'FAILED'}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from opavnic.cli.netdevs import choose
-from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say
+from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say, visible
 
 if TYPE_CHECKING:
     from opavnic.lab.demo import DemoResult
@@ -67,12 +67,14 @@ def _silent(*_: object) -> None:
 
 
 def _summary(result: DemoResult) -> None:
+    from rich.text import Text
+
     from opavnic.lab.units import rate_text
 
-    def verdict(ok: bool) -> str:
-        return "[green]ok[/green]" if ok else "[red]FAILED[/red]"
+    def verdict(ok: bool) -> Text:
+        return Text("ok", "green") if ok else Text("FAILED", "red")
 
-    rows = [
+    rows: list[list[object]] = [
         [
             f"ping {ping.source} -> {ping.target} in {ping.vesw}",
             f"{ping.received} of {ping.sent} answered, {100 * (1 - ping.received / max(ping.sent, 1)):.0f}% loss"
@@ -98,7 +100,7 @@ def _summary(result: DemoResult) -> None:
         [[count.what, count.first, count.second, verdict(count.ok)] for count in result.counts],
     )
     lost = ", ".join(f"{name} {missing:+}" for name, missing in result.balance.items())
-    print_rich(f"every packet accounted for: {verdict(not lost)} {lost}")
+    print_rich(Text.assemble("every packet accounted for: ", verdict(not lost), f" {visible(lost)}"))
     if result.tap_drops:
         reason = "queue of the TAP full, or no carrier yet"
         print_rich(f"dropped by the kernel before a VNIC saw them ({reason}): {result.tap_drops}")

@@ -13,7 +13,7 @@ import typer
 
 from hfi_sim.types import is_multicast_lid
 from opavnic.cli.numbers import MAX_VESW_ID, METAVAR, number
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_table, say
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_line, print_table, say
 from opavnic.lab.client import QUERY_S, LabClient, RefusedFileError
 from opavnic.lab.em_file import EmFile
 from opavnic.lab.errors import ConfigError, LabError
@@ -90,9 +90,9 @@ def apply(
         print_json(data)
     else:
         for line in data["changes"]:
-            print(line)
+            print_line(line)
         if not diff:
-            print(f"{data['sets']} Sets sent")
+            print_line(f"{data['sets']} Sets sent")
     if not diff and not data["converged"]:
         fail("the manager is still at work; see: opavnic em show vports", EXIT_FAILED)
 
@@ -148,7 +148,7 @@ def verify(lab: LabOption = None, as_json: AsJson = False) -> None:
         print_json(data)
     else:
         for line in data["differences"]:
-            print(line)
+            print_line(line)
         if not data["differences"]:
             print("every agent has what it is to have")
     if data["differences"]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from opavnic.cli.output import EXIT_USAGE, fail
+from opavnic.cli.output import EXIT_USAGE, fail, print_line
 
 Lab = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
 Host = Annotated[str, typer.Argument(help="A host of the lab.")]
@@ -55,7 +55,7 @@ def _run(host: str, command: list[str], lab: str | None, plain: bool) -> None:
 
     _, journal = running_lab(lab)
     if plain:
-        print(plain_command(journal, host, command))
+        print_line(plain_command(journal, host, command))
         return
     try:
         become(journal, host, command)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from opavnic.cli.inspect import AsJson, LabOption
-from opavnic.cli.output import EXIT_USAGE, fail, pick, print_json, print_table
+from opavnic.cli.output import EXIT_USAGE, fail, pick, print_json, print_line, print_table
 from opavnic.lab.client import LabClient
 
 CHANGE_S = 30.0
@@ -32,7 +32,7 @@ def _print(data: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(data)
     elif not data["faults"]:
-        print(f"no fault is set (seed {data['seed']})")
+        print_line(f"no fault is set (seed {data['seed']})")
     else:
         rows = [pick(row, "number", "fault", "state", "seen", "hits") for row in data["faults"]]
         print_table(("number", "fault", "state", "seen", "hits"), rows, title=f"seed {data['seed']}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opavnic.cli.output import pick, print_json, print_table, say
+from opavnic.cli.output import pick, print_json, print_line, print_table, say
 from opavnic.observe.rates import vesw_text
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def status(
         )
     if counters:
         print_table(("element", "counter", "value"), list(_counter_rows(data["counters"])), title="counters")
-        print(
+        print_line(
             "netdev: the kernel's own figures; tx_dropped: its queue was full, or had no carrier yet; no VNIC saw it"
         )
 
@@ -78,7 +78,7 @@ def _carrier(link: dict[str, Any]) -> str:
 def print_vnics(data: dict[str, Any]) -> None:
     """Print the head of a status and its table of VNICs."""
     quirks = "on" if data["driver_quirks"] else "off"
-    print(
+    print_line(
         f"lab {data['lab']}: pid {data['pid']}, netdevs {data['netdev']}, datapath {data['datapath']}, "
         f"EM {data['em']}, driver quirks {quirks}, {data['mads']} MADs"
     )
@@ -104,16 +104,22 @@ def ps(as_json: AsJson = False) -> None:
     Example:
       opavnic ps
     """
+    from opavnic.lab.errors import JournalError
     from opavnic.lab.runtime import all_labs
 
     found = []
     for lab in all_labs():
-        journal = lab.load()
+        journal = None
+        state = "gone (opavnic prune)"
+        try:
+            journal = lab.load()
+        except JournalError:
+            state = "unknown: its journal cannot be read"
         running = journal is not None and journal.alive
         found.append(
             {
                 "lab": lab.name,
-                "state": "running" if running else "gone (opavnic prune)",
+                "state": "running" if running else state,
                 "pid": journal.pid if journal is not None and running else None,
                 "hosts": len(journal.hosts) if journal is not None else 0,
                 "file": journal.file if journal is not None else "",
@@ -154,8 +160,9 @@ def logs(
 
     killed = _killed(lab)
     if killed is not None:
-        print(killed.log_file.read_text(encoding="utf-8", errors="replace"), end="")
+        for line in killed.log_lines():
+            print_line(line)
         return
     directory, _ = running_lab(lab)
     for line in LabClient(directory.control_socket).stream("/logs?follow=1" if follow else "/logs"):
-        print(line, flush=follow)
+        print_line(line, flush=follow)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opavnic.cli.output import EXIT_INTERRUPTED, fail, print_json, say
+from opavnic.cli.output import EXIT_INTERRUPTED, fail, print_json, print_line, say
 
 if TYPE_CHECKING:
     from opavnic.lab.detach import Tell
@@ -34,11 +34,29 @@ def up(
     from opavnic.lab.privileges import obtain
 
     model = load_lab(file)
+    _end_earlier_run(model.name)
     private = obtain()
     if detach:
         _up_detached(model, file.resolve(), private, as_json)
     else:
         _up_here(model, file.resolve(), private, as_json)
+
+
+def _end_earlier_run(name: str) -> None:
+    """Remove what an earlier run of the lab left when it was killed.
+
+    The lab itself does so as well; but once it has moved into namespaces of its own, the programs of a run
+    without privilege, which were in others, are out of its sight.
+    """
+    from opavnic.lab.cleanup import take_over
+    from opavnic.lab.runtime import LabDir, runtime_root
+
+    directory = LabDir(runtime_root() / name)
+    if directory.path.is_dir():
+        removed = take_over(directory)
+        directory.release()
+        if removed is not None:
+            say(removed.of_an_earlier_run())
 
 
 def _make_lab(model: LabModel, file: Path, private: bool) -> Lab:
@@ -121,9 +139,9 @@ def down(
     if as_json:
         print_json(removed.as_json())
         return
-    print(f"lab {removed.lab} is down, removed:")
+    print_line(f"lab {removed.lab} is down, removed:")
     for line in removed.lines():
-        print(f"  {line}")
+        print_line(f"  {line}")
 
 
 def prune(
@@ -148,9 +166,9 @@ def prune(
     if not removed:
         print("nothing to remove")
     for one in removed:
-        print(f"lab {one.lab} is gone, {'would remove' if dry_run else 'removed'}:")
+        print_line(f"lab {one.lab} is gone, {'would remove' if dry_run else 'removed'}:")
         for line in one.lines():
-            print(f"  {line}")
+            print_line(f"  {line}")
 
 
 def validate(file: File, as_json: AsJson = False) -> None:
@@ -175,7 +193,7 @@ def validate(file: File, as_json: AsJson = False) -> None:
         return
     hosts = counted(len(model.hosts), "host")
     vesws = counted(len(model.vesws), "virtual switch", "virtual switches")
-    print(f"{file}: lab {model.name} is right: {hosts}, {vesws}")
+    print_line(f"{file}: lab {model.name} is right: {hosts}, {vesws}")
 
 
 def lab_schema() -> None:

@@ -70,13 +70,14 @@ def mad() -> None:
 @contextmanager
 def _client(target: Path | None, lab: str | None) -> Iterator[MadClient]:
     """Connect; what goes wrong becomes one line and an exit code."""
+    own = target is None
     if target is None:
         directory, journal = running_lab(lab)
         if journal.stopped:
             fail(f"lab {journal.lab} (pid {journal.pid}) does not answer; {journal.way_out()}")
         target = directory.mad_socket
     try:
-        with MadClient(target) as client:
+        with MadClient(target, own=own) as client:
             yield client
     except (MadSocketError, AgentError, WireError) as error:
         fail(str(error), EXIT_FAILED)

@@ -12,6 +12,7 @@ import importlib.util
 import io
 import logging
 import os
+import stat
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -245,9 +246,13 @@ def _keep(error: Exception) -> str:
 
     text = "".join(traceback.format_exception(error))
     file = runtime_root().with_name(runtime_root().name + "-error.log")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "a") as log:
+        with open(os.open(file, flags, 0o600), "a", encoding="utf-8") as log:
+            status = os.fstat(log.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+                return ""  # somebody has put it there before us
             log.write(text)
     except OSError:
         return ""

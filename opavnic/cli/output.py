@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -24,6 +26,17 @@ def say(line: str) -> None:
     A line stays a line, whatever name of a file or value in it has control characters.
     """
     print(visible(line), file=sys.stderr, flush=True)
+
+
+def print_line(line: str, *, flush: bool = False) -> None:
+    """Print a line on stdout that has in it what programs, files or peers have said."""
+    print(visible(line), flush=flush)
+
+
+def print_text(text: str) -> None:
+    """Print lines on stdout that have in them what programs, files or peers have said."""
+    for line in io.StringIO(text, newline="\n"):
+        print_line(line.removesuffix("\n"))
 
 
 def visible(text: str) -> str:
@@ -43,26 +56,34 @@ def print_json(data: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str | None = None) -> None:
-    """Print a table on stdout."""
+    """Print a table on stdout. A cell that is a rich Text has its style; all others are shown as they are."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table(title=None if title is None else Text(visible(title), "bold"), title_justify="left")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(_plain(column), overflow="fold")
     for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
+        table.add_row(*("" if cell is None else _plain(cell) for cell in row))
     print_rich(table)
 
 
-def print_rich(*items: Table | str) -> None:
-    """Print tables and text, in colours where stdout is a terminal."""
+def print_rich(*items: Table | Text | str) -> None:
+    """Print tables and text, in colours where stdout is a terminal; in a str nothing is markup."""
     from rich.console import Console
 
     # what is not read by a person at a terminal is not cut to the width of one
     # and the `:ab:` of a MAC address is no picture
     console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else WIDTH)
     for item in items:
-        console.print(item)
+        console.print(_plain(item) if isinstance(item, str) else item)
+
+
+def _plain(cell: object) -> Text:
+    """Return a cell as rich prints it: `[red]` in the name of something is no colour."""
+    from rich.text import Text
+
+    return cell if isinstance(cell, Text) else Text(visible(str(cell)))
 
 
 def pick(data: Mapping[str, Any], *keys: str) -> list[Any]:

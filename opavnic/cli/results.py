@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from opavnic.cli.output import EXIT_FAILED, print_json
+from opavnic.cli.output import EXIT_FAILED, print_json, print_line
 from opavnic.conformance.result import Result
 
 
@@ -17,7 +17,8 @@ def report(results: Sequence[Result], as_json: bool) -> None:
     else:
         for result in results:
             for difference in result.differences:
-                print("\n".join(difference.lines()))
-            print(result.summary())
+                for line in difference.lines():
+                    print_line(line)
+            print_line(result.summary())
     if not all(result.ok for result in results):
         raise typer.Exit(EXIT_FAILED)

@@ -10,7 +10,7 @@ import typer
 
 from hfi_sim.errors import HfiSimError, TopologyError
 from hfi_sim.topology import GENERATORS, Topology, generate
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_text
 
 MAX_FILE_BYTES: Final = 1 << 28
 DEFAULT_ENGINE: Final = "min-hop"
@@ -91,13 +91,13 @@ def topo(
         print_json(_as_data(shown))
     elif routes is not None:
         for path in shown.paths:
-            print(" -> ".join(path))
+            print_line(" -> ".join(path))
     else:
-        print(as_text(shown.topology, is_down=shown.is_down), end="")
+        print_text(as_text(shown.topology, is_down=shown.is_down))
         for name in shown.down:
-            print(f"down: {name}")
+            print_line(f"down: {name}")
         waits = f"could deadlock: {' -> '.join(shown.deadlock)}" if shown.deadlock else "free of deadlock"
-        print(f"routing {shown.engine}: {waits}")
+        print_line(f"routing {shown.engine}: {waits}")
     if not shown.arrives:
         raise typer.Exit(EXIT_FAILED)
 

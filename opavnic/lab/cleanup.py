@@ -1,13 +1,15 @@
-"""Remove what a lab leaves, and only that: what its journal names, where the inode is still the same."""
+"""Remove what a lab leaves, and only that: what its journal names, where it proves to be the same."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from opavnic.lab.errors import LabError, LabRunningError
-from opavnic.lab.namespaces import Program, end_programs, namespace_inode, programs_in, remove_namespace
+from opavnic.lab.identity import boot_id
+from opavnic.lab.namespaces import Program, end_programs, is_name_of, programs_in, remove_namespace
 from opavnic.lab.runtime import Journal, LabDir, all_labs
 
 
@@ -42,6 +44,10 @@ class Removed:
             *(f"(left alone: namespace {name}, not of this lab)" for name in self.kept),
         ]
 
+    def of_an_earlier_run(self) -> str:
+        """Return one line for a person who starts the lab again."""
+        return f"removed what an earlier run of {self.lab} left: {', '.join(self.lines())}"
+
 
 def netdev_names(journal: Journal) -> list[str]:
     """Return the interfaces of a lab as `blue in opavnic-two-hosts-h1`."""
@@ -51,13 +57,38 @@ def netdev_names(journal: Journal) -> list[str]:
     ]
 
 
+def take_over(lab: LabDir) -> Removed | None:
+    """Lock the directory of a lab; what an earlier run of it left when it was killed is removed.
+
+    Returns: what was removed; None where nothing was there.
+    Raises:  LabRunningError: the lab runs. LabError: it cannot be locked, or not all can be removed.
+    """
+    removed = None
+    while True:
+        lab.acquire()
+        empty = False
+        try:
+            empty = lab.load() is None
+            if empty:
+                return removed
+            removed = remove_leftovers(lab)
+        finally:
+            if not empty:
+                lab.release()  # else the lock of a directory that is no more
+
+
 def remove_leftovers(lab: LabDir, *, dry_run: bool = False) -> Removed:
-    """Remove everything that a dead lab left. The caller holds the lock of `lab`."""
+    """Remove everything that a dead lab left. The caller holds the lock of `lab`.
+
+    Of a lab of another boot nothing is there any more but its directory.
+
+    Raises:  LabError: something cannot be removed, or the journal cannot be read; nothing is removed then.
+    """
     removed = Removed(lab.name, directory=str(lab.path))
     journal = lab.load()
-    if journal is not None:
-        inodes = [entry.inode for entry in journal.namespaces]
-        removed.programs = programs_in(inodes) if dry_run else end_programs(inodes)
+    if journal is not None and journal.boot == boot_id():
+        identities = journal.identities
+        removed.programs = programs_in(identities) if dry_run else end_programs(identities)
         remove_namespaces(journal, removed, dry_run=dry_run)
     if not dry_run:
         lab.remove()
@@ -65,14 +96,13 @@ def remove_leftovers(lab: LabDir, *, dry_run: bool = False) -> Removed:
 
 
 def remove_namespaces(journal: Journal, removed: Removed, *, dry_run: bool = False) -> None:
-    """Remove the namespaces of a journal that are still the ones it means, and enter all in `removed`."""
+    """Remove the namespaces of a journal that prove to be the ones it means, and enter all in `removed`."""
     for entry in journal.namespaces:
         path = Path(entry.path)
-        found = namespace_inode(path)
-        if found is not None and found != entry.inode:
-            removed.kept.append(path.name)
-        elif (found is not None) if dry_run else remove_namespace(path, entry.inode):
+        if is_name_of(path, entry.identity) if dry_run else remove_namespace(path, entry.identity):
             removed.namespaces.append(path.name)
+        elif os.path.lexists(path):
+            removed.kept.append(path.name)
 
 
 def prune(*, dry_run: bool = False) -> list[Removed]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import os
 import select
 import socket
 import time
@@ -11,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from opavnic.lab.errors import ConfigError, LabError, LabInputError
-from opavnic.lab.runtime import LabDir
+from opavnic.lab.errors import ConfigError, JournalError, LabError, LabInputError
+from opavnic.lab.runtime import Journal, LabDir
+from opavnic.unix_peer import foreign_peer
 from vema.em.problems import Problem
 
 QUERY_S: Final = 10.0
@@ -33,6 +36,11 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
+        if (uid := foreign_peer(self.sock)) is not None:
+            self.sock.close()
+            raise LabError(
+                f"{self._path} is served by uid {uid}, not by a lab of this user (uid {os.geteuid()})"
+            )
 
 
 class RefusedFileError(ConfigError):
@@ -118,13 +126,18 @@ class LabClient:
         poll.register(sock, select.POLLIN)
         end = time.monotonic() + self._timeout_s
         while not poll.poll(1000 * min(LOOK_S, max(end - time.monotonic(), 0.0))):
-            journal = LabDir(self._path.parent).load()
+            journal = self._journal()
             if time.monotonic() >= end or (journal is not None and journal.stopped):
                 raise TimeoutError
 
+    def _journal(self) -> Journal | None:
+        with contextlib.suppress(JournalError):
+            return LabDir(self._path.parent).load()
+        return None
+
     def _silence(self) -> str:
         """Say which lab does not answer, and what can be done about it."""
-        journal = LabDir(self._path.parent).load()
+        journal = self._journal()
         if journal is None:
             return f"the lab at {self._path} does not answer within {self._timeout_s:g} s"
         return f"lab {journal.lab} (pid {journal.pid}) does not answer; {journal.way_out()}"

@@ -11,8 +11,8 @@ from typing import Final
 from hfi_sim.netdev.netlink import LinkClient
 from opavnic.lab.cleanup import Removed, netdev_names
 from opavnic.lab.client import LabClient
-from opavnic.lab.errors import LabError, PrivilegeError
-from opavnic.lab.namespaces import namespace_inode, programs_in
+from opavnic.lab.errors import LabError, NoLabError, PrivilegeError
+from opavnic.lab.namespaces import is_name_of, programs_in
 from opavnic.lab.runtime import Journal, LabDir, running_lab
 
 PATIENCE_S: Final = 15.0
@@ -29,8 +29,13 @@ def end_lab(name: str | None) -> Removed:
     lab, journal = running_lab(name)
     if journal.stopped:
         raise LabError(f"lab {lab.name} (pid {journal.pid}) cannot end itself; {journal.way_out()}")
-    process = os.pidfd_open(journal.pid)
     try:
+        process = os.pidfd_open(journal.pid)
+    except ProcessLookupError:
+        raise NoLabError(f"lab {lab.name} has just ended") from None
+    try:
+        if not journal.alive:  # else the number, and so the descriptor, may be another's by now
+            raise NoLabError(f"lab {lab.name} has just ended")
         removed = _ask(lab, journal, process)
         poll = select.poll()
         poll.register(process, select.POLLIN)
@@ -69,11 +74,12 @@ def _signal(journal: Journal, process: int) -> None:
 
 def leftovers(lab: LabDir, journal: Journal) -> list[str]:
     """Return what is still there of a lab that has ended."""
-    inodes = [entry.inode for entry in journal.namespaces]
     left = [
-        f"namespace {Path(item.path).name}" for item in journal.namespaces if namespace_inode(Path(item.path))
+        f"namespace {Path(entry.path).name}"
+        for entry in journal.namespaces
+        if is_name_of(Path(entry.path), entry.identity)
     ]
-    left += [f"program {program}" for program in programs_in(inodes)]
+    left += [f"program {program}" for program in programs_in(journal.identities)]
     if on_host := [entry.name for entry in journal.netdevs if entry.namespace is None]:
         links = LinkClient()
         try:

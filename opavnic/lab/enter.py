@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, Libc
 from opavnic.lab.errors import LabError, LabInputError, PrivilegeError, ProgramError
-from opavnic.lab.namespaces import namespace_inode
+from opavnic.lab.identity import current_namespace
 from opavnic.lab.runtime import Journal
 
 _MS_REC: Final = 0x4000
@@ -86,8 +86,7 @@ def _enter(journal: Journal, host: str, path: Path) -> None:
         ) from error
     except OSError as error:
         raise LabError(f"cannot enter host {host} ({path}): {error.strerror}") from error
-    inode = os.stat("/proc/self/ns/net").st_ino
-    if inode not in {entry.inode for entry in journal.namespaces} or namespace_inode(path) != inode:
+    if current_namespace() not in journal.identities:
         raise LabError(f"{path} is not the namespace that lab {journal.lab} made; it is left alone")
     _show_own_interfaces(libc)
 

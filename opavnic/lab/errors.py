@@ -21,6 +21,10 @@ class NoLabError(LabError):
     """No lab of that name runs, or no lab at all, or more than one where a name is needed."""
 
 
+class JournalError(LabError):
+    """The journal of a lab cannot be read, or is that of another version: what the lab has made is not known."""
+
+
 class ProgramError(LabError):
     """A program on a host was not started. `exit_code` is what a shell would end with: 127 not found, else 126."""
 

@@ -25,7 +25,7 @@ from opavnic.datapath.native import NativeDatapath
 from opavnic.datapath.selection import Choice, choose_datapath
 from opavnic.errors import DatapathUnavailableError
 from opavnic.lab.apps import LabApp, NodeHost, start_app
-from opavnic.lab.cleanup import Removed, netdev_names, remove_leftovers, remove_namespaces
+from opavnic.lab.cleanup import Removed, netdev_names, remove_namespaces, take_over
 from opavnic.lab.errors import LabError, PrivilegeError
 from opavnic.lab.hosts import (
     InMemoryHost,
@@ -36,6 +36,7 @@ from opavnic.lab.hosts import (
     names_asked_for,
     plan_interfaces,
 )
+from opavnic.lab.identity import NamespaceId
 from opavnic.lab.manager import BuiltinManager
 from opavnic.lab.model import LabModel, hosts_that_can_crash
 from opavnic.lab.namespaces import (
@@ -146,14 +147,9 @@ class Lab:
         """
         if self.netdev == "memory":
             return
-        self.directory.acquire()
-        if self.directory.load() is not None:
-            removed = remove_leftovers(self.directory)
-            self.progress(
-                f"removed what an earlier run of {self.model.name} left: {', '.join(removed.lines())}"
-            )
-            self.directory.release()
-            self.directory.acquire()
+        removed = take_over(self.directory)
+        if removed is not None:
+            self.progress(removed.of_an_earlier_run())
         self._claimed = True
         self.directory.save(self._journal)
 
@@ -259,8 +255,8 @@ class Lab:
         directory = private_directory(self.directory.private_names) if self._private else NETNS_DIR
         path = directory / f"opavnic-{self.model.name}-{host}"
 
-        def announce(inode: int) -> None:
-            self._journal.namespaces.append(NamespaceEntry(host, str(path), inode))
+        def announce(identity: NamespaceId) -> None:
+            self._journal.namespaces.append(NamespaceEntry.of(host, path, identity))
             self.directory.save(self._journal)
 
         create_namespace(path, announce)
@@ -501,8 +497,7 @@ class Lab:
             await self._mad_server.close()
         if self._faults is not None:
             self._faults.clear()
-        inodes = [entry.inode for entry in self._journal.namespaces]
-        removed.programs = await asyncio.to_thread(end_programs, inodes)
+        removed.programs = await asyncio.to_thread(end_programs, self._journal.identities)
         if self._native is not None:
             self._native.close()
         made = {(vnic.host, vnic.interface) for vnic in self.vnics() if vnic.netdev is not None}

@@ -1,6 +1,6 @@
-"""The network namespaces of a lab: made, found again by inode, emptied of programs, removed.
+"""The network namespaces of a lab: made, found again by identity, emptied of programs, removed.
 
-A name alone proves nothing: what is ours is the namespace whose inode stands in the journal of a lab.
+A name or an inode proves nothing: what is ours is the namespace whose identity stands in the journal of a lab.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import errno
 import os
 import select
 import signal
+import stat
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from typing import Final
 from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc, run_in_thread
 from opavnic.lab.errors import LabError, PrivilegeError
+from opavnic.lab.identity import NamespaceId, namespace_at, sign_namespace
 
 NETNS_DIR: Final = Path("/run/netns")
 """Where `ip netns` keeps its names."""
@@ -30,22 +32,16 @@ _MS_BIND: Final = 0x1000
 _MS_REC: Final = 0x4000
 _MS_SHARED: Final = 1 << 20
 _MNT_DETACH: Final = 2
+_UMOUNT_NOFOLLOW: Final = 8
+_PLACEHOLDER_MODE: Final = 0o400
+"""Of the empty file that a name is until a namespace is mounted on it; those of `ip netns` have the mode 0."""
 
 
-def namespace_inode(path: Path) -> int | None:
-    """Return the inode of the network namespace mounted at `path`, or None where there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino if status.st_dev == os.stat("/proc/self/ns/net").st_dev else None
-
-
-def create_namespace(path: Path, announce: Callable[[int], None]) -> int:
+def create_namespace(path: Path, announce: Callable[[NamespaceId], None]) -> NamespaceId:
     """Make a network namespace and give it the name `path`; its loopback is up.
 
-    Args:    announce: called with the inode before the name exists, so that the journal is ahead of the world.
-    Returns: the inode.
+    Args:    announce: called with the identity before the name exists, so that the journal is ahead of the world.
+    Returns: the identity.
     Raises:  LabError: the name is taken. PrivilegeError: not permitted.
     """
     if path.exists():
@@ -56,12 +52,12 @@ def create_namespace(path: Path, announce: Callable[[int], None]) -> int:
 
     from hfi_sim.netdev.netlink import LinkClient  # late: commands that make nothing start faster without it
 
-    def inside() -> int:
+    def inside() -> NamespaceId:
         libc = Libc()
         libc.unshare(CLONE_NEWNET)
-        inode = os.stat(_THREAD_NET).st_ino
-        announce(inode)
-        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
+        identity = sign_namespace()
+        announce(identity)
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PLACEHOLDER_MODE))
         try:
             libc.mount(_THREAD_NET, str(path), "none", _MS_BIND)
         except OSError:
@@ -74,7 +70,7 @@ def create_namespace(path: Path, announce: Callable[[int], None]) -> int:
             links.set_up(1, True)  # lo is always the first
         finally:
             links.close()
-        return inode
+        return identity
 
     try:
         _share_mounts(path.parent)
@@ -110,19 +106,29 @@ def private_directory(directory: Path) -> Path:
     return directory
 
 
-def remove_namespace(path: Path, inode: int) -> bool:
-    """Remove the name, if it still names the namespace with that inode (or nothing any more).
+def is_name_of(path: Path, identity: NamespaceId) -> bool:
+    """Return whether `path` names the namespace of that identity, or is a name of ours that names none (yet)."""
+    found = namespace_at(path)
+    if found is not None:
+        return found == identity
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    empty = stat.S_ISREG(status.st_mode) and status.st_size == 0
+    return empty and stat.S_IMODE(status.st_mode) == _PLACEHOLDER_MODE and status.st_uid == os.geteuid()
 
-    Returns: whether something was removed. A namespace that is not the one meant is left alone.
+
+def remove_namespace(path: Path, identity: NamespaceId) -> bool:
+    """Remove a name, if it is the one of that namespace.
+
+    Returns: whether something was removed. What is not ours is left alone.
     """
-    found = namespace_inode(path)
-    if found is not None and found != inode:
+    if not is_name_of(path, identity):
         return False
     try:
-        if found is not None:
-            Libc().umount(str(path), _MNT_DETACH)
-        elif path.stat().st_size != 0 or path.is_dir():
-            return False
+        if namespace_at(path) is not None:
+            Libc().umount(str(path), _MNT_DETACH | _UMOUNT_NOFOLLOW)
         path.unlink()
     except FileNotFoundError:
         return False
@@ -142,15 +148,15 @@ class Program:
         return f"{self.command} (pid {self.pid})"
 
 
-def programs_in(inodes: Iterable[int]) -> list[Program]:
-    """Return the processes whose network namespace is one of `inodes`; never this process."""
-    wanted = set(inodes)
+def programs_in(identities: Collection[NamespaceId]) -> list[Program]:
+    """Return the processes whose network namespace is one of those; never this process."""
+    inodes = {identity.inode for identity in identities}
     found = []
-    for entry in os.scandir("/proc") if wanted else ():
+    for entry in os.scandir("/proc") if inodes else ():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            if os.stat(f"/proc/{entry.name}/ns/net").st_ino in wanted:
+            if os.stat(_namespace_of(entry.name)).st_ino in inodes and _is_inside(entry.name, identities):
                 command = (
                     Path(f"/proc/{entry.name}/comm").read_text(encoding="utf-8", errors="replace").strip()
                 )
@@ -160,7 +166,15 @@ def programs_in(inodes: Iterable[int]) -> list[Program]:
     return found
 
 
-def end_programs(inodes: Sequence[int], patience_s: float = 2.0) -> list[Program]:
+def _namespace_of(pid: int | str) -> str:
+    return f"/proc/{pid}/ns/net"
+
+
+def _is_inside(pid: int | str, identities: Collection[NamespaceId]) -> bool:
+    return namespace_at(_namespace_of(pid)) in identities
+
+
+def end_programs(identities: Collection[NamespaceId], patience_s: float = 2.0) -> list[Program]:
     """End every program in the namespaces: SIGTERM, and SIGKILL for what is left after `patience_s`.
 
     Returns: the programs that were ended, each once.
@@ -168,18 +182,24 @@ def end_programs(inodes: Sequence[int], patience_s: float = 2.0) -> list[Program
     ended: dict[int, Program] = {}
     for number in (signal.SIGTERM, signal.SIGKILL):
         for _ in range(10):  # a dying shell may leave children that were started meanwhile
-            programs = programs_in(inodes)
+            programs = programs_in(identities)
             if not programs:
                 return list(ended.values())
             ended.update({program.pid: program for program in programs})
-            waiting = _signal(programs, number)
+            waiting = _signal(programs, identities, number)
             if not _wait(waiting, patience_s):
                 break
     return list(ended.values())
 
 
-def _signal(programs: Sequence[Program], number: signal.Signals) -> list[int]:
-    """Signal the programs; return a process descriptor for each that was there."""
+def _signal(
+    programs: Sequence[Program], identities: Collection[NamespaceId], number: signal.Signals
+) -> list[int]:
+    """Signal the programs; return a process descriptor for each that was there.
+
+    The descriptor is opened before the process is looked at once more: where another has got the number
+    meanwhile, the one that is signalled is either looked at or gone.
+    """
     waiting = []
     for program in programs:
         try:
@@ -187,6 +207,8 @@ def _signal(programs: Sequence[Program], number: signal.Signals) -> list[int]:
         except OSError:
             continue
         try:
+            if not _is_inside(program.pid, identities):
+                raise ProcessLookupError
             signal.pidfd_send_signal(fd, number)
         except OSError:
             os.close(fd)

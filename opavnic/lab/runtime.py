@@ -1,10 +1,13 @@
 """Where running labs leave their state, and how one knows whether a lab still runs.
 
-    ROOT/LAB/state.json    the journal: process, namespaces with inodes, interfaces; written before they are made
+    ROOT/LAB/state.json    the journal: boot, process, namespaces, interfaces; written before they are made
     ROOT/LAB/control.sock  HTTP and JSON; ROOT/LAB/mad.sock: raw MADs; ROOT/LAB/log: what the lab says
 
 The process of a lab holds a lock on its directory as long as it lives; the kernel gives it back, also after
 kill -9. So a directory without a lock belongs to a lab that is gone.
+
+Another user can make a directory of that name first, in /tmp for one. So nothing in it is believed unless it is
+this user's own and closed to others; that holds for root as well, who looks into no other user's directory.
 """
 
 from __future__ import annotations
@@ -13,13 +16,15 @@ import fcntl
 import json
 import os
 import stat
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, Self
 
 from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import Libc
-from opavnic.lab.errors import LabError, LabRunningError, NoLabError
+from opavnic.lab.errors import JournalError, LabError, LabRunningError, NoLabError
+from opavnic.lab.identity import NamespaceId, boot_id
 
 ROOT_VARIABLE: Final = "OPAVNIC_RUNTIME_DIR"
 STATE_FILE: Final = "state.json"
@@ -31,6 +36,14 @@ PRIVATE_DIR: Final = "netns"
 _FILES: Final = (CONTROL_SOCKET, MAD_SOCKET, LOG_FILE, STATE_FILE + ".new", STATE_FILE)
 _MNT_DETACH: Final = 2
 _SOCKET_PATH_MAX: Final = 107  # sun_path
+_JOURNAL_MAX: Final = 1 << 24
+_NEVER_EMPTY: Final = ("path", "mark", "boot")
+_PLAIN: Final[dict[str, type | tuple[type, ...]]] = {
+    "str": str,
+    "int": int,
+    "bool": bool,
+    "str | None": (str, type(None)),
+}
 
 
 def runtime_root() -> Path:
@@ -54,11 +67,46 @@ def make_private(directory: Path) -> None:
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = directory.lstat()
+        check_private(directory)
     except OSError as error:
         raise LabError(f"cannot make {directory}: {error.strerror}") from error
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise LabError(f"{directory} must be a directory of this user, closed to others; it is left alone")
+
+
+def check_private(directory: Path) -> None:
+    """Raise LabError where a directory is somebody else's, or open to others; OSError where none is there."""
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise LabError(
+            f"{directory} must be a directory of this user (uid {os.geteuid()}), closed to others; it is of uid "
+            f"{status.st_uid}, {stat.filemode(status.st_mode)}, and left alone ({ROOT_VARIABLE} names another)"
+        )
+
+
+def open_own(path: Path) -> IO[str]:
+    """Open a text file that a lab of this user has written.
+
+    Raises:  OSError: it cannot be opened. LabError: it is a pipe, a link or the like, or somebody else's.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        os.close(fd)
+        raise LabError(
+            f"{path} is no file of this user's ({stat.filemode(status.st_mode)}, uid {status.st_uid})"
+        )
+    return os.fdopen(fd, encoding="utf-8", errors="replace")
+
+
+def _checked(kind: type, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a dataclass as a journal holds them. Raises ValueError where one is not as it should be."""
+    for item in fields(kind):
+        if item.name not in data:
+            raise ValueError(f"{item.name} is missing")
+        wanted = _PLAIN.get(str(item.type), list)
+        value = data[item.name]
+        if not isinstance(value, wanted) or (value == "" and item.name in _NEVER_EMPTY):
+            raise ValueError(f"{item.name} is {json.dumps(value)[:40]}")
+    return data
 
 
 @dataclass(slots=True)
@@ -68,6 +116,18 @@ class NamespaceEntry:
     host: str
     path: str
     inode: int
+    mark: str
+    """With the inode its identity, as `identity.NamespaceId` explains."""
+
+    @classmethod
+    def of(cls, host: str, path: Path, identity: NamespaceId) -> Self:
+        """Return the entry of a namespace."""
+        return cls(host, str(path), identity.inode, identity.mark)
+
+    @property
+    def identity(self) -> NamespaceId:
+        """What tells it from every other namespace of this boot."""
+        return NamespaceId(self.inode, self.mark)
 
 
 @dataclass(slots=True)
@@ -93,17 +153,26 @@ class Journal:
     """The lab runs in user, mount and network namespaces of its own."""
     namespaces: list[NamespaceEntry] = field(default_factory=list)
     netdevs: list[NetdevEntry] = field(default_factory=list)
+    boot: str = field(default_factory=boot_id)
+    """Of the machine; processes and namespaces of another boot are not those of this one."""
 
     @classmethod
     def from_json(cls, text: str) -> Journal:
-        """Read a journal. Raises ValueError where it is none."""
+        """Read a journal. Raises ValueError where it is none that this version has written."""
         try:
-            data: dict[str, Any] = json.loads(text)
-            data["namespaces"] = [NamespaceEntry(**entry) for entry in data["namespaces"]]
-            data["netdevs"] = [NetdevEntry(**entry) for entry in data["netdevs"]]
+            data = _checked(cls, dict(json.loads(text)))
+            data["namespaces"] = [
+                NamespaceEntry(**_checked(NamespaceEntry, entry)) for entry in data["namespaces"]
+            ]
+            data["netdevs"] = [NetdevEntry(**_checked(NetdevEntry, entry)) for entry in data["netdevs"]]
             return cls(**data)
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"no journal of a lab: {error}") from error
+
+    @property
+    def identities(self) -> list[NamespaceId]:
+        """What tells the namespaces of the lab from all others of its boot."""
+        return [entry.identity for entry in self.namespaces]
 
     @property
     def hosts(self) -> list[str]:
@@ -114,7 +183,7 @@ class Journal:
     @property
     def alive(self) -> bool:
         """Whether the process still runs."""
-        return process_start_time(self.pid) == self.start_time
+        return process_start_time(self.pid) == self.start_time and self.boot == boot_id()
 
     @property
     def stopped(self) -> bool:
@@ -174,7 +243,7 @@ class LabDir:
     def _locked_fd(self) -> int | None:
         """Return a locked descriptor of the directory, or None where it was removed meanwhile."""
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:
@@ -182,7 +251,7 @@ class LabDir:
             same = os.fstat(fd).st_ino == self.path.stat().st_ino
         except BlockingIOError:
             os.close(fd)
-            journal = self.load()
+            journal = self._load_if_readable()
             who = f" (pid {journal.pid})" if journal is not None and journal.alive else ""
             raise LabRunningError(f"lab {self.name} is already running{who}") from None
         except FileNotFoundError:
@@ -199,11 +268,38 @@ class LabDir:
             self._lock = None
 
     def load(self) -> Journal | None:
-        """Return the journal, or None where there is none that can be read."""
+        """Return the journal, or None where there is none.
+
+        Raises:  JournalError: there is one, and it cannot be read.
+        """
+        path = self.path / STATE_FILE
         try:
-            return Journal.from_json((self.path / STATE_FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            with open_own(path) as file:
+                text = file.read(_JOURNAL_MAX)
+            return Journal.from_json(text)
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except (OSError, ValueError, LabError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise JournalError(
+                f"{path} is no journal of a lab that this version can read ({reason}); what the lab has made is not "
+                f"guessed at: remove what `ip netns` shows of it and {self.path} by hand"
+            ) from error
+
+    def _load_if_readable(self) -> Journal | None:
+        try:
+            return self.load()
+        except JournalError:
+            return None
+
+    def log_lines(self) -> Iterator[str]:
+        """Yield the lines of its log, as a lab that was killed has left it."""
+        try:
+            with open_own(self.log_file) as file:
+                for line in file:
+                    yield line.rstrip("\n")
+        except OSError as error:
+            raise LabError(f"cannot read {self.log_file}: {error.strerror}") from error
 
     def save(self, journal: Journal) -> None:
         """Write the journal, whole or not at all."""
@@ -218,17 +314,19 @@ class LabDir:
     @property
     def running(self) -> bool:
         """Whether a lab runs here: its process lives."""
-        journal = self.load()
+        journal = self._load_if_readable()
         return journal is not None and journal.alive
 
     @property
     def is_of_a_lab(self) -> bool:
-        """Whether a lab has made it: it has a journal, or nothing in it but what a lab leaves."""
-        if self.load() is not None:
-            return True
+        """Whether a lab of this user has made it: it has a journal, or nothing in it but what a lab leaves."""
         try:
-            return set(os.listdir(self.path)) <= {*_FILES, PRIVATE_DIR}
-        except OSError:
+            check_private(self.path)
+            return self._load_if_readable() is not None or set(os.listdir(self.path)) <= {
+                *_FILES,
+                PRIVATE_DIR,
+            }
+        except (OSError, LabError):
             return False
 
     def remove(self) -> None:
@@ -250,11 +348,14 @@ class LabDir:
 
 
 def all_labs() -> list[LabDir]:
-    """Return the directory of every lab that runs or has left something, by name; others are passed over."""
+    """Return the directory of every lab that runs or has left something, by name; others are passed over.
+
+    Raises:  LabError: the directory that holds them cannot be read, or is not this user's alone.
+    """
     root = runtime_root()
     try:
-        paths = [path for path in sorted(root.iterdir()) if path.is_dir() and not path.is_symlink()]
-        return [lab for lab in map(LabDir, paths) if lab.is_of_a_lab]
+        check_private(root)
+        return [lab for lab in map(LabDir, sorted(root.iterdir())) if lab.is_of_a_lab]
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -264,10 +365,22 @@ def all_labs() -> list[LabDir]:
 def running_lab(name: str | None) -> tuple[LabDir, Journal]:
     """Return the running lab of that name, or the only one that runs.
 
-    Raises:  NoLabError: there is none, or more than one and no name was given.
+    Raises:  NoLabError: there is none, or more than one and no name was given. JournalError: it cannot be told.
+             LabError: the directory of labs is not this user's alone.
     """
-    journals = [(lab, journal) for lab in all_labs() if (journal := lab.load()) is not None]
+    journals = []
+    unreadable: dict[str, JournalError] = {}
+    for lab in all_labs():
+        try:
+            journal = lab.load()
+        except JournalError as error:
+            unreadable[lab.name] = error
+            continue
+        if journal is not None:
+            journals.append((lab, journal))
     running = {lab.name: (lab, journal) for lab, journal in journals if journal.alive}
+    if unreadable and (name in unreadable or (name is None and not running)):
+        raise unreadable.get(name or "", next(iter(unreadable.values())))
     if name is not None:
         if name in running:
             return running[name]

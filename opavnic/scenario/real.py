@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hfi_sim.netdev.tap import TapFactory, TapNetdev
+from opavnic.lab.identity import NamespaceId
 from opavnic.lab.namespaces import NETNS_DIR, create_namespace, remove_namespace
 from opavnic.scenario.link_layer import TapLink
 
@@ -24,7 +25,7 @@ class RealGround:
     """Namespaces `opavnic-test-PID-HOST`, gone again after `close`."""
 
     def __init__(self) -> None:
-        self._namespaces: dict[str, tuple[Path, int]] = {}
+        self._namespaces: dict[str, tuple[Path, NamespaceId]] = {}
         self._factories: dict[str, TapFactory] = {}
         self._links: list[TapLink] = []
 
@@ -36,8 +37,8 @@ class RealGround:
         NETNS_DIR.mkdir(parents=True, exist_ok=True)
         for host in hosts:
             path = NETNS_DIR / f"opavnic-test-{os.getpid()}-{host}"
-            inode = create_namespace(path, lambda _inode: None)
-            self._namespaces[host] = (path, inode)
+            identity = create_namespace(path, lambda _: None)
+            self._namespaces[host] = (path, identity)
             self._factories[host] = TapFactory(path, asyncio.get_running_loop(), "opavnic test")
 
     def make(
@@ -61,8 +62,8 @@ class RealGround:
     def close(self) -> None:
         """Take everything away, whatever goes wrong on the way."""
         with contextlib.ExitStack() as stack:  # the last one first
-            for path, inode in self._namespaces.values():
-                stack.callback(remove_namespace, path, inode)
+            for path, identity in self._namespaces.values():
+                stack.callback(remove_namespace, path, identity)
             for factory in self._factories.values():
                 stack.callback(factory.close)
             for link in self._links:

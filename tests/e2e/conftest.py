@@ -44,10 +44,10 @@ def _permitted() -> None:
 def namespace(_permitted: None) -> Iterator[Path]:
     """A network namespace that exists as long as the test."""
     path = NETNS_DIR / f"opavnic-test-{os.getpid()}"
-    inode = create_namespace(path, lambda _: None)
+    identity = create_namespace(path, lambda _: None)
     yield path
-    end_programs([inode])
-    assert remove_namespace(path, inode)
+    end_programs([identity])
+    assert remove_namespace(path, identity)
 
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]

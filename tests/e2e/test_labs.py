@@ -216,10 +216,9 @@ def test_second_up_is_refused_with_the_pid(running: Journal, opavnic: Program, l
 
 def test_down_leaves_nothing_and_ends_the_programs_of_the_lab(running: Journal, opavnic: Program) -> None:
     ok(opavnic("exec", "h1", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 &"))
-    inodes = [entry.inode for entry in running.namespaces]
     with started(running.lab, "h2", "sh", "-c", "trap '' TERM; echo on; sleep 1000") as stubborn:
         wait_for_line(stubborn, "on")
-        assert len(programs_in(inodes)) >= 2
+        assert len(programs_in(running.identities)) >= 2
         out = ok(opavnic("down"))
         assert stubborn.wait(5) == -signal.SIGKILL
     for line in (
@@ -229,7 +228,7 @@ def test_down_leaves_nothing_and_ends_the_programs_of_the_lab(running: Journal, 
     ):
         assert line in out
     assert namespaces(running.lab) == []
-    assert programs_in(inodes) == []
+    assert programs_in(running.identities) == []
     assert process_start_time(running.pid) is None
     gone = opavnic("down", running.lab)
     assert gone.returncode == 1

@@ -305,14 +305,14 @@ async def test_deleted_interface_is_lost_once_and_the_rest_goes_on(bench: Bench)
 async def test_interface_moved_to_another_namespace_is_lost_and_said_so(bench: Bench) -> None:
     await bench.up()
     away = NETNS_DIR / f"{bench.namespace.name}-away"
-    inode = create_namespace(away, lambda _: None)
+    identity = create_namespace(away, lambda _: None)
     try:
         await ip(bench.namespace, "link", "set", "dev", "blue", "netns", away.name)
         await wait_until(lambda: bench.netdev.dead is not None, "loss of blue")
         assert bench.netdev.dead == "its interface was moved to another network namespace"
         bench.netdev.close()
     finally:
-        assert remove_namespace(away, inode)
+        assert remove_namespace(away, identity)
 
 
 async def test_name_that_is_taken_is_refused(bench: Bench) -> None:

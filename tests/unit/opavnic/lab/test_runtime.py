@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from opavnic.lab.cleanup import prune
-from opavnic.lab.errors import LabError, LabRunningError, NoLabError
+from opavnic.lab.errors import JournalError, LabError, LabRunningError, NoLabError
 from opavnic.lab.runtime import (
     Journal,
     LabDir,
@@ -37,7 +40,7 @@ def test_journal_written_is_read_back_whole() -> None:
     lab = LabDir(runtime_root() / "x")
     lab.acquire()
     journal = own_journal("x")
-    journal.namespaces.append(NamespaceEntry("h1", "/run/netns/opavnic-x-h1", 4026532177))
+    journal.namespaces.append(NamespaceEntry("h1", "/run/netns/opavnic-x-h1", 4026532177, "cookie 4711"))
     journal.netdevs.append(NetdevEntry("h1", "blue", "opavnic-x-h1"))
     lab.save(journal)
     assert lab.load() == journal
@@ -45,15 +48,81 @@ def test_journal_written_is_read_back_whole() -> None:
     lab.release()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"lab": "x", "namespaces": [{}], "netdevs": []}', "null"]
+WHOLE = json.dumps(
+    asdict(Journal("x", 1, 1, namespaces=[NamespaceEntry("h1", "/run/netns/opavnic-x-h1", 7, "cookie 9")]))
 )
-def test_damaged_journal_is_no_journal(text: str) -> None:
-    lab = LabDir(runtime_root() / "x")
-    lab.acquire()
-    (lab.path / "state.json").write_text(text)
-    assert lab.load() is None
-    lab.release()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        "null",
+        "[" * 100_000,
+        '{"lab": "x", "namespaces": [{}], "netdevs": []}',
+        WHOLE.replace('"boot": "', '"before": "'),
+        WHOLE.replace('"pid": 1', '"pid": "../../etc"'),
+        WHOLE.replace('"cookie 9"', '""'),
+        WHOLE.replace('"mark"', '"remark"'),
+        WHOLE.replace('"private"', '"more": 1, "private"'),
+    ],
+)
+def test_journal_that_cannot_be_read_is_said_and_never_guessed_at(text: str, root: Path) -> None:
+    assert Journal.from_json(WHOLE).lab == "x"
+    (root / "x").mkdir(mode=0o700, parents=True)
+    journal = root / "x" / "state.json"
+    journal.write_text(text)
+    line = (
+        rf"^{journal} is no journal of a lab that this version can read \(.+\); what the lab has made is not"
+    )
+    for refuse in (LabDir(root / "x").load, prune, partial(running_lab, None), partial(running_lab, "x")):
+        with pytest.raises(LabError, match=line):
+            refuse()
+    assert journal.read_text() == text
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "directory"])
+def test_journal_that_is_no_file_is_not_read(root: Path, kind: str) -> None:
+    (root / "x").mkdir(mode=0o700, parents=True)
+    journal = root / "x" / "state.json"
+    if kind == "pipe":
+        os.mkfifo(journal)
+    elif kind == "link":
+        (root / "true").write_text(WHOLE)
+        journal.symlink_to(root / "true")
+    else:
+        journal.mkdir()
+    with pytest.raises(JournalError, match="is no journal of a lab"):
+        LabDir(root / "x").load()
+
+
+def test_log_that_is_no_file_is_not_read(root: Path) -> None:
+    (root / "x").mkdir(mode=0o700, parents=True)
+    os.mkfifo(root / "x" / "log")
+    with pytest.raises(LabError, match=r"log is no file of this user's \(prw"):
+        list(LabDir(root / "x").log_lines())
+
+
+def test_lab_that_can_be_read_is_found_beside_one_that_cannot(root: Path) -> None:
+    lab, damaged = LabDir(root / "a"), LabDir(root / "b")
+    for one in (lab, damaged):
+        one.acquire()
+        one.save(own_journal(one.name))
+        one.release()
+    (damaged.path / "state.json").write_text("{")
+    assert running_lab(None)[0].name == "a"
+    assert running_lab("a")[0].name == "a"
+    with pytest.raises(JournalError):
+        running_lab("b")
+
+
+def test_process_of_another_boot_is_not_the_lab() -> None:
+    journal = own_journal("x")
+    journal.boot = "00000000-0000-4000-8000-000000000000"
+    assert not journal.alive
 
 
 def test_directory_held_by_a_running_lab_is_refused_with_its_pid() -> None:
