@@ -136,7 +136,7 @@ def _killed(name: str | None) -> LabDir | None:
     found = [lab for lab in killed if lab.name == name]
     if name is None and len(labs) == len(killed) == 1:
         found = killed
-    return next((lab for lab in found if lab.log_file.exists()), None)
+    return next((lab for lab in found if lab.log_file.exists() or lab.old_log_file.exists()), None)
 
 
 def logs(
@@ -154,7 +154,9 @@ def logs(
 
     killed = _killed(lab)
     if killed is not None:
-        print(killed.log_file.read_text(encoding="utf-8", errors="replace"), end="")
+        for file in (killed.old_log_file, killed.log_file):
+            if file.exists():
+                print(file.read_text(encoding="utf-8", errors="replace"), end="")
         return
     directory, _ = running_lab(lab)
     for line in LabClient(directory.control_socket).stream("/logs?follow=1" if follow else "/logs"):

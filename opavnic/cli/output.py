@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from hfi_sim.text import visible
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -24,11 +26,6 @@ def say(line: str) -> None:
     A line stays a line, whatever name of a file or value in it has control characters.
     """
     print(visible(line), file=sys.stderr, flush=True)
-
-
-def visible(text: str) -> str:
-    r"""Return a text with what a terminal would obey, or not show, as \xNN and the like."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:

@@ -1,7 +1,8 @@
 """Where running labs leave their state, and how one knows whether a lab still runs.
 
     ROOT/LAB/state.json    the journal: process, namespaces with inodes, interfaces; written before they are made
-    ROOT/LAB/control.sock  HTTP and JSON; ROOT/LAB/mad.sock: raw MADs; ROOT/LAB/log: what the lab says
+    ROOT/LAB/control.sock  HTTP and JSON; ROOT/LAB/mad.sock: raw MADs
+    ROOT/LAB/log           what the lab says; ROOT/LAB/log.1: what it said before that
 
 The process of a lab holds a lock on its directory as long as it lives; the kernel gives it back, also after
 kill -9. So a directory without a lock belongs to a lab that is gone.
@@ -20,15 +21,17 @@ from typing import Any, Final
 from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import Libc
 from opavnic.lab.errors import LabError, LabRunningError, NoLabError
+from opavnic.lab.log_file import OLD_SUFFIX
 
 ROOT_VARIABLE: Final = "OPAVNIC_RUNTIME_DIR"
 STATE_FILE: Final = "state.json"
 CONTROL_SOCKET: Final = "control.sock"
 MAD_SOCKET: Final = "mad.sock"
 LOG_FILE: Final = "log"
+OLD_LOG_FILE: Final = LOG_FILE + OLD_SUFFIX
 PRIVATE_DIR: Final = "netns"
 """Names of namespaces where the lab may not use the system's directory."""
-_FILES: Final = (CONTROL_SOCKET, MAD_SOCKET, LOG_FILE, STATE_FILE + ".new", STATE_FILE)
+_FILES: Final = (CONTROL_SOCKET, MAD_SOCKET, LOG_FILE, OLD_LOG_FILE, STATE_FILE + ".new", STATE_FILE)
 _MNT_DETACH: Final = 2
 _SOCKET_PATH_MAX: Final = 107  # sun_path
 
@@ -154,6 +157,7 @@ class LabDir:
         self.control_socket = path / CONTROL_SOCKET
         self.mad_socket = path / MAD_SOCKET
         self.log_file = path / LOG_FILE
+        self.old_log_file = path / OLD_LOG_FILE
         self.private_names = path / PRIVATE_DIR
         self._lock: int | None = None
 
@@ -235,9 +239,9 @@ class LabDir:
         """Remove the files that a lab leaves, and the directory."""
         if not self.is_of_a_lab:
             raise LabError(f"{self.path} holds what no lab has left there; it is left alone")
-        for name in _FILES:
-            (self.path / name).unlink(missing_ok=True)
         try:
+            for name in _FILES:
+                (self.path / name).unlink(missing_ok=True)
             if self.private_names.is_mount():
                 Libc().umount(str(self.private_names), _MNT_DETACH)
             if self.private_names.is_dir():

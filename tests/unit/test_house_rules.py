@@ -61,6 +61,8 @@ CORE = [
     "opavnic/counters.py",
     "opavnic/mad_frames.py",
     "opavnic/observe/rates.py",
+    "opavnic/lab/log_limits.py",
+    "hfi_sim/text.py",
     "vema/em/messages.py",
     "ejfat/tables.py",
     "ejfat/pipeline",

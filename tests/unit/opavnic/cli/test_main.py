@@ -106,6 +106,10 @@ def test_log_of_the_only_lab_is_shown_though_it_was_killed(run: Callable[..., tu
     assert (code, out) == (1, "")
     assert "no lab runs; a, b" in err
     assert run("logs", "--lab", "b") == (0, "b was here\n", "")
+    LabDir(runtime_root() / "b").old_log_file.write_text("b began\n")
+    assert run("logs", "--lab", "b") == (0, "b began\nb was here\n", "")
+    assert run("prune")[0] == 0
+    assert list(runtime_root().iterdir()) == []
 
 
 def test_bug_is_one_line_and_its_traceback_is_kept(
