@@ -51,6 +51,7 @@ CORE = [
     "vema/em/preview.py",
     "vema/em/records.py",
     "vema/em/state.py",
+    "vema/em/store_rows.py",
     "vema/em/work.py",
     "opavnic/adapter.py",
     "opavnic/demux.py",
