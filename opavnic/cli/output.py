@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,9 +24,11 @@ WIDTH = 160
 def say(line: str) -> None:
     """Print a line for people on stderr, where it does not get into a pipe.
 
-    A line stays a line, whatever name of a file or value in it has control characters.
+    A line stays a line, whatever name of a file or value in it has control characters. Where nobody reads, or the disk
+    behind stderr is full, what was to be told goes on without it.
     """
-    print(visible(line), file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):
+        print(visible(line), file=sys.stderr, flush=True)
 
 
 def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:

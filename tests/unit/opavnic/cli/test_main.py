@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -88,6 +90,17 @@ def test_nothing_to_list_and_nothing_to_prune_is_fine(run: Callable[..., tuple[i
     assert run("ps") == (0, "no lab runs\n", "")
     assert run("ps", "--json") == (0, "[]\n", "")
     assert run("prune") == (0, "nothing to remove\n", "")
+
+
+def test_full_disk_behind_stderr_changes_nothing_but_the_words(
+    run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(sys.stderr, "write", refuse)
+    assert run("prune")[0] == 0
+    assert run("nonsense")[0] == 2
 
 
 def leave_killed(name: str) -> None:
