@@ -236,7 +236,9 @@ class LabDir:
             return False
 
     def remove(self) -> None:
-        """Remove the files that a lab leaves, and the directory."""
+        """Remove the files that a lab leaves, and the directory; nothing where that is gone already."""
+        if not os.path.lexists(self.path):
+            return
         if not self.is_of_a_lab:
             raise LabError(f"{self.path} holds what no lab has left there; it is left alone")
         try:

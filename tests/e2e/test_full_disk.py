@@ -5,12 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from opavnic.mad_frames import MadMessage, MessageReader
 
 NAME = f"full{os.getpid()}"
 LAB = f"""
@@ -141,6 +147,37 @@ def test_lab_that_cannot_write_its_journal_is_not_made(small_disk: SmallDisk, la
     )
     assert os.listdir(small_disk.seen) == ["filler"]
     assert not list(Path("/run/netns").glob(f"opavnic-{NAME}-*"))
+
+
+def test_lab_whose_directory_somebody_removed_ends_without_a_trace(
+    small_disk: SmallDisk, lab_file: Path
+) -> None:
+    ok(small_disk.opavnic("up", lab_file, "-d"))
+    pid = json.loads(ok(small_disk.opavnic("ps", "--json")))[0]["pid"]
+    process = os.pidfd_open(pid)
+    shutil.rmtree(small_disk.seen / NAME)
+    signal.pidfd_send_signal(process, signal.SIGTERM)
+    assert select.select([process], [], [], 60)[0]
+    os.close(process)
+    assert os.listdir(small_disk.seen) == []
+    assert not list(Path("/run/netns").glob(f"opavnic-{NAME}-*"))
+
+
+def test_flood_of_bad_mads_leaves_the_log_short(small_disk: SmallDisk, lab_file: Path) -> None:
+    ok(small_disk.opavnic("up", lab_file, "-d"))
+    log = small_disk.seen / NAME / "log"
+    before = log.stat().st_size
+    bad = MadMessage(2, b"\1\2\3").build()
+    with socket.socket(socket.AF_UNIX) as program:
+        program.connect(os.fspath(small_disk.seen / NAME / "mad.sock"))
+        program.settimeout(60)
+        for _ in range(100):
+            program.sendall(bad * 50)
+            answers = MessageReader()
+            count = 0
+            while count < 50:
+                count += len(list(answers.feed(program.recv(1 << 16))))
+    assert log.stat().st_size - before < 50_000
 
 
 def test_capture_into_a_full_disk_ends_in_one_line_and_hurts_no_lab(

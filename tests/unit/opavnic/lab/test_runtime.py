@@ -162,6 +162,14 @@ def test_directory_on_a_disk_that_became_read_only_is_a_lab_error(monkeypatch: p
     lab.release()
 
 
+def test_directory_that_somebody_has_removed_is_gone_already() -> None:
+    lab = LabDir(runtime_root() / "x")
+    lab.acquire()
+    lab.path.rmdir()
+    lab.remove()
+    lab.release()
+
+
 def test_journal_that_does_not_fit_leaves_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = LabDir(runtime_root() / "x")
     lab.acquire()
