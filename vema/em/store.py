@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -77,6 +78,8 @@ class Store:
         self._wall_clock = wall_clock
         self.history = history
         """Readings of counters kept for each vport."""
+        self._file: os.stat_result | None = None
+        """Which file it is, where it is one."""
         on_disk = str(path) != IN_MEMORY
         if on_disk:
             make_private_file(path)
@@ -92,10 +95,12 @@ class Store:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
+            if on_disk:
+                self._file = os.stat(path)
         except StoreError:
             self._db.close()
             raise
-        except (sqlite3.Error, ValueError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:
             self._db.close()
             raise StoreError(f"{path}: {error}") from error
 
@@ -119,8 +124,23 @@ class Store:
 
     # --- writing -------------------------------------------------------------------------------------------
 
+    def _check_place(self) -> None:
+        """See that the next life will find the file: SQLite goes on with a removed one, and says nothing."""
+        if self._file is None:
+            return
+        try:
+            there = os.path.samestat(self._file, os.stat(self._path))
+        except OSError:
+            there = False
+        if not there:
+            raise StoreError(f"{self._path}: cannot write: removed or replaced since it was opened")
+
     def write(self, records: Iterable[Record]) -> None:
-        """Write a batch of records, all of them or none."""
+        """Write a batch of records, all of them or none.
+
+        Raises:  StoreError: the disk refuses, or the file has been removed.
+        """
+        self._check_place()
         db = self._db
         try:
             db.execute("BEGIN")
@@ -168,8 +188,9 @@ class Store:
     def set_config(self, text: str) -> None:
         """Remember the configuration that is in force.
 
-        Raises:  StoreError: it cannot be written.
+        Raises:  StoreError: it cannot be written, or the file has been removed.
         """
+        self._check_place()
         try:
             self._db.execute("REPLACE INTO settings VALUES ('config',?)", (text,))
         except sqlite3.Error as error:

@@ -14,6 +14,8 @@ import pytest
 
 from opavnic import log_packages
 from opavnic.lab import log_file
+from opavnic.lab.lab import Lab
+from opavnic.lab.loader import parse_lab
 from opavnic.lab.log_limits import INTERVAL_S, MAX_ALIKE, MAX_KINDS, MAX_RECORD, RateLimit
 from opavnic.lab.logs import KEPT_LINES, RETRY_S, LogHub
 
@@ -324,3 +326,30 @@ async def test_task_that_fails_unseen_is_in_the_log(place: Path, hub: LogHub) ->
     asyncio.get_running_loop().call_soon(broken)
     await asyncio.sleep(0.1)
     assert any("nobody waits for me" in line for line in (place / "log").read_text().splitlines())
+
+
+# --- a whole lab ---------------------------------------------------------------------------------------------------
+
+LAB = """
+name: log-lab
+hosts: {h1: {}, h2: {}}
+vesws:
+  - {id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}
+"""
+
+
+async def test_lab_whose_log_takes_nothing_works_and_accounts_for_every_packet() -> None:
+    hub = LogHub(Path("/dev/full"))
+    async with Lab(parse_lab(LAB, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as lab:
+        lab.faults.add("crash on h1")
+        lab.faults.clear()
+        assert lab.manager is not None
+        await lab.manager.em.wait_for(lambda: False, 60.0)  # long enough to find h1 without a memory
+        assert lab.manager.em.converged
+        assert await lab.manager.em.verify() == []
+        h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
+        assert h1.memory_host is not None
+        assert await h1.memory_host.ping(h2.address.ip, 1) == 1  # type: ignore[union-attr,arg-type]
+        assert lab.status()["balance"] == {}
+    hub.close()
+    assert any("the agent crashes" in line for line in hub.lines)

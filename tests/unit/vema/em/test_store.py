@@ -243,6 +243,23 @@ async def test_em_on_a_disk_that_takes_nothing_converges_and_writes_what_it_know
     again.stop()
 
 
+@pytest.mark.parametrize("how", ["removed", "replaced", "its directory moved"])
+def test_database_that_is_no_longer_at_its_place_takes_nothing(tmp_path: Path, how: str) -> None:
+    file = tmp_path / "place" / "em.db"
+    file.parent.mkdir()
+    kept = store(file)
+    if how == "its directory moved":
+        file.parent.rename(tmp_path / "elsewhere")
+    else:
+        file.unlink()
+    if how == "replaced":
+        file.touch()
+    for write in (lambda: kept.write([EventRecord("x")]), lambda: kept.set_config("{}")):
+        with pytest.raises(StoreError, match=r"em\.db: cannot write: removed or replaced"):
+            write()
+    kept.close()
+
+
 def test_records_that_wait_for_room_are_bounded_and_the_newest_of_each() -> None:
     kept = store(IN_MEMORY)
     writer = StoreWriter(kept)
