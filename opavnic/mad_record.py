@@ -16,6 +16,8 @@ from hfi_sim.wire.packet import parse_packet
 from opavnic.errors import OpavnicError
 
 MAX_FILE_BYTES: Final = 1 << 28
+MAX_UNANSWERED: Final = 10_000
+"""Requests that wait for their response; the oldest beyond that is taken as never answered."""
 _FORM: Final = (
     'give lines of JSON, {"lid": N, "mad": HEX, "response": HEX}, as opavnic mad record writes them, or a capture of '
     "16B packets"
@@ -126,6 +128,8 @@ class Pairing:
             yield Exchange(slid, mad)
         else:
             self._waiting.setdefault((dlid, slid, header.tid), Exchange(dlid, mad))
+            if len(self._waiting) > MAX_UNANSWERED:
+                yield self._waiting.pop(next(iter(self._waiting)))
 
     def rest(self) -> Iterator[Exchange]:
         """Yield the requests that were never answered."""

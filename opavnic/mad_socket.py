@@ -134,7 +134,7 @@ class MadSocketServer:
                 pkey=pkey,
             )
         except (HfiSimError, ValueError) as error:
-            log.info("a program on the MAD socket is refused: %s", error)
+            log.debug("a program on the MAD socket is refused: %s", error)
             program.answer(MadMessage(message.lid, message.mad, message.pkey, message.sl, Outcome.REFUSED))
 
 

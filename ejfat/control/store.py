@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ejfat.errors import EjfatError
+from hfi_sim.private_file import close_to_others, make_private_file
 
 _BUSY = 5
 """The low byte of SQLITE_BUSY and its kin."""
@@ -27,11 +28,14 @@ class Store:
     """
 
     def __init__(self, path: Path | str) -> None:
-        """Open the database, making it where it is missing; ":memory:" keeps it in memory.
+        """Open the database, making it for its user alone where it is missing; ":memory:" keeps it in memory.
 
         Raises:  EjfatError: it cannot be opened, is no database, or another process has it.
         """
         self.path = path
+        on_disk = str(path) != ":memory:"
+        if on_disk:
+            make_private_file(path)  # it holds tokens
         try:
             self._db = sqlite3.connect(path, timeout=0)
         except sqlite3.Error as error:
@@ -41,6 +45,8 @@ class Store:
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.executescript(_SCHEMA)
+            if on_disk:
+                close_to_others(path)
         except sqlite3.Error as error:
             self._db.close()
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == _BUSY:
@@ -72,7 +78,7 @@ class Store:
         try:
             row = self._db.execute("SELECT data FROM state WHERE id = 1").fetchone()
             state = json.loads(row[0]) if row else None
-        except (sqlite3.Error, ValueError) as error:
+        except (sqlite3.Error, ValueError, RecursionError) as error:
             raise EjfatError(f"{self.path}: {error}") from None
         if state is not None and not isinstance(state, dict):
             raise EjfatError(f"{self.path}: the stored state is no object")

@@ -81,6 +81,8 @@ class LbApp:
         self.p4_port = 0
         self._now = now
         self._store = Store(config.state) if config.state is not None else None
+        self._unsaved = False
+        """The disk refuses: the stored state is older than what the tables hold."""
         self._servers: list[grpc.aio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
         self._programmed = False
@@ -97,7 +99,8 @@ class LbApp:
     def program(self) -> None:
         """Restore the state and program the tables: from here on frames may come.
 
-        Raises:  EjfatError: stored state of another kind, or an address where `start` could not listen.
+        Raises:  EjfatError: stored state of another kind or that cannot be written, or an address where `start` could
+                 not listen.
         """
         for address in filter(None, (self.config.listen, self.config.p4_listen)):
             probe(address)
@@ -105,6 +108,8 @@ class LbApp:
         if state is not None:
             self.plane.restore(state, self._now())
         self._admit_operator()
+        if self._store is not None:
+            self._store.save(self.plane.snapshot())
         self.plane.start()
         self._programmed = True
 
@@ -194,6 +199,8 @@ class LbApp:
     def advance(self) -> None:
         """Let the control plane do what is due now."""
         now = self._now()
+        if self._unsaved:
+            self._save()
         self._look(now)
         try:
             self.plane.prepare(now)
@@ -231,12 +238,24 @@ class LbApp:
             )
 
     def _program(self, updates: list[Update]) -> None:
-        self._save()  # first: after a crash the stored state holds every epoch that the tables may hold
+        # first: after a crash the stored state holds every epoch that the tables may hold, where the disk permits
+        self._save()
         self.pipeline.tables.apply(updates)
 
     def _save(self) -> None:
-        if self._store is not None:
+        """Store the state. A disk that refuses stops no events: it is said once, and tried at every look."""
+        if self._store is None:
+            return
+        try:
             self._store.save(self.plane.snapshot())
+        except EjfatError as error:
+            if not self._unsaved:
+                log.error("the state is not stored, a restart would know less until this ends: %s", error)
+            self._unsaved = True
+            return
+        if self._unsaved:
+            log.warning("the state is stored again: %s", self._store.path)
+        self._unsaved = False
 
     def _take_sync(self, port: int, source_id: int, sample: Sample) -> None:
         reservation = self.plane.by_instance(port - self.config.plane.sync_port)

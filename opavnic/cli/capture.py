@@ -121,7 +121,7 @@ def _sink(write: str | None, as_json: bool) -> Iterator[Callable[[TraceRecord], 
     except OSError as error:
         if isinstance(error, ConnectionError):
             raise
-        fail(f"{write}: {error.strerror}", EXIT_FAILED)
+        fail(f"{'stdout' if write == '-' else write}: {error.strerror}", EXIT_FAILED)
 
 
 def _print_line(record: TraceRecord) -> None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from hfi_sim.text import visible
 from opavnic.cli.netdevs import choose
-from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say, visible
+from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say
 
 if TYPE_CHECKING:
     from opavnic.lab.demo import DemoResult

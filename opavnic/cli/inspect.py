@@ -142,7 +142,7 @@ def _killed(name: str | None) -> LabDir | None:
     found = [lab for lab in killed if lab.name == name]
     if name is None and len(labs) == len(killed) == 1:
         found = killed
-    return next((lab for lab in found if lab.log_file.exists()), None)
+    return next((lab for lab in found if lab.log_file.exists() or lab.old_log_file.exists()), None)
 
 
 def logs(

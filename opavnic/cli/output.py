@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import sys
@@ -9,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
+
+from hfi_sim.text import visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,9 +26,11 @@ WIDTH = 160
 def say(line: str) -> None:
     """Print a line for people on stderr, where it does not get into a pipe.
 
-    A line stays a line, whatever name of a file or value in it has control characters.
+    A line stays a line, whatever name of a file or value in it has control characters. Where nobody reads, or the disk
+    behind stderr is full, what was to be told goes on without it.
     """
-    print(visible(line), file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):
+        print(visible(line), file=sys.stderr, flush=True)
 
 
 def print_line(line: str, *, flush: bool = False) -> None:
@@ -37,11 +42,6 @@ def print_text(text: str) -> None:
     """Print lines on stdout that have in them what programs, files or peers have said."""
     for line in io.StringIO(text, newline="\n"):
         print_line(line.removesuffix("\n"))
-
-
-def visible(text: str) -> str:
-    r"""Return a text with what a terminal would obey, or not show, as \xNN and the like."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:

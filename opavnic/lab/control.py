@@ -102,20 +102,18 @@ def lab_routes(lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Any]]) -> lis
 
 async def _stream_log(request: web.Request, hub: LogHub, follow: bool) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
-    queue = hub.subscribe() if follow else None
+    lines = hub.subscribe()
+    if not follow:
+        hub.unsubscribe(lines)
+        lines.end()
     try:
         await response.prepare(request)
-        for line in list(hub.lines):
+        while (line := await lines.next()) is not None:
             await response.write(line.encode() + b"\n")
-        while queue is not None:
-            news = await queue.get()
-            if news is None:
-                break
-            await response.write(news.encode() + b"\n")
         await response.write_eof()
     except (ConnectionError, asyncio.CancelledError):
         log.debug("a reader of the log left")
     finally:
-        if queue is not None:
-            hub.unsubscribe(queue)
+        if follow:
+            hub.unsubscribe(lines)
     return response

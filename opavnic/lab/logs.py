@@ -1,59 +1,222 @@
-"""What a lab logs: into its file, and to everyone who follows it."""
+r"""What a lab logs: into its file, and to everyone who follows it. A log never fails, or stops, what it reports.
+
+What cannot be written (a full disk, a directory that is gone) is counted, and said once it can be again.
+Of messages of one kind the first `MAX_ALIKE` of ten seconds are written, the others counted.
+The file is bounded, see `log_file`; a follower who does not keep up misses lines and is told how many.
+A record is one line, with what a terminal would obey shown as \xNN; only a traceback has lines of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import threading
 from collections import deque
 from pathlib import Path
 from typing import Final
 
+from hfi_sim.clock import TimerHandle
+from hfi_sim.text import visible
+from opavnic.lab.log_file import LogFile
+from opavnic.lab.log_limits import INTERVAL_S, Alike, RateLimit, shortened
+from opavnic.log_packages import listening
+
 KEPT_LINES: Final = 2000
+"""The last lines, in memory: what a new follower begins with, and what one may leave unread."""
+RETRY_S: Final = 5.0
+"""Between two tries to write what could not be written: no kernel announces that a disk has room again."""
 _FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_PACKAGES: Final = ("hfi_sim", "vema", "opavnic")
+_NAME: Final = "opavnic.lab.logs"
+
+
+class _Formatter(logging.Formatter):
+    """Makes the text of a record, of bounded length."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        try:
+            record.message = shortened(record.getMessage())
+        except Exception as error:  # arguments that do not fit, or cannot be shown
+            record.message = (
+                f"{record.pathname}:{record.lineno} logs what cannot be shown: {type(error).__name__}"
+            )
+        record.asctime = self.formatTime(record)
+        text = visible(self.formatMessage(record))
+        if record.exc_info and record.exc_info[0] is not None:
+            trace = shortened(self.formatException(record.exc_info))
+            text += "".join(f"\n{visible(line)}" for line in trace.splitlines())
+        return text
+
+
+class Follower:
+    """The lines for one reader: those that were kept, then those that come. He who is too slow misses the oldest."""
+
+    def __init__(self, kept: deque[str]) -> None:
+        self._lines = deque(kept, maxlen=KEPT_LINES)
+        self._missed = 0
+        self._ended = False
+        self._news = asyncio.Event()
+
+    def put(self, line: str) -> None:
+        """Give a line."""
+        self._missed += len(self._lines) == KEPT_LINES
+        self._lines.append(line)
+        self._news.set()
+
+    def end(self) -> None:
+        """Say that nothing more will come."""
+        self._ended = True
+        self._news.set()
+
+    async def next(self) -> str | None:
+        """Wait for the next line; None: there will be none."""
+        while not (self._missed or self._lines or self._ended):
+            self._news.clear()
+            await self._news.wait()
+        if self._missed:
+            missed, self._missed = self._missed, 0
+            return f"... {missed} lines are left out here: they came faster than they were read"
+        return self._lines.popleft() if self._lines else None
 
 
 class LogHub(logging.Handler):
     """A logging handler that writes a file, keeps the last lines, and feeds followers."""
 
     def __init__(self, file: Path, level: int = logging.INFO) -> None:
-        """Open `file` for appending."""
+        """Begin to listen to the packages whose log is a lab's; needs a running event loop, for time and threads."""
         super().__init__(level)
-        self.setFormatter(logging.Formatter(_FORMAT))
+        self.setFormatter(_Formatter(_FORMAT))
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
-        self._file = file.open("a", encoding="utf-8", buffering=1)
-        self._followers: list[asyncio.Queue[str | None]] = []
-        self._loggers = [logging.getLogger(name) for name in _PACKAGES]
-        for logger in self._loggers:
-            logger.addHandler(self)
-            logger.setLevel(level)
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._file = LogFile(file)
+        self._limit: RateLimit[logging.LogRecord] = RateLimit()
+        self._followers: list[Follower] = []
+        self._timer: TimerHandle | None = None
+        self._lost = 0
+        """Records since `_lost_since` that are not in the file."""
+        self._lost_since = self._lost_why = ""
+        self._listening = contextlib.ExitStack()
+        self._listening.enter_context(listening(self, level))
+        bugs = logging.getLogger("asyncio")  # what a task or a callback raised that nobody waits for
+        bugs.addHandler(self)
+        self._listening.callback(bugs.removeHandler, self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
+        """Write one record. Never raises."""
+        if threading.get_ident() == self._thread:
+            self._take(record)
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the lab has ended
+                self._loop.call_soon_threadsafe(self._take, record)
+
+    def _take(self, record: logging.LogRecord) -> None:
+        try:
+            now = self._loop.time()
+            self._report_left_out(now)
+            if self._limit.admit(now, (record.name, record.pathname, record.lineno), record):
+                self._put(record)
+            self._arm(now)
+        except Exception as error:  # nobody who logs shall pay for a bug of the log
+            self._lose(record, f"{type(error).__name__}: {error}")
+
+    def _put(self, record: logging.LogRecord) -> None:
         line = self.format(record)
+        self._show(line)
+        notice = self._notice()
+        text = line if notice is None else f"{notice}\n{line}"
+        why = self._file.append(text.encode() + b"\n")
+        if why:
+            self._lose(record, why)
+        elif notice is not None:
+            self._found(notice)
+
+    def _show(self, line: str) -> None:
         self.lines.append(line)
-        self._file.write(line + "\n")
-        for queue in self._followers:
-            queue.put_nowait(line)
+        for follower in self._followers:
+            follower.put(line)
 
-    def subscribe(self) -> asyncio.Queue[str | None]:
-        """Return a queue of the lines to come; None ends it."""
-        queue: asyncio.Queue[str | None] = asyncio.Queue()
-        self._followers.append(queue)
-        return queue
+    def _lose(self, record: logging.LogRecord, why: str) -> None:
+        if not self._lost:
+            self._lost_since = logging.Formatter().formatTime(record)
+        self._lost += 1
+        self._lost_why = why
 
-    def unsubscribe(self, queue: asyncio.Queue[str | None]) -> None:
-        """Stop feeding a queue."""
-        self._followers.remove(queue)
+    def _notice(self) -> str | None:
+        """Return what to say of records that are not in the file; None where all are."""
+        if not self._lost:
+            return None
+        text = f"{self._lost} records since {self._lost_since} could not be written here: {self._lost_why}"
+        return self.format(_record(logging.WARNING, _NAME, text))
+
+    def _found(self, notice: str) -> None:
+        """Note that the file can be written again and says so."""
+        self._lost = 0
+        self._show(notice)
+
+    def _report_left_out(self, now: float) -> None:
+        for alike in self._limit.take(now):
+            self._put(_left_out(alike))
+
+    def _arm(self, now: float) -> None:
+        """Come back when an interval ends in which messages were left out, or to try the file again."""
+        if self._timer is not None:
+            return
+        due = now + RETRY_S if self._lost else None
+        if self._limit.ends_at is not None:
+            due = self._limit.ends_at if due is None else min(due, self._limit.ends_at)
+        if due is not None:
+            self._timer = self._loop.call_at(due, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        self._report_left_out(now)
+        self._retry()
+        self._arm(now)
+
+    def _retry(self) -> None:
+        notice = self._notice()
+        if notice is not None and not self._file.append(notice.encode() + b"\n"):
+            self._found(notice)
+
+    def subscribe(self) -> Follower:
+        """Return the lines kept so far and those to come, for one reader."""
+        follower = Follower(self.lines)
+        self._followers.append(follower)
+        return follower
+
+    def unsubscribe(self, follower: Follower) -> None:
+        """Stop feeding a reader."""
+        self._followers.remove(follower)
 
     def end_followers(self) -> None:
         """Tell the followers that nothing more will come."""
-        for queue in self._followers:
-            queue.put_nowait(None)
+        for follower in self._followers:
+            follower.end()
 
     def close(self) -> None:
-        """Stop listening to the loggers and close the file."""
-        for logger in self._loggers:
-            logger.removeHandler(self)
+        """Stop listening, leave the loggers as they were, write what is still to be said. Never raises."""
+        self._listening.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._report_left_out(float("inf"))
+        self._retry()
         self._file.close()
         super().close()
+
+
+def _left_out(alike: Alike[logging.LogRecord]) -> logging.LogRecord:
+    """Return what to say of messages that were left out: how many, and the last one's text."""
+    last = alike.last
+    try:
+        text = last.getMessage()
+    except Exception:  # as in _Formatter
+        text = f"{last.pathname}:{last.lineno}"
+    more = f"{alike.left_out} more like it within {INTERVAL_S:g} s, the last one: {text}"
+    return _record(last.levelno, last.name, more)
+
+
+def _record(level: int, name: str, text: str) -> logging.LogRecord:
+    return logging.LogRecord(name, level, __file__, 0, text, None, None)

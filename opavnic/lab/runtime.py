@@ -1,7 +1,8 @@
 """Where running labs leave their state, and how one knows whether a lab still runs.
 
     ROOT/LAB/state.json    the journal: boot, process, namespaces, interfaces; written before they are made
-    ROOT/LAB/control.sock  HTTP and JSON; ROOT/LAB/mad.sock: raw MADs; ROOT/LAB/log: what the lab says
+    ROOT/LAB/control.sock  HTTP and JSON; ROOT/LAB/mad.sock: raw MADs
+    ROOT/LAB/log           what the lab says; ROOT/LAB/log.1: what it said before that
 
 The process of a lab holds a lock on its directory as long as it lives; the kernel gives it back, also after
 kill -9. So a directory without a lock belongs to a lab that is gone.
@@ -25,15 +26,17 @@ from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import Libc
 from opavnic.lab.errors import JournalError, LabError, LabRunningError, NoLabError
 from opavnic.lab.identity import NamespaceId, boot_id
+from opavnic.lab.log_file import OLD_SUFFIX
 
 ROOT_VARIABLE: Final = "OPAVNIC_RUNTIME_DIR"
 STATE_FILE: Final = "state.json"
 CONTROL_SOCKET: Final = "control.sock"
 MAD_SOCKET: Final = "mad.sock"
 LOG_FILE: Final = "log"
+OLD_LOG_FILE: Final = LOG_FILE + OLD_SUFFIX
 PRIVATE_DIR: Final = "netns"
 """Names of namespaces where the lab may not use the system's directory."""
-_FILES: Final = (CONTROL_SOCKET, MAD_SOCKET, LOG_FILE, STATE_FILE + ".new", STATE_FILE)
+_FILES: Final = (CONTROL_SOCKET, MAD_SOCKET, LOG_FILE, OLD_LOG_FILE, STATE_FILE + ".new", STATE_FILE)
 _MNT_DETACH: Final = 2
 _SOCKET_PATH_MAX: Final = 107  # sun_path
 _JOURNAL_MAX: Final = 1 << 24
@@ -223,6 +226,7 @@ class LabDir:
         self.control_socket = path / CONTROL_SOCKET
         self.mad_socket = path / MAD_SOCKET
         self.log_file = path / LOG_FILE
+        self.old_log_file = path / OLD_LOG_FILE
         self.private_names = path / PRIVATE_DIR
         self._lock: int | None = None
 
@@ -293,13 +297,16 @@ class LabDir:
             return None
 
     def log_lines(self) -> Iterator[str]:
-        """Yield the lines of its log, as a lab that was killed has left it."""
-        try:
-            with open_own(self.log_file) as file:
-                for line in file:
-                    yield line.rstrip("\n")
-        except OSError as error:
-            raise LabError(f"cannot read {self.log_file}: {error.strerror}") from error
+        """Yield the lines of its log, the older file first, as a lab that was killed has left them."""
+        for path in (self.old_log_file, self.log_file):
+            try:
+                with open_own(path) as file:
+                    for line in file:
+                        yield line.rstrip("\n")
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise LabError(f"cannot read {path}: {error.strerror}") from error
 
     def save(self, journal: Journal) -> None:
         """Write the journal, whole or not at all."""
@@ -330,12 +337,14 @@ class LabDir:
             return False
 
     def remove(self) -> None:
-        """Remove the files that a lab leaves, and the directory."""
+        """Remove the files that a lab leaves, and the directory; nothing where that is gone already."""
+        if not os.path.lexists(self.path):
+            return
         if not self.is_of_a_lab:
             raise LabError(f"{self.path} holds what no lab has left there; it is left alone")
-        for name in _FILES:
-            (self.path / name).unlink(missing_ok=True)
         try:
+            for name in _FILES:
+                (self.path / name).unlink(missing_ok=True)
             if self.private_names.is_mount():
                 Libc().umount(str(self.private_names), _MNT_DETACH)
             if self.private_names.is_dir():

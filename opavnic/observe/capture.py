@@ -15,6 +15,8 @@ from hfi_sim.trace import TraceRecord
 
 MAX_WAITING: Final = 8 << 20
 """Bytes of packets that nobody has taken yet; further ones are missed, the fabric does not wait for a reader."""
+MAX_RECORDS: Final = 1 << 16
+"""The same for their number: a record of a short packet is mostly not packet."""
 
 
 class Capture:
@@ -36,7 +38,7 @@ class Capture:
         Raises:  FaultError: nothing is called so; the nearest name is in the message.
         """
         self.missed = 0
-        """Packets that came while `MAX_WAITING` bytes were waiting."""
+        """Packets that came while `MAX_WAITING` bytes, or `MAX_RECORDS` packets, were waiting."""
         self._clock = fabric.clock
         self._match = match
         self._epoch_s = epoch_s
@@ -49,7 +51,7 @@ class Capture:
     def _observe(self, direction: LinkDirection, packet: bytes, drop: Drop | None) -> None:
         if direction not in self._ways or not self._match.fits(packet):
             return
-        if self._waiting_bytes >= MAX_WAITING:
+        if self._waiting_bytes >= MAX_WAITING or len(self._waiting) >= MAX_RECORDS:
             self.missed += 1
         else:
             self._waiting_bytes += len(packet)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hfi_sim.clock import Clock
+from opavnic.log_packages import listening
 
-_LOGGERS: Final = ("hfi_sim", "vema", "opavnic")
 _KEEP: Final = 500
 
 
@@ -38,17 +38,8 @@ class Timeline(logging.Handler):
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         """Listen to the packages' loggers for a while."""
-        before = [(logger, logger.level) for logger in map(logging.getLogger, _LOGGERS)]
-        for logger, level in before:
-            logger.addHandler(self)
-            if logger.getEffectiveLevel() > logging.INFO or level == logging.NOTSET:
-                logger.setLevel(logging.INFO)
-        try:
+        with listening(self, logging.INFO):
             yield
-        finally:
-            for logger, level in before:
-                logger.removeHandler(self)
-                logger.setLevel(level)
 
     def text(self) -> str:
         """Return one line per event."""

@@ -32,10 +32,11 @@ from vema.em.election import (
     Election,
     Role,
 )
+from vema.em.memory import StoreWriter
 from vema.em.preview import preview
 from vema.em.problems import Problem
-from vema.em.records import EventRecord, Record
-from vema.em.store import Store, StoreError
+from vema.em.records import EventRecord
+from vema.em.store import Store
 from vema.em.verify import Difference, verify
 from vema.types import EMA_OUI
 
@@ -135,7 +136,7 @@ class EthernetService:
         self._unsubscribe: Callable[[], None] | None = None
         self._watchers: list[Callable[[], bool]] = []
         self._beat_tid = 0
-        self._store_broken = False
+        self._writer = StoreWriter(store)
 
     # --- life ----------------------------------------------------------------------------------------------
 
@@ -336,7 +337,7 @@ class EthernetService:
         requests = []
         while (wanted := core.next_request()) is not None:
             requests.append(wanted)
-        self._write(core.take_records())
+        self._writer.write(core.take_records())
         if core.active:
             self._set_groups(core.take_groups())
         for wanted in requests:
@@ -352,17 +353,6 @@ class EthernetService:
 
         self.transport.submit(request.dlid, request.mad, done, timeout_s=request.timeout_s, retries=retries)
 
-    def _write(self, records: list[Record]) -> None:
-        if not records:
-            return
-        try:
-            self.store.write(records)
-            self._store_broken = False
-        except StoreError as error:
-            if not self._store_broken:
-                log.warning("the database cannot be written, a restart will know less: %s", error)
-            self._store_broken = True
-
     def _set_groups(self, groups: dict[int, frozenset[int]]) -> None:
         if not groups:
             return
@@ -370,7 +360,7 @@ class EthernetService:
             self.topology.set_groups(groups)
         except HfiSimError as error:
             log.warning("multicast groups: %s", error)
-            self._write([EventRecord("groups-refused", text=str(error))])
+            self._writer.write([EventRecord("groups-refused", text=str(error))])
 
     def _arm(self, now: float) -> None:
         times = [self._running().next_wake(), None if self.election is None else self.election.next_wake()]
@@ -424,7 +414,7 @@ class EthernetService:
         if core.active != before:
             kind = "master" if core.active else "standby"
             log.info("EM %#x is %s", self._guid, kind)
-            self._write([EventRecord(kind, text=f"EM {self._guid:#x}, priority {election.priority}")])
+            self._writer.write([EventRecord(kind, text=f"EM {self._guid:#x}, priority {election.priority}")])
         for beat in election.take_beats():
             self._beat_tid += 1
             self.transport.send(ELECTION_GROUP, beat.build_mad(self._beat_tid))

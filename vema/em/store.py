@@ -5,17 +5,36 @@ Counters and events carry the time of a wall clock, in seconds, that the caller 
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
+import os
 import sqlite3
-import struct
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 
-from hfi_sim.types import MacAddr
+from hfi_sim.private_file import close_to_others, make_private_file
 from vema.em.records import CountersRecord, EventRecord, Gone, Memory, Record, SlotsRecord, VportRecord
+from vema.em.store_rows import (
+    Row,
+    StoredCounters,
+    StoredEvent,
+    guid_text,
+    slots_record,
+    slots_row,
+    stored_counters,
+    stored_event,
+    text,
+    text_of,
+    vport_record,
+    vport_row,
+)
 from vema.errors import VemaError
+
+log = logging.getLogger("vema.em.store")
+
+Item = TypeVar("Item")
 
 SCHEMA_VERSION: Final = 1
 EVENTS_KEPT: Final = 10_000
@@ -40,36 +59,17 @@ COMMIT;
 _WITHOUT: Final = (
     "move it away: a manager without a database asks the agents, and changes nothing that is right"
 )
-_SLOT: Final = struct.Struct(">Q6s")
-_MAC_SIZE: Final = 6
 
 
 class StoreError(VemaError):
     """The database cannot be opened or written, with what SQLite says."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An event with its place in time."""
-
-    number: int
-    time: float
-    event: EventRecord
-
-
-@dataclass(frozen=True, slots=True)
-class StoredCounters:
-    """A reading of counters with its place in time."""
-
-    time: float
-    counters: CountersRecord
-
-
 class Store:
     """One database file; `:memory:` keeps it for the life of the process only."""
 
     def __init__(self, path: Path | str, *, wall_clock: Callable[[], float], history: int = 1000) -> None:
-        """Open or make the database.
+        """Open or make the database, for its user alone.
 
         Args:    wall_clock: seconds since 1970; history: readings of counters kept for each vport.
         Raises:  StoreError: not a database of this version, or not writable; such a file is left as it is.
@@ -78,19 +78,29 @@ class Store:
         self._wall_clock = wall_clock
         self.history = history
         """Readings of counters kept for each vport."""
+        self._file: os.stat_result | None = None
+        """Which file it is, where it is one."""
+        on_disk = str(path) != IN_MEMORY
+        if on_disk:
+            make_private_file(path)
         try:
             self._db = sqlite3.connect(str(path), isolation_level=None)
         except sqlite3.Error as error:
             raise StoreError(f"{path}: {error}") from error
+        self._db.text_factory = text_of
         try:
             self._recognise()
+            if on_disk:
+                close_to_others(path)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
+            if on_disk:
+                self._file = os.stat(path)
         except StoreError:
             self._db.close()
             raise
-        except (sqlite3.Error, ValueError) as error:  # ValueError: text that is no UTF-8
+        except (sqlite3.Error, OSError, ValueError) as error:
             self._db.close()
             raise StoreError(f"{path}: {error}") from error
 
@@ -109,21 +119,36 @@ class Store:
 
     def close(self) -> None:
         """Close the database; harmless when done twice."""
-        self._db.close()
+        with contextlib.suppress(sqlite3.Error):  # what is written is written, and WAL keeps it
+            self._db.close()
 
     # --- writing -------------------------------------------------------------------------------------------
 
+    def _check_place(self) -> None:
+        """See that the next life will find the file: SQLite goes on with a removed one, and says nothing."""
+        if self._file is None:
+            return
+        try:
+            there = os.path.samestat(self._file, os.stat(self._path))
+        except OSError:
+            there = False
+        if not there:
+            raise StoreError(f"{self._path}: cannot write: removed or replaced since it was opened")
+
     def write(self, records: Iterable[Record]) -> None:
-        """Write a batch of records, all of them or none."""
+        """Write a batch of records, all of them or none.
+
+        Raises:  StoreError: the disk refuses, or the file has been removed.
+        """
+        self._check_place()
         db = self._db
         try:
             db.execute("BEGIN")
             for record in records:
                 if isinstance(record, VportRecord):
-                    db.execute("REPLACE INTO vports VALUES (?,?,?,?,?,?,?,?,?,?)", _vport_row(record))
+                    db.execute("REPLACE INTO vports VALUES (?,?,?,?,?,?,?,?,?,?)", vport_row(record))
                 elif isinstance(record, SlotsRecord):
-                    blob = b"".join(_SLOT.pack(owner, mac) for owner, mac in record.slots)
-                    db.execute("REPLACE INTO slots VALUES (?,?)", (record.vesw_id, blob))
+                    db.execute("REPLACE INTO slots VALUES (?,?)", slots_row(record))
                 elif isinstance(record, Gone):
                     self._forget(record)
                 elif isinstance(record, EventRecord):
@@ -132,8 +157,9 @@ class Store:
                     self._write_counters(record)
             db.execute("COMMIT")
         except sqlite3.Error as error:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
             raise StoreError(f"{self._path}: cannot write: {error}") from error
 
     def _forget(self, gone: Gone) -> None:
@@ -141,7 +167,7 @@ class Store:
             self._db.execute("DELETE FROM slots WHERE vesw_id=?", (gone.key,))
         else:
             guid, vport_num = gone.key
-            self._db.execute("DELETE FROM vports WHERE guid=? AND vport_num=?", (_guid(guid), vport_num))
+            self._db.execute("DELETE FROM vports WHERE guid=? AND vport_num=?", (guid_text(guid), vport_num))
 
     def _write_event(self, event: EventRecord) -> None:
         row = (self._wall_clock(), event.kind, event.port, event.vport_num, event.vesw_id, event.text)
@@ -150,7 +176,7 @@ class Store:
             self._db.execute("DELETE FROM events WHERE id<=?", ((cursor.lastrowid or 0) - EVENTS_KEPT,))
 
     def _write_counters(self, record: CountersRecord) -> None:
-        guid = _guid(record.guid)
+        guid = guid_text(record.guid)
         row = (self._wall_clock(), guid, record.vport_num, record.vesw_id, json.dumps(dict(record.values)))
         self._db.execute("INSERT INTO counters VALUES (NULL,?,?,?,?,?)", row)
         self._db.execute(
@@ -162,8 +188,9 @@ class Store:
     def set_config(self, text: str) -> None:
         """Remember the configuration that is in force.
 
-        Raises:  StoreError: it cannot be written.
+        Raises:  StoreError: it cannot be written, or the file has been removed.
         """
+        self._check_place()
         try:
             self._db.execute("REPLACE INTO settings VALUES ('config',?)", (text,))
         except sqlite3.Error as error:
@@ -171,7 +198,7 @@ class Store:
 
     def _setting(self, name: str) -> str | None:
         row = self._db.execute("SELECT value FROM settings WHERE name=?", (name,)).fetchone()
-        return None if row is None else str(row[0])
+        return None if row is None else text(row[0])
 
     # --- reading -------------------------------------------------------------------------------------------
 
@@ -181,13 +208,10 @@ class Store:
         Raises:  StoreError: the file is damaged.
         """
         try:
-            vports = [_vport_record(row) for row in self._db.execute("SELECT * FROM vports")]
-            slots = [
-                SlotsRecord(vesw_id, tuple((owner, MacAddr(mac)) for owner, mac in _SLOT.iter_unpack(blob)))
-                for vesw_id, blob in self._db.execute("SELECT vesw_id, slots FROM slots")
-            ]
+            vports = [vport_record(row) for row in self._db.execute("SELECT * FROM vports")]
+            slots = [slots_record(row) for row in self._db.execute("SELECT vesw_id, slots FROM slots")]
             return Memory(vports, slots, self._setting("config"))
-        except (sqlite3.Error, struct.error, TypeError, ValueError) as error:
+        except (sqlite3.Error, ValueError) as error:
             raise self.damaged(error) from error
 
     def damaged(self, error: Exception) -> StoreError:
@@ -195,50 +219,34 @@ class Store:
         return StoreError(f"{self._path}: damaged ({' '.join(str(error).split())}); {_WITHOUT}")
 
     def events(self, *, after: int = 0, limit: int = 100) -> list[StoredEvent]:
-        """Return the last `limit` events with a number above `after`, oldest first."""
-        rows = self._db.execute(
-            "SELECT * FROM events WHERE id>? ORDER BY id DESC LIMIT ?", (after, limit)
-        ).fetchall()
-        return [StoredEvent(row[0], row[1], EventRecord(*row[2:])) for row in reversed(rows)]
+        """Return the last `limit` events with a number above `after`, oldest first; damaged ones are left out.
 
-    def counters(self, *, guid: int | None = None, limit: int = 100) -> Iterator[StoredCounters]:
-        """Yield the last `limit` readings, of one port or of all, oldest first."""
-        where, arguments = ("WHERE guid=?", [_guid(guid)]) if guid is not None else ("", [])
+        Raises:  StoreError: the file is damaged.
+        """
+        query = "SELECT * FROM events WHERE id>? ORDER BY id DESC LIMIT ?"
+        return self._read(query, (after, limit), stored_event)
+
+    def counters(self, *, guid: int | None = None, limit: int = 100) -> list[StoredCounters]:
+        """Return the last `limit` readings, of one port or of all, oldest first; damaged ones are left out.
+
+        Raises:  StoreError: the file is damaged.
+        """
+        where, arguments = ("WHERE guid=?", [guid_text(guid)]) if guid is not None else ("", [])
         query = (
             f"SELECT time, guid, vport_num, vesw_id, counts FROM counters {where} ORDER BY id DESC LIMIT ?"  # noqa: S608
         )
-        for row in reversed(self._db.execute(query, [*arguments, limit]).fetchall()):
-            yield StoredCounters(row[0], CountersRecord(int(row[1], 16), row[2], row[3], json.loads(row[4])))
+        return self._read(query, (*arguments, limit), stored_counters)
 
-
-def _guid(guid: int) -> str:
-    return f"{guid:016x}"
-
-
-def _vport_row(record: VportRecord) -> tuple[Any, ...]:
-    layout = None if record.layout is None else struct.pack(f">{len(record.layout)}Q", *record.layout)
-    return (
-        _guid(record.guid),
-        record.vport_num,
-        record.vesw_id,
-        record.digest,
-        layout,
-        b"".join(record.uc_macs),
-        record.uc_gen,
-        b"".join(record.mc_macs),
-        record.mc_gen,
-        record.base_mac,
-    )
-
-
-def _vport_record(row: tuple[Any, ...]) -> VportRecord:
-    guid, vport_num, vesw_id, digest, layout, uc_macs, uc_gen, mc_macs, mc_gen, base_mac = row
-    keys = None if layout is None else struct.unpack(f">{len(layout) // 8}Q", layout)
-    return VportRecord(
-        int(guid, 16), vport_num, vesw_id, digest, keys,
-        _macs(uc_macs), uc_gen, _macs(mc_macs), mc_gen, MacAddr(base_mac),
-    )  # fmt: skip
-
-
-def _macs(blob: bytes) -> tuple[MacAddr, ...]:
-    return tuple(MacAddr(blob[at : at + _MAC_SIZE]) for at in range(0, len(blob), _MAC_SIZE))
+    def _read(self, query: str, arguments: Sequence[int | str], make: Callable[[Row], Item]) -> list[Item]:
+        """Return what `make` makes of the rows, the last one first, and say how many are none of ours."""
+        try:
+            rows = self._db.execute(query, arguments).fetchall()
+        except (sqlite3.Error, ValueError) as error:  # ValueError: the name of a column is no text
+            raise self.damaged(error) from error
+        found = []
+        for row in reversed(rows):
+            with contextlib.suppress(ValueError):
+                found.append(make(row))
+        if len(found) < len(rows):
+            log.warning("%s: %d damaged rows are left out", self._path, len(rows) - len(found))
+        return found

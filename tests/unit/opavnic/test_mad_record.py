@@ -9,6 +9,7 @@ import pytest
 from hfi_sim.mad.header import Method, build_fm_packet
 from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.icrc import Icrc
+from opavnic import mad_record
 from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
 from opavnic.observe.pcapng import write_trace
 from vema.em.messages import build_request
@@ -36,6 +37,15 @@ def test_requests_are_paired_with_their_responses_and_retries_passed_over() -> N
     pairing = Pairing()
     assert [*(e for p in PACKETS for e in pairing.take(p)), *pairing.rest()] == EXCHANGES
     assert [exchange.is_request for exchange in EXCHANGES] == [True, False, True]
+
+
+def test_requests_that_nobody_answers_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mad_record, "MAX_UNANSWERED", 2)
+    requests = [build_request(Method.GET, 0x11, attr_mod=1, tid=tid) for tid in range(1, 5)]
+    pairing = Pairing()
+    given_up = [exchange for mad in requests for exchange in pairing.take(packet(1, 2, mad))]
+    assert given_up == [Exchange(2, mad) for mad in requests[:2]]
+    assert list(pairing.rest()) == [Exchange(2, mad) for mad in requests[2:]]
 
 
 def test_pcapng_is_read_back(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,6 +92,17 @@ def test_nothing_to_list_and_nothing_to_prune_is_fine(run: Callable[..., tuple[i
     assert run("prune") == (0, "nothing to remove\n", "")
 
 
+def test_full_disk_behind_stderr_changes_nothing_but_the_words(
+    run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(sys.stderr, "write", refuse)
+    assert run("prune")[0] == 0
+    assert run("nonsense")[0] == 2
+
+
 def leave_killed(name: str) -> None:
     """Leave what a lab leaves whose process was killed."""
     lab = LabDir(runtime_root() / name)
@@ -106,6 +119,10 @@ def test_log_of_the_only_lab_is_shown_though_it_was_killed(run: Callable[..., tu
     assert (code, out) == (1, "")
     assert "no lab runs; a, b" in err
     assert run("logs", "--lab", "b") == (0, "b was here\n", "")
+    LabDir(runtime_root() / "b").old_log_file.write_text("b began\n")
+    assert run("logs", "--lab", "b") == (0, "b began\nb was here\n", "")
+    assert run("prune")[0] == 0
+    assert list(runtime_root().iterdir()) == []
 
 
 def test_bug_is_one_line_and_its_traceback_is_kept(

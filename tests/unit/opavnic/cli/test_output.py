@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hfi_sim.text import visible
 from opavnic.cli.main import main
-from opavnic.cli.output import print_json, print_line, print_rich, print_table, print_text, say, visible
+from opavnic.cli.output import print_json, print_line, print_rich, print_table, print_text, say
 from opavnic.lab.cleanup import Removed
 from opavnic.lab.namespaces import Program
 from opavnic.lab.runtime import Journal, LabDir

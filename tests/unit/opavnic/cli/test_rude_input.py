@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hfi_sim.text import visible
 from opavnic.cli.main import main
-from opavnic.cli.output import visible
 from opavnic.mad_record import RecordError, read_record
 
 LAB = "name: {name}\nhosts: {{h1: {{}}}}\nvesws: [{{id: {id}, name: blue, members: [h1]}}]\n"

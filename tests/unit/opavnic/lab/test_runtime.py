@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import asdict
@@ -211,3 +212,45 @@ def test_directory_that_is_no_labs_is_neither_listed_nor_pruned(root: Path) -> N
     with pytest.raises(LabError, match="left alone"):
         LabDir(theirs).remove()
     assert sorted(path.name for path in theirs.iterdir()) == ["chapter1", "log", "state.json"]
+
+
+def test_directory_on_a_disk_that_became_read_only_is_a_lab_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = LabDir(runtime_root() / "x")
+    lab.acquire()
+    lab.log_file.touch()
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        with pytest.raises(LabError, match=r"^cannot remove .*/x: Read-only file system$"):
+            lab.remove()
+    lab.remove()
+    assert not lab.path.exists()
+    lab.release()
+
+
+def test_directory_that_somebody_has_removed_is_gone_already() -> None:
+    lab = LabDir(runtime_root() / "x")
+    lab.acquire()
+    lab.path.rmdir()
+    lab.remove()
+    lab.release()
+
+
+def test_journal_that_does_not_fit_leaves_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = LabDir(runtime_root() / "x")
+    lab.acquire()
+    journal = own_journal("x")
+    lab.save(journal)
+
+    def refuse(path: Path, *_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", refuse)
+        with pytest.raises(LabError, match=r"^cannot write .*/x/state\.json\.new: No space left on device$"):
+            lab.save(own_journal("y"))
+    assert lab.load() == journal
+    lab.release()

@@ -111,3 +111,15 @@ def test_capture_of_what_is_not_there_names_the_nearest(pair: Pair) -> None:
 def test_match_that_is_none_is_refused(words: list[str], reason: str) -> None:
     with pytest.raises(FaultError, match=reason):
         parse_match(words)
+
+
+def test_packets_that_nobody_takes_are_bounded_in_number_too(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture, "MAX_RECORDS", 2)
+    watch = Capture(pair.fabric, "a", parse_match(["l4=0x55"]))
+    for _ in range(5):
+        send(pair)
+    assert (len(watch.take()), watch.missed) == (2, 3)
+    send(pair)
+    assert (len(watch.take()), watch.missed) == (1, 3)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from hfi_sim.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
-from vema.em.records import CountersRecord, EventRecord
-from vema.em.store import Store, StoreError
+from vema.em.memory import RECORDS_LOST, StoreWriter
+from vema.em.records import CountersRecord, EventRecord, Gone, SlotsRecord, VportRecord
+from vema.em.store import IN_MEMORY, Store, StoreError
 
 
 def store(path: Path | str, *, history: int = 1000) -> Store:
@@ -93,30 +97,197 @@ async def test_damaged_contents_are_refused_with_what_to_do(tmp_path: Path, dama
     without.stop()
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_bytes_that_changed_on_disk_are_a_store_error_or_nothing(tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    file = tmp_path / "em.db"
-    written = store(file)
+def filled(path: Path) -> bytes:
+    """Write a database with something of everything, and return its bytes."""
+    written = store(path)
     written.set_config("{}")
-    written.write([EventRecord("port-joined", f"h{n}:1") for n in range(200)])
+    mac = MacAddr(b"\2\0\0\0\0\1")
+    written.write([VportRecord(n, 1, 2, 5, (1, 2), (mac,), 3, (mac,), 4, mac) for n in range(20)])
+    written.write([SlotsRecord(2, tuple((n, mac) for n in range(20)))])
+    written.write([EventRecord("port-joined", f"h{n}:1", 1, 2, "text") for n in range(100)])
+    written.write([CountersRecord(n, 1, 2, {"tx_packets": n}) for n in range(100)])
     written.close()
-    content = bytearray(file.read_bytes())
-    if seed % 3 == 0:
-        del content[rng.randrange(1, len(content)) :]
-    for _ in range(200):
-        content[rng.randrange(len(content))] = rng.randrange(256)
-    file.write_bytes(content)
-    try:
-        read = store(file)
-    except StoreError:
-        return
-    try:
-        read.load()
-    except StoreError:
-        pass
-    finally:
+    return path.read_bytes()
+
+
+def test_bytes_that_changed_on_disk_are_values_or_a_store_error(tmp_path: Path) -> None:
+    file = tmp_path / "em.db"
+    good = filled(file)
+    outcomes: Counter[str] = Counter()
+    for seed in range(250):
+        rng = random.Random(seed)
+        content = bytearray(good)
+        if seed % 10 == 0:
+            del content[rng.randrange(1, len(content)) :]
+        for _ in range(rng.choice((1, 5, 50, 300))):
+            content[rng.randrange(len(content))] = rng.randrange(256)
+        for beside in tmp_path.iterdir():
+            beside.unlink()
+        file.write_bytes(content)
+        try:
+            read = store(file)
+        except StoreError:
+            outcomes["not opened"] += 1
+            continue
+        for name in ("load", "events", "counters"):
+            try:
+                getattr(read, name)()
+                outcomes[name] += 1
+            except StoreError as error:
+                outcomes[f"{name} refused"] += len(str(error).splitlines())
         read.close()
+    assert set(outcomes) == {  # the fuzz reaches every way out
+        "not opened", "load", "events", "counters", "load refused", "events refused", "counters refused",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE events SET kind=X'ff41' WHERE id=2",
+        "UPDATE events SET kind=CAST(X'ff41' AS TEXT) WHERE id=2",
+        "UPDATE events SET time='noon' WHERE id=2",
+        "UPDATE events SET time=9e999 WHERE id=2",
+        "UPDATE events SET vesw_id='two' WHERE id=2",
+        "UPDATE events SET text=NULL WHERE id=2",
+    ],
+)
+def test_damaged_event_is_left_out_and_said(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    read = store(tmp_path / "em.db")
+    read.write([EventRecord(kind) for kind in ("one", "two", "three")])
+    read._db.execute(damage)
+    assert [stored.event.kind for stored in read.events()] == ["one", "three"]
+    assert caplog.messages == [f"{tmp_path}/em.db: 1 damaged rows are left out"]
+    read.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "guid='xyz'",
+        "guid=7.5",
+        "counts='{'",
+        "counts='[]'",
+        'counts=\'{"tx": "1"}\'',
+        "counts=CAST(X'7bff7d' AS TEXT)",
+        f"counts='{'[' * 50_000}'",
+        "vport_num=X'00'",
+        "time=NULL",
+    ],
+)
+def test_damaged_reading_is_left_out_and_said(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    read = store(tmp_path / "em.db")
+    read.write([CountersRecord(1, number, 2, {"tx_packets": number}) for number in (1, 2, 3)])
+    read._db.execute(f"UPDATE counters SET {damage} WHERE id=2")  # noqa: S608
+    assert [stored.counters.vport_num for stored in read.counters()] == [1, 3]
+    assert caplog.messages == [f"{tmp_path}/em.db: 1 damaged rows are left out"]
+    read.close()
+
+
+def test_database_is_for_its_user_alone_from_the_start(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        kept = store(tmp_path / "em.db")
+        kept.write([EventRecord("x")])
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        kept.close()
+    finally:
+        os.umask(before)
+    assert modes == {"em.db": 0o600, "em.db-wal": 0o600, "em.db-shm": 0o600}
+
+
+def test_database_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    file = tmp_path / "em.db"
+    filled(file)
+    file.chmod(0o644)
+    store(file).close()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def limit_pages(kept: Store, pages: int) -> None:
+    """Have SQLite refuse to grow a database beyond so many pages, as on a full disk."""
+    kept._db.execute(f"PRAGMA max_page_count={pages}")
+
+
+@pytest.mark.looptime
+async def test_em_on_a_disk_that_takes_nothing_converges_and_writes_what_it_knows_when_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fabric = EmFabric(4)
+    file = tmp_path / "em.db"
+    em = fabric.em(database=file)
+    em.start(config())
+    em.store._db.execute("PRAGMA query_only=ON")  # as on a file system that became read-only
+    assert await em.wait_converged()
+    assert await em.verify() == []
+    assert [message for message in caplog.messages if "a restart of the EM will know less" in message]
+    with pytest.raises(StoreError, match="cannot write: attempt to write a readonly database"):
+        em.apply(config(polling={"counters": 1, "history": 5}))
+    em.store._db.execute("PRAGMA query_only=OFF")
+    em.apply(config(polling={"counters": 1, "history": 5}))
+    await em.wait_for(lambda: False, 5.0)
+    events = [stored.event for stored in em.store.events(limit=1000)]
+    assert [event.text for event in events if event.kind == RECORDS_LOST]
+    assert [message for message in caplog.messages if "is written again" in message]
+    em.stop()
+    sets = fabric.sets()
+    again = fabric.em(database=file)
+    again.start()
+    assert await again.wait_converged()
+    assert fabric.sets() == sets
+    assert len(again.store.load().vports) == 4
+    again.stop()
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "its directory moved"])
+def test_database_that_is_no_longer_at_its_place_takes_nothing(tmp_path: Path, how: str) -> None:
+    file = tmp_path / "place" / "em.db"
+    file.parent.mkdir()
+    kept = store(file)
+    if how == "its directory moved":
+        file.parent.rename(tmp_path / "elsewhere")
+    else:
+        file.unlink()
+    if how == "replaced":
+        file.touch()
+    for write in (lambda: kept.write([EventRecord("x")]), lambda: kept.set_config("{}")):
+        with pytest.raises(StoreError, match=r"em\.db: cannot write: removed or replaced"):
+            write()
+    kept.close()
+
+
+def test_records_that_wait_for_room_are_bounded_and_the_newest_of_each() -> None:
+    kept = store(IN_MEMORY)
+    writer = StoreWriter(kept)
+    limit_pages(kept, 1)
+    with pytest.raises(StoreError, match="database or disk is full"):
+        kept.write([EventRecord("too much", text="y" * 100_000)])
+    for number in range(1000):
+        writer.write(
+            [
+                VportRecord(1, 1, 2, digest=number, layout=tuple(range(600))),
+                VportRecord(1, 2, 2, layout=tuple(range(600))),
+                EventRecord("lost"),
+                CountersRecord(1, 1, 2, {}),
+            ]
+        )
+    writer.write([Gone((1, 2)), SlotsRecord(7, ()), EventRecord("lost", text="y" * 4000)])
+    assert writer.lost == 2001
+    limit_pages(kept, 100_000)
+    writer.write([EventRecord("after")])
+    memory = kept.load()
+    assert [(record.vport_num, record.digest) for record in memory.vports] == [(1, 999)]
+    assert [record.vesw_id for record in memory.slots] == [7]
+    assert [stored.event for stored in kept.events()] == [
+        EventRecord(RECORDS_LOST, text="2001 events and readings could not be written"),
+        EventRecord("after"),
+    ]
+    assert writer.lost == 0
+    kept.close()
 
 
 def test_readings_beyond_the_history_are_forgotten(tmp_path: Path) -> None:
