@@ -91,7 +91,7 @@ class FaultSchedule:
         for ni in source.node.lnd.nis.values():
             assert [dev.state for dev in ni.ni_data.ibn_devs] == ["PORT_DEGRADE"] * 3
             for routes in ni.ni_data.ibn_routes.values():
-                assert not [r for r in routes if r.state in (RouteState.DISCONNECTED, RouteState.CONNECTING)]
+                assert all(route.state in (RouteState.NEW, RouteState.UP) for route in routes)
                 before = len(source.done)
                 for _ in routes:
                     source.node.put(target.nid, b"again")
