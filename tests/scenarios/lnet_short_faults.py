@@ -11,10 +11,9 @@ from functools import cache
 
 from hfi_sim.clock import ManualClock
 from hfi_sim.faults import Faults
-from lnet.lnet_hdr import LnetHdr
-from lnet.nid import Nid
 from lnet.rig import LnetRig, RigHost
 from lnet.tx import SendDone, SendFailed, TxKind
+from scenarios.lnet_faults import get_handler, payload
 
 A = ["10.1.1.2", "10.1.1.3"]
 B = ["10.1.1.5", "10.1.1.6"]
@@ -39,16 +38,6 @@ PLACES = [
 DURATIONS_S = [0.005, 0.2, 3.0, 20.0]
 HANDSHAKE_S = 5e-6
 """CONNREQ, CONNACK, and what a small message takes after them, with some to spare."""
-
-
-def get_handler(nid: Nid, hdr: LnetHdr) -> bytes:
-    """Answer a GET with bytes that depend on where they stand and on the number of the GET."""
-    return payload(hdr.match_bits, hdr.sink_length)
-
-
-def payload(number: int, size: int) -> bytes:
-    """Return `size` bytes that no other message has."""
-    return (number.to_bytes(4, "big") * (size // 4 + 1))[:size]
 
 
 @dataclass(frozen=True, slots=True)
