@@ -11,6 +11,7 @@ from functools import cache
 
 from hfi_sim.clock import ManualClock
 from hfi_sim.faults import Faults
+from lnet.config import LndConfig
 from lnet.rig import LnetRig, RigHost
 from lnet.tx import SendDone, SendFailed, TxKind
 from scenarios.lnet_faults import get_handler, payload
@@ -19,8 +20,7 @@ A = ["10.1.1.2", "10.1.1.3"]
 B = ["10.1.1.5", "10.1.1.6"]
 TARGETS = f"10.1.1.2@o2ib0 {' '.join(A)}\n10.1.1.5@o2ib0 {' '.join(B)}\n"
 RATE_BPS = 10e9
-TIMEOUT_S = 50.0
-"""The default, and far longer than any fault here."""
+TIMEOUT_S = LndConfig().timeout_s
 PROMPT_S = 0.01
 """A message over a route that works takes much less."""
 RECONNECTED_S = 0.1 + PROMPT_S
@@ -35,7 +35,8 @@ PLACES = [
     "loss on *",
 ]
 """Each HFI of both ends, each link (down as its ends see it, or silently deaf), the switch, and everything."""
-DURATIONS_S = [0.005, 0.2, 3.0, 20.0]
+DURATIONS_S = [0.005, 0.2, 3.0, 44.0]
+"""All of them 6 s below the default timeout: that long a route may take to be found and connected anew."""
 HANDSHAKE_S = 5e-6
 """CONNREQ, CONNACK, and what a small message takes after them, with some to spare."""
 
@@ -47,6 +48,9 @@ class Traffic:
     kind: TxKind
     count: int
     size: int
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.kind.value} of {self.size} bytes"
 
     @property
     def lasts_s(self) -> float:
@@ -64,11 +68,11 @@ KINDS = [
 
 
 class TwoByTwo:
-    """Two hosts with two HFIs each and the default configuration, and the times at which messages of a ended."""
+    """Two hosts with two HFIs each and the default configuration, and how long each message of a took."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
         self.clock = ManualClock()
-        self.rig = LnetRig(self.clock, rate_bps=RATE_BPS)
+        self.rig = LnetRig(self.clock, rate_bps=RATE_BPS, config=LndConfig(timeout_s=timeout_s))
         self.faults = Faults(self.rig.fabric)
         self.a = self.rig.add_host("a", A, targets=TARGETS)
         self.b = self.rig.add_host("b", B, targets=TARGETS, get_handler=get_handler)
@@ -139,17 +143,17 @@ class ShortFault:
         return f"{self.place} after={self.at_s:.9f}s for={self.for_s}s"
 
 
-def hold_the_law(traffic: Traffic, faults: Sequence[ShortFault]) -> None:
+def hold_the_law(traffic: Traffic, faults: Sequence[ShortFault], timeout_s: float = TIMEOUT_S) -> None:
     """Send under faults: every message is done, once, with the right bytes; routes and credits are as before.
 
     Raises:  AssertionError: what the faults left behind.
     """
-    scene = TwoByTwo()
+    scene = TwoByTwo(timeout_s)
     for fault in faults:
         scene.faults.add(str(fault))
     ids = scene.send(traffic)
     over_s = max((fault.at_s + fault.for_s for fault in faults), default=0.0)
-    scene.clock.advance(over_s + TIMEOUT_S)
+    scene.clock.advance(over_s + timeout_s)
     where = f"{traffic} under {', '.join(map(str, faults))}"
     assert not scene.a.failed, where
     check_ends(scene.a, scene.b, traffic, ids)

@@ -5,6 +5,8 @@ And a route that is dead for good: it delays nobody after its first failure.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,6 +34,12 @@ def test_fault_shorter_than_the_timeout_fails_no_message_and_leaves_no_route_unu
 ) -> None:
     for fault in sample(traffic, 4 if traffic.count * traffic.size > 1 << 23 else 20):
         hold_the_law(traffic, [fault])
+
+
+@pytest.mark.parametrize("traffic", SMALL, ids=str)
+def test_fault_of_half_a_short_timeout_fails_no_message(traffic: Traffic) -> None:
+    for fault in sample(traffic, 10):
+        hold_the_law(traffic, [replace(fault, for_s=min(fault.for_s, 1.0))], timeout_s=2.0)
 
 
 @settings(deadline=None, max_examples=30)
