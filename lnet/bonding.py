@@ -12,7 +12,8 @@ def next_route(routes: KibRoutes, *, weighted: bool = False) -> tuple[KibRoute |
     """Return the route of the next message, and the disconnected routes to recover that were met on the way.
 
     A route whose device is down or fatal is skipped. One that is disconnected although its device is up is
-    skipped too, and is the second part of the answer. None: no route can be used now.
+    skipped too, and is the second part of the answer; one that is being tried again is only skipped, so that
+    nobody waits for a route that has failed. None: no route can be used now.
     """
     met = [r for r in routes if r.state is RouteState.DISCONNECTED and r.rt_dev.state.usable]
     if weighted:
@@ -28,7 +29,7 @@ def next_route(routes: KibRoutes, *, weighted: bool = False) -> tuple[KibRoute |
 
 
 def _usable(route: KibRoute) -> bool:
-    return route.rt_dev.state.usable and route.state is not RouteState.DISCONNECTED
+    return route.rt_dev.state.usable and route.state.usable
 
 
 def _by_speed(routes: KibRoutes) -> KibRoute | None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+CHECKS: Final = 4
+"""Within the timeout of a message its connection is looked at so often (kiblnd_connd does the same)."""
+SHORTEST_SILENCE_S: Final = 0.05
+"""A peer is not asked more often than this, however short the timeout: the transport repeats no faster."""
 DOUBT_FACTOR: Final = 6
 DOUBT_MIN_S: Final = 20.0
 """A connection that died is given up after some seconds, and reconnected at intervals of up to 5 s."""
@@ -37,6 +41,8 @@ class LndConfig:
     """Close a connection after so long without a message; None: it stays up."""
     keepalive_s: float = 100.0
     """Send a NOOP over a connection after so long without a word (o2iblnd: keepalive), to learn if it stands."""
+    answer_s: float = 1.0
+    """Send it after so long a silence already where a message waits for an answer or a credit of the peer."""
     announce: bool = False
     """Tell peers the addresses of this node's devices, and use theirs where no target says otherwise."""
     weighted: bool = False
@@ -49,6 +55,10 @@ class LndConfig:
         if self.doubt_timeout_s is not None:
             return self.doubt_timeout_s
         return max(DOUBT_FACTOR * timeout_s, DOUBT_MIN_S)
+
+    def silence_after(self, timeout_s: float) -> float:
+        """Return how long the peer may be silent while a message with this timeout waits for it, in seconds."""
+        return max(min(self.answer_s, timeout_s / CHECKS), SHORTEST_SILENCE_S)
 
     def __post_init__(self) -> None:
         if not 1 <= self.peer_credits <= 0xFF:

@@ -63,6 +63,8 @@ class ConnTable:
         self._params: dict[Nid, ConnParams] = {}
         self._last_key = 0
         self.protocol_errors = 0
+        self.late = 0
+        """Messages that came over a connection that had been closed here; nothing is done with them."""
 
     def __iter__(self) -> Iterator[KibPeer]:
         return iter(list(self._by_key.values()))
@@ -83,11 +85,12 @@ class ConnTable:
     # --- connections that this node makes ------------------------------------------------------------------
 
     def open(self, net: KibNet, route: KibRoute) -> KibPeer:
-        """Connect a route."""
+        """Connect a route; one that has failed only to see whether it is back."""
         nid = route.rt_nid
         peer = self._make(self.new_key(), net, nid, route.rt_dev, route)
         self._by_route[route] = peer
-        route.state = RouteState.CONNECTING
+        failed = route.state is RouteState.DISCONNECTED
+        route.state = RouteState.PROBING if failed else RouteState.CONNECTING
         offer = self._params.get(nid, params_of(self._config))
         request = build_connect(
             MsgType.CONNREQ,
@@ -191,6 +194,7 @@ class ConnTable:
         """Hand a message to its connection; close the connection where the peer breaks the protocol."""
         peer = self._by_key.get(key)
         if peer is None:
+            self.late += 1
             return
         try:
             peer.receive(tag, data, now)

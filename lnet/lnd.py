@@ -17,7 +17,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address
-from typing import Final
 
 from lnet.actions import Action
 from lnet.bonding import next_route
@@ -47,10 +46,6 @@ log = logging.getLogger("lnet.lnd")
 
 GetHandler = Callable[[Nid, LnetHdr], bytes | int]
 """Returns the data that a GET of a peer asks for, or a negative errno."""
-
-
-SILENCE: Final = 3
-"""Keepalive times without a word after which a connection that a peer made is closed."""
 
 
 def nothing_to_get(nid: Nid, hdr: LnetHdr) -> int:
@@ -437,44 +432,51 @@ class Lnd:
         if connd is not None:
             times.append(connd)
         idle = self.config.idle_timeout_s
-        times += [peer.last_heard + SILENCE * self.config.keepalive_s for peer in self._accepted()]
-        for peer in self._idle():
-            times.append(peer.last_heard + self.config.keepalive_s)
-            if idle is not None:
-                times.append(peer.last_used + idle)
+        for peer in self.conns:
+            if peer.up:
+                times.append(peer.deadline)
+                if idle is not None and peer.route is not None and not peer.busy:
+                    times.append(peer.last_used + idle)
         return min(times, default=None)
 
     def on_timer(self, now: float) -> None:
         """Fail what is overdue, reconnect what the connection daemon has on its list, close what is idle."""
         self._now = now
-        while self._deadlines and self._deadlines[0][0] <= now:
-            _, msg_id = heapq.heappop(self._deadlines)
-            tx = self._txs.get(msg_id)
-            if tx is not None:
-                self._expire(tx, now)
+        self._expire_overdue(now)
         for route in self.connd.due(now):
             ni = self.nis.get(route.rt_nid.net)
             if ni is None or route.state is not RouteState.DISCONNECTED or not route.rt_dev.state.usable:
                 self.connd.remove(route)
             else:
                 self.conns.open(ni.ni_data, route)
-        for peer in self._accepted():
-            if peer.last_heard + SILENCE * self.config.keepalive_s <= now:
-                self.conns.fail(peer.key, "silent for too long", now)
         idle = self.config.idle_timeout_s
-        for peer in self._idle():
-            if idle is not None and peer.last_used + idle <= now:
+        for peer in self.conns:
+            if not peer.up:
+                continue
+            if peer.route is None:
+                if peer.deadline <= now:
+                    self.conns.fail(peer.key, "silent for too long", now)
+            elif idle is not None and not peer.busy and peer.last_used + idle <= now:
                 self.conns.close_idle(peer)
-            elif peer.last_heard + self.config.keepalive_s <= now:
+            elif peer.deadline <= now:
                 peer.keep_alive(now)
 
-    def _accepted(self) -> Iterable[KibPeer]:
-        """Yield the connections that peers made; a peer that is alive says something every keepalive_s."""
-        return (peer for peer in self.conns if peer.up and peer.route is None)
+    def _expire_overdue(self, now: float) -> None:
+        """Fail what is overdue, then close the connections that did not move it, as kiblnd_check_conns does.
 
-    def _idle(self) -> Iterable[KibPeer]:
-        """Yield the connections of this node that nothing is sent over."""
-        return (peer for peer in self.conns if peer.up and peer.route is not None and not peer.busy)
+        A connection that is only slow stays: closed, it would lose what is half done of all the others.
+        """
+        stalled: dict[KibPeer, None] = {}
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, msg_id = heapq.heappop(self._deadlines)
+            tx = self._txs.get(msg_id)
+            if tx is None:
+                continue
+            if tx.peer is not None and tx.peer.stalled(now):
+                stalled[tx.peer] = None
+            self._expire(tx, now)
+        for peer in stalled:
+            self.conns.fail(peer.key, "no answer within the timeout of a message", now)
 
     def _expire(self, tx: KibTx, now: float) -> None:
         if self._may_be_there(tx):

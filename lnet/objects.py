@@ -72,9 +72,17 @@ class RouteState(StrEnum):
     NEW = "new"
     """Never used, or closed for idleness: the next message connects it."""
     CONNECTING = "connecting"
+    """On the first message, which waits for it."""
     UP = "up"
     DISCONNECTED = "disconnected"
     """Was connected, or could not be; left to the connection daemon."""
+    PROBING = "probing"
+    """The connection daemon tries it again; it carries nothing until it is up."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether a message may take the route: it is up, or has not been seen to fail."""
+        return self in (RouteState.NEW, RouteState.CONNECTING, RouteState.UP)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ import errno
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from lnet.actions import Action, MsgTag, SendMsg
 from lnet.config import LndConfig
@@ -29,6 +29,9 @@ from lnet.nid import Nid
 from lnet.objects import KibDev, KibNet, KibRoute
 from lnet.rdma import RegionTable, rdma_writes
 from lnet.tx import KibTx, TxKind
+
+SILENCE: Final = 3
+"""Keepalive times without a word after which a connection that a peer made is closed."""
 
 
 class PeerUser(Protocol):
@@ -87,7 +90,7 @@ class KibPeer:
         self.last_used = 0.0
         """When it last carried a message or a part of one, in seconds."""
         self.last_heard = 0.0
-        """When the peer last answered anything."""
+        """When the peer last answered anything, or was last asked whether it is there."""
         self.credits = 0
         self.noops = 0
         self._own = own
@@ -97,6 +100,7 @@ class KibPeer:
         self._params = ConnParams(0, 0, 0)
         self._outstanding = 0
         self._posted = 0
+        self._patience_s = 0.0
         self._sent = 0
         self._next_cookie = 1
         self._queue: deque[KibTx] = deque()
@@ -112,6 +116,22 @@ class KibPeer:
         """Whether anything is queued or under way, in either direction."""
         return bool(self._queue or self._waiting or self._unacked or self._inbound)
 
+    @property
+    def deadline(self) -> float:
+        """When the peer has been silent for too long, if it says nothing until then, in seconds.
+
+        A message may wait for its answer, or for a credit. The transport is content once the request has arrived:
+        only this side ever notices that the peer has lost the connection since, and the answer with it.
+        """
+        if self.route is None:
+            return self.last_heard + SILENCE * self._config.keepalive_s
+        waits = self._waiting or self._queue
+        return self.last_heard + (self._patience_s if waits else self._config.keepalive_s)
+
+    def stalled(self, now: float) -> bool:
+        """Return whether nothing of any message has moved for so long that what waits will not be answered."""
+        return self.up and self.last_used + self._patience_s <= now
+
     def come_up(self, params: ConnParams, stamp: int) -> None:
         """Start with what both sides agreed on."""
         self._params = params
@@ -121,6 +141,9 @@ class KibPeer:
 
     def submit(self, tx: KibTx) -> None:
         """Queue a message; it goes as soon as the connection is up and a credit is there."""
+        patience_s = self._config.silence_after(tx.timeout_s)
+        waits = self._waiting or self._queue
+        self._patience_s = min(self._patience_s, patience_s) if waits else patience_s
         tx.peer, tx.route = self, self.route
         tx.attempts += 1
         self._queue.append(tx)
@@ -136,7 +159,11 @@ class KibPeer:
             self._send(MsgType.NOOP)
 
     def keep_alive(self, now: float) -> None:
-        """Send a NOOP, so that the transport finds out whether the peer still knows the connection."""
+        """Send a NOOP, so that the transport finds out whether the peer still knows the connection.
+
+        Source:  kiblnd_need_noop: it does not ask whether the connection is busy. From version 0x12 on a NOOP needs
+                 no credit, so one can be sent when a message cannot.
+        """
         self.last_heard = now
         self.noops += 1
         self._send(MsgType.NOOP)

@@ -9,6 +9,8 @@ from hfi_sim.clock import ManualClock
 from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
 from lnet.config import LndConfig
+from lnet.lnet_hdr import LnetHdr
+from lnet.nid import Nid
 from lnet.objects import RouteState
 from lnet.rig import LnetRig, RigHost
 from lnet.tx import SendDone, SendFailed
@@ -21,8 +23,18 @@ FAULTS_UNTIL_S = 3.0
 SETTLED_AFTER_S = 120.0
 
 
+def get_handler(nid: Nid, hdr: LnetHdr) -> bytes:
+    """Answer a GET with bytes that depend on its number."""
+    return payload(hdr.match_bits, hdr.sink_length)
+
+
+def payload(number: int, size: int) -> bytes:
+    """Return `size` bytes that no other message has."""
+    return (number.to_bytes(4, "big") * (size // 4 + 1))[:size]
+
+
 class FaultSchedule:
-    """One seed: traffic both ways, ports that go down and come back, devices that fail, 5% loss.
+    """One seed: PUTs and GETs both ways, ports that go down and come back, devices that fail, 5% loss.
 
     A port can also be deaf for a while: it sends and hears nothing, so what it sent arrives and the
     acknowledgement does not, which is where a message is delivered twice or reported wrongly. All of it is set as
@@ -34,10 +46,12 @@ class FaultSchedule:
         self.clock = ManualClock()
         config = LndConfig(timeout_s=self.rng.choice([0.5, 2.0, 30.0]), reconnect_max_s=1.0, keepalive_s=20.0)
         self.rig = LnetRig(self.clock, seed=seed, rate_bps=10e9, config=config)
-        self.rig.add_host("a", A, targets=TARGETS)
+        self.rig.add_host("a", A, targets=TARGETS, get_handler=get_handler)
         targets_b = self.rng.choice([TARGETS, ""])
-        self.rig.add_host("b", B, targets=targets_b)
+        self.rig.add_host("b", B, targets=targets_b, get_handler=get_handler)
         self.sent: dict[str, dict[int, bytes]] = {"a": {}, "b": {}}
+        """By host and message: what is to arrive, at the other host or, of a GET, here."""
+        self.gets: dict[str, set[int]] = {"a": set(), "b": set()}
         self.faults = Faults(self.rig.fabric)
         ports = [port for host in self.rig.hosts.values() for port in host.ports.values()]
         for port in ports:
@@ -51,8 +65,12 @@ class FaultSchedule:
         name = self.rng.choice("ab")
         source, target = self.rig.hosts[name], self.rig.hosts["b" if name == "a" else "a"]
         size = self.rng.choice([0, 100, 3976, 5000, 40_000])
-        data = number.to_bytes(4, "big") + bytes(size)
-        msg_id = source.node.put(target.nid, data)
+        data = payload(number, size + 4)
+        if self.rng.random() < 1 / 3:
+            msg_id = source.node.get(target.nid, len(data), match_bits=number)
+            self.gets[name].add(msg_id)
+        else:
+            msg_id = source.node.put(target.nid, data)
         self.sent[name][msg_id] = data
 
     def _plan_faults(self, port: HfiPort) -> None:
@@ -80,8 +98,10 @@ class FaultSchedule:
         outcomes = Counter(r.msg_id for r in source.reports if isinstance(r, SendDone | SendFailed))
         assert outcomes == dict.fromkeys(self.sent[name], 1)
         delivered = Counter(received.data for received in target.received)
-        expected = {self.sent[name][done.msg_id]: 1 for done in source.done}
-        assert delivered == expected
+        fetched = {done.msg_id: done.data for done in source.done if done.msg_id in self.gets[name]}
+        put = [done.msg_id for done in source.done if done.msg_id not in fetched]
+        assert delivered == {self.sent[name][msg_id]: 1 for msg_id in put}
+        assert fetched == {msg_id: self.sent[name][msg_id] for msg_id in fetched}
         assert not any(failed.in_doubt for failed in source.failed)
 
     def check_routes(self, name: str) -> None:
@@ -91,7 +111,7 @@ class FaultSchedule:
         for ni in source.node.lnd.nis.values():
             assert [dev.state for dev in ni.ni_data.ibn_devs] == ["PORT_DEGRADE"] * 3
             for routes in ni.ni_data.ibn_routes.values():
-                assert not [r for r in routes if r.state in (RouteState.DISCONNECTED, RouteState.CONNECTING)]
+                assert all(route.state in (RouteState.NEW, RouteState.UP) for route in routes)
                 before = len(source.done)
                 for _ in routes:
                     source.node.put(target.nid, b"again")

@@ -110,7 +110,7 @@ def test_device_fatal_on_the_far_side_is_survived_and_recovered() -> None:
     assert status(transfer.b)[0]["ib2"] == "FATAL"
     transfer.run(1.5)
     assert len(transfer.a.done) == 200
-    assert status(transfer.a)[1]["10.1.1.4->10.1.1.7"] in ("disconnected", "connecting")
+    assert status(transfer.a)[1]["10.1.1.4->10.1.1.7"] in ("disconnected", "probing")
     set_up(rig, far, True)
     clock.advance(15)
     assert status(transfer.a)[1]["10.1.1.4->10.1.1.7"] == "up"

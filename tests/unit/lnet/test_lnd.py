@@ -276,6 +276,9 @@ def test_put_answered_after_its_deadline_is_called_off_and_failed_once() -> None
     scene.reports()
     scene.lnd.put(PEER, BIG, 0.0)
     (request,) = scene.sent()
+    scene.now = 4.9
+    scene.receive(key, put_req(scene, 1, len(BIG)))  # the connection is slow, not stuck
+    scene.sent()
     scene.lnd.on_timer(5.0)
     (report,) = scene.reports()
     assert isinstance(report, SendFailed)
