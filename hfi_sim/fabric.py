@@ -41,11 +41,13 @@ GUID_STEP = 0x10
 
 
 class FabricChange(Enum):
-    """What changed in the wiring."""
+    """What changed in the wiring, or in what the subnet manager made of it."""
 
     LINK_UP = "link_up"
     LINK_DOWN = "link_down"
     CAPABILITY = "capability"
+    TABLES = "tables"
+    """The forwarding tables of a switch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,13 @@ class Fabric:
         """
         if not 1 <= ports <= MAX_PORTS:
             raise FabricError(f"switch {name}: {ports} ports; a switch has 1 to {MAX_PORTS}")
-        switch = Switch(name, self._claim(name, guid), ports)
+        switch = Switch(
+            name,
+            self._claim(name, guid),
+            ports,
+            switches=self.switches,
+            on_program=lambda switch: self._notify(FabricChange.TABLES, switch.name),
+        )
         self.switches[name] = switch
         return switch
 
@@ -243,7 +251,7 @@ class Fabric:
         return None
 
     def on_change(self, handler: Callable[[FabricNotice], None]) -> Callable[[], None]:
-        """Call `handler` for each change of the wiring; the returned function ends that."""
+        """Call `handler` for each change; the returned function ends that."""
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 
