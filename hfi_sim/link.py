@@ -17,6 +17,7 @@ from hfi_sim.conveyor import Conveyor
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.errors import FabricError
 from hfi_sim.lanes import FlowControl, Lanes
+from hfi_sim.random_stream import RandomStream
 
 DEFAULT_RATE_BPS = 100e9
 DEFAULT_LATENCY_S = 300e-9
@@ -68,7 +69,8 @@ class FaultTally(Protocol):
 class PlainFault:
     """A fault that is nothing but a chance which every packet of a direction takes."""
 
-    probability: float
+    chance: int
+    """Of 2**53 (`hfi_sim.random_stream`)."""
     bits: int
     """How many bits of a packet it flips; 0: the packet is lost."""
     tally: FaultTally
@@ -100,12 +102,15 @@ class _Held:
 class LinkDirection:
     """One way of a link: what `source` sends, `target` receives."""
 
-    def __init__(self, link: Link, source: LinkPort, target: LinkPort) -> None:
+    def __init__(self, link: Link, source: LinkPort, target: LinkPort, seed: int) -> None:
         self.link = link
         self.source = source
         self.target = target
         self.name = f"{source.name}->{target.name}"
         self.counters = PacketCounters()
+        self.stream = RandomStream.named(seed, self.name)
+        """What its faults draw from."""
+        self._jitter = RandomStream.named(seed, f"{self.name} jitter")
         self.faults: DirectionFaults | None = None
         self.lanes: Lanes | None = None
         self._arrivals: deque[tuple[float, bytes, int]] = deque()
@@ -158,7 +163,7 @@ class LinkDirection:
         self.free_at = max(now, self.free_at) + size * 8 / link.rate_bps
         arrival = self.free_at + link.latency_s
         if delay_s or link.jitter_s:
-            arrival += delay_s + link.uniform() * link.jitter_s
+            arrival += delay_s + (self._jitter.fraction() * link.jitter_s if link.jitter_s else 0.0)
             if self._arrivals:
                 arrival = max(arrival, self._arrivals[-1][0])
         if not self._arrivals and arrival - now <= conveyor.timer_resolution_s:
@@ -269,7 +274,7 @@ class Link:
         queue_bytes: int = DEFAULT_QUEUE_BYTES,
         flow: FlowControl | None = None,
         observers: Iterable[PacketObserver] = (),
-        uniform: Callable[[], float],
+        seed: int,
     ) -> None:
         if rate_bps <= 0:
             raise FabricError(f"link {a.name}--{b.name}: rate {rate_bps:g} bit/s is not above 0")
@@ -287,10 +292,8 @@ class Link:
         self.queue_bytes = queue_bytes
         self.observers = list(observers)
         """Told of each packet that enters; see `Fabric.observe`."""
-        self.uniform = uniform
-        """Gives a number from 0 to 1, from the fabric's seeded source."""
         self.up = False
-        self.directions = (LinkDirection(self, a, b), LinkDirection(self, b, a))
+        self.directions = (LinkDirection(self, a, b, seed), LinkDirection(self, b, a, seed))
         if flow is not None:
             for direction in self.directions:
                 direction.lanes = Lanes(direction, flow)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from hfi_sim.clock import ManualClock
@@ -95,7 +93,7 @@ def test_conveyor_answers_from_within_receipt_do_not_recurse() -> None:
 
 def test_jitter_varies_the_latency_and_keeps_the_order() -> None:
     clock = ManualClock()
-    fabric = Fabric(clock, rng=random.Random(5))
+    fabric = Fabric(clock, seed=5)
     a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
     link = fabric.connect(a, b, rate_bps=1e12, latency_s=0.001, jitter_s=0.004)
     seen: list[tuple[float, int]] = []
