@@ -11,5 +11,12 @@ from opavnic.datapath.selection import NOT_BUILT, load_native
 
 REQUIRED: Final = os.environ.get("OPAVNIC_REQUIRE_NATIVE") == "1"
 """CI says so: there a test that is skipped because nothing was built would hide what it is to show."""
+BUILT: Final = load_native() is not None
 
-needs_native: Final = pytest.mark.skipif(not REQUIRED and load_native() is None, reason=NOT_BUILT)
+
+def skip_unless(*, built: bool, required: bool) -> pytest.MarkDecorator:
+    """Return the mark of a test that needs the module: skip it where it is missing and may be."""
+    return pytest.mark.skipif(not built and not required, reason=NOT_BUILT)
+
+
+needs_native: Final = skip_unless(built=BUILT, required=REQUIRED)
