@@ -13,7 +13,8 @@ from typing import Protocol
 
 from hfi_sim.clock import Clock
 
-Receiver = Callable[[bytes], None]
+Receiver = Callable[[bytes, int], None]
+"""Takes a packet and its hops (`hfi_sim.forwarding`)."""
 
 
 class Hold(Protocol):
@@ -35,12 +36,12 @@ class Conveyor:
         """Arrivals nearer than this, in seconds, happen at once: a real event loop cannot wait that briefly."""
         self.arriving: Hold | None = None
         """The buffer space of the packet that is being received, on a link with credits."""
-        self._ready: deque[tuple[Receiver, bytes]] = deque()
+        self._ready: deque[tuple[Receiver, bytes, int]] = deque()
         self._running = False
 
-    def put(self, receiver: Receiver, packet: bytes) -> None:
+    def put(self, receiver: Receiver, packet: bytes, hops: int) -> None:
         """Deliver `packet` to `receiver` after all that is already on the conveyor."""
-        self._ready.append((receiver, packet))
+        self._ready.append((receiver, packet, hops))
         if not self._running:
             self._run()
 
@@ -49,7 +50,7 @@ class Conveyor:
         self._running = True
         try:
             while ready:
-                receiver, packet = ready.popleft()
-                receiver(packet)
+                receiver, packet, hops = ready.popleft()
+                receiver(packet, hops)
         finally:
             self._running = False

@@ -1,6 +1,6 @@
 """The fabric: all HFIs, switches and links, the conveyor that moves packets, and the conservation law over them.
 
-fabric = Fabric(asyncio.get_running_loop(), rng=random.Random(7))
+fabric = Fabric(asyncio.get_running_loop(), seed=7)
 switch = fabric.add_switch("sw0")
 fabric.connect(fabric.add_hfi("h1").ports[1], switch.ports[1])
 SubnetManager(fabric).sweep()
@@ -8,7 +8,6 @@ SubnetManager(fabric).sweep()
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -41,11 +40,13 @@ GUID_STEP = 0x10
 
 
 class FabricChange(Enum):
-    """What changed in the wiring."""
+    """What changed in the wiring, or in what the subnet manager made of it."""
 
     LINK_UP = "link_up"
     LINK_DOWN = "link_down"
     CAPABILITY = "capability"
+    TABLES = "tables"
+    """The forwarding tables of a switch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +66,20 @@ class Fabric:
         self,
         clock: Clock | None = None,
         *,
-        rng: random.Random | None = None,
+        seed: int = 0,
         icrc: Icrc | None = None,
         timer_resolution_s: float | None = None,
     ) -> None:
         """Make an empty fabric.
 
-        Args:  clock: an asyncio loop or another Clock; rng: the one source of randomness, seeded;
+        Args:  clock: an asyncio loop or another Clock; seed: of all that is drawn (`hfi_sim.random_stream`);
                timer_resolution_s: delays shorter than this pass at once (a real loop wakes up late, `precise_loop`;
                0 on virtual time, where delays are exact).
         """
         if timer_resolution_s is None:
             timer_resolution_s = 0.0 if clock is not None else float("inf")
         self.clock: Clock = clock if clock is not None else ManualClock()
-        self.rng = rng if rng is not None else random.Random(0)
+        self.seed = seed
         self.icrc = icrc if icrc is not None else Icrc()
         self.conveyor = Conveyor(self.clock, timer_resolution_s)
         self.hfis: dict[str, Hfi] = {}
@@ -115,7 +116,13 @@ class Fabric:
         """
         if not 1 <= ports <= MAX_PORTS:
             raise FabricError(f"switch {name}: {ports} ports; a switch has 1 to {MAX_PORTS}")
-        switch = Switch(name, self._claim(name, guid), ports)
+        switch = Switch(
+            name,
+            self._claim(name, guid),
+            ports,
+            switches=self.switches,
+            on_program=lambda switch: self._notify(FabricChange.TABLES, switch.name),
+        )
         self.switches[name] = switch
         return switch
 
@@ -163,7 +170,7 @@ class Fabric:
             queue_bytes=queue_bytes,
             flow=flow,
             observers=self._observers,
-            uniform=self.rng.random,
+            seed=self.seed,
         )
         self.links.append(link)
         self.set_link(link, up)
@@ -243,7 +250,7 @@ class Fabric:
         return None
 
     def on_change(self, handler: Callable[[FabricNotice], None]) -> Callable[[], None]:
-        """Call `handler` for each change of the wiring; the returned function ends that."""
+        """Call `handler` for each change; the returned function ends that."""
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 

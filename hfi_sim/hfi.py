@@ -143,7 +143,7 @@ class HfiPort:
 
     # --- receiving -----------------------------------------------------------------------------------------
 
-    def receive(self, packet: bytes) -> None:
+    def receive(self, packet: bytes, _hops: int = 0, /) -> None:
         """Take a packet from the link: check it, then give it to the handler of its L4 type."""
         rx = self.rx
         rx.in_packets += 1

@@ -118,7 +118,7 @@ class Lanes:
         self._flow = flow
         self._vl_of = flow.map()
         self._credits = [flow.buffer_bytes] * flow.vls
-        self._queues: list[deque[tuple[bytes, float, Hold | None]]] = [deque() for _ in range(flow.vls)]
+        self._queues: list[deque[tuple[bytes, int, float, Hold | None]]] = [deque() for _ in range(flow.vls)]
         self._queued = [0] * flow.vls
         self._stop_bytes = flow.buffer_bytes
         self._stopped = False
@@ -144,7 +144,7 @@ class Lanes:
             return Drop.LINK_OVERFLOW
         return None
 
-    def enter(self, packet: bytes, delay_s: float = 0.0) -> None:
+    def enter(self, packet: bytes, hops: int, delay_s: float = 0.0) -> None:
         """Send a packet, now or when there is room for it at the far end."""
         vl = self._vl_of[sc_of(packet)]
         size = len(packet)
@@ -153,12 +153,12 @@ class Lanes:
             self.fecn_marked += 1
         if not self._queues[vl] and self._credits[vl] >= size and self._wire_is_for(vl, size):
             self._credits[vl] -= size
-            self._direction.launch(packet, delay_s)
+            self._direction.launch(packet, hops, delay_s)
             return
         hold = self._direction.link.conveyor.arriving if self._direction.source.forwards else None
         if hold is not None:
             hold.keep()
-        self._queues[vl].append((packet, delay_s, hold))
+        self._queues[vl].append((packet, hops, delay_s, hold))
         self._queued[vl] += size
         if self._arbiter is not None:
             self._wake_for_wire()
@@ -179,13 +179,13 @@ class Lanes:
     def _ahead(self, vl: int) -> int:
         return self._queued[vl] + self._flow.buffer_bytes - self._credits[vl]
 
-    def arrive(self, packet: bytes) -> None:
+    def arrive(self, packet: bytes, hops: int) -> None:
         """Hand a packet to the receiving port; its room is kept while somebody holds the packet."""
         space = _BufferSpace(self, self._vl_of[sc_of(packet)], len(packet))
         conveyor = self._direction.link.conveyor
         conveyor.arriving = space
         try:
-            self._direction.target.receive(packet)
+            self._direction.target.receive(packet, hops)
         finally:
             conveyor.arriving = None
             space.release()
@@ -211,10 +211,10 @@ class Lanes:
         return bool(queue) and self._credits[vl] >= len(queue[0][0])
 
     def _send_next(self, vl: int) -> None:
-        packet, delay_s, hold = self._queues[vl].popleft()
+        packet, hops, delay_s, hold = self._queues[vl].popleft()
         self._credits[vl] -= len(packet)
         self._queued[vl] -= len(packet)
-        self._direction.launch(packet, delay_s)
+        self._direction.launch(packet, hops, delay_s)
         if hold is not None:
             hold.release()
 
@@ -255,7 +255,7 @@ class Lanes:
         for vl, queue in enumerate(self._queues):
             waiting, self._queues[vl] = queue, deque()
             self._queued[vl] = 0
-            for _, _, hold in waiting:
+            for *_, hold in waiting:
                 counters.in_flight -= 1
                 counters.drop(Drop.LINK_DOWN)
                 if hold is not None:

@@ -17,6 +17,7 @@ from hfi_sim.conveyor import Conveyor
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.errors import FabricError
 from hfi_sim.lanes import FlowControl, Lanes
+from hfi_sim.random_stream import RandomStream
 
 DEFAULT_RATE_BPS = 100e9
 DEFAULT_LATENCY_S = 300e-9
@@ -34,8 +35,8 @@ class LinkPort(Protocol):
     forwards: bool
     """A switch's port: what it sends has come in elsewhere, and waits in the buffer there."""
 
-    def receive(self, packet: bytes) -> None:
-        """Take a packet that arrived."""
+    def receive(self, packet: bytes, hops: int, /) -> None:
+        """Take a packet that arrived, having come to `hops` switches before."""
 
     def link_changed(self, up: bool) -> None:
         """Notice that the link came up or went down."""
@@ -68,7 +69,8 @@ class FaultTally(Protocol):
 class PlainFault:
     """A fault that is nothing but a chance which every packet of a direction takes."""
 
-    probability: float
+    chance: int
+    """Of 2**53 (`hfi_sim.random_stream`)."""
     bits: int
     """How many bits of a packet it flips; 0: the packet is lost."""
     tally: FaultTally
@@ -92,6 +94,7 @@ class _Held:
     """A packet that later ones may overtake."""
 
     passage: Passage
+    hops: int
     behind: int
     timer: TimerHandle | None = None
 
@@ -99,28 +102,31 @@ class _Held:
 class LinkDirection:
     """One way of a link: what `source` sends, `target` receives."""
 
-    def __init__(self, link: Link, source: LinkPort, target: LinkPort) -> None:
+    def __init__(self, link: Link, source: LinkPort, target: LinkPort, seed: int) -> None:
         self.link = link
         self.source = source
         self.target = target
         self.name = f"{source.name}->{target.name}"
         self.counters = PacketCounters()
+        self.stream = RandomStream.named(seed, self.name)
+        """What its faults draw from."""
+        self._jitter = RandomStream.named(seed, f"{self.name} jitter")
         self.faults: DirectionFaults | None = None
         self.lanes: Lanes | None = None
-        self._arrivals: deque[tuple[float, bytes]] = deque()
+        self._arrivals: deque[tuple[float, bytes, int]] = deque()
         self._queued_bytes = 0
         self.free_at = 0.0
         """When the wire has sent all that was launched."""
         self._held: list[_Held] = []
 
-    def transmit(self, packet: bytes) -> Drop | None:
-        """Send one packet on its way; return why it ended here, or None."""
+    def transmit(self, packet: bytes, hops: int = 0) -> Drop | None:
+        """Send one packet, which has come to `hops` switches, on its way; return why it ended here, or None."""
         counters = self.counters
         size = len(packet)
         counters.in_packets += 1
         counters.in_bytes += size
         if self.faults is not None:
-            return self._transmit_faulty(packet, self.faults)
+            return self._transmit_faulty(packet, hops, self.faults)
         drop = self._refusal(size)
         for observer in self.link.observers:
             observer(self, packet, drop)
@@ -129,9 +135,9 @@ class LinkDirection:
             return drop
         counters.in_flight += 1
         if self.lanes is not None:
-            self.lanes.enter(packet)
+            self.lanes.enter(packet, hops)
         else:
-            self.launch(packet)
+            self.launch(packet, hops)
         return None
 
     def _refusal(self, size: int) -> Drop | None:
@@ -148,7 +154,7 @@ class LinkDirection:
         conveyor = self.link.conveyor
         return self.free_at - conveyor.clock.time() <= conveyor.timer_resolution_s
 
-    def launch(self, packet: bytes, delay_s: float = 0.0) -> None:
+    def launch(self, packet: bytes, hops: int, delay_s: float = 0.0) -> None:
         """Put a packet on the wire; it is counted as in flight already."""
         link = self.link
         conveyor = link.conveyor
@@ -157,14 +163,14 @@ class LinkDirection:
         self.free_at = max(now, self.free_at) + size * 8 / link.rate_bps
         arrival = self.free_at + link.latency_s
         if delay_s or link.jitter_s:
-            arrival += delay_s + link.uniform() * link.jitter_s
+            arrival += delay_s + (self._jitter.fraction() * link.jitter_s if link.jitter_s else 0.0)
             if self._arrivals:
                 arrival = max(arrival, self._arrivals[-1][0])
         if not self._arrivals and arrival - now <= conveyor.timer_resolution_s:
-            conveyor.put(self._arrive, packet)
+            conveyor.put(self._arrive, packet, hops)
             return
         self._queued_bytes += size
-        self._arrivals.append((arrival, packet))
+        self._arrivals.append((arrival, packet, hops))
         if len(self._arrivals) == 1:
             conveyor.clock.call_at(arrival, self._deliver_due)
 
@@ -174,13 +180,13 @@ class LinkDirection:
         # the first is due, whatever the clock says: event loops wake up a rounding error early
         due = max(arrivals[0][0], conveyor.clock.time())
         while arrivals and arrivals[0][0] <= due:
-            _, packet = arrivals.popleft()
+            _, packet, hops = arrivals.popleft()
             self._queued_bytes -= len(packet)
-            conveyor.put(self._arrive, packet)
+            conveyor.put(self._arrive, packet, hops)
         if arrivals:
             conveyor.clock.call_at(arrivals[0][0], self._deliver_due)
 
-    def _arrive(self, packet: bytes) -> None:
+    def _arrive(self, packet: bytes, hops: int) -> None:
         counters = self.counters
         counters.in_flight -= 1
         if not self.link.up:
@@ -191,13 +197,13 @@ class LinkDirection:
         counters.out_packets += 1
         counters.out_bytes += len(packet)
         if self.lanes is not None:
-            self.lanes.arrive(packet)
+            self.lanes.arrive(packet, hops)
         else:
-            self.target.receive(packet)
+            self.target.receive(packet, hops)
 
     # --- with faults ---------------------------------------------------------------------------------------
 
-    def _transmit_faulty(self, packet: bytes, faults: DirectionFaults) -> Drop | None:
+    def _transmit_faulty(self, packet: bytes, hops: int, faults: DirectionFaults) -> Drop | None:
         counters = self.counters
         drop = self._refusal(len(packet))
         passages: list[Passage] = []
@@ -215,9 +221,9 @@ class LinkDirection:
         for passage in passages:
             counters.in_flight += 1
             if passage.behind:
-                self._hold(passage)
+                self._hold(passage, hops)
             else:
-                self._pass(passage)
+                self._pass(passage, hops)
                 self._overtaken()
         if self._held:
             self.faults = faults  # the last fault may just have ended; what overtakes must still be counted
@@ -228,14 +234,14 @@ class LinkDirection:
         """Whether a packet is held back, for later ones to overtake it."""
         return bool(self._held)
 
-    def _pass(self, passage: Passage) -> None:
+    def _pass(self, passage: Passage, hops: int) -> None:
         if self.lanes is not None:
-            self.lanes.enter(passage.packet, passage.delay_s)
+            self.lanes.enter(passage.packet, hops, passage.delay_s)
         else:
-            self.launch(passage.packet, passage.delay_s)
+            self.launch(passage.packet, hops, passage.delay_s)
 
-    def _hold(self, passage: Passage) -> None:
-        held = _Held(passage, passage.behind)
+    def _hold(self, passage: Passage, hops: int) -> None:
+        held = _Held(passage, hops, passage.behind)
         held.timer = self.link.conveyor.clock.call_later(passage.hold_s, self._let_go, held)
         self._held.append(held)
 
@@ -250,7 +256,7 @@ class LinkDirection:
 
     def _let_go(self, held: _Held) -> None:
         self._held.remove(held)
-        self._pass(held.passage)
+        self._pass(held.passage, held.hops)
 
 
 class Link:
@@ -268,7 +274,7 @@ class Link:
         queue_bytes: int = DEFAULT_QUEUE_BYTES,
         flow: FlowControl | None = None,
         observers: Iterable[PacketObserver] = (),
-        uniform: Callable[[], float],
+        seed: int,
     ) -> None:
         if rate_bps <= 0:
             raise FabricError(f"link {a.name}--{b.name}: rate {rate_bps:g} bit/s is not above 0")
@@ -286,10 +292,8 @@ class Link:
         self.queue_bytes = queue_bytes
         self.observers = list(observers)
         """Told of each packet that enters; see `Fabric.observe`."""
-        self.uniform = uniform
-        """Gives a number from 0 to 1, from the fabric's seeded source."""
         self.up = False
-        self.directions = (LinkDirection(self, a, b), LinkDirection(self, b, a))
+        self.directions = (LinkDirection(self, a, b, seed), LinkDirection(self, b, a, seed))
         if flow is not None:
             for direction in self.directions:
                 direction.lanes = Lanes(direction, flow)

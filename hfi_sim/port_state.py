@@ -23,7 +23,7 @@ class PortState(IntEnum):
 class CapabilityMask3(IntFlag):
     """Bits of OPA's third capability mask that matter here."""
 
-    ETH_ON_FABRIC_SUPPORTED = 1 << 11
+    ETH_ON_FABRIC_SUPPORTED = 1 << 13
     """The port carries Ethernet: an EM may make VNICs on it."""
 
 

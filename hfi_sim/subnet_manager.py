@@ -360,7 +360,7 @@ class SubnetManager:
                 if port.name == notice.name:
                     self._notify(NoticeKind.CAPABILITY_CHANGE, port)
             return
-        if not notice.more:
+        if notice.change is not FabricChange.TABLES and not notice.more:
             self.sweep()
 
     # --- routes --------------------------------------------------------------------------------------------

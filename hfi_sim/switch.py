@@ -5,10 +5,11 @@ Both tables are immutable snapshots that the subnet manager swaps whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sized
 from types import MappingProxyType
 
 from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.forwarding import is_astray
 from hfi_sim.link import Link
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
@@ -28,9 +29,9 @@ class SwitchPort:
         self.link: Link | None = None
         self.state = PortState.DOWN
 
-    def receive(self, packet: bytes) -> None:
+    def receive(self, packet: bytes, hops: int = 0, /) -> None:
         """Take a packet from the link: the switch forwards it."""
-        self.switch.forward(self, packet)
+        self.switch.forward(self, packet, hops + 1)
 
     def link_changed(self, up: bool) -> None:
         """Follow the link: DOWN without it, INIT with it, until the subnet manager activates the port."""
@@ -43,7 +44,10 @@ class SwitchPort:
 class Switch:
     """Forwards by DLID; has a node GUID and, once swept, a LID of its own (port 0)."""
 
-    def __init__(self, name: str, node_guid: Guid, ports: int) -> None:
+    def __init__(
+        self, name: str, node_guid: Guid, ports: int, *, switches: Sized, on_program: Callable[[Switch], None]
+    ) -> None:
+        """Make a switch. Args: switches: all of the fabric; on_program: called after new tables were swapped in."""
         self.name = name
         self.node_guid = node_guid
         self.lid: Lid = LID_NONE
@@ -54,14 +58,20 @@ class Switch:
         """DLID -> port number, or a group of equal ports."""
         self.mft: Mapping[int, frozenset[int]] = MappingProxyType({})
         """Multicast DLID -> port numbers of its spanning tree."""
+        self._switches = switches
+        self._on_program = on_program
 
     def program(self, lft: Mapping[int, int], mft: Mapping[int, frozenset[int]]) -> None:
         """Swap in new forwarding tables, both at once."""
         self.lft = lft if isinstance(lft, LinearTable) else LinearTable.of(lft)
         self.mft = MappingProxyType(dict(mft))
+        self._on_program(self)
 
-    def forward(self, in_port: SwitchPort, packet: bytes) -> None:
-        """Send `packet` out of the port, or the ports, that the tables say; count it where it ends."""
+    def forward(self, in_port: SwitchPort, packet: bytes, hops: int) -> None:
+        """Send `packet` out of the port, or the ports, that the tables say; count it where it ends.
+
+        Args:  hops: switches that it has come to, this one included.
+        """
         counters = self.counters
         counters.in_packets += 1
         counters.in_bytes += len(packet)
@@ -76,30 +86,30 @@ class Switch:
             return
         dlid = dlid_of(packet)
         if is_multicast_lid(dlid):
-            self._replicate(in_port, dlid, packet)
+            self._replicate(in_port, dlid, packet, hops)
             return
         entries = self.lft.entries
         port_num = entries[dlid] if dlid < len(entries) else 0
-        if not port_num:
+        if not port_num or is_astray(hops, len(self._switches)):
             counters.drop(Drop.SW_NO_ROUTE)
             return
         if port_num >= GROUP_BASE:
             group = self.lft.groups[port_num - GROUP_BASE]
             port_num = group[entropy_of(packet) % len(group)]
-        self._send(port_num, packet)
+        self._send(port_num, packet, hops)
 
-    def _replicate(self, in_port: SwitchPort, dlid: int, packet: bytes) -> None:
+    def _replicate(self, in_port: SwitchPort, dlid: int, packet: bytes, hops: int) -> None:
         group = self.mft.get(dlid, frozenset())
         targets = [num for num in sorted(group) if num != in_port.port_num]
-        if not targets or in_port.port_num not in group:
+        if not targets or in_port.port_num not in group or is_astray(hops, len(self._switches)):
             # a port outside the tree may not inject into it: its copy would reach members twice on a loop
             self.counters.drop(Drop.SW_NO_GROUP)
             return
         self.counters.copies += len(targets) - 1
         for num in targets:
-            self._send(num, packet)
+            self._send(num, packet, hops)
 
-    def _send(self, port_num: int, packet: bytes) -> None:
+    def _send(self, port_num: int, packet: bytes, hops: int) -> None:
         counters = self.counters
         port = self.ports[port_num]
         if port.state is not PortState.ACTIVE or port.link is None:
@@ -107,4 +117,4 @@ class Switch:
             return
         counters.out_packets += 1
         counters.out_bytes += len(packet)
-        port.link.direction_from(port).transmit(packet)
+        port.link.direction_from(port).transmit(packet, hops)

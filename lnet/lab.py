@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Callable
 from ipaddress import IPv4Address
@@ -83,7 +84,7 @@ class LnetLab:
             interfaces,
             self.resolve,
             asyncio.get_running_loop(),
-            self._lab.wiring.fabric.rng,
+            random.Random(f"{self._lab.wiring.fabric.seed} {name}"),
             stamp=time.time_ns() // 1000,
             config=LndConfig(
                 timeout_s=section.timeout,

@@ -66,7 +66,7 @@ class LnetRig:
     ) -> None:
         self.clock = clock
         self.rng = random.Random(seed)
-        self.fabric = Fabric(clock, rng=self.rng, timer_resolution_s=timer_resolution_s)
+        self.fabric = Fabric(clock, seed=seed, timer_resolution_s=timer_resolution_s)
         self.switch = self.fabric.add_switch("sw0")
         self.subnet_manager = SubnetManager(self.fabric)
         self.hosts: dict[str, RigHost] = {}

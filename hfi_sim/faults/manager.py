@@ -17,6 +17,7 @@ from hfi_sim.faults.syntax import parse_fault, spec_text
 from hfi_sim.faults.targets import cut_between, directions_of, links_of
 from hfi_sim.link import Link, LinkDirection, Passage, PlainFault
 from hfi_sim.names import unknown_name
+from hfi_sim.random_stream import RandomStream, threshold
 from hfi_sim.switch import Switch
 from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
@@ -44,8 +45,13 @@ class ActiveFault:
     hits: int = 0
     """Packets that it changed or took, or times that it began."""
     timers: list[TimerHandle] = field(default_factory=list)
+    chance: int = field(init=False)
+    """Its probability as streams take it."""
     end: Callable[[], None] | None = None
     """Undoes what the current occurrence did."""
+
+    def __post_init__(self) -> None:
+        self.chance = threshold(self.spec.probability)
 
     @property
     def who(self) -> str:
@@ -70,28 +76,27 @@ class _Injector:
         if self._way.holding or not all(fault.spec.is_plain for fault in self.active):
             return None
         return [
-            PlainFault(
-                fault.spec.probability, fault.spec.bits if fault.spec.kind is FaultKind.CORRUPT else 0, fault
-            )
+            PlainFault(fault.chance, fault.spec.bits if fault.spec.kind is FaultKind.CORRUPT else 0, fault)
             for fault in self.active
         ]
 
     def judge(self, packet: bytes) -> tuple[list[Passage], Drop | None]:
         self.rest()
+        stream = self._way.stream
         passages = [Passage(packet)]
         for fault in tuple(self.active):
             spec = fault.spec
             if not spec.match.fits(packet):
                 continue
             fault.seen += 1
-            if fault.seen <= spec.skip or not self._faults.draw(spec.probability):
+            if fault.seen <= spec.skip or not stream.hits(fault.chance):
                 continue
             fault.hits += 1
             if fault.hits == spec.count:
                 self._faults.finish(fault)
             if spec.kind is FaultKind.LOSS:
                 return [], Drop.LINK_FAULT
-            passages = self._faults.apply(spec, passages)
+            passages = _apply(spec, passages, stream)
         return passages, None
 
 
@@ -242,27 +247,6 @@ class Faults:
             way.faults.active.append(fault)
         return lambda: _release(fault, ways)
 
-    def draw(self, probability: float) -> bool:
-        """Return True with this probability."""
-        return probability >= 1 or self.fabric.rng.random() < probability
-
-    def apply(self, spec: FaultSpec, passages: list[Passage]) -> list[Passage]:
-        """Return what becomes of a packet and its copies."""
-        if spec.kind is FaultKind.DUPLICATE:
-            return passages + passages[:1] * spec.copies
-        if spec.kind is FaultKind.CORRUPT:
-            return [replace(passage, packet=self._flip(passage.packet, spec.bits)) for passage in passages]
-        if spec.kind is FaultKind.DELAY:
-            return [replace(passage, delay_s=passage.delay_s + spec.delay_s) for passage in passages]
-        return [replace(passages[0], behind=spec.behind, hold_s=spec.hold_s), *passages[1:]]
-
-    def _flip(self, packet: bytes, bits: int) -> bytes:
-        first, end = HEADER_SIZE, max(len(packet) - TRAILER_SIZE + 4, HEADER_SIZE + 1)
-        damaged = bytearray(packet)
-        for position in self.fabric.rng.sample(range(first * 8, end * 8), min(bits, (end - first) * 8)):
-            damaged[position // 8] ^= 1 << position % 8
-        return bytes(damaged)
-
     # --- links and nodes -----------------------------------------------------------------------------------
 
     def _hold(self, links: Iterable[Link], fault: ActiveFault) -> Callable[[], None]:
@@ -316,6 +300,27 @@ class Faults:
                 restart()
 
         return end
+
+
+def _apply(spec: FaultSpec, passages: list[Passage], stream: RandomStream) -> list[Passage]:
+    """Return what becomes of a packet and its copies."""
+    if spec.kind is FaultKind.DUPLICATE:
+        return passages + passages[:1] * spec.copies
+    if spec.kind is FaultKind.CORRUPT:
+        return [replace(passage, packet=_flip(passage.packet, spec.bits, stream)) for passage in passages]
+    if spec.kind is FaultKind.DELAY:
+        return [replace(passage, delay_s=passage.delay_s + spec.delay_s) for passage in passages]
+    return [replace(passages[0], behind=spec.behind, hold_s=spec.hold_s), *passages[1:]]
+
+
+def _flip(packet: bytes, bits: int, stream: RandomStream) -> bytes:
+    """Return a packet with bits flipped between the header and the tail; `Core::damage` in native does the same."""
+    first, end = HEADER_SIZE, max(len(packet) - TRAILER_SIZE + 4, HEADER_SIZE + 1)
+    damaged = bytearray(packet)
+    span = (end - first) * 8
+    for position in stream.sample(span, min(bits, span)):
+        damaged[first + position // 8] ^= 1 << position % 8
+    return bytes(damaged)
 
 
 def _nodes(spec: FaultSpec) -> list[str]:

@@ -14,6 +14,7 @@ use crate::encap::{Refusal, VportConfig, hash15, is_tagged};
 use crate::fabric::{End, Fabric, HfiPort, Lane, NO_ROUTE};
 use crate::frame::parse;
 use crate::gro::{Coalescer, Origin, Span};
+use crate::random::Stream;
 use crate::segment::Segments;
 use crate::vnet::{SIZE, VnetHeader};
 use crate::wire::{self, Fault, HeaderWords, VNIC_HEADER};
@@ -28,6 +29,8 @@ const ARENA_FULL: usize = ARENA - (160 << 10);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upcall {
     pub lane: (u32, u8),
+    /// Switches that it has come to.
+    pub hops: u32,
     pub packet: Vec<u8>,
 }
 
@@ -44,7 +47,7 @@ struct Packet {
     /// It bears an ICRC, which is to be checked.
     sealed: bool,
     /// Switches that it has come to.
-    hops: u16,
+    hops: u32,
 }
 
 /// One VNIC.
@@ -85,16 +88,17 @@ pub struct Core {
     pub lanes: Vec<[Element; 2]>,
     /// By link and end, in the order of the faults there.
     pub fault_counts: Vec<[Vec<FaultCount>; 2]>,
+    /// By link and end, what the faults there draw from.
+    pub streams: Vec<[Stream; 2]>,
     pub upcalls: VecDeque<Upcall>,
     arena: Vec<u8>,
     used: usize,
     queue: VecDeque<(Lane, Packet)>,
     dirty: Vec<u32>,
-    random: u64,
 }
 
 impl Core {
-    pub fn new(options: Options, seed: u64) -> Self {
+    pub fn new(options: Options) -> Self {
         Core {
             options,
             fabric: Arc::default(),
@@ -104,12 +108,12 @@ impl Core {
             switches: Vec::new(),
             lanes: Vec::new(),
             fault_counts: Vec::new(),
+            streams: Vec::new(),
             upcalls: VecDeque::new(),
             arena: vec![0; ARENA],
             used: 0,
             queue: VecDeque::new(),
             dirty: Vec::new(),
-            random: seed,
         }
     }
 
@@ -121,21 +125,13 @@ impl Core {
         self.switches = vec![Element::default(); fabric.switches.len()];
         self.lanes = vec![<[Element; 2]>::default(); fabric.links.len()];
         self.fault_counts = fabric.no_fault_counts();
+        self.streams = fabric.links.iter().map(|link| link.streams.map(Stream::new)).collect();
         for vport in &mut self.vports {
             // one that is gone; whoever took it away says where the vport is now
             vport.port = vport.port.filter(|&port| (port as usize) < fabric.ports.len());
         }
         self.fabric = Arc::new(fabric);
         Ok(())
-    }
-
-    /// SplitMix64: one word of the seeded stream that faults draw from.
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
     }
 
     /// Whether the burst is so big that it has to be flushed before the next frame.
@@ -297,7 +293,11 @@ impl Core {
                 if !packet.sealed {
                     wire::put_icrc(&mut bytes);
                 }
-                self.upcalls.push_back(Upcall { lane: (lane.link, lane.from), packet: bytes });
+                self.upcalls.push_back(Upcall {
+                    lane: (lane.link, lane.from),
+                    hops: packet.hops,
+                    packet: bytes,
+                });
                 return None;
             }
             let counters = &mut self.lanes[lane.link as usize][usize::from(lane.from)];
@@ -313,7 +313,7 @@ impl Core {
             return None;
         }
         for (number, fault) in link.faults[from].iter().enumerate() {
-            let hit = (self.draw() >> 32) < fault.chance;
+            let hit = self.streams[index][from].hits(fault.chance);
             let count = &mut self.fault_counts[index][from][number];
             count.seen += 1;
             if !hit {
@@ -324,7 +324,7 @@ impl Core {
                 self.lanes[index][from].drop(Drop::LinkFault);
                 return None;
             }
-            packet = self.damage(packet, fault.bits);
+            packet = self.damage(packet, fault.bits, index, from);
         }
         self.lanes[index][from].leave(size);
         Some(packet)
@@ -332,10 +332,12 @@ impl Core {
 
     /// Flip bits between the header and the tail, in a copy: replicas of a multicast packet share their bytes.
     ///
-    /// Which bits may be hit: the reference's `Faults` in hfi_sim/faults/manager.py.
-    fn damage(&mut self, packet: Packet, bits: u32) -> Packet {
+    /// Which bits may be hit: `_flip` in hfi_sim/faults/manager.py; which are: `RandomStream.sample`, where the
+    /// packet itself says which were chosen before.
+    fn damage(&mut self, packet: Packet, bits: u32, link: usize, from_end: usize) -> Packet {
         let len = packet.span.len as usize;
         let span = self.reserve(len);
+        let stream = &mut self.streams[link][from_end];
         let (from, to) = (packet.span.at as usize, span.at as usize);
         if !packet.sealed {
             // where it was left out it is needed now: without it the damage would go unseen
@@ -344,23 +346,21 @@ impl Core {
         self.arena.copy_within(from..from + len, to);
         let end = (len - 1).max(wire::HEADER + 1);
         let range = ((end - wire::HEADER) * 8) as u64;
-        let mut left = u64::from(bits).min(range);
-        while left > 0 {
-            let bit = self.draw() % range;
-            let (at, mask) = (wire::HEADER + (bit / 8) as usize, 1 << (bit % 8));
-            // a bit that differs already would be flipped back
-            if (self.arena[from + at] ^ self.arena[to + at]) & mask == 0 {
-                self.arena[to + at] ^= mask;
-                left -= 1;
+        let place = |bit: u64| (wire::HEADER + (bit / 8) as usize, 1u8 << (bit % 8));
+        for last in range - u64::from(bits).min(range)..range {
+            let (mut at, mut mask) = place(stream.word() % (last + 1));
+            if (self.arena[from + at] ^ self.arena[to + at]) & mask != 0 {
+                (at, mask) = place(last);
             }
+            self.arena[to + at] ^= mask;
         }
         Packet { span, origin: Origin::Unknown, sealed: true, hops: packet.hops }
     }
 
     fn forward(&mut self, fabric: &Fabric, index: u32, in_port: u32, mut packet: Packet) {
         packet.hops = packet.hops.saturating_add(1);
-        // who has been at more switches than there are goes in a circle, and would for ever
-        let astray = usize::from(packet.hops) > fabric.switches.len();
+        // who has been at more switches than there are goes in a circle, and would for ever: hfi_sim/forwarding.py
+        let astray = packet.hops as usize > fabric.switches.len();
         let bytes = &self.arena[packet.span.at as usize..][..packet.span.len as usize];
         let switch = &fabric.switches[index as usize];
         let counters = &mut self.switches[index as usize];

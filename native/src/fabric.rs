@@ -28,12 +28,14 @@ pub struct Link {
     pub slow: bool,
     /// What befalls packets that enter at either end, in this order.
     pub faults: [Vec<Fault>; 2],
+    /// Where the random streams that these draw from are, for either end.
+    pub streams: [u64; 2],
 }
 
 /// A chance that every packet of a lane takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Of 2^32.
+    /// Of 2^53.
     pub chance: u64,
     /// Bits to flip; 0: the packet is lost.
     pub bits: u32,

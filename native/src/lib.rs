@@ -9,6 +9,7 @@ pub mod fabric;
 pub mod frame;
 pub mod gro;
 pub mod icrc;
+pub mod random;
 pub mod relay;
 pub mod rest;
 pub mod segment;

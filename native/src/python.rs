@@ -105,8 +105,9 @@ struct LinkArgs {
     ends: [(u32, Option<u32>); 2],
     up: bool,
     slow: bool,
-    /// For either end: probability, and bits to flip or 0 for loss.
-    faults: [Vec<(f64, u32)>; 2],
+    /// For either end: chance of 2^53, and bits to flip or 0 for loss.
+    faults: [Vec<(u64, u32)>; 2],
+    streams: [u64; 2],
 }
 
 /// LIDs that a dense table takes; the unicast range of OPA with 24-bit LIDs is larger than any lab.
@@ -114,10 +115,6 @@ const LFT_LIMIT: u32 = 1 << 20;
 
 fn lane(args: LaneArgs) -> Option<Lane> {
     args.map(|(link, from)| Lane { link, from })
-}
-
-fn build_fault((probability, bits): (f64, u32)) -> Fault {
-    Fault { chance: (probability.clamp(0.0, 1.0) * (1u64 << 32) as f64) as u64, bits }
 }
 
 fn build_switch(args: SwitchArgs) -> PyResult<Switch> {
@@ -166,7 +163,10 @@ fn build_link(args: LinkArgs) -> Link {
         ends: args.ends.map(end),
         up: args.up,
         slow: args.slow,
-        faults: args.faults.map(|lane| lane.into_iter().map(build_fault).collect()),
+        faults: args
+            .faults
+            .map(|lane| lane.into_iter().map(|(chance, bits)| Fault { chance, bits }).collect()),
+        streams: args.streams,
     }
 }
 
@@ -233,6 +233,9 @@ fn vport_dict<'py>(py: Python<'py>, (vnic, tx, rx): &VportHarvest) -> PyResult<B
     Ok(dict)
 }
 
+/// Link, end that it starts from, switches that it came to, bytes.
+type PacketTuple<'py> = (u32, u8, u32, Bound<'py, PyBytes>);
+
 /// What was counted since the last time, taken out of the core under its lock.
 struct Harvest {
     port_tx: Vec<Element>,
@@ -240,11 +243,14 @@ struct Harvest {
     switches: Vec<Element>,
     lanes: Vec<[Element; 2]>,
     faults: Vec<[Vec<FaultCount>; 2]>,
+    /// Random words.
+    drawn: Vec<[u64; 2]>,
     vports: Vec<(usize, VportHarvest)>,
 }
 
 impl Harvest {
     fn take(core: &mut Core) -> Self {
+        use std::mem::take;
         fn take_all<T: Clone + Default>(counters: &mut Vec<T>) -> Vec<T> {
             let fresh = vec![T::default(); counters.len()];
             std::mem::replace(counters, fresh)
@@ -255,6 +261,7 @@ impl Harvest {
             switches: take_all(&mut core.switches),
             lanes: take_all(&mut core.lanes),
             faults: std::mem::replace(&mut core.fault_counts, core.fabric.no_fault_counts()),
+            drawn: core.streams.iter_mut().map(|ends| ends.each_mut().map(|s| take(&mut s.drawn))).collect(),
             vports: core
                 .vports
                 .iter_mut()
@@ -278,6 +285,7 @@ impl Harvest {
         let pairs = |lane: Vec<FaultCount>| lane.into_iter().map(|c| (c.seen, c.hits)).collect::<Vec<_>>();
         let faults: Vec<_> = self.faults.into_iter().map(|lanes| Vec::from(lanes.map(pairs))).collect();
         dict.set_item("faults", faults)?;
+        dict.set_item("drawn", self.drawn)?;
         let vports = PyDict::new(py);
         for (index, harvest) in &self.vports {
             vports.set_item(index, vport_dict(py, harvest)?)?;
@@ -309,9 +317,9 @@ fn no_vport(vport: usize) -> PyErr {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (*, icrc=true, merge=true, enforce=true, seed=0))]
-    fn new(icrc: bool, merge: bool, enforce: bool, seed: u64) -> PyResult<Self> {
-        let core = Core::new(Options { icrc, merge, enforce }, seed);
+    #[pyo3(signature = (*, icrc=true, merge=true, enforce=true))]
+    fn new(icrc: bool, merge: bool, enforce: bool) -> PyResult<Self> {
+        let core = Core::new(Options { icrc, merge, enforce });
         Ok(Engine { shared: Shared::new(core)?, worker: std::sync::Mutex::new(None) })
     }
 
@@ -423,9 +431,16 @@ impl Engine {
         };
         self.with(py, |state| {
             let harvest = Harvest::take(&mut state.core);
-            state.core.set_fabric(fabric).map(|()| harvest)
+            state.core.set_fabric(fabric)?;
+            // what the thread drew since the caller last heard of it; links keep their indexes
+            for (streams, drawn) in state.core.streams.iter_mut().zip(&harvest.drawn) {
+                for (stream, words) in streams.iter_mut().zip(drawn) {
+                    stream.skip(*words);
+                }
+            }
+            Ok(harvest)
         })
-        .map_err(PyValueError::new_err)?
+        .map_err(|error: String| PyValueError::new_err(error))?
         .into_dict(py)
     }
 
@@ -439,10 +454,10 @@ impl Engine {
         vport_dict(py, &harvest.ok_or_else(|| no_vport(vport))?)
     }
 
-    fn take_packets<'py>(&self, py: Python<'py>) -> PyResult<Vec<(u32, u8, Bound<'py, PyBytes>)>> {
+    fn take_packets<'py>(&self, py: Python<'py>) -> PyResult<Vec<PacketTuple<'py>>> {
         self.shared.notice.clear();
         let taken = self.with(py, |state| state.take_upcalls(&self.shared.poller))?;
-        Ok(taken.into_iter().map(|u| (u.lane.0, u.lane.1, PyBytes::new(py, &u.packet))).collect())
+        Ok(taken.into_iter().map(|u| (u.lane.0, u.lane.1, u.hops, PyBytes::new(py, &u.packet))).collect())
     }
 
     fn take_lost(&self, py: Python<'_>) -> Vec<(usize, i32)> {

@@ -29,7 +29,7 @@ pub const VESW: u16 = 2;
 
 /// Return the core; vport 0 has LID 1, vport 1 LID 2.
 pub fn two_hosts(options: Options) -> Core {
-    let mut core = Core::new(options, 1);
+    let mut core = Core::new(options);
     for lid in 1..=2 {
         let config = VportConfig {
             vesw_id: VESW,
@@ -71,6 +71,7 @@ fn fabric() -> Fabric {
         up: true,
         slow: false,
         faults: Default::default(),
+        streams: [u64::from(index), u64::from(index) + 2],
     };
     let switch_port = |link| SwitchPort { active: true, lane: Some(Lane { link, from: 1 }) };
     let switch = Switch {

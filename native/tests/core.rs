@@ -43,7 +43,7 @@ fn with_faults(faults: &[Fault]) -> Core {
     core
 }
 
-const ALWAYS: u64 = 1 << 32;
+const ALWAYS: u64 = 1 << 53;
 
 #[test]
 fn damage_of_every_packet_is_rejected_before_the_vport() {
@@ -162,6 +162,7 @@ fn with_ring(options: Options) -> Core {
         up: true,
         slow: false,
         faults: Default::default(),
+        streams: [0, 0],
     };
     fabric.links.extend([ring(0, 1), ring(1, 2), ring(2, 0)]);
     fabric.switches[0].ports.extend([port(4, 1), port(2, 0)]);

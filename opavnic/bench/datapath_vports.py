@@ -116,7 +116,13 @@ def _start(engine: _native.Engine, fds: Sequence[int]) -> None:
         [_port(index) for index in indexes],
         [{"up": True, "ports": [(True, (index, 1)) for index in indexes], "lft": lft, "mft": {}}],
         [
-            {"ends": ((index, None), (0, index)), "up": True, "slow": False, "faults": [[], []]}
+            {
+                "ends": ((index, None), (0, index)),
+                "up": True,
+                "slow": False,
+                "faults": [[], []],
+                "streams": (0, 0),
+            }
             for index in indexes
         ],
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -75,7 +74,7 @@ def _line(hops: int) -> Topology:
 
 def _hops(hops: int, virtual: bool, seconds: float) -> HopFigure:
     clock = ManualClock() if virtual else None
-    fabric = _line(hops).build(Fabric(clock, rng=random.Random(1)))
+    fabric = _line(hops).build(Fabric(clock, seed=1))
     a, b = (fabric.hfis[name].ports[1] for name in "ab")
     SubnetManager(fabric, a).sweep()
     arrived = 0

@@ -30,6 +30,7 @@ _OUTWARD: _native.Link = {
     "up": True,
     "slow": True,  # so that the packet comes back to be looked at
     "faults": [[], []],
+    "streams": (0, 0),
 }
 
 
@@ -54,7 +55,7 @@ class NativeDatapath:
         engine.set_vport(vport, take_vport(adapter), 0)
         frame = pad_frame(situation.frame)
         engine.transmit(vport, frame, hash15=situation.hash15)
-        packets = [packet for _link, _start, packet in engine.take_packets()]
+        packets = [packet for *_, packet in engine.take_packets()]
         add_vnic(adapter, engine.collect()["vports"][vport])
         return EncapOutcome(
             packet=packets[0] if packets else None,

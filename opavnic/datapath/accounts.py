@@ -24,6 +24,9 @@ def add_counts(counts: _native.Counts, elements: Elements, vports: Mapping[int, 
     for link, lanes in zip(elements.links, counts["lanes"], strict=True):
         for direction, here in zip(link.directions, lanes, strict=True):
             add_element(direction.counters, here)
+    for link, drawn in zip(elements.links, counts["drawn"], strict=True):
+        for direction, words in zip(link.directions, drawn, strict=True):
+            direction.stream.skip(words)
     for faults, tallies in zip(elements.faults, counts["faults"], strict=True):
         for lane, pairs in zip(faults, tallies, strict=True):
             for fault, (seen, hits) in zip(lane, pairs, strict=True):

@@ -20,17 +20,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.adapter import Adapter
 from opavnic.datapath.accounts import add_counts, add_vnic
+from opavnic.datapath.handover import carry_on
 from opavnic.datapath.node import NodeNetdev
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.datapath.snapshot import (
     Elements,
     fingerprint,
-    lane_of,
     slow_reason,
     take_fabric,
     take_vport,
@@ -41,7 +40,7 @@ from opavnic.vnic_port import VnicPort
 log = logging.getLogger("opavnic.datapath")
 
 POLL_S: Final = 0.1
-"""How often the snapshots are compared with the fabric, beside the changes that are announced."""
+"""How often the snapshots are compared with the fabric, for what nobody announces: partitions, observers, rates, ..."""
 
 _TUNSETOFFLOAD: Final = 0x400454D0
 _CSUM: Final = 0x01
@@ -62,12 +61,11 @@ class NativeDatapath:
         *,
         on_failure: Callable[[str], None],
         icrc: bool = True,
-        seed: int = 0,
     ) -> None:
         """Start the engine; it has no VNICs until `refresh`.
 
         Args:    vnic_ports: by host; may grow. on_failure: told once, when the engine's thread has died.
-                 icrc: compute and check ICRCs on the links inside the process. seed: of injected faults.
+                 icrc: compute and check ICRCs on the links inside the process.
         Raises:  DatapathUnavailableError: it is not built.
         """
         native = load_native()
@@ -83,10 +81,11 @@ class NativeDatapath:
         self._given: dict[Adapter, tuple[object, ...]] = {}
         self._refreshing = False
         self._closed = False
-        self._engine = native.Engine(icrc=icrc, seed=seed)
+        self._engine = native.Engine(icrc=icrc)
         self._engine.start()
         loop.add_reader(self._engine.notice_fd, self._noticed)
         fabric.before_counting.append(self.sync)
+        self._unsubscribe = fabric.on_change(lambda _notice: self.changed())
         self._timer = loop.call_later(POLL_S, self._poll)
 
     # --- keeping up ----------------------------------------------------------------------------------------
@@ -194,11 +193,7 @@ class NativeDatapath:
 
     def _noticed(self) -> None:
         engine = self._engine
-        for link, start, packet in engine.take_packets():
-            lane = lane_of(self._elements, link, start)
-            if isinstance(lane.source, HfiPort):
-                packet = lane.source.answer_congestion(packet)
-            lane.transmit(packet)
+        carry_on(self._elements, engine.take_packets())
         for index, number in engine.take_lost():
             for adapter, known in self._index.items():
                 if known == index and isinstance(adapter.netdev, TapNetdev):
@@ -223,6 +218,7 @@ class NativeDatapath:
         if self._closed:
             return
         self._timer.cancel()
+        self._unsubscribe()
         self._loop.remove_reader(self._engine.notice_fd)
         self._engine.stop()
         self.sync()

@@ -30,6 +30,8 @@ class Elements:
     links: list[Link] = field(default_factory=list)
     faults: list[list[list[PlainFault]]] = field(default_factory=list)
     """By link and direction, those that the native datapath inflicts."""
+    port_by_lid: dict[int, HfiPort] = field(default_factory=dict)
+    """With every LID of a port."""
 
 
 @dataclass(slots=True)
@@ -60,6 +62,12 @@ def take_fabric(
     elements.faults = [
         [_plain_faults(direction) or [] for direction in item.directions] for item in elements.links
     ]
+    elements.port_by_lid = {
+        lid: port
+        for port in elements.ports
+        if port.lid
+        for lid in range(port.lid, port.lid + (1 << port.lmc))
+    }
     link_index = {id(link): index for index, link in enumerate(elements.links)}
     ends = _end_index(elements)
     vnics = {id(vnics.port): vnics for vnics in vnic_ports}
@@ -74,7 +82,8 @@ def take_fabric(
             "ends": (ends[id(item.ends[0])], ends[id(item.ends[1])]),
             "up": item.up,
             "slow": slow_reason(item, vnics, vport_index) != "",
-            "faults": [[(fault.probability, fault.bits) for fault in lane] for lane in faults],
+            "faults": [[(fault.chance, fault.bits) for fault in lane] for lane in faults],
+            "streams": (item.directions[0].stream.state, item.directions[1].stream.state),
         }
 
     return FabricSnapshot(

@@ -204,7 +204,6 @@ class Lab:
                 asyncio.get_running_loop(),
                 on_failure=self._datapath_failed,
                 icrc=self.model.icrc.links == "always",
-                seed=self.model.seed,
             )
             self.faults.on_change = self._native.changed
 

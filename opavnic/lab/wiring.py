@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -43,7 +42,7 @@ def wire(
     loop = asyncio.get_running_loop()
     fabric = Fabric(
         loop,
-        rng=random.Random(model.seed),
+        seed=model.seed,
         icrc=Icrc(model.icrc.polynomial),
         timer_resolution_s=resolution_of(loop) if timer_resolution_s is None else timer_resolution_s,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -74,7 +73,7 @@ class Scenario:
         self.timeline = Timeline(self.clock)
         self.ground = RealGround() if real else None
         resolution = 1e-3 if real else 0.0
-        self.fabric = Fabric(self.clock, rng=random.Random(seed), timer_resolution_s=resolution)
+        self.fabric = Fabric(self.clock, seed=seed, timer_resolution_s=resolution)
         topology.attach(EM_NODE)
         topology.build(
             self.fabric, lambda host: partial(self._make_netdev, host), flow=flow, jitter_s=jitter_s

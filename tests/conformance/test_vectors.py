@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hfi_sim.mad.header import Method
+from native_module import needs_native
 from opavnic.cli.conformance import app
 from opavnic.conformance.datapaths import find_datapath
 from opavnic.conformance.encap import run_encap
@@ -35,10 +36,10 @@ def vector_file(kind: str) -> Path:
     return VECTORS / f"{kind}-1.jsonl.gz"
 
 
-def run(kind: str, path: Path) -> Result:
+def run(kind: str, path: Path, datapath: str = "python") -> Result:
     if kind == "vema":
         return run_vema(path)
-    return {"encap": run_encap, "rx": run_rx}[kind](path, find_datapath("python"))
+    return {"encap": run_encap, "rx": run_rx}[kind](path, find_datapath(datapath))
 
 
 @pytest.mark.parametrize(("kind", "total"), [("encap", 2000), ("rx", 1000), ("vema", 300)])
@@ -89,6 +90,14 @@ DAMAGE = [
     ("vema", lambda cases: cases[0]["steps"][2].pop("netdev"), ["case 0: step 2 (open), netdev"]),
     ("vema", lambda cases: cases[0]["steps"][2].update(rc=-22), ["case 0: step 2 (open), rc"]),
 ]
+
+
+@needs_native
+@pytest.mark.parametrize(("kind", "total"), [("encap", 2000), ("rx", 1000)])
+def test_all_recorded_cases_pass_natively(kind: str, total: int) -> None:
+    result = run(kind, vector_file(kind), "native")
+    assert [line for difference in result.differences for line in difference.lines()] == []
+    assert (result.ok, result.total) == (True, total)
 
 
 @pytest.mark.parametrize(("kind", "change", "lines"), DAMAGE)

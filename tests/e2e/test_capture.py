@@ -17,7 +17,7 @@ from scapy.utils import PcapNgReader
 
 from e2e.conftest import Program
 from hfi_sim.wire.layers import OPA16B
-from opavnic.datapath.selection import load_native
+from native_module import needs_native
 
 LAB = f"captured-{os.getpid()}"
 TEXT = f"""
@@ -76,7 +76,7 @@ def test_capture_prints_json_lines_to_a_pipe(opavnic: Program) -> None:
 
 
 @pytest.mark.usefixtures("pinged")
-@pytest.mark.skipif(load_native() is None, reason="the native datapath is not built")
+@needs_native
 def test_capture_takes_its_links_from_the_native_datapath_and_gives_them_back(
     opavnic: Program, tmp_path: Path
 ) -> None:

@@ -15,10 +15,11 @@ import pytest
 from e2e.conftest import Program
 from e2e.kernel import ip, program, wait_until
 from ejfat.pipeline.native import has_native
+from native_module import needs_native
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
-from unit.ejfat.pipelines import IMPLEMENTATIONS, needs_native
+from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 pytestmark = pytest.mark.timeout(300)
 EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]

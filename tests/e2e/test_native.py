@@ -18,13 +18,13 @@ from e2e.conftest import Program
 from e2e.kernel import wait_until
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.trace import Trace
-from opavnic.datapath.selection import load_native
+from native_module import needs_native
 from opavnic.lab.lab import Lab
 from opavnic.lab.manager import em_config
 from opavnic.lab.model import LabModel, Vesw
 from opavnic.lab.namespaces import NETNS_DIR
 
-pytestmark = pytest.mark.skipif(load_native() is None, reason="the native datapath is not built")
+pytestmark = needs_native
 
 STREAM = [sys.executable, str(Path(__file__).with_name("checked_stream.py"))]
 DATAGRAMS = [sys.executable, str(Path(__file__).with_name("datagrams.py"))]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from native_module import needs_native
 from opavnic.bench.datapath_peers import PREFIX
-from opavnic.datapath.selection import load_native
 from opavnic.lab.namespaces import NETNS_DIR
 
 
@@ -43,7 +43,7 @@ def test_bench_with_a_plot_that_cannot_be_written_is_refused_before_it_measures(
     assert "plot.svg cannot be written: No such file or directory" in done.stderr
 
 
-@pytest.mark.skipif(load_native() is None, reason="the native datapath is not built")
+@needs_native
 def test_bench_with_many_vports_carries_every_frame_and_leaves_no_namespace() -> None:
     command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--vports", "2,20", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)

@@ -22,7 +22,8 @@ from ejfat.live.carrier import NativeCarrier
 from ejfat.live.ports import FramePort
 from ejfat.pipeline.native import NativePipeline, Wanted
 from ejfat.segmentation import Segmenter
-from unit.ejfat.pipelines import IMPLEMENTATIONS, needs_native
+from native_module import needs_native
+from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 LB, SENDER = ip_address("10.0.0.1"), ip_address("10.0.0.2")
 PACKETS_PER_SECOND = 20_000

@@ -31,6 +31,8 @@ CORE = [
     "hfi_sim/routing",
     "hfi_sim/topology",
     "hfi_sim/faults",
+    "hfi_sim/forwarding.py",
+    "hfi_sim/random_stream.py",
     "hfi_sim/arbiter.py",
     "hfi_sim/lanes.py",
     "hfi_sim/trace.py",

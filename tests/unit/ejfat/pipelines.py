@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ejfat.pipeline import Pipeline
-from ejfat.pipeline.native import NativePipeline, has_native
+from ejfat.pipeline.native import NativePipeline
 from ejfat.schema import TableSet
+from native_module import needs_native
 
-needs_native = pytest.mark.skipif(not has_native(), reason="opavnic._native is not built (make native)")
 IMPLEMENTATIONS = [pytest.param("python"), pytest.param("native", marks=needs_native)]
 
 

@@ -18,7 +18,7 @@ from ejfat.live.ports import FramePort
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline
 from ejfat.schema import Dialect
-from unit.ejfat.pipelines import needs_native
+from native_module import needs_native
 
 pytestmark = needs_native
 ARP = b"\xff" * 6 + bytes(6) + b"\x08\x06" + bytes(28)

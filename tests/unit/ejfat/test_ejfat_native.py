@@ -20,7 +20,7 @@ from ejfat.pipeline.native import NativePipeline, make_pipeline
 from ejfat.schema import V1_SPECS, V23_SPECS, Dialect, Op, TableSet, Update
 from ejfat.script import load_script
 from ejfat.tables import Entry, KeyField, Match, MatchKind, TableSpec
-from unit.ejfat.pipelines import needs_native
+from native_module import needs_native
 
 pytestmark = needs_native
 VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"

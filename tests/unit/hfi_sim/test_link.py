@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from hfi_sim.clock import ManualClock
@@ -19,7 +17,7 @@ def test_transmit_with_latency_arrives_at_its_time() -> None:
     a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
     link = fabric.connect(a, b, rate_bps=8e6, latency_s=0.5)  # one byte a microsecond
     seen: list[float] = []
-    b.receive = lambda packet: seen.append(clock.time())  # type: ignore[method-assign]
+    b.receive = lambda packet, _hops: seen.append(clock.time())  # type: ignore[method-assign]
     direction = link.direction_from(a)
     direction.transmit(bytes(100))
     direction.transmit(bytes(200))
@@ -35,7 +33,7 @@ def test_transmit_nothing_arrives_early_where_timers_are_coarse() -> None:
     a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
     link = fabric.connect(a, b, rate_bps=1e12, latency_s=0.002)
     seen: list[float] = []
-    b.receive = lambda packet: seen.append(clock.time())  # type: ignore[method-assign]
+    b.receive = lambda packet, _hops: seen.append(clock.time())  # type: ignore[method-assign]
     for _ in range(5):
         link.direction_from(a).transmit(bytes(100))
         clock.advance(0.0005)
@@ -95,11 +93,11 @@ def test_conveyor_answers_from_within_receipt_do_not_recurse() -> None:
 
 def test_jitter_varies_the_latency_and_keeps_the_order() -> None:
     clock = ManualClock()
-    fabric = Fabric(clock, rng=random.Random(5))
+    fabric = Fabric(clock, seed=5)
     a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
     link = fabric.connect(a, b, rate_bps=1e12, latency_s=0.001, jitter_s=0.004)
     seen: list[tuple[float, int]] = []
-    b.receive = lambda packet: seen.append((clock.time(), packet[0]))  # type: ignore[method-assign]
+    b.receive = lambda packet, _hops: seen.append((clock.time(), packet[0]))  # type: ignore[method-assign]
     for number in range(50):
         clock.advance(0.0005)
         link.direction_from(a).transmit(bytes([number]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
@@ -26,7 +25,7 @@ class Bed:
 
     def __init__(self, seed: int = 1) -> None:
         self.clock = ManualClock()
-        self.fabric = clos(2, 2, hosts_per_leaf=2).build(Fabric(self.clock, rng=random.Random(seed)))
+        self.fabric = clos(2, 2, hosts_per_leaf=2).build(Fabric(self.clock, seed=seed))
         self.ports = {port.hfi.name: port for port in self.fabric.hfi_ports()}
         self.sm = SubnetManager(self.fabric, self.ports["h1"])
         self.sm.sweep()

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import check_packet
+from native_module import needs_native
 from opavnic.datapath.accounts import add_vnic
 from opavnic.datapath.selection import load_native
 from opavnic.flow import flow_hash15
 from unit.opavnic.datapath.twins import NativeTwin, Twin, make_twin, some_frame
 
 native = load_native()
-pytestmark = pytest.mark.skipif(native is None, reason="the native datapath is not built")
+pytestmark = needs_native
 
 FRAMES = 80
 

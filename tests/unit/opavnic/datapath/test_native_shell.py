@@ -25,7 +25,7 @@ class FakeEngine:
     def __init__(self, **options: Any) -> None:
         self.options = options
         self.failure: str | None = None
-        self.packets: list[tuple[int, int, bytes]] = []
+        self.packets: list[tuple[int, int, int, bytes]] = []
         self.fabrics: list[Any] = []
         self.running = False
         self.tallies: dict[int, list[list[tuple[int, int]]]] = {}
@@ -58,6 +58,7 @@ class FakeEngine:
                 self.tallies.get(index) or [[(0, 0)] * len(lane) for lane in link["faults"]]
                 for index, link in enumerate(links)
             ],
+            "drawn": [[0, 0]] * len(links),
             "vports": {},
         }
 
@@ -66,7 +67,7 @@ class FakeEngine:
         self.fabrics.append(fabric)
         return counts
 
-    def take_packets(self) -> list[tuple[int, int, bytes]]:
+    def take_packets(self) -> list[tuple[int, int, int, bytes]]:
         os.read(self.notice_fd, 1)
         taken, self.packets = self.packets, []
         return taken
@@ -101,7 +102,7 @@ async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
     loop = asyncio.get_running_loop()
     pair = make_pair(Fabric(loop, timer_resolution_s=1e-3))
     failures: list[str] = []
-    datapath = NativeDatapath(pair.fabric, {}, loop, on_failure=failures.append, icrc=False, seed=7)
+    datapath = NativeDatapath(pair.fabric, {}, loop, on_failure=failures.append, icrc=False)
     datapath.refresh()
     yield Bench(pair, engines[0], datapath, failures)
     datapath.close()
@@ -110,7 +111,7 @@ async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
 
 async def test_engine_gets_the_fabric_and_runs(bench: Bench) -> None:
     assert bench.engine.running
-    assert bench.engine.options == {"icrc": False, "seed": 7}
+    assert bench.engine.options == {"icrc": False}
     ports, switches, links = bench.engine.fabrics[0]
     assert [port["lid"] for port in ports] == [1, 2]
     assert switches[0]["lft"] == {1: 0, 2: 1}
@@ -126,18 +127,39 @@ async def test_refresh_without_a_change_gives_nothing_new(bench: Bench) -> None:
     assert not bench.engine.fabrics[1][2][0]["up"]
 
 
+async def test_new_tables_and_links_reach_the_engine_without_waiting_for_a_comparison(bench: Bench) -> None:
+    fabric, switch = bench.pair.fabric, bench.pair.switch
+    switch.program({7: 2}, {})
+    await asyncio.sleep(0)
+    assert bench.engine.fabrics[-1][1][0]["lft"] == {7: 1}
+    fabric.set_link(fabric.links[1], False)
+    await asyncio.sleep(0)
+    assert not bench.engine.fabrics[-1][2][1]["up"]
+    bench.pair.sm.sweep()
+    await asyncio.sleep(0)
+    assert bench.engine.fabrics[-1][1][0]["lft"] == {1: 0}
+
+
+async def test_closed_datapath_follows_the_fabric_no_more(bench: Bench) -> None:
+    bench.datapath.close()
+    bench.pair.switch.program({7: 2}, {})
+    await asyncio.sleep(0)
+    assert len(bench.engine.fabrics) == 1
+
+
 async def test_packet_from_the_engine_goes_on_through_python(bench: Bench) -> None:
     packet = bench.pair.packet()
-    bench.engine.packets.append((0, 0, packet))
+    bench.engine.packets.append((0, 0, 0, packet))
     await bench.ring()
     assert bench.pair.received == [packet]
 
 
-async def test_packet_from_the_engine_answers_a_congestion_mark(bench: Bench) -> None:
+@pytest.mark.parametrize("start", [(0, 0), (1, 1)], ids=["at the port", "behind a switch"])
+async def test_packet_from_the_engine_answers_a_congestion_mark(bench: Bench, start: tuple[int, int]) -> None:
     pair = bench.pair
     pair.a.register_l4(TEST_L4, lambda _port, _packet: None)
     pair.fabric.links[1].directions[0].transmit(pair.packet(slid=pair.b.lid, dlid=pair.a.lid, fecn=1))
-    bench.engine.packets += [(0, 0, pair.packet()), (0, 0, pair.packet())]
+    bench.engine.packets += [(*start, 0, pair.packet()), (*start, 0, pair.packet())]
     await bench.ring()
     assert [becn_of(packet) for packet in pair.received] == [True, False]
     assert pair.b.congestion.becn_received == pair.a.congestion.becn_sent == 1
@@ -160,7 +182,7 @@ async def test_plain_faults_reach_the_engine_at_once_and_what_they_did_comes_bac
     await asyncio.sleep(0)
     links = bench.engine.fabrics[-1][2]
     assert links[0]["faults"] == [[], []]
-    assert links[1]["faults"] == [[(0.5, 0), (0.25, 3)], [(0.25, 3)]]
+    assert links[1]["faults"] == [[(1 << 52, 0), (1 << 51, 3)], [(1 << 51, 3)]]
     assert "faults" not in bench.datapath.slow_links().values()
     bench.engine.tallies = {1: [[(10, 4), (6, 2)], [(8, 1)]]}
     assert [(fault["seen"], fault["hits"]) for fault in faults.show()] == [(10, 4), (14, 3)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from native_module import BUILT, REQUIRED, skip_unless
 from opavnic.datapath import selection
 from opavnic.datapath.selection import Choice, choose_datapath
 from opavnic.errors import DatapathUnavailableError
@@ -51,3 +52,18 @@ def test_native_that_cannot_serve_the_lab_is_refused(options: dict[str, int], re
     assert choose_datapath("auto", **options).name == "python"  # type: ignore[arg-type]
     with pytest.raises(DatapathUnavailableError, match=reason):
         choose_datapath("native", **options)  # type: ignore[arg-type]
+
+
+def test_native_module_is_built_where_it_is_required() -> None:
+    """With OPAVNIC_REQUIRE_NATIVE=1 nothing that compares both datapaths may be skipped."""
+    assert BUILT or not REQUIRED, "OPAVNIC_REQUIRE_NATIVE=1, and opavnic._native is not built (make native)"
+
+
+@pytest.mark.parametrize(
+    ("built", "required", "skipped"),
+    [(True, False, False), (True, True, False), (False, False, True), (False, True, False)],
+)
+def test_test_of_native_is_skipped_only_where_it_is_missing_and_may_be(
+    built: bool, required: bool, skipped: bool
+) -> None:
+    assert skip_unless(built=built, required=required).args == (skipped,)

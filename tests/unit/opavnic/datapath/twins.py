@@ -166,7 +166,7 @@ class NativeTwin:
         native = load_native()
         assert native is not None
         self.twin = twin
-        self.engine = native.Engine(merge=merge, seed=1)
+        self.engine = native.Engine(merge=merge)
         index = {adapter: self.engine.add_vport() for adapter in twin.adapters}
         self.snapshot = take_fabric(twin.fabric, twin.vnic_ports, index)
         self.engine.set_fabric(self.snapshot.ports, self.snapshot.switches, self.snapshot.links)

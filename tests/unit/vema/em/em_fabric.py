@@ -28,7 +28,7 @@ class EmFabric:
     def __init__(self, hosts: int, *, ems: int = 1, seed: int = 1, clock: Clock | None = None) -> None:
         self.clock = asyncio.get_running_loop() if clock is None else clock
         self.rng = random.Random(seed)
-        self.fabric = Fabric(self.clock, rng=self.rng, timer_resolution_s=1e-3)
+        self.fabric = Fabric(self.clock, seed=seed, timer_resolution_s=1e-3)
         self.switch = self.fabric.add_switch("sw0", ports=hosts + ems + 1)
         self.em_ports = [self._node(f"em{n + 1}", n + 1) for n in range(ems)]
         self.ports = [self._node(f"h{n + 1}", ems + n + 1) for n in range(hosts)]

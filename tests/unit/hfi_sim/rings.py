@@ -1,0 +1,36 @@
+"""Switches in a ring whose tables lead around it without end: what no subnet manager makes, but a hand can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hfi_sim.fabric import Fabric
+from hfi_sim.hfi import HfiPort
+from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.switch import Switch
+
+HOST, NEXT, BEFORE = 1, 2, 3
+"""Ports of each switch."""
+LOST_LID = 0x77
+"""Leads around the ring, and to nobody."""
+
+
+def make_ring(fabric: Fabric, switches: int, link: Mapping[str, Any] | None = None) -> list[HfiPort]:
+    """Cable a ring with a host at each switch, sweep it, and return the hosts' ports. Args: link: of the trunks."""
+    ring = [fabric.add_switch(f"sw{number}", ports=3) for number in range(switches)]
+    for here, there in zip(ring, [*ring[1:], ring[0]], strict=True):
+        fabric.connect(here.ports[NEXT], there.ports[BEFORE], **(link or {}))
+    ports = []
+    for number, switch in enumerate(ring):
+        ports.append(fabric.add_hfi(f"h{number}").ports[1])
+        fabric.connect(ports[-1], switch.ports[HOST])
+    SubnetManager(fabric).sweep()
+    return ports
+
+
+def lead_around(switches: list[Switch], *, unicast: bool = True, groups: tuple[int, ...] = ()) -> None:
+    """Program a circle for LOST_LID, and for `groups` a tree that is none."""
+    for switch in switches:
+        lft = dict(switch.lft) | ({LOST_LID: NEXT} if unicast else {})
+        switch.program(lft, dict(switch.mft) | dict.fromkeys(groups, frozenset((HOST, NEXT, BEFORE))))

@@ -1,0 +1,242 @@
+"""One world twice, with everything that the two datapaths share: slow and fast links, credits, faults, LMC, changes.
+
+A `Mixed` is a fabric of switches and hosts, each host with a VNIC on one virtual switch. `NativeMixed` carries the
+same by the native core, which hands to Python what it must, as the shell of the native datapath does in a lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from hfi_sim.clock import ManualClock
+from hfi_sim.fabric import Fabric
+from hfi_sim.faults import Faults
+from hfi_sim.lanes import FlowControl
+from hfi_sim.link import LinkPort
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.subnet_manager import Routing, SubnetManager
+from opavnic.adapter import Adapter
+from opavnic.datapath.accounts import add_counts
+from opavnic.datapath.handover import carry_on
+from opavnic.datapath.selection import load_native
+from opavnic.datapath.snapshot import take_fabric, take_vport
+from opavnic.vnic_port import VnicPort
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.lmac import Lmac
+from vema.types import ConfigState, VportNum
+
+VESW = 2
+PKEY = 0x8002
+HEADER = 10
+RESOLUTION_S = 50e-6
+SETTLE_S = 10.0
+
+FAST: Mapping[str, Any] = {}
+KINDS: dict[str, Mapping[str, Any]] = {
+    "fast": FAST,
+    "jitter below a timer": {"latency_s": 1e-6, "jitter_s": 20e-6},
+    "slow": {"latency_s": 1e-3},
+    "narrow": {"rate_bps": 1e9},
+    "jitter": {"latency_s": 1e-4, "jitter_s": 1e-3},
+    "credits": {"flow": FlowControl()},
+    "marks": {"flow": FlowControl(fecn_bytes=0)},
+    "lanes": {"flow": FlowControl(vls=4, weights=(1, 2, 3, 4), buffer_bytes=20_000), "rate_bps": 1e9},
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is built; the same plan builds the same fabric."""
+
+    switches: int = 1
+    hosts: int = 3
+    ring: bool = False
+    trunks: Sequence[str] = ("fast",)
+    """Of the links between switches, in turn."""
+    host_link: Sequence[str] = ()
+    """By host; fast where nothing stands."""
+    lmc: int = 0
+    adaptive: bool = False
+    seed: int = 1
+
+
+@dataclass
+class Mixed:
+    """The fabric in Python: the reference, or what the native core takes its snapshots of."""
+
+    plan: Plan
+    clock: ManualClock = field(default_factory=ManualClock)
+    adapters: list[Adapter] = field(default_factory=list)
+    vnic_ports: list[VnicPort] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        plan = self.plan
+        self.fabric = fabric = Fabric(self.clock, seed=plan.seed, timer_resolution_s=RESOLUTION_S)
+        self.switches = [fabric.add_switch(f"sw{number}", ports=8) for number in range(plan.switches)]
+        for number in range(plan.switches if plan.ring else plan.switches - 1):
+            ends = self.switches[number].ports[7], self.switches[(number + 1) % plan.switches].ports[8]
+            fabric.connect(*ends, **KINDS[plan.trunks[number % len(plan.trunks)]])
+        for number in range(plan.hosts):
+            hfi = fabric.add_hfi(f"h{number}", netdevs=lambda name: MemoryNetdev(name))
+            kind = plan.host_link[number] if number < len(plan.host_link) else "fast"
+            far: LinkPort = self.switches[number % plan.switches].ports[1 + number // plan.switches]
+            fabric.connect(hfi.ports[1], far, **KINDS[kind])
+        self.ports = [hfi.ports[1] for hfi in fabric.hfis.values()]
+        self.sm = SubnetManager(fabric, self.ports[0], routing=Routing(adaptive=plan.adaptive, lmc=plan.lmc))
+        for port in self.ports:
+            self.sm.set_pkeys(port, [PKEY])
+        self.sm.sweep()
+        self.group = self.sm.create_group()
+        self.faults = Faults(fabric)
+        for port in self.ports:
+            self.sm.join(self.group, port)
+            vnics = VnicPort(port, self.clock, name_for=lambda n: f"veth{n}", attached=fabric.attached)
+            self.vnic_ports.append(vnics)
+            adapter = vnics.create_vnic(VportNum(1), lambda _vnic, _opcode: None)
+            adapter.apply(
+                VeswPortInfo(
+                    fabric_id=0x301,
+                    vesw_id=VESW,
+                    def_port_mask=1,
+                    pkey=PKEY,
+                    u_mcast_dlid=self.group,
+                    eth_mtu=1500,
+                    base_mac=Lmac(0x301, VESW, port.lid).build(),
+                    config_state=ConfigState.FORWARDING,
+                    encap_slid=port.lid,
+                    pcp_to_sc_uc=bytes(range(8)),
+                    pcp_to_sc_mc=bytes(range(8)),
+                )
+            )
+            adapter.netdev.open()
+            self.adapters.append(adapter)
+
+    def lids(self) -> list[int]:
+        """Return every LID that a frame can be sent to."""
+        return [lid for port in self.ports for lid in range(port.lid, port.lid + (1 << port.lmc))]
+
+    def send(self, sender: int, frame: bytes) -> None:
+        """Let a host send one frame."""
+        self.adapters[sender].ndo_start_xmit(frame)
+
+    def change(self, change: Callable[[Mixed], None]) -> None:
+        """Change something: links, tables, faults."""
+        change(self)
+
+    def received(self) -> list[list[bytes]]:
+        """Return what each host has received since the last time."""
+        frames = []
+        for adapter in self.adapters:
+            assert isinstance(adapter.netdev, MemoryNetdev)
+            frames.append(list(adapter.netdev.received))
+            adapter.netdev.received.clear()
+        return frames
+
+    def counted(self) -> dict[str, object]:
+        """Return every counter there is, of traffic, drops, congestion and faults."""
+        everything: dict[str, object] = {name: asdict(values) for name, values in self.fabric.counters()}
+        for index, adapter in enumerate(self.adapters):
+            everything[f"vnic {index}"] = adapter.counters.ethtool_stats()
+        for port in self.ports:
+            everything[f"{port.name} congestion"] = asdict(port.congestion)
+        for link in self.fabric.links:
+            for way in link.directions:
+                everything[f"{way.name} stream"] = way.stream.state
+                if way.lanes is not None:
+                    everything[f"{way.name} marked"] = way.lanes.fecn_marked
+        everything["faults"] = self.faults.show()
+        return everything
+
+
+@dataclass
+class NativeMixed(Mixed):
+    """The same with frames carried by the native core, wherever it carries them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        native = load_native()
+        assert native is not None
+        self._engine = native.Engine(merge=False)
+        self._index = {adapter: self._engine.add_vport() for adapter in self.adapters}
+        self._early: list[list[bytes]] = [[] for _ in self.adapters]
+        self._snapshot = take_fabric(self.fabric, self.vnic_ports, self._index)
+        self.refresh()
+        self.fabric.before_counting.append(self.sync)
+
+    def refresh(self) -> None:
+        """Give the core the fabric as it is now."""
+        before, self._snapshot = self._snapshot, take_fabric(self.fabric, self.vnic_ports, self._index)
+        snapshot = self._snapshot
+        counts = self._engine.set_fabric(snapshot.ports, snapshot.switches, snapshot.links)
+        if counts["lanes"]:
+            add_counts(counts, before.elements, dict(enumerate(self.adapters)))
+        for vnics in self.vnic_ports:
+            for adapter in vnics.adapters.values():
+                port = snapshot.port_index[vnics.port.name]
+                self._engine.set_vport(self._index[adapter], take_vport(adapter), port)
+
+    def sync(self) -> None:
+        """Add what the core counted."""
+        add_counts(self._engine.collect(), self._snapshot.elements, dict(enumerate(self.adapters)))
+
+    def send(self, sender: int, frame: bytes) -> None:
+        self._engine.transmit(sender, frame)
+        for index, received in self._engine.take_frames():
+            self._early[index].append(received[HEADER:])
+        carry_on(self._snapshot.elements, self._engine.take_packets())
+
+    def change(self, change: Callable[[Mixed], None]) -> None:
+        super().change(change)
+        self.refresh()
+
+    def received(self) -> list[list[bytes]]:
+        late = super().received()
+        early, self._early = self._early, [[] for _ in self.adapters]
+        return [first + then for first, then in zip(early, late, strict=True)]
+
+
+class Pair:
+    """Both, held to each other after every step."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.reference = Mixed(plan)
+        self.native = NativeMixed(plan)
+        self.sent = 0
+        self.delivered = 0
+
+    def send(self, sender: int, lid: int | None, size: int = 100, tag: int | None = None) -> None:
+        """Send a frame with a number in it to a LID, or to all; both deliver the same."""
+        self.sent += 1
+        target = b"\xff" * 6 if lid is None else Lmac(0x301, VESW, lid).build()
+        frame = target + bytes((2, 0, 0, 0, 0, sender))
+        if tag is not None:
+            frame += b"\x81\x00" + (tag << 13 | 5).to_bytes(2, "big")
+        frame += b"\x88\xb5" + self.sent.to_bytes(4, "big")
+        frame += bytes(max(size - len(frame), 46))
+        self._both(lambda world: world.send(sender, frame))
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._both(lambda world: world.clock.advance(seconds))
+
+    def change(self, change: Callable[[Mixed], None]) -> None:
+        """Change something in both."""
+        self._both(lambda world: world.change(change))
+
+    def _both(self, step: Callable[[Mixed], None]) -> None:
+        for world in (self.reference, self.native):
+            step(world)
+        expected = self.reference.received()
+        assert self.native.received() == expected, f"after {self.sent} frames"
+        self.delivered += sum(map(len, expected))
+
+    def finish(self) -> None:
+        """Let everything arrive, and compare every counter."""
+        self.advance(SETTLE_S)
+        expected, counted = self.reference.counted(), self.native.counted()
+        assert {name: value for name, value in counted.items() if value != expected[name]} == {
+            name: value for name, value in expected.items() if value != counted[name]
+        }
+        assert self.reference.fabric.balance() == self.native.fabric.balance() == {}

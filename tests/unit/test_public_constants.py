@@ -1,0 +1,262 @@
+"""Numbers that others defined, each with the name and the header that it is public under.
+
+A number of a wire format or of a driver's interface that no vector and no peer in these tests would find wrong stands
+here a second time, read from where it was published. Headers: those of Linux below include/rdma and
+drivers/infiniband, of opa-ff (the Omni-Path fast fabric tools) below IbAccess/Common/Inc, of opensm.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import construct
+import pytest
+
+import hfi_sim.types as lids
+from hfi_sim import lanes, subnet_manager
+from hfi_sim.mad import header as mad
+from hfi_sim.mad import stack
+from hfi_sim.mad.header import MadClass, Method
+from hfi_sim.port_state import CapabilityMask3, PortState
+from hfi_sim.subnet_manager import NoticeKind
+from hfi_sim.wire import icrc, lrh16b, mad_layers, meanings
+from hfi_sim.wire.l4 import L4
+from opavnic import adapter, encap
+from vema import traps
+from vema import types as ema
+from vema.attributes import class_port_info, counters, iface_macs, mac_entries, notice, vesw_port_info
+from vema.em import election
+from vema.types import AttrId, ConfigState, EthLinkStatus, MadStatus, TrapOpcode
+
+TABLE: list[tuple[str, str, Any, Any]] = [
+    # header, public name, its value, ours
+    ("opa_port_info.h", "OPA_CAP_MASK3_IsEthOnFabricSupported", 1 << 13, CapabilityMask3.ETH_ON_FABRIC_SUPPORTED),
+    ("ib_sm_types.h", "IB_PORT_DOWN", 1, PortState.DOWN),
+    ("ib_sm_types.h", "IB_PORT_INIT", 2, PortState.INIT),
+    ("ib_sm_types.h", "IB_PORT_ARMED", 3, PortState.ARMED),
+    ("ib_sm_types.h", "IB_PORT_ACTIVE", 4, PortState.ACTIVE),
+    ("stl_sm_types.h", "STL_TRAP_GID_NOW_IN_SERVICE", 0x40, NoticeKind.PORT_IN_SERVICE),
+    ("stl_sm_types.h", "STL_TRAP_GID_OUT_OF_SERVICE", 0x41, NoticeKind.PORT_OUT_OF_SERVICE),
+    ("stl_sm_types.h", "STL_TRAP_CHANGE_CAPABILITY", 0x90, NoticeKind.CAPABILITY_CHANGE),
+    # MADs
+    ("ib_mad.h", "IB_MGMT_BASE_VERSION", 1, mad.BASE_VERSION_IB),
+    ("ib_mad.h", "OPA_MGMT_BASE_VERSION", 0x80, mad.BASE_VERSION_OPA),
+    ("ib_mad.h", "IB_MGMT_MAD_SIZE", 24 + 232, mad.MAD_SIZE_IB),
+    ("ib_mad.h", "OPA_MGMT_MAD_SIZE", 24 + 2024, mad.MAD_SIZE),
+    ("ib_mad.h", "IB_MGMT_MAD_HDR", 24, mad.LAYOUT.sizeof()),
+    ("ib_mad.h", "IB_MGMT_RMPP_HDR", 36, mad.LAYOUT.sizeof() + mad.RMPP_LAYOUT.sizeof()),
+    ("ib_mad.h", "IB_MGMT_VENDOR_HDR", 40, mad.DATA_OFFSET_VENDOR),
+    ("ib_mad.h", "struct ib_vendor_mad: oui", 37, mad.OUI_OFFSET),
+    ("ib_mad.h", "IB_MGMT_CLASS_SUBN_LID_ROUTED", 0x01, MadClass.SUBN_LID),
+    ("ib_mad.h", "IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE", 0x81, MadClass.SUBN_DIRECTED),
+    ("ib_mad.h", "IB_MGMT_CLASS_SUBN_ADM", 0x03, MadClass.SUBN_ADM),
+    ("ib_mad.h", "IB_MGMT_CLASS_PERF_MGMT", 0x04, MadClass.PERFORMANCE),
+    ("ib_mad.h", "IB_MGMT_METHOD_GET", 0x01, Method.GET),
+    ("ib_mad.h", "IB_MGMT_METHOD_SET", 0x02, Method.SET),
+    ("ib_mad.h", "IB_MGMT_METHOD_SEND", 0x03, Method.SEND),
+    ("ib_mad.h", "IB_MGMT_METHOD_TRAP", 0x05, Method.TRAP),
+    ("ib_mad.h", "IB_MGMT_METHOD_REPORT", 0x06, Method.REPORT),
+    ("ib_mad.h", "IB_MGMT_METHOD_TRAP_REPRESS", 0x07, Method.TRAP_REPRESS),
+    ("ib_mad.h", "IB_MGMT_METHOD_GET_RESP", 0x81, Method.GET_RESP),
+    ("ib_mad.h", "IB_MGMT_METHOD_REPORT_RESP", 0x86, Method.REPORT_RESP),
+    ("ib_mad.h", "IB_MGMT_METHOD_RESP", 0x80, mad.RESPONSE_BIT),
+    ("ib_sa.h", "IB_SA_METHOD_GET_TABLE", 0x12, Method.GET_TABLE),
+    ("ib_sa.h", "IB_SA_METHOD_GET_TABLE_RESP", 0x92, Method.GET_TABLE_RESP),
+    ("ib_sa.h", "IB_SA_METHOD_DELETE", 0x15, Method.DELETE),
+    ("ib_sa.h", "IB_SA_METHOD_DELETE_RESP", 0x95, Method.DELETE_RESP),
+    ("ib_mad.h", "IB_MGMT_MAD_STATUS_UNSUPPORTED_METHOD_ATTRIB", 0x0C, MadStatus.UNSUPPORTED),
+    ("ib_mad.h", "IB_MGMT_MAD_STATUS_INVALID_ATTRIB_VALUE", 0x1C, MadStatus.INVALID),
+    ("opensm ib_types.h", "IB_SA_MAD_STATUS_DENIED", 0x0700, MadStatus.DENIED),
+    ("ib_mad.h", "IB_QP0", 0, stack.QP_SMI),
+    ("ib_mad.h", "IB_QP1", 1, stack.QP_GSI),
+    # LIDs, partitions, lanes
+    ("ib_mad.h", "IB_DEFAULT_PKEY_PARTIAL", 0x7FFF, lids.PKEY_LIMITED_MANAGEMENT),
+    ("ib_mad.h", "IB_DEFAULT_PKEY_FULL", 0xFFFF, lids.PKEY_FULL_MANAGEMENT),
+    ("stl_types.h", "STL_LID_RESERVED", 0, lids.LID_NONE),
+    ("stl_types.h", "PERMISSIVE_LID_24BITS", 0xFFFFFF, lids.LID_PERMISSIVE),
+    ("stl_types.h", "IS_MCAST24", 0xF00000, lids.LID_MULTICAST_FIRST),
+    ("opa_smi.h", "OPA_MAX_SCS", 32, lanes.SERVICE_CLASSES),
+    ("opa_smi.h", "OPA_MAX_VLS, of which ours are a part", True, lanes.MAX_VLS <= 32),
+    ("opa_port_info.h", "OPA_PI_MASK_LMC, of which ours are a part", True, subnet_manager.MAX_LMC <= 0x0F),
+    # packets
+    ("opa_vnic.h", "OPA_VNIC_L2_TYPE", 0x2, lrh16b.L2_16B),
+    ("opa_vnic.h", "OPA_VNIC_HDR_LEN", 16 + 2 + 2, encap.HEADER_SIZE),
+    ("opa_vnic.h", "OPA_VNIC_L4_ETHR", 0x78, L4.ETHERNET),
+    ("opa_vnic.h", "OPA_VNIC_ICRC_LEN", 4, icrc.ICRC_SIZE),
+    ("opa_vnic.h", "OPA_VNIC_TAIL_LEN", 1, icrc.TAIL_SIZE),
+    ("opa_vnic.h", "OPA_VNIC_SKB_MDATA_LEN", 4, adapter._METADATA),
+    ("hfi1 hfi.h", "OPA_16B_L4_FM", 0x08, L4.FM),
+    ("hfi1 hfi.h", "OPA_16B_L4_IB_LOCAL", 0x09, L4.IB_LOCAL),
+    ("hfi1 hfi.h", "OPA_16B_L4_IB_GLOBAL", 0x0A, L4.IB_GLOBAL),
+    ("hfi1 hfi.h", "OPA_16B_BTH_PAD_MASK", 7, icrc.PAD_COUNT_MASK),
+    ("hfi1 chip.h", "PBC_PACKET_BYPASS", 1 << 28, encap._PBC_BYPASS),
+    ("hfi1 chip.h", "PBC_IHCRC_NONE << PBC_INSERT_HCRC_SHIFT", 2 << 26, encap._PBC_NO_HCRC),
+    ("hfi1 chip.h", "PBC_CREDIT_RETURN", 1 << 25, encap._PBC_CREDIT_RETURN),
+    ("hfi1 chip.h", "PBC_INSERT_BYPASS_ICRC", 1 << 24, encap._PBC_INSERT_BYPASS_ICRC),
+    # the Ethernet manager and its agents
+    ("opa_vnic_encap.h", "OPA_EMA_CLASS_VERSION", 0x80, ema.EMA_CLASS_VERSION),
+    ("opa_vnic_encap.h", "OPA_MGMT_CLASS_INTEL_EMA", 0x34, MadClass.EMA),
+    ("opa_vnic_encap.h", "INTEL_OUI_1, _2, _3", bytes((0x00, 0x06, 0x6A)), ema.EMA_OUI),
+    ("opa_vnic_encap.h", "INTEL_OUI_1, _2, _3", 0x00066A, mad_layers.OUI_EMA),
+    ("opa_vnic_encap.h", "INTEL_OUI_1, _2, _3", bytes((0x00, 0x06, 0x6A)), meanings._OUI_INTEL),
+    ("ib_mad.h", "IB_MGMT_CLASSPORTINFO_ATTR_ID", 0x0001, AttrId.CLASS_PORT_INFO),
+    ("opa_vnic_encap.h", "OPA_EM_ATTR_CLASS_PORT_INFO", 0x0001, AttrId.CLASS_PORT_INFO),
+    ("stl_mad_types.h", "STL_MCLASS_ATTRIB_ID_NOTICE", 0x0002, AttrId.NOTICE),
+    ("opa_vnic_encap.h", "OPA_EM_ATTR_VESWPORT_INFO", 0x0011, AttrId.VESW_PORT_INFO),
+    ("opa_vnic_encap.h", "OPA_EM_ATTR_VESWPORT_MAC_ENTRIES", 0x0012, AttrId.MAC_ENTRIES),
+    ("opa_vnic_encap.h", "OPA_EM_ATTR_IFACE_UCAST_MACS", 0x0013, AttrId.IFACE_UCAST_MACS),
+    ("opa_vnic_encap.h", "OPA_EM_ATTR_IFACE_MCAST_MACS", 0x0014, AttrId.IFACE_MCAST_MACS),
+    ("opa_vnic_encap.h", "OPA_EM_ATTR_DELETE_VESW", 0x0015, AttrId.DELETE_VESW),
+    ("opa_vnic_encap.h", "OPA_EM_ATTR_VESWPORT_SUMMARY_COUNTERS", 0x0020, AttrId.SUMMARY_COUNTERS),
+    ("opa_vnic_encap.h", "OPA_EM_ATTR_VESWPORT_ERROR_COUNTERS", 0x0022, AttrId.ERROR_COUNTERS),
+    ("opa_vnic_encap.h", "OPA_VNIC_STATE_DROP_ALL", 1, ConfigState.DROP_ALL),
+    ("opa_vnic_encap.h", "OPA_VNIC_STATE_FORWARDING", 3, ConfigState.FORWARDING),
+    ("opa_vnic_encap.h", "OPA_VNIC_ETH_LINK_UP", 1, EthLinkStatus.UP),
+    ("opa_vnic_encap.h", "OPA_VNIC_ETH_LINK_DOWN", 2, EthLinkStatus.DOWN),
+    ("opa_vnic_encap.h", "OPA_VESWPORT_TRAP_IFACE_UCAST_MAC_CHANGE", 1, TrapOpcode.UCAST_MACS_CHANGED),
+    ("opa_vnic_encap.h", "OPA_VESWPORT_TRAP_IFACE_MCAST_MAC_CHANGE", 2, TrapOpcode.MCAST_MACS_CHANGED),
+    ("opa_vnic_encap.h", "OPA_VESWPORT_TRAP_ETH_LINK_STATUS_CHANGE", 3, TrapOpcode.ETH_LINK_STATUS_CHANGED),
+    ("opa_vnic_encap.h", "OPA_INTEL_EMA_NOTICE_TYPE_INFO << 1", 0x04 << 1, notice.GENERIC_TYPE),
+    ("opa_vnic_encap.h", "OPA_VESW_MAX_NUM_DEF_PORT", 16, vesw_port_info.DEF_PORTS),
+    ("opa_vnic_encap.h", "OPA_VNIC_MAX_NUM_PCP", 8, vesw_port_info.PCP_VALUES),
+    ("opa_vnic_encap.h", "OPA_VNIC_DLID_SD_IS_SRC_MAC", 0x20, mac_entries.SOURCE_ENTRY),
+    ("opa_vnic_encap.h", "OPA_VNIC_EMA_DATA / mactable_entry", (2048 - 40 - 8) // 16, mac_entries.MAX_SECTION),
+    ("opa_vnic_encap.h", "OPA_VNIC_EMA_DATA / iface_mac_entry", (2048 - 40 - 8) // 6, iface_macs.MAX_MACS),
+    ("opa_vnic_internal.h", "OPA_VNIC_FLOW_TBL_SIZE", 32, encap.FLOW_TABLE_SIZE),
+    ("opa_vnic_internal.h", "OPA_VNIC_MAC_TBL_MAX_ENTRIES", 2048, ema.MAC_TABLE_ENTRIES),
+    ("opa_vnic_internal.h", "OPA_VNIC_MAX_SMAC_LIMIT", 256, ema.SMAC_ENTRIES),
+    ("opa_vnic_vema.c", "OPA_VNIC_MAX_NUM_VPORT", 255, ema.MAX_VPORTS),
+    ("opa_vnic_vema.c", "OPA_VNIC_CLASS_CAP_TRAP", 1, class_port_info.CAPABILITY_TRAPS),
+    ("opa_vnic_vema.c", "OPA_VNIC_TRAP_BURST_LIMIT", 4, traps.TRAP_BURST),
+    ("opa_vnic_vema.c", "OPA_VNIC_TRAP_TIMEOUT, us", -(-4096 * (1 << 18) // 1_000_000), traps.TRAP_WINDOW_MS),
+    ("ib_mad.h", "IB_MGMT_CLASS_VENDOR_RANGE2", True, 0x30 <= election.ELECTION_CLASS <= 0x4F),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("public", "ours"), [row[2:] for row in TABLE], ids=[f"{header}: {name}" for header, name, *_ in TABLE]
+)
+def test_number_that_others_defined_is_theirs(public: object, ours: object) -> None:
+    assert ours == public
+
+
+SUBNET_ATTRIBUTES = {
+    "ClassPortInfo": 0x0001,
+    "Notice": 0x0002,
+    "NodeDescription": 0x0010,
+    "NodeInfo": 0x0011,
+    "SwitchInfo": 0x0012,
+    "PortInfo": 0x0015,
+    "PartitionTable": 0x0016,
+    "SMInfo": 0x0020,
+}
+"""STL_MCLASS_ATTRIB_ID_* of stl_mad_types.h and stl_sm_types.h."""
+
+
+def test_subnet_management_attributes_have_their_public_numbers() -> None:
+    assert {
+        name: number for number, name in meanings._SUBNET_ATTRIBUTES.items()
+    }.items() <= SUBNET_ATTRIBUTES.items()
+
+
+FIELDS_16B = [
+    # field, 32-bit word, mask of OPA_16B_*_MASK in hfi1's hfi.h
+    ("length_qw", 0, 0x7FF00000),
+    ("becn", 0, 0x80000000),
+    ("sc", 1, 0x01F00000),
+    ("rc", 1, 0x0E000000),
+    ("fecn", 1, 0x10000000),
+    ("l2", 1, 0x60000000),
+    ("l4", 2, 0x000000FF),
+    ("slid_high", 2, 0x00000F00),
+    ("dlid_high", 2, 0x0000F000),
+    ("pkey", 2, 0xFFFF0000),
+    ("entropy", 3, 0x0000FFFF),
+    ("age", 3, 0x00FF0000),
+    ("slid_low", 0, 0x000FFFFF),
+    ("dlid_low", 1, 0x000FFFFF),
+]
+
+
+@pytest.mark.parametrize(("field", "word", "mask"), FIELDS_16B, ids=[row[0] for row in FIELDS_16B])
+def test_16b_field_stands_where_the_driver_looks(field: str, word: int, mask: int) -> None:
+    values = dict.fromkeys((name for name in _names(lrh16b.LAYOUT)), 0)
+    values[field] = mask >> (mask & -mask).bit_length() - 1
+    packet = lrh16b.LAYOUT.build(values)
+    words = [int.from_bytes(packet[at : at + 4], "little") for at in range(0, 16, 4)]
+    assert words == [mask if number == word else 0 for number in range(4)]
+
+
+def _names(layout: Any) -> list[str]:
+    while not hasattr(layout, "subcons"):
+        layout = layout.subcon
+    return [item.name for item in layout.subcons]
+
+
+GROUP = ["unicast", "mcastbcast", "untagged", "vlan"] + [
+    f"{size}" for size in ("64", "65_127", "128_255", "256_511", "512_1023", "1024_1518", "1519_max")
+]
+SUMMARY = ["tx_errors", "rx_errors", "tx_packets", "rx_packets", "tx_bytes", "rx_bytes"] + [
+    f"{way}_{name}" for way in ("tx", "rx") for name in GROUP
+]
+"""struct opa_veswport_summary_counters behind its 8 bytes of header, then 16 reserved words."""
+ERRORS = {
+    8: "tx_errors",
+    16: "rx_errors",
+    32: "tx_smac_filt",
+    64: "tx_dlid_zero",
+    80: "tx_logic",
+    96: "tx_drop_state",
+    104: "rx_bad_veswid",
+    120: "rx_runt",
+    128: "rx_oversize",
+    144: "rx_eth_down",
+    152: "rx_drop_state",
+    160: "rx_logic",
+}
+"""struct opa_veswport_error_counters: the byte that each counter begins at."""
+
+
+def _offsets(layout: construct.Struct) -> dict[str, int]:
+    sizes = [item.sizeof() for item in layout.subcons]
+    starts = itertools.accumulate(sizes, initial=0)
+    return dict(zip((item.name for item in layout.subcons), starts, strict=False))
+
+
+def test_summary_counters_stand_where_the_driver_puts_them() -> None:
+    offsets = _offsets(counters.SUMMARY_LAYOUT)
+    assert {name: offsets[name] for name in SUMMARY} == {
+        name: 8 + 8 * place for place, name in enumerate(SUMMARY)
+    }
+    assert counters.SUMMARY_LAYOUT.sizeof() == 8 + 8 * len(SUMMARY) + 16 * 8
+
+
+def test_error_counters_stand_where_the_driver_puts_them() -> None:
+    offsets = _offsets(counters.ERROR_LAYOUT)
+    assert {offset: name for name, offset in offsets.items() if name in ERRORS.values()} == ERRORS
+    assert counters.ERROR_LAYOUT.sizeof() == 168 + 8 + 16 * 8
+
+
+PORT_INFO = {
+    "fabric_id": 0,
+    "vesw_id": 2,
+    "def_port_mask": 10,
+    "pkey": 14,
+    "u_mcast_dlid": 20,
+    "u_ucast_dlid": 24,
+    "rc": 88,
+    "eth_mtu": 148,
+    "vesw_port_num": 152,
+    "eth_link_status": 156,
+    "base_mac": 160,
+    "config_state": 166,
+    "oper_state": 167,
+    "encap_slid": 180,
+}
+"""struct opa_vesw_info, 152 bytes, and struct opa_per_veswport_info: where fields begin."""
+
+
+def test_vesw_port_info_fields_stand_where_the_driver_puts_them() -> None:
+    offsets = _offsets(vesw_port_info.LAYOUT)
+    assert {name: offsets[name] for name in PORT_INFO} == PORT_INFO
