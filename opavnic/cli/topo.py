@@ -12,7 +12,7 @@ from hfi_sim.errors import HfiSimError, TopologyError
 from hfi_sim.topology import GENERATORS, Topology, generate
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json
 
-MAX_FILE_BYTES: Final = 1 << 28
+MAX_FILE_BYTES: Final = 1 << 26
 DEFAULT_ENGINE: Final = "min-hop"
 _MAX_DIGITS: Final = 9
 

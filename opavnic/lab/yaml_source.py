@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import yaml
 
+from opavnic import files
 from opavnic.lab.errors import ConfigError
 from vema.em.problems import KeyPath, Problem, path_text
 
@@ -60,15 +61,9 @@ def read_text(file: Path, limit: int, what: str) -> str:
     Raises:  ConfigError: it cannot be read, is no text, or is too long.
     """
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(limit + 1)
-        if len(raw) > limit:
-            raise ConfigError([f"{file}: more than {limit} bytes: this is no {what}"])
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{file}: not UTF-8 text (byte {error.start})"]) from error
-    except OSError as error:
-        raise ConfigError([f"{file}: {error.strerror}"]) from error
+        return files.read_text(file, limit, what)
+    except files.FileError as error:
+        raise ConfigError([str(error)]) from error
 
 
 class YamlSource:
