@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +11,7 @@ from ejfat.errors import EjfatError
 from ejfat.pipeline.native import Wanted, make_pipeline
 from ejfat.script import load_script
 from opavnic.conformance.result import Result, compare
+from opavnic.files import MAX_DOCUMENT, FileError, read_bytes
 
 FORMAT = 1
 _FORM: Final = "a file of test vectors is a JSON object with `tables` and `vectors`, plain or gzip'ed"
@@ -28,12 +27,9 @@ def load_vectors(path: Path) -> Mapping[str, Any]:
     Raises:  VectorError: it cannot be read, or is of another form.
     """
     try:
-        raw = path.read_bytes()
-        data = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
-    except OSError as error:
-        raise VectorError(f"{path}: {error.strerror or error}") from None
-    except (EOFError, zlib.error) as error:
-        raise VectorError(f"{path}: damaged gzip: {error}") from None
+        data = json.loads(read_bytes(path, MAX_DOCUMENT, "file of test vectors", gzipped=True))
+    except FileError as error:
+        raise VectorError(str(error)) from None
     except (ValueError, RecursionError):
         raise VectorError(f"{path}: no JSON; {_FORM}") from None
     if not isinstance(data, dict) or not isinstance(data.get("vectors"), list) or "tables" not in data:

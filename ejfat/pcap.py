@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import struct
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
@@ -17,13 +15,13 @@ from scapy.utils import RawPcapNgReader, RawPcapReader
 from ejfat.errors import CutCaptureError, OutputError, PcapError
 from hfi_sim.errors import WireError
 from hfi_sim.wire.captures import CapturedPacket, read_capture
+from opavnic.files import MAX_CAPTURE, FileError, read_bytes
 
 LINKTYPE_ETHERNET = 1
 _SNAPLEN = 0xFFFF
 _FILE_HEADER = struct.Struct("<IHHiIII")
 _RECORD_HEADER = struct.Struct("<IIII")
 _MAGIC_US = 0xA1B2C3D4
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +40,7 @@ def read_pcap(path: Path) -> Iterator[Captured]:
         frames before that.
     """
     try:
-        content = path.read_bytes()
-        if content[:2] == _GZIP_MAGIC:
-            content = gzip.decompress(content)
+        content = read_bytes(path, MAX_CAPTURE, "capture", gzipped=True)
         with RawPcapReader(BytesIO(content)) as reader:
             # two readers in step: ours says where a file was cut off, scapy's knows the times
             for number, packet in enumerate(_packets(content, path)):
@@ -54,9 +50,9 @@ def read_pcap(path: Path) -> Iterator[Captured]:
                         f"expected {LINKTYPE_ETHERNET} (Ethernet)"
                     )
                 yield _captured(reader, packet.data, next(reader)[1])
-    except OSError as error:
-        raise PcapError(f"{path}: {error.strerror or error}") from None
-    except (Scapy_Exception, EOFError, StopIteration, struct.error, zlib.error) as error:
+    except FileError as error:
+        raise PcapError(str(error)) from None
+    except (Scapy_Exception, EOFError, StopIteration, struct.error) as error:
         raise PcapError(f"{path}: {str(error) or 'no capture that can be read'}") from None
 
 

@@ -12,9 +12,8 @@ from ejfat.errors import CutCaptureError, OutputError, PcapError, ScriptError
 from ejfat.pcap import Captured, read_pcap, write_pcap
 from ejfat.pipeline import Pipeline
 from ejfat.script import load_script
+from opavnic import files
 
-MAX_SCRIPT: Final = 1 << 24
-"""Characters of a table script."""
 _FIELD: Final = re.compile(r"(?:[A-Za-z_][\w.]*=)?(?:0[xX])?[0-9A-Fa-f]+", re.ASCII)
 _BETWEEN: Final = re.compile(r"[\s,;]+")
 """Between fields, which stand with or without their names: the document describes the file, and shows none."""
@@ -68,15 +67,9 @@ def read_text(path: Path) -> str:
     Raises:  ScriptError: the file cannot be read, or is no text.
     """
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(MAX_SCRIPT + 1)
-        if len(text) > MAX_SCRIPT:
-            raise ScriptError(str(path), 0, f"more than {MAX_SCRIPT} characters: this is no table script")
-        return text
-    except OSError as error:
-        raise ScriptError(str(path), None, error.strerror or str(error)) from None
-    except UnicodeDecodeError:
-        raise ScriptError(str(path), None, "not a text file") from None
+        return files.read_text(path, files.MAX_TEXT, "table script")
+    except files.FileError as error:
+        raise ScriptError(error.name, None, error.reason) from None
 
 
 def _run(pipeline: Pipeline, source: Path, seen: list[int]) -> Iterator[Captured]:
@@ -96,11 +89,10 @@ def _write_rows(path: Path, rows: list[str]) -> None:
 
 def _meta_rows(path: Path) -> list[str]:
     try:
-        lines = [line.strip() for line in path.read_text().splitlines()]
-    except OSError as error:
-        raise PcapError(f"{path}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise PcapError(f"{path}: not a text file") from None
+        text = files.read_text(path, files.MAX_DOCUMENT, "metadata file")
+    except files.FileError as error:
+        raise PcapError(str(error)) from None
+    lines = [line.strip() for line in text.splitlines()]
     lines = ["" if line.startswith("#") else line for line in lines]
     for number, line in enumerate(lines, 1):
         if not all(_FIELD.fullmatch(word) for word in _BETWEEN.split(line) if word):

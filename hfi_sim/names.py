@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 _SHOWN = 8
 _LISTED = 12
+_HINTS = 100
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
@@ -30,3 +31,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     more = ", ..." if len(names) > _LISTED else ""
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
     return f"known: {', '.join(names[:_LISTED])}{more}; nearest: {close[0]}"
+
+
+def hint(name: str, known: Iterable[str], before: int) -> str:
+    """Return what `nearest` does, in brackets; nothing where `before`, the mistakes listed already, are many.
+
+    To compare a name with all that are known takes time, and nobody reads the hundredth hint.
+    """
+    return f" ({nearest(name, known)})" if before < _HINTS else ""

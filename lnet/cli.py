@@ -12,13 +12,14 @@ from urllib.parse import quote
 import typer
 import yaml
 
-from lnet.dlc import format_yaml
+from lnet.dlc import MAX_TEXT, format_yaml
 from lnet.units import parse_seconds, parse_size
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_text, say
+from opavnic.files import FileError, read_stream, text_of
 from opavnic.lab.errors import LabError
 
-MAX_FILE: Final = 1 << 22
-"""Characters of a configuration."""
+MAX_FILE: Final = MAX_TEXT
+"""Bytes of a configuration."""
 SILENT_S: Final = 1.0
 """After so long without an answer a command says what it waits for."""
 _ROUTES_SHOWN: Final = 4
@@ -201,7 +202,9 @@ def net_status(net_name: Net = None, host: Host = None, lab: Lab = None, as_json
 
 @app.command("import")
 def import_command(
-    file: Annotated[typer.FileText | None, typer.Argument(help="A YAML file; without it, stdin.")] = None,
+    file: Annotated[
+        typer.FileBinaryRead | None, typer.Argument(help="A YAML file; without it, stdin.")
+    ] = None,
     host: Host = None,
     lab: Lab = None,
 ) -> None:
@@ -212,11 +215,10 @@ def import_command(
       opavnic lnetctl import --host a < o2ibs.yaml
     """
     try:
-        text = (file or sys.stdin).read(MAX_FILE)
-    except UnicodeDecodeError as error:
-        fail(f"import: not UTF-8 text (byte {error.start})", EXIT_USAGE)
-    if len(text) == MAX_FILE:
-        fail(f"import: {MAX_FILE} characters and more: this is no configuration", EXIT_USAGE)
+        stream = sys.stdin.buffer if file is None else file
+        text = text_of(read_stream(stream, "import", MAX_FILE, "configuration"), "import")
+    except FileError as error:
+        fail(str(error), EXIT_USAGE)
     _command(host, lab, "import_yaml", "import", "yaml", text=text)
 
 

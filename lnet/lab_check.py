@@ -11,6 +11,7 @@ from hfi_sim.names import nearest
 from lnet.errors import ConfigError, NidError
 from lnet.networks import parse_networks
 from lnet.targets import KibTarget, parse_targets
+from opavnic.files import MAX_TEXT, FileError, read_text
 from opavnic.lab.model import LabModel, LnetModel
 from vema.em.problems import KeyPath, Problem
 
@@ -41,10 +42,9 @@ def read_targets(section: LnetModel, directory: Path) -> list[KibTarget]:
         return []
     file = directory / section.targets
     try:
-        text = file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ConfigError(str(file), 0, str(reason)) from error
+        text = read_text(file, MAX_TEXT, "targets file")
+    except FileError as error:
+        raise ConfigError(error.name, 0, error.reason) from error
     return parse_targets(text, str(file))
 
 

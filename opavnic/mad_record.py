@@ -14,8 +14,8 @@ from hfi_sim.wire.captures import DLT_USER0, is_capture, read_capture
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.packet import parse_packet
 from opavnic.errors import OpavnicError
+from opavnic.files import MAX_CAPTURE, FileError, read_bytes
 
-MAX_FILE_BYTES: Final = 1 << 28
 MAX_UNANSWERED: Final = 10_000
 """Requests that wait for their response; the oldest beyond that is taken as never answered."""
 _FORM: Final = (
@@ -59,12 +59,9 @@ def read_record(file: Path) -> Iterator[Exchange]:
     Raises:  RecordError: it cannot be read, or a place in it makes no sense.
     """
     try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise RecordError(f"{file}: {error.strerror}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise RecordError(f"{file}: more than {MAX_FILE_BYTES} bytes")
+        data = read_bytes(file, MAX_CAPTURE, "record of MADs")
+    except FileError as error:
+        raise RecordError(str(error)) from error
     return _of_capture(file, data) if is_capture(data) else _of_lines(file, data)
 
 

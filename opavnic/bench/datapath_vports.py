@@ -8,7 +8,6 @@ time of its thread over the packets carried is the figure. The steps go around, 
 from __future__ import annotations
 
 import os
-import resource
 import select
 import socket
 import time
@@ -25,6 +24,7 @@ from hfi_sim.netdev.tap import close_descriptors
 from opavnic.bench.datapath_peers import bench_namespaces, run
 from opavnic.bench.tap import open_plain_tap
 from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic.lab.descriptors import raise_limit
 from opavnic.lab.namespaces import NETNS_DIR
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def bench_vports(counts: Sequence[int]) -> list[VportCost]:
     native = load_native()
     if native is None:
         raise VportsError(NOT_BUILT)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # two descriptors for each TAP
+    raise_limit()  # two descriptors for each TAP
     return [_measure(native.Engine(), count) for count in counts]
 
 

@@ -19,13 +19,13 @@ from hfi_sim.wire.captures import DLT_ETHERNET, DLT_USER0, is_capture, read_capt
 from hfi_sim.wire.describe import Description, describe_frame, describe_packet
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
+from opavnic.files import MAX_CAPTURE, FileError, read_stream
 
 _EXPECTED: Final = "hex digits such as '05 00 b0 00', or a file: a raw packet, hex text, pcap or pcapng"
 _COMMENT: Final = re.compile(r"#[^\n]*")
 _GROUP: Final = re.compile(r"[^\s:,_-]+")
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
-_MAX_SOURCE: Final = 1 << 28
-"""Bytes of the largest source; /dev/zero has no end, and would take all the memory there is."""
+_MAX_SOURCE: Final = MAX_CAPTURE
 _PIPE_WIDTH: Final = 160
 """Columns of the table where no terminal says how many there are."""
 
@@ -148,10 +148,10 @@ def _read_source(source: str) -> tuple[bytes, str]:
 
 def _read_limited(file: BinaryIO, name: str) -> bytes:
     """Return all that `file` holds. Raises DecodeInputError: it is longer than any source may be."""
-    content = file.read(_MAX_SOURCE + 1)
-    if len(content) > _MAX_SOURCE:
-        raise DecodeInputError(f"{name} has more than {_MAX_SOURCE >> 20} MiB; expected {_EXPECTED}")
-    return content
+    try:
+        return read_stream(file, name, _MAX_SOURCE, "packet or capture")
+    except FileError as error:
+        raise DecodeInputError(f"{error}; expected {_EXPECTED}") from None
 
 
 def _hex_argument(source: str) -> bytes:

@@ -81,7 +81,9 @@ def apply(
         em_file = EmFile(file, on_the_fabric)
     except ConfigError as error:
         _refuse(error.problems)
-    wanted = json.loads(em_file.config.model_dump_json())
+    wanted = json.loads(
+        em_file.config.model_dump_json(exclude_unset=True)
+    )  # the lab fills in the rest as we do
     try:
         data = _client(lab, 60.0).post(f"/em/apply{'?diff=1' if diff else ''}", wanted)
     except RefusedFileError as error:

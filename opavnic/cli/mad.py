@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -17,6 +17,7 @@ from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
 from hfi_sim.trace import TraceRecord
 from opavnic.cli.numbers import MAX_LID, MAX_VPORT, METAVAR, as_number, number
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
+from opavnic.files import FileError, read_stream
 from opavnic.lab.client import LabClient
 from opavnic.lab.model import EM_NODE
 from opavnic.lab.runtime import running_lab
@@ -31,6 +32,8 @@ from vema.em.messages import build_request, read_response
 from vema.errors import AgentError
 from vema.types import AttrId
 
+_MAX_HEX: Final = 1 << 16
+"""Characters of a MAD in hex on stdin, with spaces between the digits."""
 app = typer.Typer(
     help="Send management datagrams to agents; record and replay them.",
     no_args_is_help=True,
@@ -162,7 +165,7 @@ def raw(
     """Send a MAD as it is and print the response in hex, without the zeros at its end."""
     with _client(target, lab) as client:
         try:
-            request = bytes.fromhex(sys.stdin.read() if mad_hex == "-" else mad_hex)
+            request = bytes.fromhex(_from_stdin() if mad_hex == "-" else mad_hex)
         except ValueError:
             raise ValueError("the MAD is not hex: two digits for each byte, such as 80348001") from None
         if not MadHeader.SIZE <= len(request) <= MAD_SIZE:
@@ -257,6 +260,14 @@ def replay(
     print(f"{sent} requests sent" + (f", {differ} answered otherwise" if compare else ""))
     if differ:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _from_stdin() -> str:
+    """Return the hex that stdin holds. Raises ValueError where it is too much for a MAD, or no text."""
+    try:
+        return read_stream(sys.stdin.buffer, "standard input", _MAX_HEX, "MAD in hex").decode("ascii")
+    except FileError as error:
+        fail(str(error), EXIT_USAGE)
 
 
 def _same(recorded: bytes | None, now: bytes | None) -> bool:

@@ -12,7 +12,6 @@ from hfi_sim.errors import HfiSimError, TopologyError
 from hfi_sim.topology import GENERATORS, Topology, generate
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_text
 
-MAX_FILE_BYTES: Final = 1 << 28
 DEFAULT_ENGINE: Final = "min-hop"
 _MAX_DIGITS: Final = 9
 
@@ -149,6 +148,7 @@ def _read(source: str, numbers: list[str]) -> Topology:
     path = Path(source)
     if source not in GENERATORS and (path.suffix or path.exists() or "/" in source):
         from hfi_sim.topology.ibnet import loads
+        from opavnic.files import MAX_DOCUMENT
         from opavnic.lab.errors import ConfigError
         from opavnic.lab.yaml_source import read_text
 
@@ -158,7 +158,7 @@ def _read(source: str, numbers: list[str]) -> Topology:
             shapes = ", ".join(GENERATORS)
             raise TopologyError(f"{path} is a directory; give a file of ibnetdiscover, or a shape ({shapes})")
         try:
-            return loads(read_text(path, MAX_FILE_BYTES, "topology file"), source)
+            return loads(read_text(path, MAX_DOCUMENT, "topology file"), source)
         except ConfigError as error:
             fail(str(error), EXIT_USAGE)
     options: dict[str, Any] = {}

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 from opavnic.errors import VectorFileError
+from opavnic.files import FileError, read_lines
 
 Json = dict[str, Any]
 Case = TypeVar("Case")
-
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_cases(path: Path, parse: Callable[[Json], Case]) -> Iterator[Case]:
@@ -49,14 +45,6 @@ def read_cases(path: Path, parse: Callable[[Json], Case]) -> Iterator[Case]:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        with path.open("rb") as raw:  # opened once: it may be a pipe
-            packed = raw.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
-            with gzip.open(raw, "rt", encoding="utf-8") if packed else io.TextIOWrapper(raw, "utf-8") as file:
-                for number, line in enumerate(file, 1):
-                    if line.strip():
-                        yield number, line
-    except (OSError, EOFError, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise VectorFileError(f"{path}: cannot be read: {reason}") from None
-    except UnicodeDecodeError:
-        raise VectorFileError(f"{path}: not text in UTF-8") from None
+        yield from read_lines(path, "vector file")
+    except FileError as error:
+        raise VectorFileError(f"{error.name}: cannot be read: {error.reason}") from None

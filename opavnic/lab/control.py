@@ -25,6 +25,7 @@ from aiohttp import web
 from hfi_sim.errors import FaultError, HfiSimError
 from opavnic.lab.em_api import em_routes
 from opavnic.lab.errors import LabError, LabInputError
+from opavnic.lab.json_body import MAX_BODY
 
 if TYPE_CHECKING:
     from opavnic.lab.lab import Lab
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("opavnic.lab.control")
 
 ENTRY_POINTS = "opavnic.control"
-MAX_BODY = 1 << 26
-"""Bytes of a request: an EM file of the largest size, as JSON with everything that it leaves out."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 

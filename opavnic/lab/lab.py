@@ -24,6 +24,7 @@ from opavnic.adapter import Adapter
 from opavnic.datapath.native import NativeDatapath
 from opavnic.datapath.selection import Choice, choose_datapath
 from opavnic.errors import DatapathUnavailableError
+from opavnic.lab import descriptors
 from opavnic.lab.apps import LabApp, NodeHost, start_app
 from opavnic.lab.cleanup import Removed, netdev_names, remove_namespaces, take_over
 from opavnic.lab.errors import LabError, PrivilegeError
@@ -143,10 +144,12 @@ class Lab:
     def claim(self) -> None:
         """Take the lab's directory, and remove what an earlier run of the same lab left when it was killed.
 
-        Raises:  LabRunningError: the lab runs already. LabError: leftovers cannot be removed.
+        Raises:  LabRunningError: the lab runs already. LabError: leftovers cannot be removed, or the limit of open
+            files is too low for the lab.
         """
         if self.netdev == "memory":
             return
+        descriptors.provide(self.model)
         removed = take_over(self.directory)
         if removed is not None:
             self.progress(removed.of_an_earlier_run())
@@ -450,6 +453,7 @@ class Lab:
             raise LabError("hosts in memory run no programs")
         if isinstance(self.host(host), NodeHost):
             raise LabError(f"host {host} is an app's: it runs no programs")
+        options.setdefault("preexec_fn", descriptors.for_programs())
         try:
             return run_in_namespace(namespace, lambda: subprocess.Popen(list(command), text=True, **options))
         except OSError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Collection
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -21,7 +22,7 @@ from pydantic import (
 from hfi_sim.errors import FabricError, FaultError
 from hfi_sim.fabric import Fabric as FabricOfNodes
 from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
-from hfi_sim.names import nearest
+from hfi_sim.names import hint, nearest
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.types import PKEY_FULL_MEMBER
 from opavnic.lab.fabric_model import Fabric
@@ -289,12 +290,12 @@ def cross_problems(data: Any) -> list[Problem]:
 
     It looks only at values of the right kind, so that it can list its problems beside those of single values.
     """
-    hosts = list(data["hosts"]) if isinstance(data, dict) and isinstance(data.get("hosts"), dict) else []
+    hosts = dict(data["hosts"]) if isinstance(data, dict) and isinstance(data.get("hosts"), dict) else {}
     vesws = data.get("vesws") if isinstance(data, dict) else None
     entries = [(i, v) for i, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
     problems = _repeated(entries, "id") + _repeated(entries, "name") + _subnet_problems(entries, len(hosts))
     for index, vesw in entries:
-        problems += _member_problems(("vesws", index, "members"), vesw.get("members"), hosts)
+        problems += _member_problems(("vesws", index, "members"), vesw.get("members"), hosts, len(problems))
     for host in hosts:
         if host in (EM_NODE, SWITCH):
             problems.append(Problem(("hosts", host), f'"{host}" is the name of a node that every fabric has'))
@@ -302,7 +303,9 @@ def cross_problems(data: Any) -> list[Problem]:
     return problems + _app_problems(data, hosts, entries)
 
 
-def _app_problems(data: Any, hosts: list[str], entries: list[tuple[int, dict[str, Any]]]) -> list[Problem]:
+def _app_problems(
+    data: Any, hosts: Collection[str], entries: list[tuple[int, dict[str, Any]]]
+) -> list[Problem]:
     apps = data.get("apps") if isinstance(data, dict) else None
     problems: list[Problem] = []
     seen: set[str] = set()
@@ -426,16 +429,15 @@ def _unfit(subnet: Subnet, mtu: object) -> list[str]:
     return found
 
 
-def _member_problems(path: KeyPath, members: object, hosts: list[str]) -> list[Problem]:
-    problems = []
+def _member_problems(path: KeyPath, members: object, hosts: Collection[str], before: int) -> list[Problem]:
+    problems: list[Problem] = []
     seen: set[str] = set()
     for index, member in enumerate(members if isinstance(members, list) else []):
         if not isinstance(member, str):
             continue
         if member not in hosts:
-            problems.append(
-                Problem((*path, index), f'unknown host "{member}" ({nearest(member, map(str, hosts))})')
-            )
+            told = hint(member, map(str, hosts), before + len(problems))
+            problems.append(Problem((*path, index), f'unknown host "{member}"{told}'))
         elif member in seen:
             problems.append(Problem((*path, index), f'host "{member}" stands twice'))
         seen.add(member)

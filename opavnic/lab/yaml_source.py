@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 import yaml
 
+from opavnic import files
 from opavnic.lab.errors import ConfigError
 from vema.em.problems import KeyPath, Problem, path_text
 
@@ -16,6 +18,25 @@ MAX_DIGITS: Final = 100
 """Longer numbers mean nothing in any file, and Python refuses to print them."""
 MAX_NODES: Final = 100_000
 """More nodes than this, aliases followed, is no file of ours: it would be built to exhaust memory."""
+MAX_DEPTH: Final = 100
+"""Lists and mappings inside each other."""
+_TAG: Final = "tag:yaml.org,2002:"
+_SCALARS: Final = {
+    f"{_TAG}null": "null",
+    f"{_TAG}bool": "true or false",
+    f"{_TAG}int": "whole number",
+    f"{_TAG}float": "number",
+    f"{_TAG}str": "text",
+    f"{_TAG}timestamp": "date",
+}
+"""The tags of single values in our files, and what they are called."""
+_OTHERS: Final = frozenset({f"{_TAG}map", f"{_TAG}seq", f"{_TAG}merge", f"{_TAG}value"})
+_SHOWN: Final = 60
+"""Characters of a value that a message shows."""
+_MOST_SAID: Final = 300
+"""Characters of a reason."""
+_COUNTER: Final = getattr(yaml, "CSafeLoader", None)
+"""libyaml's parser, where PyYAML has it: some twenty times as fast."""
 _PYTHON_WORDS: Final = (
     (re.compile(r"\ba valid dictionary( or instance of \w+)?"), "a mapping"),
     (re.compile(r"\ba valid list\b"), "a list"),
@@ -28,9 +49,9 @@ class YamlError(Exception):
     """The text is no YAML that a lab file or an EM file could be."""
 
     def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"{line}: {reason}")
         self.line = line
-        self.reason = reason
+        self.reason = reason if len(reason) <= _MOST_SAID else f"{reason[: _MOST_SAID - 3]}..."
+        super().__init__(f"{line}: {self.reason}")
 
 
 def read_text(file: Path, limit: int, what: str) -> str:
@@ -40,15 +61,9 @@ def read_text(file: Path, limit: int, what: str) -> str:
     Raises:  ConfigError: it cannot be read, is no text, or is too long.
     """
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(limit + 1)
-        if len(raw) > limit:
-            raise ConfigError([f"{file}: more than {limit} bytes: this is no {what}"])
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{file}: not UTF-8 text (byte {error.start})"]) from error
-    except OSError as error:
-        raise ConfigError([f"{file}: {error.strerror}"]) from error
+        return files.read_text(file, limit, what)
+    except files.FileError as error:
+        raise ConfigError([str(error)]) from error
 
 
 class YamlSource:
@@ -66,19 +81,19 @@ class YamlSource:
         self._nodes = 0
         self._what = what
         self.data: Any = None
+        self._count(text)
         try:
-            loader = yaml.SafeLoader(text)
-            node = loader.get_single_node()
+            self._loader = yaml.SafeLoader(text)
+            node = self._loader.get_single_node()
             if node is not None:
                 self._walk(node, (), ())
-                self.data = loader.construct_document(node)
+                self.data = self._loader.construct_document(node)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            line = 1 if mark is None else mark.line + 1
-            raise YamlError(line, f"not YAML: {error.problem or error.context or error}") from error
+            raise YamlError(_line(mark), f"not YAML: {error.problem or error.context or error}") from error
         except RecursionError as error:
             raise YamlError(1, "not YAML: nested too deeply") from error
-        except (yaml.YAMLError, ValueError) as error:
+        except yaml.YAMLError as error:
             raise YamlError(1, f"not YAML: {' '.join(str(error).split())}") from error
 
     def line(self, path: KeyPath) -> int:
@@ -94,18 +109,46 @@ class YamlSource:
         )
         return [f"{name}:{line}: {where}{': ' if where else ''}{what}" for line, where, what in placed]
 
+    def _count(self, text: str) -> None:
+        """Stop at a text of too many values, or nested too deeply, before anything is made of it.
+
+        Aliases are not followed here, and each is one value.
+        """
+        if _COUNTER is None:
+            return
+        values = 0
+        key_next: list[bool | None] = [None]
+        """Of each collection that is open whether a key comes next; None in a list, where none does."""
+        with contextlib.suppress(yaml.YAMLError):  # what is no YAML is told by the one that builds
+            for event in yaml.parse(text, _COUNTER):
+                if isinstance(event, yaml.CollectionEndEvent):
+                    key_next.pop()
+                if not isinstance(event, yaml.NodeEvent):
+                    continue
+                values += not key_next[-1]
+                if values > MAX_NODES:
+                    raise self._too_many(_line(event.start_mark))
+                if key_next[-1] is not None:
+                    key_next[-1] = not key_next[-1]
+                if isinstance(event, yaml.CollectionStartEvent):
+                    key_next.append(True if isinstance(event, yaml.MappingStartEvent) else None)
+                if len(key_next) > MAX_DEPTH:
+                    raise YamlError(_line(event.start_mark), "not YAML: nested too deeply")
+
+    def _too_many(self, line: int) -> YamlError:
+        return YamlError(line, f"more than {MAX_NODES} values: this is no {self._what}")
+
     def _walk(self, node: yaml.Node, path: KeyPath, above: tuple[int, ...]) -> None:
         line = node.start_mark.line + 1
         self._nodes += 1
         if id(node) in above:
             raise YamlError(line, f"{path_text(path)}: an alias that contains itself")
         if self._nodes > MAX_NODES:
-            raise YamlError(line, f"more than {MAX_NODES} values: this is no {self._what}")
+            raise self._too_many(line)
         self._lines.setdefault(path, line)
+        self._check_tag(node, path, line)
         if isinstance(node, yaml.ScalarNode):
-            node.value = _whole_characters(node.value, line)
-            if node.tag == "tag:yaml.org,2002:int" and len(node.value) > MAX_DIGITS:
-                raise YamlError(line, f"{path_text(path)}: a number of {len(node.value)} digits")
+            self._check_scalar(node, path, line)
         elif isinstance(node, yaml.MappingNode):
             self._walk_mapping(node, path, (*above, id(node)))
         elif isinstance(node, yaml.SequenceNode):
@@ -116,18 +159,52 @@ class YamlSource:
         seen: dict[str, int] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
-            if isinstance(key, yaml.ScalarNode):
-                key.value = _whole_characters(key.value, line)
-            name = key.value if isinstance(key, yaml.ScalarNode) else "?"
-            if key.tag == "tag:yaml.org,2002:merge":
+            if not isinstance(key, yaml.ScalarNode):
+                raise YamlError(line, f"{_place(path)}a {key.id} as a key: a key is a word")
+            if key.tag == f"{_TAG}merge":
                 self._walk(value, path, above)
                 continue
+            self._check_tag(key, path, line)
+            self._check_scalar(key, path, line)
+            name = key.value
             here = (*path, name)
             if name in seen:
                 self.problems.append(Problem(here, f'key "{name}" stands twice (first in line {seen[name]})'))
             seen.setdefault(name, line)
             self._lines[here] = line
             self._walk(value, here, above)
+
+    def _check_tag(self, node: yaml.Node, path: KeyPath, line: int) -> None:
+        """Refuse what PyYAML would build and no file of ours has: sets, ordered mappings, bytes, objects."""
+        if node.tag not in _SCALARS and node.tag not in _OTHERS:
+            tag = node.tag.replace(_TAG, "!!")
+            raise YamlError(line, f"{_place(path)}the tag {tag:.{_SHOWN}} means nothing here: leave it out")
+
+    def _check_scalar(self, node: yaml.ScalarNode, path: KeyPath, line: int) -> None:
+        """Make the value of a node, which the loader keeps; a tag may claim what the text is not."""
+        node.value = _whole_characters(node.value, line)
+        if node.tag == f"{_TAG}int" and len(node.value) > MAX_DIGITS:
+            raise YamlError(line, f"{path_text(path)}: a number of {len(node.value)} digits")
+        try:
+            self._loader.construct_object(node)
+        except yaml.YAMLError:
+            raise
+        except (
+            ValueError,
+            LookupError,
+            AttributeError,
+            OverflowError,
+        ) as error:  # PyYAML does not check first
+            shown = f'{_place(path)}"{node.value:.{_SHOWN}}" is no {_SCALARS.get(node.tag, "value")}'
+            raise YamlError(line, shown) from error
+
+
+def _line(mark: Any) -> int:
+    return 1 if mark is None else int(mark.line) + 1
+
+
+def _place(path: KeyPath) -> str:
+    return f"{path_text(path)}: " if path else ""
 
 
 def _in_yaml_words(message: str) -> str:

@@ -22,7 +22,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from hfi_sim.names import nearest
+from hfi_sim.names import hint
 from hfi_sim.types import LID_MULTICAST_FIRST, PKEY_FULL_MEMBER, is_multicast_lid
 from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
 from vema.em.problems import KeyPath, Problem, model_problems
@@ -266,6 +266,8 @@ def parse_config(data: Any) -> EmConfig:
         empty = "it is empty; " if data is None else ""
         text = f"{empty}an EM file is a mapping with fabric, mac, vesws and the like"
         raise EmConfigError([Problem((), text)])
+    if problem := _too_many_vesws(data):
+        raise EmConfigError([problem])
     problems = cross_problems(data)
     if "vesws" not in data:
         text = "no vesws: say which virtual switches there are to be; vesws: [] deletes all"
@@ -279,6 +281,15 @@ def parse_config(data: Any) -> EmConfig:
     return config
 
 
+def _too_many_vesws(data: Mapping[str, Any]) -> Problem | None:
+    """Return why there are more virtual switches than can be: nothing else about them is looked at then."""
+    vesws = data.get("vesws")
+    if not isinstance(vesws, list) or len(vesws) <= VESWS_MAX:
+        return None
+    message = f"{len(vesws)} virtual switches; an id has 12 bits, so a fabric has {VESWS_MAX} at most"
+    return Problem(("vesws",), message)
+
+
 def cross_problems(data: Mapping[str, Any]) -> list[Problem]:
     """Return what does not fit together in plain data; values of the wrong kind are passed over."""
     vesws = data.get("vesws")
@@ -290,7 +301,7 @@ def cross_problems(data: Mapping[str, Any]) -> list[Problem]:
         mtu = vesw.get("mtu")
         if isinstance(mtu, int) and isinstance(limit, int) and mtu > limit:
             problems.append(Problem(("vesws", index, "mtu"), f"{mtu} is above the fabric's {limit}"))
-        problems += _member_problems(index, vesw)
+        problems += _member_problems(index, vesw, len(problems))
     election = data.get("election")
     if isinstance(election, dict):
         problems += _election_problems(election)
@@ -311,8 +322,8 @@ def _repeated(entries: list[tuple[int, dict[str, Any]]], key: str) -> list[Probl
     return problems
 
 
-def _member_problems(index: int, vesw: dict[str, Any]) -> list[Problem]:
-    problems = []
+def _member_problems(index: int, vesw: dict[str, Any], before: int) -> list[Problem]:
+    problems: list[Problem] = []
     for key in ("members", "default_ports"):
         names = vesw.get(key)
         seen: set[str] = set()
@@ -325,9 +336,11 @@ def _member_problems(index: int, vesw: dict[str, Any]) -> list[Problem]:
         message = f"{len(ports)} default ports; a virtual switch has {DEF_PORTS}"
         problems.append(Problem(("vesws", index, "default_ports"), message))
     if isinstance(ports, list) and isinstance(members, list):
+        there = {name for name in members if isinstance(name, str)}
         for at, name in enumerate(ports):
-            if isinstance(name, str) and name not in members:
-                message = f'"{name}" is no member ({nearest(name, map(str, members))})'
+            if isinstance(name, str) and name not in there:
+                told = hint(name, map(str, members), before + len(problems))
+                message = f'"{name}" is no member{told}'
                 problems.append(Problem(("vesws", index, "default_ports", at), message))
     return problems
 
@@ -404,8 +417,8 @@ def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
     vports: dict[int, int] = {}
     for index, vesw in enumerate(config.vesws):
         if vesw.members != ALL:
-            problems += _unknown(("vesws", index, "members"), vesw.members, roster)
-        problems += _unknown(("vesws", index, "default_ports"), vesw.default_ports, roster)
+            problems += _unknown(("vesws", index, "members"), vesw.members, roster, len(problems))
+        problems += _unknown(("vesws", index, "default_ports"), vesw.default_ports, roster, len(problems))
         members = roster.members(vesw)
         for port in members:
             vports[port.guid] = vports.get(port.guid, 0) + 1
@@ -427,19 +440,29 @@ def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
     return problems
 
 
-def all_problems(data: Any, roster: Roster) -> list[Problem]:
-    """Return every mistake of plain data at once: those that can be seen without a fabric, and those on this one."""
+def checked(data: Any, roster: Roster) -> EmConfig:
+    """Check plain data (what YAML or JSON gave) for the fabric with these ports and return the configuration.
+
+    Raises:  EmConfigError: every mistake at once, those that can be seen without a fabric and those on this one.
+    """
     try:
-        return fabric_problems(parse_config(data), roster)
+        config = parse_config(data)
     except EmConfigError as error:
-        found = list(error.problems)
+        raise EmConfigError([*error.problems, *_also_wrong(data, error.problems, roster)]) from None
+    if problems := fabric_problems(config, roster):
+        raise EmConfigError(problems)
+    return config
+
+
+def _also_wrong(data: Any, found: Sequence[Problem], roster: Roster) -> list[Problem]:
+    """Return what is wrong on the fabric with data in which so much was found already."""
     vesws = data.get("vesws") if isinstance(data, dict) else None
     if not isinstance(vesws, list) or len(vesws) > VESWS_MAX:
-        return found
+        return []
     mac: MacPolicy = "learn" if data.get("mac") == "learn" else "locally-administered"
     known = {problem.path for problem in found}
     understood = EmConfig(mac=mac, vesws=[_understood(at, vesw) for at, vesw in enumerate(vesws)])
-    return found + [problem for problem in fabric_problems(understood, roster) if problem.path not in known]
+    return [problem for problem in fabric_problems(understood, roster) if problem.path not in known]
 
 
 def _understood(at: int, entry: object) -> VeswSection:
@@ -454,11 +477,11 @@ def _understood(at: int, entry: object) -> VeswSection:
     return VeswSection.model_validate(kept)
 
 
-def _unknown(path: KeyPath, names: Iterable[str], roster: Roster) -> list[Problem]:
+def _unknown(path: KeyPath, names: Iterable[str], roster: Roster, before: int) -> list[Problem]:
+    unknown = [(at, name) for at, name in enumerate(names) if roster.find(name) is None]
     return [
-        Problem((*path, at), f'unknown member "{name}" ({nearest(name, roster.names)})')
-        for at, name in enumerate(names)
-        if roster.find(name) is None
+        Problem((*path, at), f'unknown member "{name}"{hint(name, roster.names, before + number)}')
+        for number, (at, name) in enumerate(unknown)
     ]
 
 

@@ -22,7 +22,7 @@ from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.stack import AgentHandler, AgentRegistration, MadRequest
 from hfi_sim.mad.transactions import Done
 from vema.em.core import EmCore
-from vema.em.desired import EmConfig, EmConfigError, PortFacts, Roster, all_problems, fabric_problems
+from vema.em.desired import EmConfig, EmConfigError, PortFacts, Roster, fabric_problems
 from vema.em.dialogue import Request
 from vema.em.election import (
     ELECTION_CLASS,
@@ -34,7 +34,6 @@ from vema.em.election import (
 )
 from vema.em.memory import StoreWriter
 from vema.em.preview import preview
-from vema.em.problems import Problem
 from vema.em.records import EventRecord
 from vema.em.store import Store
 from vema.em.verify import Difference, verify
@@ -198,7 +197,7 @@ class EthernetService:
         self._kick()
 
     def _check(self, config: EmConfig) -> None:
-        problems = fabric_problems(config, Roster(self._candidates()))
+        problems = fabric_problems(config, self.roster())
         if problems:
             raise EmConfigError(problems)
 
@@ -260,9 +259,9 @@ class EthernetService:
         core = self._running()
         return preview(config, core.ports.values(), self._candidates(), core.vesws)
 
-    def problems(self, data: object) -> list[Problem]:
-        """Return every mistake of plain data (what YAML or JSON gave) at once; empty: it can be applied."""
-        return all_problems(data, Roster(self._candidates()))
+    def roster(self) -> Roster:
+        """Return the ports that can be members now, by which a configuration is `checked`."""
+        return Roster(self._candidates())
 
     async def verify(self) -> list[Difference]:
         """Ask all agents for all they have; return what is not as it should be."""

@@ -19,6 +19,7 @@ from ejfat.errors import (
     ForbiddenError,
     UnknownError,
 )
+from opavnic.files import MAX_TEXT, FileError, read_bytes
 
 log = logging.getLogger("ejfat.control.grpc")
 
@@ -47,9 +48,12 @@ class Tls:
         Raises:  BadRequestError: a file cannot be read.
         """
         try:
-            pair = (self.key.read_bytes(), self.certificate.read_bytes())
-        except OSError as error:
-            raise BadRequestError(f"{error.filename}: {error.strerror}") from None
+            pair = (
+                read_bytes(self.key, MAX_TEXT, "key"),
+                read_bytes(self.certificate, MAX_TEXT, "certificate"),
+            )
+        except FileError as error:
+            raise BadRequestError(str(error)) from None
         return grpc.ssl_server_credentials([pair])
 
 

@@ -79,7 +79,7 @@ def test_decode_source_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
     for code, out, err in (run("/dev/zero"), run("-", stdin=bytes((1 << 20) + 1))):
         assert (code, out) == (2, "")
-        assert "has more than 1 MiB" in err
+        assert "more than 1048576 bytes: this is no packet or capture" in err
 
 
 def test_decode_json_gives_header_fields_and_verdict() -> None:

@@ -10,7 +10,7 @@ from hfi_sim.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
 from unit.vema.em.test_service import NEW_MAC, converged
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.desired import parse_config
+from vema.em.desired import EmConfigError, checked, parse_config
 from vema.em.dialogue import request_for
 from vema.em.service import EthernetService
 from vema.types import AttrId, VportNum
@@ -53,13 +53,12 @@ async def test_file_that_names_a_member_that_is_away_can_be_applied() -> None:
     fabric.vnics["h3:1"].crash()
     fabric.sm.sweep()
     wanted = {"vesws": [{"id": 2, "name": "blue", "pkey": 0x8002, "members": ["h1", "h2", "h3"]}]}
-    assert em.problems(wanted) == []
+    checked(wanted, em.roster())
     em.apply(config(["h1", "h2", "h3"], vesw={"mtu": 2000}))
     assert await em.wait_converged(60)
     assert fabric.vnics["h1:1"].adapters[VportNum(1)].port_info.eth_mtu == 2000
-    assert [
-        problem.message for problem in em.problems({"vesws": [{"id": 2, "name": "b", "members": ["h9"]}]})
-    ]
+    with pytest.raises(EmConfigError, match="h9"):
+        checked({"vesws": [{"id": 2, "name": "b", "members": ["h9"]}]}, em.roster())
     em.stop()
 
 

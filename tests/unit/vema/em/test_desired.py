@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from vema.em.desired import EmConfigError, PortFacts, Roster, all_problems, fabric_problems, parse_config
-from vema.em.problems import path_text
+from vema.em.desired import EmConfig, EmConfigError, PortFacts, Roster, checked, fabric_problems, parse_config
+from vema.em.problems import Problem, path_text
 
 
 def facts(n: int, *pkeys: int) -> PortFacts:
@@ -164,4 +165,34 @@ def test_member_is_found_by_each_of_its_names(name: str) -> None:
 )
 def test_mistakes_of_the_file_and_of_the_fabric_are_listed_together(data: Any, paths: list[str]) -> None:
     roster = Roster([PortFacts(1, 2, "h1:1", "h1", "h1", 1, frozenset({0x7FFF, 0x8002}))])
-    assert sorted({path_text(problem.path) for problem in all_problems(data, roster)}) == paths
+    found: tuple[Problem, ...] = ()
+    try:
+        checked(data, roster)
+    except EmConfigError as error:
+        found = error.problems
+    assert sorted({path_text(problem.path) for problem in found}) == paths
+
+
+@pytest.mark.parametrize("check", [parse_config, lambda data: checked(data, Roster([facts(1)]))])
+def test_more_virtual_switches_than_ids_are_one_line_before_any_is_looked_at(
+    check: Callable[[Any], EmConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[object] = []
+    monkeypatch.setattr(EmConfig, "model_validate", looked_at.append)
+    monkeypatch.setattr("vema.em.desired.cross_problems", looked_at.append)
+    with pytest.raises(EmConfigError) as caught:
+        check({"vesws": [{"id": n, "name": ""} for n in range(200_000)]})
+    assert str(caught.value) == (
+        "vesws: 200000 virtual switches; an id has 12 bits, so a fabric has 4095 at most"
+    )
+    assert not looked_at
+
+
+def test_unknown_members_beyond_the_hundredth_are_listed_without_a_hint() -> None:
+    vesws = [{"id": n, "name": f"v{n}", "pkey": 0x8002, "members": ["h8", "h9"]} for n in range(1, 101)]
+    listed = [
+        problem.message for problem in fabric_problems(parse_config({"vesws": vesws}), Roster([facts(1)]))
+    ]
+    assert len(listed) == 200
+    assert listed[99] == 'unknown member "h9" (known: h1; nearest: h1)'
+    assert listed[100] == 'unknown member "h8"'

@@ -1,0 +1,108 @@
+"""Files that people name: a file, a pipe or a device, plain or gzip'ed, and never more of it than such a file has.
+
+What is longer than its limit is refused once that many bytes were read or unpacked: a few megabytes can unpack to
+terabytes, and /dev/zero has no end. Whoever reads a whole file of a person does it here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from opavnic.errors import OpavnicError
+
+MAX_CAPTURE: Final = 1 << 28
+"""Bytes of a capture, a recording or a packet, unpacked: they are kept in memory."""
+MAX_DOCUMENT: Final = 1 << 26
+"""Bytes of a document that is parsed as a whole, unpacked: it takes many times as much memory."""
+MAX_TEXT: Final = 1 << 24
+"""Bytes of a text that people write: a table script, a list of targets."""
+MAX_LINES: Final = 1 << 30
+"""Bytes of a file of which one line at a time is in memory, unpacked."""
+MAX_LINE: Final = 1 << 24
+"""Bytes of one such line."""
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+class FileError(OpavnicError):
+    """A file that cannot be read, is damaged, or is longer than its kind ever is."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+def read_bytes(path: Path, limit: int, what: str, *, gzipped: bool = False) -> bytes:
+    """Return what a file holds.
+
+    Args:    limit: bytes that no such file has. what: how messages name the kind of file. gzipped: it may be.
+    Raises:  FileError: it cannot be read, is damaged, or has more.
+    """
+    with _opened(path, gzipped) as stream:
+        return read_stream(stream, str(path), limit, what)
+
+
+def read_text(path: Path, limit: int, what: str) -> str:
+    """Return the text of a file. Raises FileError as `read_bytes` does, and where it is no UTF-8."""
+    return text_of(read_bytes(path, limit, what), str(path))
+
+
+def read_lines(path: Path, what: str) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line, plain or gzip'ed, that is not blank.
+
+    Raises:  FileError: the file or one line of it is too long, and as `read_text` does; after the lines before that.
+    """
+    total = 0
+    with _opened(path, gzipped=True) as stream:
+        number = 0
+        while line := stream.readline(MAX_LINE + 1):
+            number += 1
+            total += len(line)
+            if len(line) > MAX_LINE:
+                raise FileError(
+                    f"{path}:{number}", f"a line of more than {MAX_LINE} bytes: this is no {what}"
+                )
+            if total > MAX_LINES:
+                raise FileError(str(path), f"more than {MAX_LINES} bytes: this is no {what}")
+            if line.strip():
+                yield number, text_of(line, str(path), total - len(line))
+
+
+def read_stream(stream: BinaryIO, name: str, limit: int, what: str) -> bytes:
+    """Return what is left in a stream, which messages call `name`. Raises FileError where it has more than `limit`."""
+    data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise FileError(name, f"more than {limit} bytes: this is no {what}")
+    return data
+
+
+def text_of(data: bytes, name: str, offset: int = 0) -> str:
+    """Return the text that `data` is, from byte `offset` of a file. Raises FileError where it is no UTF-8."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileError(name, f"not UTF-8 text (byte {offset + error.start})") from None
+
+
+@contextlib.contextmanager
+def _opened(path: Path, gzipped: bool) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb") as raw:  # opened once: it may be a pipe
+            if gzipped and raw.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
+                with gzip.GzipFile(fileobj=raw) as unpacked:
+                    yield cast("BinaryIO", unpacked)
+            else:
+                yield raw
+    except gzip.BadGzipFile as error:
+        raise FileError(str(path), f"damaged gzip: {error}") from None
+    except OSError as error:
+        raise FileError(str(path), error.strerror or str(error)) from None
+    except (EOFError, zlib.error) as error:
+        raise FileError(str(path), f"damaged gzip: {error}") from None
+    except ValueError as error:  # a path with a NUL
+        raise FileError(str(path), str(error)) from None

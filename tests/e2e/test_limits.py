@@ -1,0 +1,54 @@
+"""Labs under limits of the system: what they need is got at once, or they say what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from opavnic.lab.descriptors import OWN, needed
+from opavnic.lab.loader import load_lab
+
+Program = Callable[..., "CompletedProcess[str]"]
+HOSTS = 60
+
+
+@pytest.fixture
+def lab_file(tmp_path: Path) -> Path:
+    hosts = ", ".join(f"h{number}" for number in range(HOSTS))
+    file = tmp_path / "lab.yaml"
+    file.write_text(
+        f"name: wide{os.getpid()}\nhosts: {{{hosts}}}\n"
+        f"vesws: [{{id: 2, name: blue, subnet: 10.9.2.0/24, members: [{hosts}]}}]\n"
+    )
+    return file
+
+
+@pytest.fixture
+def soft_limit() -> Iterator[Callable[[int], None]]:
+    """Lowers the soft limit of open files, which programs inherit, until the test ends."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield lambda limit: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_lab_of_60_hosts_runs_under_a_soft_limit_of_128_files(
+    opavnic: Program, lab_file: Path, soft_limit: Callable[[int], None]
+) -> None:
+    soft_limit(128)
+    up = opavnic("up", lab_file, "-d", "--json")
+    assert up.returncode == 0, up.stderr
+    status = json.loads(up.stdout)
+    assert [vnic["state"] for host in status["hosts"] for vnic in host["vnics"]] == ["up"] * HOSTS
+    ping = opavnic("exec", "h0", "--", "ping", "-c1", "-W5", f"10.9.2.{HOSTS}")
+    assert ping.returncode == 0, ping.stdout
+    shown = opavnic("exec", "h0", "--", "sh", "-c", "ulimit -S -n")
+    assert shown.stdout == "128\n"
+    opened = len(os.listdir(f"/proc/{status['pid']}/fd"))
+    most = needed(load_lab(lab_file))
+    assert most - OWN <= opened < most - OWN // 2 or status["datapath"] == "python"

@@ -1,0 +1,116 @@
+"""`em apply` over the control API: too much is refused at once, and the lab goes on while the rest is checked."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, UnixConnector
+
+from opavnic.lab import em_api
+from opavnic.lab.control import ControlServer
+from opavnic.lab.em_api import em_routes
+from opavnic.lab.json_body import MAX_BODY, MAX_VALUES
+from opavnic.lab.lab import Lab
+from opavnic.lab.loader import parse_lab
+from vema.em import desired
+
+TEXT = """
+name: em-lab
+hosts: {h1: {}, h2: {}}
+vesws:
+  - {id: 2, name: blue, members: [h1, h2]}
+"""
+RIGHT = {"vesws": [{"id": 3, "name": "red", "pkey": 0x8001, "members": ["h1"]}]}
+
+
+@pytest.fixture
+async def http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ClientSession]:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
+    async with Lab(parse_lab(TEXT, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as lab:
+        server = ControlServer(tmp_path / "sock", em_routes(lab))
+        await server.start()
+        async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as session:
+            yield session
+        await server.close()
+
+
+async def post(http: ClientSession, **body: Any) -> tuple[int, dict[str, Any]]:
+    async with http.post("/em/apply?diff=1", **body) as response:
+        return response.status, await response.json()
+
+
+async def test_others_are_answered_while_a_configuration_is_checked(
+    http: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = asyncio.Event(), threading.Event()
+    loop, parse_config = asyncio.get_running_loop(), desired.parse_config
+
+    def slow(data: object) -> desired.EmConfig:
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait(10)
+        return parse_config(data)
+
+    monkeypatch.setattr(desired, "parse_config", slow)
+    applying = asyncio.ensure_future(post(http, json=RIGHT))
+    try:
+        await begun.wait()
+        async with http.get("/em/vesws") as response:
+            assert [row["name"] for row in (await response.json())["vesws"]] == ["blue"]
+        assert not applying.done()
+    finally:
+        go_on.set()
+    status, answer = await applying
+    assert (status, answer["changes"][0]) == (200, "+ h1:1: new vport on red (3)")
+
+
+async def test_more_virtual_switches_than_ids_are_refused_in_one_line(http: ClientSession) -> None:
+    status, answer = await post(http, json={"vesws": [{"id": 1}] * 4096})
+    assert status == 422
+    assert answer["problems"] == [
+        {
+            "path": ["vesws"],
+            "message": "4096 virtual switches; an id has 12 bits, so a fabric has 4095 at most",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b" " * (MAX_BODY + 1), f"the body has more than {MAX_BODY} bytes: no configuration has as many"),
+        (
+            b"[" + b"1," * MAX_VALUES,
+            f"the body has more than {MAX_VALUES} values: no configuration has as many",
+        ),
+        (b"[" * (MAX_VALUES // 2), "the body is no JSON"),
+        (b"9" * 5000, "the body is no JSON"),
+        (b"\xff{}", "the body is no JSON"),
+    ],
+)
+async def test_body_of_the_wrong_form_or_size_is_refused_in_one_line(
+    http: ClientSession, body: bytes, said: str
+) -> None:
+    status, answer = await post(http, data=io.BytesIO(body))
+    assert status == 400
+    assert answer["error"].startswith(said)
+
+
+async def test_character_set_that_nobody_knows_does_not_matter(http: ClientSession) -> None:
+    headers = {"Content-Type": "application/json; charset=no-such"}
+    status, _ = await post(http, data=b'{"vesws": []}', headers=headers)
+    assert status == 200
+
+
+async def test_fabric_that_changes_while_a_configuration_is_checked_is_no_internal_error(
+    http: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(em_api, "checked", lambda data, _: desired.parse_config(data))
+    status, answer = await post(http, json={"vesws": [{"id": 3, "name": "red", "members": ["gone"]}]})
+    assert status == 422
+    assert 'unknown member "gone"' in answer["error"]

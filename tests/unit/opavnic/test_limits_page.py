@@ -1,0 +1,33 @@
+"""The page on limits says what the code does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opavnic import files
+from opavnic.lab import descriptors, em_file, json_body, loader, yaml_source
+from vema.em.desired import VESWS_MAX
+
+PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"| lab file | {loader.MAX_FILE_BYTES} bytes, {yaml_source.MAX_NODES} values (aliases followed), "
+        f"{yaml_source.MAX_DEPTH} levels |",
+        f"| EM file | {em_file.MAX_FILE_BYTES} bytes, {yaml_source.MAX_NODES} values, {yaml_source.MAX_DEPTH} levels, "
+        f"{VESWS_MAX} virtual switches |",
+        f"`ejfat sim`) | {files.MAX_CAPTURE} bytes, unpacked |",
+        f"`vema`) | {files.MAX_LINES} bytes, unpacked; {files.MAX_LINE} bytes a line |",
+        f"metadata | {files.MAX_DOCUMENT} bytes, unpacked |",
+        f"certificate | {files.MAX_TEXT} bytes |",
+        f"control API of a lab | {json_body.MAX_BODY} bytes, {json_body.MAX_VALUES} values |",
+        f"holds {descriptors.PER_HOST} descriptors for each host, {descriptors.PER_VNIC} for each VNIC, and up to "
+        f"{descriptors.OWN} more",
+    ],
+)
+def test_limit_on_the_page_is_that_of_the_code(said: str) -> None:
+    assert said in PAGE
