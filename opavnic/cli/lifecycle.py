@@ -61,6 +61,8 @@ def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
     say(f"lab {model.name} is down, removed:")
     for line in removed.lines():
         say(f"  {line}")
+    if removed.failed:
+        fail(removed.complaint)
 
 
 def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
@@ -120,10 +122,12 @@ def down(
     removed = end_lab(lab or lab_option)
     if as_json:
         print_json(removed.as_json())
-        return
-    print(f"lab {removed.lab} is down, removed:")
-    for line in removed.lines():
-        print(f"  {line}")
+    else:
+        print(f"lab {removed.lab} is down, removed:")
+        for line in removed.lines():
+            print(f"  {line}")
+    if removed.failed:
+        fail(removed.complaint)
 
 
 def prune(
