@@ -13,12 +13,13 @@ import asyncio
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from types import FrameType
-from typing import Final
+from typing import Final, TypeVar
 
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_INTERRUPTED: Final = 130
+Result = TypeVar("Result")
 
 
 def heard() -> tuple[signal.Signals, ...]:
@@ -58,6 +59,23 @@ def call_on_ending_signals(end: Callable[[], object]) -> None:
     loop = asyncio.get_running_loop()
     for number in heard():
         loop.add_signal_handler(number, end)
+
+
+async def cancelled_by_ending_signals(work: Awaitable[Result]) -> Result:
+    """Await `work`, which the first of the signals cancels; more of them do not disturb what tidies up."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - called in a coroutine
+
+    def end_once() -> None:
+        call_on_ending_signals(_no_more)
+        task.cancel()
+
+    call_on_ending_signals(end_once)
+    return await work
+
+
+def _no_more() -> None:
+    """Be called instead of an end that has begun."""
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
