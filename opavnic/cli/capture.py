@@ -20,7 +20,7 @@ from hfi_sim.faults import parse_match
 from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.summary import summarize
 from opavnic.cli.inspect import LabOption
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, say
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_at_once, say
 from opavnic.lab.client import LabClient
 from opavnic.lab.runtime import running_lab
 from opavnic.observe.pcapng import PcapngReader, PcapngWriter
@@ -128,7 +128,7 @@ def _sink(write: str | None, as_json: bool) -> Iterator[Callable[[TraceRecord], 
 def _print_line(record: TraceRecord) -> None:
     when = datetime.fromtimestamp(record.time_s).strftime("%H:%M:%S.%f")
     drop = "" if record.drop is None else f" DROPPED: {record.drop}"
-    print(f"{when} {record.direction} {summarize(record.packet)}{drop}", flush=True)
+    print_at_once(f"{when} {record.direction} {summarize(record.packet)}{drop}")
 
 
 def _print_json(record: TraceRecord) -> None:
@@ -139,4 +139,4 @@ def _print_json(record: TraceRecord) -> None:
         "drop": record.drop,
         "packet": record.packet.hex(),
     }
-    print(json.dumps(data), flush=True)
+    print_at_once(json.dumps(data))

@@ -143,12 +143,14 @@ def show(
         else:
             _SHOW[topic](next(iter(data.values())))
 
-    look()
+    if not watch:
+        look()
+        return
     with suppress(KeyboardInterrupt), interruptible():
-        while watch:
+        while True:
+            look()
             sys.stdout.flush()
             time.sleep(WATCH_S)
-            look()
 
 
 @app.command(epilog="Example: opavnic em verify")

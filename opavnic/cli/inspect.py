@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opavnic.cli.output import pick, print_json, print_table, say
+from opavnic.cli.output import pick, print_at_once, print_json, print_table, say
 from opavnic.observe.rates import vesw_text
 from opavnic.signals import interruptible
 
@@ -168,4 +168,4 @@ def logs(
         return
     with suppress(KeyboardInterrupt), interruptible():
         for line in client.stream("/logs?follow=1"):
-            print(line, flush=True)
+            print_at_once(line)

@@ -36,6 +36,12 @@ def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:
     raise typer.Exit(code)
 
 
+def print_at_once(line: str) -> None:
+    """Print a line on stdout for one who reads along: a signal that ends the program does not leave half of it."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def print_json(data: object) -> None:
     """Print data as JSON on stdout."""
     print(json.dumps(data, indent=2, default=str))

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from opavnic.cli.inspect import LabOption
+from opavnic.cli.output import print_at_once
 from opavnic.observe.rates import Order, Rates, Sample, as_json, in_order, rates
 from opavnic.signals import interruptible
 
@@ -132,7 +133,7 @@ def _show_live(ask: Ask, delay: float, count: int | None, order: Order) -> None:
 
 
 def _print_json(found: Rates) -> None:
-    print(json.dumps(as_json(found, time.time())), flush=True)
+    print_at_once(json.dumps(as_json(found, time.time())))
 
 
 def _print_plain(found: Rates) -> None:
