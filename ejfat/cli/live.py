@@ -313,9 +313,11 @@ async def _receive(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         counters = receiver.counters()
-        receiver.close()
-        if reporter is not None:
-            await reporter.close()
+        try:
+            receiver.close()
+        finally:
+            if reporter is not None:
+                await reporter.close()
     if as_json:
         from dataclasses import asdict
 

@@ -117,6 +117,7 @@ TAP_STAGES = {"third TAP": ("hfi_sim.netdev.netlink.LinkClient.set_alias", 2)}
 async def test_start_that_fails_at_any_stage_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stage: str, error: type[BaseException]
 ) -> None:
+    caplog.set_level("CRITICAL")  # records of a test are kept, with their errors, whose frames keep the lab
     await asyncio.to_thread(os.getpid)  # the pool's own pipes and threads are there from now on
     gc.collect()
     before = left_on_the_machine(), threads(), descriptors(), asyncio.all_tasks()
@@ -128,7 +129,6 @@ async def test_start_that_fails_at_any_stage_leaves_nothing(
         with pytest.raises(LabError if error is NetdevError else error, match="no room") as caught:
             async with lab:
                 pass
-    caplog.clear()  # it keeps errors, and they their frames
     del lab, caught  # what a stopped engine still has goes with it
     gc.collect()
     after_all = left_on_the_machine(), threads(), descriptors(), asyncio.all_tasks()
