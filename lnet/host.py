@@ -53,7 +53,16 @@ class LnetHost:
         )
         self.ctl = Lnetctl(self.node)
         self._waiting: dict[int, asyncio.Future[Report]] = {}
-        self._selftests: list[Selftest] = []
+        self._selftests: dict[Selftest, asyncio.Future[SelftestResult]] = {}
+
+    def shutdown(self) -> None:
+        """Leave the ports. What waits for a message is told that it will not come."""
+        self.node.shutdown()
+        waiting: list[asyncio.Future[Any]] = [*self._waiting.values(), *self._selftests.values()]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(CommandError(errno.ESHUTDOWN, f"LNet on {self.node.name} has ended"))
+                future.exception()  # whoever waited may be gone too: nobody's omission
 
     def _on_report(self, report: Report) -> None:
         if isinstance(report, SendDone | SendFailed):
@@ -170,12 +179,13 @@ class LnetHost:
             seconds=seconds,
             on_end=ended,
         )
-        self._selftests.append(selftest)
+        self._selftests[selftest] = end
         try:
             selftest.begin()
             return await end
         finally:
-            self._selftests.remove(selftest)
+            del self._selftests[selftest]
+            selftest.give_up()
 
     def first_nid(self) -> Nid:
         """Return the NID of the first network.

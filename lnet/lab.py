@@ -1,13 +1,14 @@
-"""LNet in a lab: a node on each host that has a section `lnet`, and the routes of the control API for it.
+"""LNet in a lab: a service with a node on each host that has a section `lnet`, and the routes of the control API.
 
     POST /lnet/{host}/{command}    a command of lnetctl; answers {"output": YAML, "exit": 0 or 1}
     POST /lnet-send, /lnet-selftest  messages from one host to another; answer plain data
-The lab finds this through the entry point group "opavnic.control".
+The lab finds this through the entry point groups "opavnic.services" and "opavnic.control".
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lnet.lab")
 
+SERVICE: Final = "lnet"
+"""Its name among the services of a lab."""
 _ROUTES: Final = ("/lnet/{host}/{command}", "/lnet-send", "/lnet-selftest")
 
 _T = TypeVar("_T")
@@ -63,8 +66,21 @@ class LnetLab:
             raise LabError("; ".join(f"{path_text(problem.path)}: {problem.message}" for problem in problems))
         sections = {name: host.lnet for name, host in lab.model.hosts.items() if host.lnet is not None}
         interfaces = {name: self._interfaces(name, section) for name, section in sections.items()}
-        for name, section in sections.items():
-            self.hosts[name] = self._start(name, section, interfaces[name], directory)
+        try:
+            for name, section in sections.items():
+                self.hosts[name] = self._start(name, section, interfaces[name], directory)
+        except BaseException:
+            self._shutdown()
+            raise
+
+    async def stop(self) -> None:
+        """Leave the ports; what was asked of a host and is not done is refused."""
+        self._shutdown()
+
+    def _shutdown(self) -> None:
+        with contextlib.ExitStack() as stack:  # each, whatever another does
+            for host in self.hosts.values():
+                stack.callback(host.shutdown)
 
     def _interfaces(self, name: str, section: LnetModel) -> list[Interface]:
         wiring = self._lab.wiring
@@ -181,15 +197,23 @@ def _refused(verb: str, error: CommandError) -> web.Response:
     return web.json_response({"output": error_yaml(verb, "lnet", error), "exit": 1})
 
 
-def control_routes(lab: Lab) -> list[web.RouteDef]:
-    """Start LNet in a lab that asks for it; return the routes of its control API.
+async def start_lnet(lab: Lab) -> LnetLab | None:
+    """Start LNet in a lab that asks for it.
 
     Raises:  LabError: the lab file's sections `lnet` do not fit.
     """
     if not any(host.lnet is not None for host in lab.model.hosts.values()):
-        return [web.post(path, _without_lnet) for path in _ROUTES]
+        return None
     lnet = LnetLab(lab)
     log.info("LNet on %s", ", ".join(lnet.hosts))
+    return lnet
+
+
+def control_routes(lab: Lab) -> list[web.RouteDef]:
+    """Return the routes of the control API of a lab, whether it has LNet or not."""
+    lnet = lab.services.get(SERVICE)
+    if not isinstance(lnet, LnetLab):
+        return [web.post(path, _without_lnet) for path in _ROUTES]
     handlers = (lnet.command, lnet.send, lnet.selftest)
     return [web.post(path, handler) for path, handler in zip(_ROUTES, handlers, strict=True)]
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 from ejfat.cli.errors import explained
-from opavnic.cli.output import EXIT_FAILED, print_json, print_rich, print_table, say
+from opavnic.cli.output import print_json, print_rich, print_table, say
+from opavnic.signals import interruptible
 
 
 def ejfat(
@@ -36,13 +35,11 @@ def ejfat(
     from ejfat.bench.figures import rows_for_table
     from ejfat.bench.run import bench_ejfat
 
-    signal.signal(signal.SIGTERM, _exit)
-
     def progress(text: str) -> None:
         if sys.stderr.isatty():
             say(f"measuring: {text}")
 
-    with explained():
+    with explained(), interruptible():  # unwinds, so that every namespace is removed
         result = bench_ejfat(rounds, seconds, no_taps=no_taps, private=private, progress=progress)
     if as_json:
         print_json(result)
@@ -54,10 +51,6 @@ def ejfat(
     print_table(compared, [[row[name] for name in compared] for row in result["ratios"]], title="packets/s")
     for what, why in result["skipped"].items():
         print_rich(f"left out: {what}: {why}")
-
-
-def _exit(_number: int, _frame: FrameType | None) -> None:
-    sys.exit(EXIT_FAILED)  # unwinds, so that every namespace is removed
 
 
 def _may_make_taps() -> tuple[bool, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from itertools import zip_longest
@@ -15,6 +16,7 @@ from ejfat.cli.addresses import IpAddress, parse_ip, parse_ips
 from ejfat.cli.errors import explained
 from ejfat.errors import BadRequestError, EjfatError
 from opavnic.cli.output import say
+from opavnic.signals import call_on_ending_signals
 
 if TYPE_CHECKING:
     from ejfat.live.app import AppConfig
@@ -54,7 +56,7 @@ def lb(
         typer.Option(help="auto: the native one, in a thread of its own, where it is built."),
     ] = "auto",
 ) -> None:
-    """Run a load balancer on an interface until interrupted, data plane and control plane."""
+    """Run a load balancer on an interface until Ctrl-C (or SIGTERM, SIGHUP), data plane and control plane."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what gRPC says on stderr, we say in a line of our own
     from ejfat.control.grpc.listening import check_listen
     from ejfat.control.plane import InstanceAddresses, PlaneConfig
@@ -122,8 +124,6 @@ async def _serve(
     reserve: str,
     senders: list[IpAddress],
 ) -> None:
-    import signal
-
     from ejfat.live.app import LbApp
     from ejfat.live.carrier import NativeCarrier
     from ejfat.pipeline.native import NativePipeline
@@ -131,6 +131,7 @@ async def _serve(
     app = LbApp(config, lambda frame: port.send(frame))  # what it refuses is refused before a TAP is made
     port = make_port()
     ended = asyncio.Event()
+    call_on_ending_signals(ended.set)
     failures: list[str] = []
 
     def failed(reason: str) -> None:
@@ -151,19 +152,16 @@ async def _serve(
             say(f"operator's token: {app.admin_token}")
         if reserve:
             print(app.reserve(reserve, senders), flush=True)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, ended.set)
         why = f" ({app.pipeline_reason})" if app.pipeline_reason else ""
         say(f"pipeline: {app.pipeline.backend}{why}")
         say("ready")
         await ended.wait()
     finally:
-        try:
-            await app.stop()  # while frames still pass
-        finally:
+        async with contextlib.AsyncExitStack() as stack:  # the last one first, each whatever another does
+            stack.callback(port.close)
             if carrier is not None:
-                carrier.close()
-            port.close()
+                stack.callback(carrier.close)
+            stack.push_async_callback(app.stop)  # while frames still pass
     counters = app.pipeline.counters
     lost = port.lost + (carrier.lost if carrier is not None else 0)
     say(

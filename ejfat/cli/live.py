@@ -20,6 +20,7 @@ from ejfat.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
 from ejfat.schema import SLOTS
 from ejfat.segmentation import MAX_EVENT
 from opavnic.cli.output import EXIT_FAILED, print_json, say
+from opavnic.signals import call_on_ending_signals
 
 if TYPE_CHECKING:
     from ejfat.control.feedback import Gains
@@ -285,8 +286,6 @@ async def _receive(
     as_json: bool,
 ) -> int:
     """Receive until told to end; return how many events were lost."""
-    import signal
-
     from ejfat.live.feedback import Measured, Reporter
 
     receiver.start()
@@ -306,8 +305,7 @@ async def _receive(
             tasks.append(asyncio.create_task(reporter.report(measure)))
         consumer = asyncio.create_task(_consume(receiver, out, count))
         tasks.append(consumer)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, consumer.cancel)
+        call_on_ending_signals(consumer.cancel)
         with contextlib.suppress(asyncio.CancelledError, TimeoutError):
             await asyncio.wait_for(consumer, duration or None)
     finally:
@@ -315,9 +313,11 @@ async def _receive(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         counters = receiver.counters()
-        receiver.close()
-        if reporter is not None:
-            await reporter.close()
+        try:
+            receiver.close()
+        finally:
+            if reporter is not None:
+                await reporter.close()
     if as_json:
         from dataclasses import asdict
 

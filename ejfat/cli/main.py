@@ -11,7 +11,8 @@ from ejfat.cli.admin import app as admin
 from ejfat.cli.errors import explained
 from ejfat.cli.lb import lb
 from ejfat.cli.live import recv, send
-from opavnic.cli.output import EXIT_FAILED, print_json, print_rich, print_table
+from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table
+from opavnic.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
 
 app = typer.Typer(
     help="The EJFAT UDP load balancer.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -93,6 +94,8 @@ def demo(
     ] = None,
 ) -> None:
     """Three sources, a load balancer, four workers on one virtual switch: one slows down, one is killed."""
+    import asyncio
+
     from hfi_sim import precise_loop
     from opavnic.cli.netdevs import choose
 
@@ -101,12 +104,17 @@ def demo(
     from ejfat.cli.demo_view import live_view, summary
     from ejfat.demo.run import run_demo
 
-    with explained():
-        if as_json:
-            result = precise_loop.run(run_demo(netdev=kind, private=private))
-        else:
-            with live_view() as show:
-                result = precise_loop.run(run_demo(show=show, netdev=kind, private=private))
+    try:
+        with explained():
+            if as_json:
+                work = run_demo(netdev=kind, private=private)
+                result = precise_loop.run(cancelled_by_ending_signals(work))
+            else:
+                with live_view() as show:
+                    work = run_demo(show=show, netdev=kind, private=private)
+                    result = precise_loop.run(cancelled_by_ending_signals(work))
+    except asyncio.CancelledError:
+        fail("demo interrupted; its lab is removed", EXIT_INTERRUPTED)
     if as_json:
         print_json(result.as_json())
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -118,8 +119,8 @@ async def run_demo(
     async with NodeLab(demo_model(), nodes=frozenset({LB}), netdev=netdev, private=private) as lab:
         with tempfile.TemporaryDirectory(prefix="ejfat-") as directory:
             demo = _Demo(plan, lab, show)
-            await demo.start(Path(directory))
             try:
+                await demo.start(Path(directory))
                 return await demo.phases()
             finally:
                 await demo.stop()
@@ -134,6 +135,7 @@ class _Demo:
         self.sources: list[Source | ProcessSource] = []
         self.workers: dict[str, Worker | ProcessWorker] = {}
         self._show = show
+        self._ends = contextlib.AsyncExitStack()
         self.lb_ip = self._address(LB)
         self._names = {str(self._address(name)): name for name in WORKERS}
 
@@ -159,10 +161,12 @@ class _Demo:
             period_s=self.plan.period_s,
         )
         self.app = LbApp(config, netdev.transmit)
+        self._ends.push_async_callback(self.app.stop)
         netdev.on_receive = self.app.receive
         self.app.node.on_forward = self._forwarded
         await self.app.start()
         self.channel = grpc.aio.insecure_channel(config.listen)
+        self._ends.push_async_callback(self.channel.close)
         stub = pb_grpc.LoadBalancerStub(self.channel)
         request = pb.ReserveLoadBalancerRequest(
             name="demo", senderAddresses=[str(self._address(name)) for name in SOURCES]
@@ -175,6 +179,8 @@ class _Demo:
             self._local_worker if self.lab.netdev == "memory" else partial(self._program_worker, control)
         )
         self.workers = {name: make_worker(name) for name in WORKERS}
+        for worker in self.workers.values():
+            self._ends.push_async_callback(worker.stop)
         token = self.reservation.token
         await asyncio.gather(
             *(w.start(self.channel, self.reservation.lbId, token) for w in self.workers.values())
@@ -182,6 +188,8 @@ class _Demo:
         self.app.advance()
         make_source = self._local_source if self.lab.netdev == "memory" else self._program_source
         self.sources = [make_source(name, data_id) for data_id, name in enumerate(SOURCES, 1)]
+        for source in self.sources:
+            self._ends.push_async_callback(source.stop)
 
     @property
     def _capacity_hz(self) -> float:
@@ -223,9 +231,8 @@ class _Demo:
         return ProcessSource(self.lab, name, config, self.ledger)
 
     async def stop(self) -> None:
-        await asyncio.gather(*(node.stop() for node in (*self.sources, *self.workers.values())))
-        await self.channel.close()
-        await self.app.stop()
+        """End what was started, each whatever another does."""
+        await self._ends.aclose()
 
     async def phases(self) -> DemoResult:
         loop = asyncio.get_running_loop()

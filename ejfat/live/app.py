@@ -148,12 +148,12 @@ class LbApp:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for server in self._servers:
-            await server.stop(0.2)
-        self._servers.clear()
-        self._save()
-        if self._store is not None:
-            self._store.close()
+        async with contextlib.AsyncExitStack() as stack:  # the last one first, each whatever another does
+            if self._store is not None:
+                stack.callback(self._store.close)
+            stack.callback(self._save)
+            while self._servers:
+                stack.push_async_callback(self._servers.pop().stop, 0.2)
 
     def reserve(self, name: str, senders: list[IpAddress]) -> EjfatUri:
         """Reserve an instance from inside, and return the URI that its senders and workers need.

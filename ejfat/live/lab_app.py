@@ -6,6 +6,7 @@ lab's directory, for namespaces do not part the file system.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from dataclasses import replace
 from ipaddress import ip_address
@@ -96,8 +97,8 @@ class LabLoadBalancer:
         self,
         app: LbApp,
         control: str,
-        directory: tempfile.TemporaryDirectory[str] | None,
         carrier: LabCarrier | None,
+        ends: contextlib.AsyncExitStack,
     ) -> None:
         self.app = app
         self.carrier = carrier
@@ -106,7 +107,7 @@ class LabLoadBalancer:
         """Where its gRPC is: HOST:PORT or unix:PATH."""
         self.uri = ""
         """Of the reservation made at start; empty: none was."""
-        self._directory = directory
+        self._ends = ends
 
     def status(self) -> dict[str, Any]:
         """Return what `opavnic status` shows."""
@@ -124,11 +125,7 @@ class LabLoadBalancer:
 
     async def stop(self) -> None:
         """End it."""
-        if self.carrier is not None:
-            self.carrier.close()
-        await self.app.stop()
-        if self._directory is not None:
-            self._directory.cleanup()
+        await self._ends.aclose()
 
 
 async def start_lb(lab: Lab, model: AppModel) -> LabLoadBalancer:
@@ -148,30 +145,27 @@ async def start_lb(lab: Lab, model: AppModel) -> LabLoadBalancer:
         sync_host=str(own),
         policy=Policy(lead_s=options.lead, fill_gain=options.fill_gain),
     )
-    directory = None
-    control = options.listen
-    if not control:
-        path = lab.directory.path / f"{KIND}-{model.host}.sock"
-        if lab.netdev == "memory" or len(str(path).encode()) > _LONGEST_SOCKET_PATH:
-            directory = tempfile.TemporaryDirectory(prefix="ejfat-")
-            path = Path(directory.name) / f"{KIND}.sock"
-        control = f"unix:{path}"
-    config = AppConfig(plane, listen=control, period_s=options.period, pipeline=options.pipeline)
-    app = LbApp(config, netdev.transmit)
-    netdev.on_receive = app.receive
-    carrier = None
-    if lab.native is not None and isinstance(app.pipeline, NativePipeline):
-        carrier = LabCarrier(app.pipeline, netdev, lab.native, app.receive)
-        app.still = carrier.still
-        carrier.start()
-    balancer = LabLoadBalancer(app, control, directory, carrier)
-    try:
+    async with contextlib.AsyncExitStack() as ends:
+        control = options.listen
+        if not control:
+            path = lab.directory.path / f"{KIND}-{model.host}.sock"
+            if lab.netdev == "memory" or len(str(path).encode()) > _LONGEST_SOCKET_PATH:
+                path = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="ejfat-")), f"{KIND}.sock")
+            control = f"unix:{path}"
+        config = AppConfig(plane, listen=control, period_s=options.period, pipeline=options.pipeline)
+        app = LbApp(config, netdev.transmit)
+        ends.push_async_callback(app.stop)
+        netdev.on_receive = app.receive
+        carrier = None
+        if lab.native is not None and isinstance(app.pipeline, NativePipeline):
+            carrier = LabCarrier(app.pipeline, netdev, lab.native, app.receive)
+            app.still = carrier.still
+            ends.callback(carrier.close)
+            carrier.start()
         await app.start()
-        if options.reserve:
-            balancer.uri = str(app.reserve(options.reserve, _senders(lab, model, options)))
-    except BaseException:
-        await balancer.stop()
-        raise
+        uri = str(app.reserve(options.reserve, _senders(lab, model, options))) if options.reserve else ""
+        balancer = LabLoadBalancer(app, control, carrier, ends.pop_all())
+        balancer.uri = uri
     lab.progress(f"{KIND} on {model.host} is {own}, its control plane {control}")
     return balancer
 

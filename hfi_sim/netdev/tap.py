@@ -92,7 +92,7 @@ class TapNetdev(Netdev):
             lists = watcher.links.address_lists().get(self.ifindex, AddressLists())
             self.merges = watcher.links.merges_received(name)
             """Whether the host lets received packets be merged (GRO): who merges them has to obey."""
-        except NetdevError:
+        except BaseException:
             os.close(self._fd)
             raise
         self.address = state.address

@@ -70,7 +70,11 @@ class NamespaceWatcher:
         self._lists_due = False
         self._lists_stale = False
         self._closed = False
-        self._notifications = open_notifications(namespace)
+        try:
+            self._notifications = open_notifications(namespace)
+        except BaseException:
+            self.links.close()
+            raise
         loop.add_reader(self._notifications.fileno(), self.drain)
         self._timer = loop.call_later(POLL_S, self._poll)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -14,6 +12,7 @@ from opavnic.bench.datapath import ROUNDS, SECONDS, BenchResult, bench_datapath
 from opavnic.bench.datapath_peers import variants
 from opavnic.bench.datapath_plot import plot
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_rich, print_table, say
+from opavnic.signals import interruptible
 
 _COLUMNS = ("variant", "mtu", "icrc", "tcp_gbps", "tcp4_gbps", "udp64_kpps", "rtt_us_p50", "rtt_us_p99")
 _COSTS = ("cpu_s_per_gb", "peak_mib")
@@ -56,13 +55,14 @@ def datapath(
         fail(str(error))
     if not has_capabilities():
         fail("the bench makes network namespaces: run it as root")
-    signal.signal(signal.SIGTERM, _exit)
     if vports is not None:
-        _vports(vports, as_json)
+        with interruptible():
+            _vports(vports, as_json)
         return
     if plot_file is not None:
         _write(plot_file, "")  # not only after minutes of measuring
-    result = bench_datapath(rounds=rounds, seconds=seconds, only=only or (), progress=_progress)
+    with interruptible():  # unwinds, so that every namespace is removed
+        result = bench_datapath(rounds=rounds, seconds=seconds, only=only or (), progress=_progress)
     if plot_file is not None:
         _write(plot_file, plot(result.rows()))
     if as_json:
@@ -97,10 +97,6 @@ def _write(file: Path, text: str) -> None:
         file.write_text(text)
     except OSError as error:
         fail(f"{file} cannot be written: {error.strerror}", EXIT_FAILED)
-
-
-def _exit(_number: int, _frame: FrameType | None) -> None:
-    sys.exit(EXIT_FAILED)  # unwinds, so that every namespace is removed
 
 
 def _progress(text: str) -> None:

@@ -24,6 +24,7 @@ from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_line, say
 from opavnic.lab.client import LabClient
 from opavnic.lab.runtime import running_lab
 from opavnic.observe.pcapng import PcapngReader, PcapngWriter
+from opavnic.signals import interruptible
 
 
 def capture(
@@ -45,7 +46,7 @@ def capture(
     ] = False,
     lab: LabOption = None,
 ) -> None:
-    """Show the 16B packets that enter the links of a lab, until Ctrl-C.
+    """Show the 16B packets that enter the links of a lab, until Ctrl-C (or SIGTERM, SIGHUP; exit code 0).
 
     Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one way of it (h1->sw0), * for all. Matches: l4=,
     lid=, slid=, dlid=, sc=, vesw=, attr=, method=, direction=, as in `opavnic fault`. A packet is shown on each link
@@ -66,7 +67,7 @@ def capture(
     reader = PcapngReader(client.open(f"/capture?{query}"))
     seen, end = 0, ""
     try:
-        with _sink(write, as_json) as put:
+        with interruptible(), _sink(write, as_json) as put:
             for record in reader.records():
                 put(record)
                 seen += 1
@@ -138,4 +139,4 @@ def _print_json(record: TraceRecord) -> None:
         "drop": record.drop,
         "packet": record.packet.hex(),
     }
-    print(json.dumps(data), flush=True)
+    print_line(json.dumps(data), flush=True)

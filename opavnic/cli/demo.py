@@ -9,6 +9,7 @@ import typer
 from hfi_sim.text import visible
 from opavnic.cli.netdevs import choose
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say
+from opavnic.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
 
 if TYPE_CHECKING:
     from opavnic.lab.demo import DemoResult
@@ -30,31 +31,16 @@ def demo(
       opavnic demo --netdev memory
     """
     import asyncio
-    import signal
 
     from hfi_sim import precise_loop
     from opavnic.lab.demo import run_demo
 
     kind, private, reason = choose(netdev)
-
-    async def run() -> DemoResult:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - the loop has made it
-        loop = asyncio.get_running_loop()
-
-        def end_once() -> None:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, _silent)  # a second Ctrl-C must not stop the removal
-            task.cancel()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, end_once)
-        return await run_demo(kind, private=private, reason=reason, progress=_silent if as_json else say)
-
+    work = run_demo(kind, private=private, reason=reason, progress=_silent if as_json else say)
     try:
-        result = precise_loop.run(run())
+        result = precise_loop.run(cancelled_by_ending_signals(work))
     except asyncio.CancelledError:
-        fail("demo ended by a signal; its lab is removed")
+        fail("demo interrupted; its lab is removed", EXIT_INTERRUPTED)
     if as_json:
         print_json(result.as_json())
     else:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -18,6 +20,7 @@ from opavnic.lab.client import QUERY_S, LabClient, RefusedFileError
 from opavnic.lab.em_file import EmFile
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.runtime import running_lab
+from opavnic.signals import interruptible
 from vema.em.desired import EmConfig
 from vema.em.problems import Problem
 
@@ -120,7 +123,10 @@ def show(
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="of counters and events: how many")
     ] = 50,
-    watch: Annotated[bool, typer.Option("--watch", help="show it again every second, until Ctrl-C")] = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="show it again every second, until Ctrl-C (or SIGTERM, SIGHUP)"),
+    ] = False,
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -131,15 +137,22 @@ def show(
         Topic.COUNTERS: f"/em/counters?limit={limit}",
         Topic.EVENTS: f"/em/events?limit={limit}",
     }.get(topic, f"/em/{topic.value}")
-    while True:
+
+    def look() -> None:
         data = client.get(path)
         if as_json:
             print_json(data)
         else:
             _SHOW[topic](next(iter(data.values())))
-        if not watch:
-            return
-        time.sleep(WATCH_S)
+
+    if not watch:
+        look()
+        return
+    with suppress(KeyboardInterrupt), interruptible():
+        while True:
+            look()
+            sys.stdout.flush()
+            time.sleep(WATCH_S)
 
 
 @app.command(epilog="Example: opavnic em verify")

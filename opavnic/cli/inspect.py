@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from opavnic.cli.output import pick, print_json, print_line, print_table, say
 from opavnic.observe.rates import vesw_text
+from opavnic.signals import interruptible
 
 if TYPE_CHECKING:
     from opavnic.lab.runtime import LabDir
@@ -151,6 +153,8 @@ def logs(
 ) -> None:
     """Show what a lab has logged; also one that was killed, until it is pruned.
 
+    What -f follows ends with Ctrl-C (or SIGTERM, SIGHUP; exit code 0), or with the lab.
+
     \b
     Example:
       opavnic logs -f
@@ -164,5 +168,11 @@ def logs(
             print_line(line)
         return
     directory, _ = running_lab(lab)
-    for line in LabClient(directory.control_socket).stream("/logs?follow=1" if follow else "/logs"):
-        print_line(line, flush=follow)
+    client = LabClient(directory.control_socket)
+    if not follow:
+        for line in client.stream("/logs"):
+            print_line(line)
+        return
+    with suppress(KeyboardInterrupt), interruptible():
+        for line in client.stream("/logs?follow=1"):
+            print_line(line, flush=True)

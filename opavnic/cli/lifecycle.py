@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opavnic.cli.output import EXIT_INTERRUPTED, fail, print_json, print_line, say
+from opavnic.cli.output import fail, print_json, print_line, say
+from opavnic.signals import EXIT_INTERRUPTED, interruptible
 
 if TYPE_CHECKING:
     from opavnic.lab.detach import Tell
@@ -24,6 +26,9 @@ def up(
     as_json: AsJson = False,
 ) -> None:
     """Make a lab real. In the foreground it runs until Ctrl-C, which removes every trace of it.
+
+    SIGTERM and SIGHUP do as Ctrl-C does; under nohup a SIGHUP is ignored. With -d all three end the lab while it is
+    being made (exit code 130).
 
     \b
     Example:
@@ -79,6 +84,8 @@ def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
     say(f"lab {model.name} is down, removed:")
     for line in removed.lines():
         say(f"  {line}")
+    if removed.failed:
+        fail(removed.complaint)
 
 
 def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
@@ -94,17 +101,19 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
 
     there = False
     try:
-        for word, value in spawn(body):
-            if word == "progress":
-                say(value)
-            elif word == "error":
-                fail(value)
-            else:
-                there = True
-                _show_ready(value, as_json)
-                say(
-                    f"lab {model.name} runs in the background (pid {value['pid']}); end it with: opavnic down"
-                )
+        with interruptible(), closing(spawn(body)) as told:
+            for word, value in told:
+                if word == "progress":
+                    say(value)
+                elif word == "error":
+                    fail(value)
+                else:
+                    there = True
+                    _show_ready(value, as_json)
+                    say(
+                        f"lab {model.name} runs in the background (pid {value['pid']}); "
+                        "end it with: opavnic down"
+                    )
     except KeyboardInterrupt:
         done = "runs in the background" if there else "was not made"
         fail(f"interrupted; lab {model.name} {done}", EXIT_INTERRUPTED)
@@ -138,10 +147,12 @@ def down(
     removed = end_lab(lab or lab_option)
     if as_json:
         print_json(removed.as_json())
-        return
-    print_line(f"lab {removed.lab} is down, removed:")
-    for line in removed.lines():
-        print_line(f"  {line}")
+    else:
+        print_line(f"lab {removed.lab} is down, removed:")
+        for line in removed.lines():
+            print_line(f"  {line}")
+    if removed.failed:
+        fail(removed.complaint)
 
 
 def prune(

@@ -26,6 +26,7 @@ from opavnic.mad_frames import awaits_response
 from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
 from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
 from opavnic.observe.pcapng import PcapngReader, PcapngWriter
+from opavnic.signals import interruptible
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries
 from vema.em.messages import build_request, read_response
@@ -190,7 +191,7 @@ def record(
     count: Annotated[int | None, typer.Option("--count", min=1, help="end after so many packets")] = None,
     lab: LabOption = None,
 ) -> None:
-    """Record the MADs that pass the lab's management port, until Ctrl-C."""
+    """Record the MADs that pass the lab's management port, until Ctrl-C (or SIGTERM, SIGHUP; exit code 0)."""
     directory, _ = running_lab(lab)
     capture = LabClient(directory.control_socket).open(f"/capture?on={EM_NODE}&l4=mad")
     seen = 0
@@ -198,7 +199,7 @@ def record(
         with file.open("wb") as stream:
             say(f"recording to {file}; end with Ctrl-C")
             write, finish = _writer(file, stream.write)
-            with suppress(KeyboardInterrupt):
+            with suppress(KeyboardInterrupt), interruptible():
                 for record in PcapngReader(capture).records():
                     if record.drop is not None:
                         continue

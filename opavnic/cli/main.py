@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, say
+from opavnic.signals import EXIT_INTERRUPTED
 
 ENTRY_POINTS: Final = "opavnic.cli"
 
@@ -169,7 +170,10 @@ def _top(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit code: 0 ok, 1 what was asked for failed, 2 it was asked wrongly."""
+    """Run the program and return its exit code: 0 ok, 1 what was asked for failed, 2 it was asked wrongly.
+
+    130: it was interrupted before it was done. A command that runs until it is ended, ends with 0 then.
+    """
     _open_standard_streams()
     command = typer.main.get_command(app)
     try:
@@ -178,9 +182,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             prog_name="opavnic",
             standalone_mode=False,
         )
-    except typer.Abort:
-        say("opavnic: aborted")
-        return EXIT_FAILED
+    except typer.Abort:  # what typer makes of KeyboardInterrupt
+        say("opavnic: interrupted")
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads: no complaint at exit
         return EXIT_FAILED

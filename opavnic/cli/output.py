@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 WIDTH = 160
 
 
@@ -34,8 +33,13 @@ def say(line: str) -> None:
 
 
 def print_line(line: str, *, flush: bool = False) -> None:
-    """Print a line on stdout that has in it what programs, files or peers have said."""
-    print(visible(line), flush=flush)
+    """Print a line on stdout that has in it what programs, files or peers have said.
+
+    With `flush` somebody reads along: a signal that ends the program does not leave half a line.
+    """
+    sys.stdout.write(visible(line) + "\n")
+    if flush:
+        sys.stdout.flush()
 
 
 def print_text(text: str) -> None:

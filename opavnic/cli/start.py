@@ -8,8 +8,10 @@ import sys
 
 def start() -> None:
     """Run the program and end with its exit code."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # else a traceback of half an import
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:  # a program that `exec` starts is to ignore it then as well
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # else a traceback of half an import
     from opavnic.cli.main import main
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, before)
     sys.exit(main())

@@ -7,12 +7,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
 
 from opavnic.cli.inspect import LabOption
+from opavnic.cli.output import print_line
 from opavnic.observe.rates import Order, Rates, Sample, as_json, in_order, rates
+from opavnic.signals import interruptible
 
 DELAY_MIN_S: Final = 0.01
 DELAY_MAX_S: Final = 86400.0
@@ -46,7 +49,7 @@ def top(
         bool, typer.Option("--json", help="Print a line of JSON for each interval.")
     ] = False,
 ) -> None:
-    """Show what passes the VNICs and links of a running lab, per second, until Ctrl-C.
+    """Show what passes the VNICs and links of a running lab, per second, until Ctrl-C (or SIGTERM, SIGHUP).
 
     On a terminal the key q ends it, s changes the order; elsewhere table follows table. Bits of VNICs are those of
     Ethernet frames without FCS, bits of links those of 16B packets. Below stands every drop counter that grew.
@@ -57,7 +60,7 @@ def top(
       opavnic top -d 5 -s load
       opavnic top -n 1 --json
     """
-    try:
+    with suppress(KeyboardInterrupt), interruptible():
         ask = _asker(lab)
         if not json_lines and _is_screen():
             _show_live(ask, delay, count, order)
@@ -65,8 +68,6 @@ def top(
         show = _print_json if json_lines else _print_plain
         for found in _intervals(ask, lambda: _pause(delay), count):
             show(in_order(found, order))
-    except KeyboardInterrupt:
-        raise typer.Exit from None
 
 
 def _is_screen() -> bool:
@@ -132,7 +133,7 @@ def _show_live(ask: Ask, delay: float, count: int | None, order: Order) -> None:
 
 
 def _print_json(found: Rates) -> None:
-    print(json.dumps(as_json(found, time.time())), flush=True)
+    print_line(json.dumps(as_json(found, time.time())), flush=True)
 
 
 def _print_plain(found: Rates) -> None:

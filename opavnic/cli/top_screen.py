@@ -12,7 +12,7 @@ import termios
 import time
 import tty
 from types import FrameType, TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 
 from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.live import Live
@@ -21,7 +21,6 @@ from opavnic.cli.top_view import TopView
 from opavnic.observe.rates import Order, Rates, in_order
 
 _KEY_BYTES: Final = 64
-_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 _WAKING: Final = (signal.SIGWINCH, signal.SIGTSTP)
 """They do nothing but end a wait, which then sees to them."""
 
@@ -45,8 +44,6 @@ class Screen:
             self._awake = awake
             before = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
             stack.callback(signal.set_wakeup_fd, before)
-            for signum in _ENDING:
-                stack.callback(signal.signal, signum, signal.signal(signum, _end))
             for signum in _WAKING:
                 stack.callback(signal.signal, signum, signal.signal(signum, _nothing))
             stack.callback(self._give_back)
@@ -127,10 +124,6 @@ class Picture:
                 self.order = other
             self.left = key == "q"
         return not self.left
-
-
-def _end(signum: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + signum)
 
 
 def _nothing(signum: int, frame: FrameType | None) -> None:

@@ -217,15 +217,16 @@ class NativeDatapath:
         """Stop the engine and let go of every TAP. Harmless when done twice."""
         if self._closed:
             return
-        self._timer.cancel()
-        self._unsubscribe()
-        self._loop.remove_reader(self._engine.notice_fd)
-        self._engine.stop()
-        self.sync()
-        self._fabric.before_counting.remove(self.sync)
-        for adapter in list(self._index):
-            self._release(adapter)
-        self._closed = True
+        with contextlib.ExitStack() as stack:  # the last one first, each whatever another does
+            stack.callback(setattr, self, "_closed", True)
+            for adapter in list(self._index):
+                stack.callback(self._release, adapter)
+            stack.callback(self._fabric.before_counting.remove, self.sync)
+            stack.callback(self.sync)
+            stack.callback(self._engine.stop)
+            stack.callback(self._loop.remove_reader, self._engine.notice_fd)
+            stack.callback(self._unsubscribe)
+            stack.callback(self._timer.cancel)
 
 
 def _can_be_carried(netdev: Netdev | None) -> bool:

@@ -1,13 +1,15 @@
-"""Apps of a lab: programs of the lab's own process that stand on a host where else a kernel would.
+"""Apps of a lab: programs of the lab's own process that stand on a host where else a kernel would; and services.
 
-Packages bring kinds of apps through the entry point group "opavnic.apps": kind -> an AppFactory.
+Packages bring kinds of apps through the entry point group "opavnic.apps": kind -> an AppFactory. What a package starts
+for a lab as a whole, where the lab file asks for it, is a service: group "opavnic.services", name -> a ServiceFactory.
+The lab ends both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hfi_sim.names import nearest
 from hfi_sim.netdev.base import Netdev
@@ -31,7 +33,17 @@ class LabApp(Protocol):
         """End it."""
 
 
+class LabService(Protocol):
+    """A service that runs."""
+
+    async def stop(self) -> None:
+        """End it."""
+
+
 AppFactory = Callable[["Lab", AppModel], Awaitable[LabApp]]
+ServiceFactory = Callable[["Lab"], Awaitable[LabService | None]]
+"""Starts a service; None: the lab file does not ask for it."""
+SERVICES: Final = "opavnic.services"
 
 
 class NodeHost(LabHost):
@@ -58,6 +70,12 @@ async def start_app(lab: Lab, app: AppModel) -> LabApp:
         raise LabError(f'host {app.host}: unknown kind of app "{app.kind}" ({nearest(app.kind, factories)})')
     factory: AppFactory = factories[app.kind].load()
     return await factory(lab, app)
+
+
+def service_factories() -> Iterator[tuple[str, ServiceFactory]]:
+    """Yield the services of the installed packages, by name."""
+    for point in entry_points(group=SERVICES):
+        yield point.name, point.load()
 
 
 def node_netdev(lab: Lab, host: str) -> NodeNetdev:

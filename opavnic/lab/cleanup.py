@@ -24,6 +24,13 @@ class Removed:
     directory: str = ""
     kept: list[str] = field(default_factory=list)
     """What bears a name of the lab and is not the lab's: left alone."""
+    failed: list[str] = field(default_factory=list)
+    """What did not end as it should, and why; the rest has ended."""
+
+    @property
+    def complaint(self) -> str:
+        """Return `failed` as a sentence."""
+        return f"lab {self.lab} has ended, but not all of it as it should: {'; '.join(self.failed)}"
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Removed:

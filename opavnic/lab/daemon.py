@@ -4,61 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from collections.abc import Callable
 from typing import Any
 
 from opavnic.lab.cleanup import Removed
 from opavnic.lab.control import ControlServer, lab_routes
+from opavnic.lab.ends import Ends
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.logs import LogHub
+from opavnic.signals import call_on_ending_signals
 
 log = logging.getLogger("opavnic.lab")
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def run_lab(lab: Lab, ready: Callable[[dict[str, Any]], None]) -> Removed:
     """Make `lab` real, call `ready` with its status, keep it until a signal or POST /down, remove it.
 
-    Returns: what was removed.
-    Raises:  LabError: it could not be made, or could not go on; nothing of it is left.
+    Returns: what was removed, and what did not end as it should.
+    Raises:  LabError: it could not be made, or could not go on; it has been removed.
     """
-    loop = asyncio.get_running_loop()
     end = asyncio.Event()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, end.set)
-    hub: LogHub | None = None
-    control: ControlServer | None = None
+    ends = Ends()
+    call_on_ending_signals(end.set)
+    try:
+        removed = await _live(lab, ready, end, ends)
+    finally:
+        failed = await ends.close()
+    removed.failed += failed
+    if lab.failure:
+        raise LabError("; ".join([lab.failure, *removed.failed]))
+    return removed
+
+
+async def _live(lab: Lab, ready: Callable[[dict[str, Any]], None], end: asyncio.Event, ends: Ends) -> Removed:
+    """Start everything, and the lab's end once it is wanted; `ends` gets the rest."""
 
     async def down() -> dict[str, Any]:
         removed = await lab.stop()
-        loop.call_soon(end.set)
+        asyncio.get_running_loop().call_soon(end.set)
         return removed.as_json()
 
-    try:
-        lab.claim()
-        hub = LogHub(lab.directory.log_file)
-        if await _start_or_end(lab, end):
-            control = ControlServer(lab.directory.control_socket, lab_routes(lab, hub, down))
-            await control.start()
-            ready(lab.status())
-            lab.on_failure(end.set)
-            await end.wait()
-        removed = await lab.stop()
-        if lab.failure:
-            raise LabError(lab.failure)
-        return removed
-    finally:
-        if hub is not None:
-            hub.end_followers()
-        if control is not None:
-            await control.close()
-        await lab.stop()
-        if hub is not None:
-            hub.close()
-        lab.release()
+    lab.claim()
+    ends.add("directory of the lab", lab.release)
+    hub = LogHub(lab.directory.log_file)
+    ends.add("log", hub.close)
+    ends.add("lab", lab.stop, patience_s=None)
+    if await _start_or_end(lab, end):
+        control = ControlServer(lab.directory.control_socket, lab_routes(lab, hub, down))
+        ends.add("control API", control.close)
+        ends.add("readers of the log", hub.end_followers)
+        await control.start()
+        ready(lab.status())
+        lab.on_failure(end.set)
+        await end.wait()
+    return await lab.stop()
 
 
 async def _start_or_end(lab: Lab, end: asyncio.Event) -> bool:

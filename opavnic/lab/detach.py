@@ -7,16 +7,17 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, NoReturn
 
 from opavnic.lab.errors import LabError
+from opavnic.signals import ENDING, heard
 
 Tell = Callable[[str, Any], None]
 """Sends the waiting parent a word and its value: progress, ready, error."""
 
 
-def spawn(body: Callable[[Tell], None]) -> Iterator[tuple[str, Any]]:
+def spawn(body: Callable[[Tell], None]) -> Generator[tuple[str, Any], None, None]:
     """Run `body` in a new session without a terminal; yield what it tells until it is ready or has failed.
 
     Raises:  LabError: the process ended without a word. KeyboardInterrupt: it was ended, and has ended.
@@ -24,24 +25,29 @@ def spawn(body: Callable[[Tell], None]) -> Iterator[tuple[str, Any]]:
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until it is known whom to end
     pid = os.fork()
     if pid == 0:
+        for number in heard():
+            signal.signal(number, signal.SIG_DFL)  # not what the parent does about it
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(reader)
         _child(body, writer)
-    os.close(writer)
     word, value = "", None
-    with os.fdopen(reader, encoding="utf-8") as lines:
-        try:
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(writer)
+        with os.fdopen(reader, encoding="utf-8") as lines:
             for line in lines:
                 word, value = json.loads(line)
                 if word in ("ready", "error"):
                     break
                 yield word, value
-        except (KeyboardInterrupt, GeneratorExit):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)  # it is our child, not waited for: its number is still its own
-            os.waitpid(pid, 0)
-            raise
+    except (KeyboardInterrupt, GeneratorExit):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)  # it is our child, not waited for: its number is still its own
+        os.waitpid(pid, 0)
+        raise
     if word in ("ready", "error"):
         yield word, value
         return

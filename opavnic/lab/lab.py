@@ -25,8 +25,9 @@ from opavnic.datapath.native import NativeDatapath
 from opavnic.datapath.selection import Choice, choose_datapath
 from opavnic.errors import DatapathUnavailableError
 from opavnic.lab import descriptors
-from opavnic.lab.apps import LabApp, NodeHost, start_app
+from opavnic.lab.apps import LabApp, LabService, NodeHost, service_factories, start_app
 from opavnic.lab.cleanup import Removed, netdev_names, remove_namespaces, take_over
+from opavnic.lab.ends import Ends
 from opavnic.lab.errors import LabError, PrivilegeError
 from opavnic.lab.hosts import (
     InMemoryHost,
@@ -105,13 +106,16 @@ class Lab:
         self.vnic_ports = {}
         self.apps: dict[str, LabApp] = {}
         """Apps that run, by host."""
+        self.services: dict[str, LabService] = {}
+        """Services that run, by name."""
         self._private = private
         self._timer_resolution_s = timer_resolution_s
         self._journal = Journal(model.name, os.getpid(), process_start_time(os.getpid()) or 0, file, private)
         self._faults: Faults | None = None
         self._manager: BuiltinManager | None = None
-        self._mad_server: MadSocketServer | None = None
-        self._removed: asyncio.Future[Removed] | None = None
+        self._ends = Ends()
+        self._removed = Removed(model.name)
+        self._stopping: asyncio.Future[Removed] | None = None
         self._native: NativeDatapath | None = None
         self.datapath = Choice("python")
         """What carries frames; settled by `start`."""
@@ -127,7 +131,7 @@ class Lab:
         try:
             await self.start()
         except BaseException:
-            await self.stop()
+            await self.stop()  # it has, unless that was cancelled
             self.release()
             raise
         return self
@@ -135,9 +139,17 @@ class Lab:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop, and give the name back."""
-        await self.stop()
+        """Stop, and give the name back.
+
+        Raises:  LabError: something did not end as it should; the rest has. Where the lab is left by an error, that
+                 one gets a note instead.
+        """
+        removed = await self.stop()
         self.release()
+        if removed.failed and error is None:
+            raise LabError(removed.complaint)
+        if removed.failed and error is not None:
+            error.add_note(removed.complaint)
 
     # coming
 
@@ -151,42 +163,65 @@ class Lab:
             return
         descriptors.provide(self.model)
         removed = take_over(self.directory)
-        if removed is not None:
-            self.progress(removed.of_an_earlier_run())
+        try:
+            if removed is not None:
+                self.progress(removed.of_an_earlier_run())
+            self.directory.save(self._journal)
+        except BaseException:
+            self.directory.release()
+            raise
         self._claimed = True
-        self.directory.save(self._journal)
 
     async def start(self) -> None:
         """Make everything and wait until every VNIC is operational.
 
-        Raises:  LabError: something cannot be made, or does not get ready; call `stop` then.
+        Raises:  LabError: something cannot be made, or does not get ready. Then, and when this is cancelled, what was
+                 made has been stopped.
         """
+        try:
+            await self._start()
+        except BaseException as error:
+            removed = await self.stop()
+            if removed.failed:
+                error.add_note(removed.complaint)
+            if isinstance(error, HfiSimError):
+                raise LabError(str(error)) from error
+            raise
+
+    async def _start(self) -> None:
         self._started_at = asyncio.get_running_loop().time()
         self._choose_datapath()
         self.progress(f"making {counted(len(self.model.hosts), 'host')}")
+        self._ends.add("namespaces", lambda: remove_namespaces(self._journal, self._removed))
         for name in self.model.hosts:
             self.hosts[name] = self._make_host(name)
-        try:
-            self.wiring = wire(
-                self.model, lambda name: self.hosts[name].make_netdev, self._timer_resolution_s
-            )
-            self._faults = Faults(self.wiring.fabric)
-            self._make_vnic_ports()
-            self._start_datapath()
-            await self._open_mad_socket()
-            if self.model.em.mode == "builtin":
-                vesws = counted(len(self.model.vesws), "virtual switch", "virtual switches")
-                self.progress(f"the Ethernet Manager configures {vesws}")
-                self._manager = BuiltinManager(self.model, self.wiring)
-                await self._wait_ready(self._manager)
-            for app in self.model.apps:
-                self.apps[app.host] = await start_app(self, app)
-            for fault in self.model.faults:
-                self.faults.add(fault)
-            if self._native is not None:
-                self._native.refresh()
-        except HfiSimError as error:
-            raise LabError(str(error)) from error
+        self.wiring = wire(self.model, lambda name: self.hosts[name].make_netdev, self._timer_resolution_s)
+        self._ends.add("subnet manager", self.wiring.subnet_manager.stop)
+        self._faults = Faults(self.wiring.fabric)
+        self._make_vnic_ports()
+        self._ends.add("interfaces", self._give_interfaces_back, patience_s=None)
+        self._start_datapath()
+        self._ends.add("programs", self._end_programs, patience_s=None)
+        self._ends.add("faults", self._faults.clear)
+        await self._open_mad_socket()
+        if self.model.em.mode == "builtin":
+            vesws = counted(len(self.model.vesws), "virtual switch", "virtual switches")
+            self.progress(f"the Ethernet Manager configures {vesws}")
+            self._manager = BuiltinManager(self.model, self.wiring)
+            self._ends.add("Ethernet Manager", self._manager.close)
+            await self._wait_ready(self._manager)
+        for app in self.model.apps:
+            self.apps[app.host] = running = await start_app(self, app)
+            self._ends.add(f"app {app.kind} on {app.host}", running.stop)
+        for name, factory in service_factories():
+            service = await factory(self)
+            if service is not None:
+                self.services[name] = service
+                self._ends.add(f"service {name}", service.stop)
+        for fault in self.model.faults:
+            self.faults.add(fault)
+        if self._native is not None:
+            self._native.refresh()
         self.progress("ready")
 
     def _choose_datapath(self) -> None:
@@ -208,6 +243,7 @@ class Lab:
                 on_failure=self._datapath_failed,
                 icrc=self.model.icrc.links == "always",
             )
+            self._ends.add("native datapath", self._native.close)
             self.faults.on_change = self._native.changed
 
     def _datapath_failed(self, reason: str) -> None:
@@ -232,6 +268,9 @@ class Lab:
             return NodeHost(name, interfaces)
         if self.netdev == "memory":
             return InMemoryHost(name, interfaces)
+        return self._make_tap_host(name, interfaces)
+
+    def _make_tap_host(self, name: str, interfaces: list[Interface]) -> TapHost:
         mark = f"opavnic:{self.model.name}"
         vnet_hdr = self.datapath.name == "native"
         if self.model.hosts[name].netns == "host":
@@ -241,6 +280,7 @@ class Lab:
                     "reach: run this as root"
                 )
             host = TapHost(name, interfaces, None, mark, vnet_hdr=vnet_hdr)
+            self._ends.add(f"host {name}", host.close)
             machine = filter(_is_machine, self.hosts.values())
             others = {item.name for other in machine for item in other.interfaces}
             avoid_taken_names(
@@ -248,6 +288,7 @@ class Lab:
             )
         else:
             host = TapHost(name, interfaces, self._make_namespace(name), mark, vnet_hdr=vnet_hdr)
+            self._ends.add(f"host {name}", host.close)
         where = host.namespace.name if host.namespace is not None else None
         self._journal.netdevs += [NetdevEntry(name, item.name, where) for item in interfaces]
         self.directory.save(self._journal)
@@ -278,6 +319,7 @@ class Lab:
                 name_for=host.name_for,
                 attached=self.wiring.fabric.attached,
             )
+            self._ends.add(f"VNICs of {name}", self.vnic_ports[name].close)
         for name in hosts_that_can_crash(self.model):
             self.faults.hook(name, partial(self._crash, name), self.vnic_ports[name].restart)
 
@@ -301,7 +343,7 @@ class Lab:
         mad.register_agent(MadClass.EMA, EMA_OUI, (Method.TRAP,), trap)
         if self._claimed:
             await server.start(self.directory.mad_socket)
-            self._mad_server = server
+            self._ends.add("MAD socket", server.close)
 
     def _agent_lids(self) -> list[int]:
         return [port.port.lid for port in self.vnic_ports.values()]
@@ -485,41 +527,35 @@ class Lab:
     # going
 
     async def stop(self) -> Removed:
-        """Take everything away that was made; what was removed is the same for every caller."""
-        if self._removed is None:
-            self._removed = asyncio.ensure_future(self._stop())
-        return await asyncio.shield(self._removed)
+        """End everything that was started; what was removed, and what failed, is the same for every caller."""
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop())
+        return await asyncio.shield(self._stopping)
 
     async def _stop(self) -> Removed:
-        removed = Removed(self.model.name)
-        for app in self.apps.values():
-            await app.stop()
-        if self._manager is not None:
-            await self._manager.close()
-        if self._mad_server is not None:
-            await self._mad_server.close()
-        if self._faults is not None:
-            self._faults.clear()
-        removed.programs = await asyncio.to_thread(end_programs, self._journal.identities)
-        if self._native is not None:
-            self._native.close()
+        self._removed.failed = await self._ends.close()
+        if self.netdev == "tap":
+            self._removed.directory = str(self.directory.path)
+        return self._removed
+
+    async def _end_programs(self) -> None:
+        self._removed.programs = await asyncio.to_thread(end_programs, self._journal.identities)
+
+    async def _give_interfaces_back(self) -> None:
+        """Close the TAPs of all hosts side by side, and note which were there."""
         made = {(vnic.host, vnic.interface) for vnic in self.vnics() if vnic.netdev is not None}
         made_beside = [vnic for vnic in self.vnics() if vnic.asked is None and vnic.netdev is not None]
-        descriptors = [fd for host in self.hosts.values() for fd in host.release()]
-        await asyncio.to_thread(close_descriptors, descriptors)
-        for port in self.vnic_ports.values():
-            port.close()
-        for host in self.hosts.values():
-            host.close()
+        descriptors: list[int] = []
+        try:
+            for host in self.hosts.values():
+                descriptors += host.release()
+        finally:
+            await asyncio.to_thread(close_descriptors, descriptors)
         self._journal.netdevs = [entry for entry in self._journal.netdevs if (entry.host, entry.name) in made]
         for vnic in made_beside:
             where = self.hosts[vnic.host].namespace_name
             self._journal.netdevs.append(NetdevEntry(vnic.host, vnic.interface, where))
-        removed.netdevs = netdev_names(self._journal)
-        remove_namespaces(self._journal, removed)
-        if self.netdev == "tap":
-            removed.directory = str(self.directory.path)
-        return removed
+        self._removed.netdevs = netdev_names(self._journal)
 
     def release(self) -> None:
         """Remove the lab's directory and give its name back, after `stop`; nothing where it was not claimed."""

@@ -46,8 +46,11 @@ class BuiltinManager:
         )
         try:
             self.em.start(em_config(model))
-        except VemaError as error:
-            raise LabError("; ".join(str(error).splitlines())) from error
+        except BaseException as error:
+            self.em.stop()
+            if isinstance(error, VemaError):
+                raise LabError("; ".join(str(error).splitlines())) from error
+            raise
 
     @property
     def trouble(self) -> list[str]:

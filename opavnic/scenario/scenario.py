@@ -139,16 +139,17 @@ class Scenario:
             self.check()
 
     async def _close(self) -> None:
-        self.fault_log = self.faults.show()
-        self.faults.clear()
-        if self._em is not None or self._simulator is not None:
-            self._manager.stop()
-        for port in self.vnic_ports.values():
-            port.close()
-        if self.ground is not None:
-            self.ground.close()
-        self.subnet_manager.stop()
-        self._recording.close()
+        with contextlib.ExitStack() as stack:  # the last one first, each whatever another does
+            stack.callback(self._recording.close)
+            stack.callback(self.subnet_manager.stop)
+            if self.ground is not None:
+                stack.callback(self.ground.close)
+            for port in self.vnic_ports.values():
+                stack.callback(port.close)
+            if self._em is not None or self._simulator is not None:
+                stack.callback(self._manager.stop)
+            stack.callback(self.faults.clear)
+            self.fault_log = self.faults.show()
 
     def check(self) -> None:
         """Hold the conservation law, and that no callback raised, no task of the test and no namespace is left.

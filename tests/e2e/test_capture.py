@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from scapy.utils import PcapNgReader
 from e2e.conftest import Program
 from hfi_sim.wire.layers import OPA16B
 from native_module import needs_native
+from processes import child
 
 LAB = f"captured-{os.getpid()}"
 TEXT = f"""
@@ -37,13 +37,9 @@ def pinged(opavnic: Program, tmp_path: Path) -> Iterator[None]:
     done = opavnic("up", file, "-d")
     assert done.returncode == 0, done.stderr
     enter = ["ip", "netns", "exec", f"opavnic-{LAB}-h1"]
-    pings = [
-        subprocess.Popen([*enter, "ping", "-q", "-i", "0.1", f"10.9.{vesw}.2"], stdout=-3) for vesw in (2, 3)
-    ]
-    yield
-    for ping in pings:
-        ping.kill()
-        ping.wait()
+    pings = [child([*enter, "ping", "-q", "-i", "0.1", f"10.9.{vesw}.2"], stdout=-3) for vesw in (2, 3)]
+    with pings[0], pings[1]:
+        yield
 
 
 def links(opavnic: Program) -> dict[str, tuple[str, str]]:
@@ -83,12 +79,12 @@ def test_capture_takes_its_links_from_the_native_datapath_and_gives_them_back(
     assert links(opavnic)["h1"] == links(opavnic)["h2"] == ("native", "")
     command = [sys.executable, "-m", "opavnic.cli.main", "capture", "on", "h1", "vesw=2"]
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    with subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) as capture:
+    with child(command, env=environment, stdout=-1, stderr=-1) as capture:
         assert capture.stdout is not None
         assert "vesw 2" in capture.stdout.readline()
         assert (links(opavnic)["h1"], links(opavnic)["h2"]) == (("python", "observed"), ("native", ""))
         capture.send_signal(signal.SIGINT)
-        _, said = capture.communicate()
+        _, said = capture.communicate(timeout=60)
     assert capture.returncode == 0
     assert said.endswith("packets captured\n")
     for _ in range(100):  # each look takes a while
@@ -102,11 +98,11 @@ def test_capture_takes_its_links_from_the_native_datapath_and_gives_them_back(
 def test_capture_ends_with_the_lab_and_says_so(opavnic: Program, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "opavnic.cli.main", "capture", "--json"]
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    with subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) as capture:
+    with child(command, env=environment, stdout=-1, stderr=-1) as capture:
         assert capture.stdout is not None
         assert capture.stdout.readline()
         assert opavnic("down").returncode == 0
-        _, said = capture.communicate()
+        _, said = capture.communicate(timeout=60)
     assert capture.returncode == 0
     assert said.endswith("packets captured; the lab has ended\n")
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from processes import child
+
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NEW_MAC = "02:00:00:ab:cd:ef"
@@ -143,7 +145,7 @@ def recording(run_in: Path, file: Path) -> Iterator[None]:
     """Record until two packets, a request and its response, have passed."""
     command = [sys.executable, "-m", "opavnic.cli.main", "mad", "record", str(file), "--count", "2"]
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(run_in / "run")}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    with child(command, env=environment, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert "recording to" in process.stderr.readline()
         yield

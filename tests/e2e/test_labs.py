@@ -15,6 +15,7 @@ import pytest
 
 from opavnic.lab.namespaces import NETNS_DIR, programs_in
 from opavnic.lab.runtime import Journal, process_start_time
+from processes import child
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 # make test gives a whole file to one worker: labs come one after the other
@@ -50,13 +51,8 @@ def namespaces(lab: str) -> list[str]:
 @contextlib.contextmanager
 def started(lab: str, host: str, *command: str) -> Iterator[subprocess.Popen[str]]:
     """Run a program on a host for as long as the context lasts; what it prints can be read."""
-    with subprocess.Popen(
-        ["ip", "netns", "exec", f"opavnic-{lab}-{host}", *command], stdout=-1, stderr=-2, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    with child(["ip", "netns", "exec", f"opavnic-{lab}-{host}", *command], stdout=-1, stderr=-2) as process:
+        yield process
 
 
 def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
@@ -294,12 +290,12 @@ def test_namespace_of_somebody_else_is_refused_and_left_alone(
 def test_interrupt_in_the_foreground_removes_the_lab(lab_file: Path, lab_name: str, tmp_path: Path) -> None:
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
     program = [sys.executable, "-m", "opavnic.cli.main", "up", str(lab_file)]
-    process = subprocess.Popen(program, env=environment, stdout=-1, stderr=-1, text=True)
-    assert process.stderr is not None
-    assert any("Ctrl-C ends it" in line for line in process.stderr)
-    assert len(namespaces(lab_name)) == 2
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    with child(program, env=environment, stdout=-1, stderr=-1) as process:
+        assert process.stderr is not None
+        assert any("Ctrl-C ends it" in line for line in process.stderr)
+        assert len(namespaces(lab_name)) == 2
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
     assert process.returncode == 0
     assert "blue" in out
     assert f"namespace opavnic-{lab_name}-h1" in err

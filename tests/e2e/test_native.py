@@ -23,6 +23,7 @@ from opavnic.lab.lab import Lab
 from opavnic.lab.manager import em_config
 from opavnic.lab.model import LabModel, Vesw
 from opavnic.lab.namespaces import NETNS_DIR
+from processes import child
 
 pytestmark = needs_native
 
@@ -118,7 +119,7 @@ def test_damage_by_the_fault_command_stays_on_the_native_datapath(opavnic: Progr
     assert "native" in ok("status")
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
     command = [sys.executable, "-m", "opavnic.cli.main", "exec", "h2", "--", *STREAM, "receive", "10.9.2.2"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as receiver:
+    with child(command, stdout=subprocess.PIPE, env=environment) as receiver:
         assert receiver.stdout is not None
         assert receiver.stdout.readline() == "listening\n"
         sent = ok("exec", "h1", "--", *STREAM, "send", "10.9.2.2", str(200 << 20))
@@ -328,9 +329,7 @@ def test_dead_thread_ends_the_lab_with_its_reason(opavnic: Program, tmp_path: Pa
     file.write_text(model().model_dump_json(exclude_unset=True))
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
     command = [sys.executable, str(Path(__file__).with_name("broken_thread.py")), "up", str(file)]
-    with subprocess.Popen(
-        command, stdin=-1, stdout=-1, stderr=subprocess.STDOUT, text=True, env=environment
-    ) as lab:
+    with child(command, stdin=-1, stdout=-1, stderr=subprocess.STDOUT, env=environment) as lab:
         assert lab.stdin is not None
         assert lab.stdout is not None
         assert any("ready" in line for line in lab.stdout)

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from processes import child
+
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 PINGS = 20
@@ -33,17 +35,13 @@ def lab(opavnic: Program, tmp_path: Path, request: pytest.FixtureRequest) -> str
 @contextlib.contextmanager
 def watched(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run `opavnic top --json` for as long as the context lasts."""
-    with subprocess.Popen(
+    with child(
         [sys.executable, "-c", "from opavnic.cli.start import start; start()", "top", "--json", *arguments],
         env={**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")},
         stdout=-1,
         stderr=-1,
-        text=True,
     ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+        yield process
 
 
 def packets(data: dict[str, Any], host: str, way: str) -> int:
@@ -72,13 +70,10 @@ def test_what_ping_sends_is_what_top_shows(lab: str, opavnic: Program, tmp_path:
 
 def test_one_interval_is_one_line_while_a_ping_goes_on(lab: str, opavnic: Program) -> None:
     command = ["ip", "netns", "exec", f"opavnic-{lab}-h1", "ping", "-i0.01", "10.9.2.2"]
-    with subprocess.Popen(command, stdout=-1, text=True) as ping:
-        try:
-            assert ping.stdout is not None
-            assert any("bytes from 10.9.2.2" in line for line in ping.stdout)
-            done = opavnic("top", "-n", "1", "--json")
-        finally:
-            ping.kill()
+    with child(command, stdout=-1) as ping:
+        assert ping.stdout is not None
+        assert any("bytes from 10.9.2.2" in line for line in ping.stdout)
+        done = opavnic("top", "-n", "1", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = done.stdout.splitlines()
     data = json.loads(line)

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from lnet import cli
+from lnet.errors import CommandError
 from lnet.host import LnetHost
 from lnet.lab import LnetLab, control_routes
 from lnet.nid import Nid
@@ -133,9 +134,30 @@ async def test_selftest_prints_the_throughput_of_each_route(lnetctl: Run) -> Non
     assert data["gbps"] > 0
 
 
+async def test_lnet_starts_and_ends_with_its_lab() -> None:
+    lab = Lab(load_lab(EXAMPLE), netdev="memory", file=str(EXAMPLE))
+    async with lab:
+        lnet = lab.services["lnet"]
+        assert isinstance(lnet, LnetLab)
+        host = lnet.hosts["a"]
+        assert len(control_routes(lab)) == len(control_routes(lab)) == 3, "asking again starts nothing again"
+        load = asyncio.create_task(
+            host.selftest(Nid.parse("10.1.1.5@o2ib0"), size=1 << 18, concurrency=8, seconds=30)
+        )
+        await asyncio.sleep(0.05)
+        assert not load.done()
+    with pytest.raises(CommandError, match="LNet on a has ended"):
+        await load
+    sent = lab.mads, [port.tx.in_packets for port in lab.wiring.fabric.hfi_ports()]
+    await asyncio.sleep(0.05)
+    assert sent == (lab.mads, [port.tx.in_packets for port in lab.wiring.fabric.hfi_ports()])
+
+
 async def test_selftest_leaves_everybody_else_a_turn() -> None:
     async with Lab(load_lab(EXAMPLE), netdev="memory", file=str(EXAMPLE)) as lab:
-        host = LnetLab(lab).hosts["a"]
+        lnet = lab.services["lnet"]
+        assert isinstance(lnet, LnetLab)
+        host = lnet.hosts["a"]
         nid = Nid.parse("10.1.1.5@o2ib0")
         load = asyncio.create_task(host.selftest(nid, size=1 << 18, concurrency=8, seconds=30))
         for _ in range(20):
@@ -258,9 +280,8 @@ async def test_section_that_does_not_fit_is_refused_by_validate_and_by_the_lab(
     told = capsys.readouterr().err
     assert reason.removeprefix("hosts.a.lnet.networks: ") in told
     assert told.startswith(f"{tmp_path}/lab.yaml:")
-    async with Lab(model, netdev="memory", file=str(tmp_path / "lab.yaml")) as lab:
-        with pytest.raises(LabError) as caught:
-            control_routes(lab)
+    with pytest.raises(LabError) as caught:
+        await Lab(model, netdev="memory", file=str(tmp_path / "lab.yaml")).start()
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
 

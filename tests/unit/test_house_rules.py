@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,12 @@ def _is_override_or_ndo(owner: ast.ClassDef, member: ast.FunctionDef | ast.Async
         or "setter" in decorators
         or member.name.startswith("ndo_")
     )
+
+
+def test_programs_of_tests_are_killed_on_the_way_out() -> None:
+    """`with subprocess.Popen` waits for a program without end; `processes.child` ends it first."""
+    tests = ROOT / "tests"
+    found = [
+        path for path in tests.rglob("*.py") if re.search(r"with (subprocess\.)?Popen\(", path.read_text())
+    ]
+    assert found == [tests / "processes.py"]

@@ -15,6 +15,7 @@ from ejfat.control.plane import ControlPlane, InstanceAddresses, PlaneConfig
 from ejfat.control.store import Store
 from ejfat.errors import EjfatError
 from ejfat.live.app import AppConfig, LbApp
+from processes import child
 
 
 def test_store_belongs_to_one_process_and_is_free_when_that_ends(tmp_path: Path) -> None:
@@ -23,7 +24,7 @@ def test_store_belongs_to_one_process_and_is_free_when_that_ends(tmp_path: Path)
         f"from ejfat.control.store import Store; Store({str(path)!r}).save({{'a': 1}}); print('up'); input()"
     )
     command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "up\n"
         with pytest.raises(EjfatError, match=r"state\.db: another process keeps its state there"):

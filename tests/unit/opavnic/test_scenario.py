@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from scapy.layers.l2 import ARP
 
+from hfi_sim.topology import generate
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ScenarioSimulator, ms, seconds
 from vema.types import AttrId, MadStatus
 
@@ -226,3 +227,25 @@ def test_time_does_not_pass_backwards(lab: Scenario, wrong: float) -> None:
     with pytest.raises(ScenarioError, match=r"seconds is .*; it is a number of seconds, 0 or more"):
         lab.advance(wrong)
     assert lab.clock.time() == 0
+
+
+@pytest.mark.looptime
+async def test_end_of_a_scenario_that_fails_at_one_step_comes_about_at_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenario = Scenario(generate(kind="single-switch", hosts=2))
+    await scenario.__aenter__()
+    await scenario.em.vesw("blue", members=scenario.hosts)
+    netdevs = [a.netdev for port in scenario.vnic_ports.values() for a in port.adapters.values()]
+    assert netdevs
+    genuine = scenario.em.stop
+
+    def broken() -> None:
+        genuine()
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(scenario.em, "stop", broken)
+    with pytest.raises(RuntimeError, match="boom"):
+        await scenario.__aexit__(None, None, None)
+    assert not any(netdev.is_up for netdev in netdevs)
+    assert asyncio.get_running_loop().get_exception_handler() is None, "the recording has ended"

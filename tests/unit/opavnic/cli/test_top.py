@@ -381,9 +381,10 @@ async def test_picture_follows_the_size_of_the_terminal(
     ("end", "code"),
     [
         (lambda screen: screen.press(b"\x03"), 0),
-        (lambda screen: screen.process.send_signal(signal.SIGTERM), 128 + signal.SIGTERM),
+        (lambda screen: screen.process.send_signal(signal.SIGTERM), 0),
+        (lambda screen: screen.process.send_signal(signal.SIGHUP), 0),
     ],
-    ids=["ctrl-c", "sigterm"],
+    ids=["ctrl-c", "sigterm", "sighup"],
 )
 async def test_terminal_is_given_back_when_the_program_is_ended(
     directory: LabDir, terminal: Callable[..., Terminal], end: Callable[[Terminal], None], code: int

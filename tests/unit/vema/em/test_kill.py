@@ -22,6 +22,7 @@ from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.types import MacAddr
 from opavnic.em_port import SmTopology
 from opavnic.mad_socket import MadSocketServer
+from processes import child
 from unit.vema.em.em_fabric import EmFabric
 from vema.types import EMA_OUI
 
@@ -104,11 +105,8 @@ def fabric(tmp_path: Path) -> Iterator[Fabric]:
 def manager(fabric: Fabric, database: Path) -> Iterator[subprocess.Popen[str]]:
     """An EM on the fabric, with a database on disk."""
     command = [sys.executable, str(PROGRAM), str(fabric.socket_path), str(database), fabric.ports]
-    with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    with child(command, stdin=-1, stdout=-1, stderr=-1) as process:
+        yield process
 
 
 def runs_until_clean(fabric: Fabric, database: Path) -> None:

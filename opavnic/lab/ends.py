@@ -1,0 +1,84 @@
+"""Who starts a thing says at once how it ends; then everything ends, whatever one of the ends does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from hfi_sim.errors import HfiSimError
+from opavnic.lab.errors import LabError
+
+log = logging.getLogger("opavnic.lab")
+
+PATIENCE_S: Final = 10.0
+"""How long one thing may take to end before it is given up."""
+_CANCELLED_S: Final = 1.0
+"""How long what was given up may take to notice."""
+
+
+class Ends:
+    """The ends of what was started: the last one first.
+
+    An end that fails, or takes too long, is logged and entered in `failed`; the others come about all the same.
+    """
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+        """What did not end as it should, and why."""
+        self._stack = contextlib.AsyncExitStack()
+
+    def add(
+        self, what: str, end: Callable[[], Awaitable[object] | object], patience_s: float | None = PATIENCE_S
+    ) -> None:
+        """Have `end` called when everything ends.
+
+        Args:  what: names it in messages. patience_s: a coroutine that takes longer is given up; None: it is waited
+               for, because it has a limit of its own.
+        """
+        self._stack.push_async_callback(self._end, what, end, patience_s)
+
+    async def close(self) -> list[str]:
+        """End everything, each thing once; return `failed`."""
+        await self._stack.aclose()
+        return self.failed
+
+    async def _end(
+        self, what: str, end: Callable[[], Awaitable[object] | object], patience_s: float | None
+    ) -> None:
+        try:
+            ending = end()
+            if inspect.isawaitable(ending):
+                await _within(patience_s, ending)
+        except Exception as error:
+            known = isinstance(error, LabError | HfiSimError)
+            reason = " ".join(str(error).split()) if known else f"{type(error).__name__}: {error}"
+            self.failed.append(f"{what}: {reason}")
+            log.error("%s did not end as it should: %s", what, reason, exc_info=None if known else error)
+
+
+async def _within(patience_s: float | None, ending: Awaitable[object]) -> None:
+    """Wait for an end. Raises what it raises; LabError: it was given up, or is cancelled."""
+    task = asyncio.ensure_future(ending)
+    try:
+        await asyncio.wait({task}, timeout=patience_s)
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(_heard)
+            await asyncio.wait({task}, timeout=_CANCELLED_S)
+            raise LabError(f"not ended within {patience_s:g} s, given up")
+    except asyncio.CancelledError:  # we are cancelled, and with us what we wait for
+        task.cancel()
+        raise
+    if task.cancelled():
+        raise LabError("its end was cancelled")
+    task.result()
+
+
+def _heard(task: asyncio.Future[object]) -> None:
+    """Take note of how a task has ended that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()

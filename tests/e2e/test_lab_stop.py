@@ -1,0 +1,180 @@
+"""A lab of real TAPs ends whole: whatever fails in the middle of its start, or at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hfi_sim.errors import NetdevError
+from opavnic.lab.cleanup import Removed
+from opavnic.lab.daemon import run_lab
+from opavnic.lab.errors import LabError
+from opavnic.lab.lab import Lab
+from opavnic.lab.model import LabModel
+from opavnic.lab.namespaces import NETNS_DIR
+
+NAME = f"ended-{os.getpid()}"
+
+
+@pytest.fixture(autouse=True)
+def _own_runtime_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+
+
+def make_lab() -> Lab:
+    model = {
+        "name": NAME,
+        "hosts": {"h1": {}, "h2": {}, "here": {"netns": "host"}, "n1": {}},
+        "vesws": [
+            {"id": 2, "name": "blue", "subnet": "10.9.2.0/24", "members": ["h1", "h2", "here", "n1"]},
+            {"id": 3, "name": "red", "members": ["h1", "here"]},
+        ],
+        "apps": [{"kind": "ejfat-lb", "host": "n1"}],
+        "faults": [{"kind": "loss", "on": "h1", "count": 1}],
+    }
+    return Lab(LabModel.model_validate(model))
+
+
+def descriptors() -> list[str]:
+    found = []
+    for entry in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{entry}"))
+        except OSError:
+            continue
+    return sorted(link.partition(":")[0] for link in found)
+
+
+def threads() -> set[str]:
+    """Return the threads that are nobody's pool: those of a pool are kept for the next."""
+    return {item.name for item in threading.enumerate() if not item.name.startswith(("asyncio_", "Thread"))}
+
+
+def left_on_the_machine() -> tuple[list[str], list[str]]:
+    names = sorted(path.name for path in NETNS_DIR.iterdir()) if NETNS_DIR.exists() else []
+    return names, sorted(os.listdir("/sys/class/net"))
+
+
+STAGES = {
+    "first host": ("opavnic.lab.lab.create_namespace", 0),
+    "second host": ("opavnic.lab.lab.create_namespace", 1),
+    "watching a host": ("hfi_sim.netdev.watch.open_notifications", 1),
+    "names of the host itself": ("opavnic.lab.lab.avoid_taken_names", 0),
+    "wiring": ("opavnic.lab.lab.wire", 0),
+    "VNIC ports": ("opavnic.lab.lab.VnicPort.__init__", 1),
+    "datapath": ("opavnic.lab.lab.Lab._start_datapath", 0),
+    "MAD socket": ("opavnic.lab.lab.MadSocketServer.start", 0),
+    "manager": ("opavnic.lab.manager.em_config", 0),
+    "waiting": ("opavnic.lab.lab.vnic_state", 0),
+    "app": ("ejfat.live.app.LbApp.start", 0),
+    "reservation of the app": ("ejfat.live.app.LbApp.reserve", 0),
+    "fault": ("opavnic.lab.lab.Faults.add", 0),
+}
+
+
+def owner_of(path: str) -> tuple[Any, str]:
+    """Return the module or class of a function, and its name there."""
+    where, _, name = path.rpartition(".")
+    module, _, last = where.rpartition(".")
+    return (
+        getattr(importlib.import_module(module), last)
+        if last[0].isupper()
+        else importlib.import_module(where)
+    ), name
+
+
+def failing(path: str, after: int, error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the call after so many others of a function fail."""
+    owner, name = owner_of(path)
+    genuine: Callable[..., Any] = getattr(owner, name)
+    calls = 0
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == after + 1:
+            raise error("no room")
+        return genuine(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, call)
+
+
+CASES = [(stage, error) for stage in STAGES for error in (LabError, asyncio.CancelledError)]
+TAP_STAGES = {"third TAP": ("hfi_sim.netdev.netlink.LinkClient.set_alias", 2)}
+"""Made in a callback of the EM: an error there is the lab's trouble."""
+
+
+@pytest.mark.parametrize(("stage", "error"), [*CASES, *((stage, NetdevError) for stage in TAP_STAGES)])
+async def test_start_that_fails_at_any_stage_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stage: str, error: type[BaseException]
+) -> None:
+    caplog.set_level("CRITICAL")  # records of a test are kept, with their errors, whose frames keep the lab
+    await asyncio.to_thread(os.getpid)  # the pool's own pipes and threads are there from now on
+    gc.collect()
+    before = left_on_the_machine(), threads(), descriptors(), asyncio.all_tasks()
+    path, after = (STAGES | TAP_STAGES)[stage]
+    with monkeypatch.context() as patch:
+        lab = make_lab()
+        directory = lab.directory.path
+        failing(path, after, error, patch)
+        with pytest.raises(LabError if error is NetdevError else error, match="no room") as caught:
+            async with lab:
+                pass
+    del lab, caught  # what a stopped engine still has goes with it
+    gc.collect()
+    after_all = left_on_the_machine(), threads(), descriptors(), asyncio.all_tasks()
+    assert after_all == before
+    assert not directory.exists()
+
+
+def failing_at_the_end(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a function do its work and then fail."""
+    owner, name = owner_of(path)
+    genuine = getattr(owner, name)
+
+    async def call(*arguments: Any) -> None:
+        done = genuine(*arguments)
+        if done is not None:
+            await done
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(owner, name, call)
+
+
+async def end_of(lab: Lab) -> Removed:
+    """Run a lab as `opavnic up` does, and end it by a signal once it is ready."""
+    return await run_lab(lab, lambda status: os.kill(os.getpid(), signal.SIGTERM))
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("opavnic.lab.control.ControlServer.close", "control API: RuntimeError: boom"),
+        ("opavnic.lab.manager.BuiltinManager.close", "Ethernet Manager: RuntimeError: boom"),
+        ("opavnic.mad_socket.MadSocketServer.close", "MAD socket: RuntimeError: boom"),
+        ("opavnic.lab.lab.Lab._end_programs", "programs: RuntimeError: boom"),
+        ("opavnic.lab.logs.LogHub.end_followers", "readers of the log: RuntimeError: boom"),
+        ("ejfat.live.lab_app.LabLoadBalancer.stop", "app ejfat-lb on n1: RuntimeError: boom"),
+    ],
+)
+async def test_end_that_fails_at_any_stage_is_named_and_leaves_no_namespace(
+    monkeypatch: pytest.MonkeyPatch, path: str, said: str
+) -> None:
+    before = left_on_the_machine()
+    failing_at_the_end(path, monkeypatch)
+    lab = make_lab()
+    removed = await end_of(lab)
+    assert removed.failed == [said]
+    assert len(removed.netdevs) == 5
+    assert sorted(removed.namespaces) == [f"opavnic-{NAME}-h1", f"opavnic-{NAME}-h2"]
+    assert left_on_the_machine() == before
+    assert not lab.directory.path.exists()

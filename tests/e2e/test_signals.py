@@ -1,0 +1,184 @@
+"""Commands at work on a real lab end the same way by Ctrl-C, SIGTERM and SIGHUP, however they were started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.conftest import Program
+from hfi_sim.wire.captures import read_capture
+from opavnic.lab.namespaces import NETNS_DIR
+from processes import SIGHUP_IGNORED, SIGINT_IGNORED, child
+
+LAB = f"signalled-{os.getpid()}"
+TEXT = f"""
+name: {LAB}
+hosts: {{h1: {{}}, h2: {{}}}}
+vesws: [{{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}}]
+"""
+OPAVNIC = [sys.executable, "-m", "opavnic.cli.main"]
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+all_signals = pytest.mark.parametrize("number", SIGNALS)
+
+
+@pytest.fixture
+def file(opavnic: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lab file, and the runtime directory of `opavnic` for children as well."""
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+    path = tmp_path / "lab.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def lab(file: Path, opavnic: Program) -> Iterator[None]:
+    """A lab in which h1 pings h2 all the time."""
+    done = opavnic("up", file, "-d")
+    assert done.returncode == 0, done.stderr
+    enter = ["ip", "netns", "exec", f"opavnic-{LAB}-h1"]
+    with child([*enter, "ping", "-q", "-i", "0.05", "10.9.2.2"], stdout=-3):
+        yield
+
+
+def namespaces() -> list[str]:
+    return [path.name for path in NETNS_DIR.glob(f"opavnic-{LAB}-*")]
+
+
+COMMANDS = {
+    "capture": ["capture"],
+    "capture to a pipe": ["capture", "-w", "-"],
+    "top": ["top", "-d", "0.05"],
+    "top in JSON": ["top", "--json", "-d", "0.05"],
+    "logs": ["logs", "-f"],
+    "em show": ["em", "show", "vports", "--watch"],
+}
+
+
+@pytest.mark.usefixtures("lab")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_that_runs_until_ended_ends_well_by_each_signal(command: str) -> None:
+    for number in SIGNALS:
+        with child([*SIGINT_IGNORED, *OPAVNIC, *COMMANDS[command]], stdout=-1, stderr=-1) as process:
+            assert process.stdout is not None
+            assert process.stdout.buffer.read(10)
+            process.send_signal(number)
+            rest = process.stdout.buffer.read()
+            _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, (number, said)
+        assert "Traceback" not in said
+        assert len(said.splitlines()) == (1 if command.startswith("capture") else 0), said
+        if command in ("capture", "top in JSON", "logs"):
+            assert rest.endswith(b"\n"), "the last line is whole"
+
+
+@pytest.mark.usefixtures("lab")
+@pytest.mark.parametrize(
+    "command", [["capture", "-w", "{file}"], ["mad", "record", "{file}"]], ids=["capture", "mad record"]
+)
+def test_file_of_a_command_that_is_ended_is_whole(
+    command: list[str], tmp_path: Path, opavnic: Program
+) -> None:
+    for number in SIGNALS:
+        file = tmp_path / f"{number.name}.pcapng"
+        words = [word.format(file=file) for word in command]
+        with child([*SIGINT_IGNORED, *OPAVNIC, *words], stdout=-1, stderr=-1) as process:
+            for _ in range(200):
+                if file.exists() and file.stat().st_size > 200:
+                    break
+                opavnic("mad", "get", "class-port-info", "--lid", "2")
+            process.send_signal(number)
+            _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, (number, said)
+        packets = list(read_capture(file.read_bytes()))
+        assert said.splitlines()[-1].startswith(f"{len(packets)} packets ")
+
+
+@all_signals
+def test_lab_in_the_foreground_is_removed_by_each_signal(file: Path, number: signal.Signals) -> None:
+    with child([*SIGINT_IGNORED, *OPAVNIC, "up", str(file)], stdout=-1, stderr=-1) as process:
+        assert process.stderr is not None
+        assert any("Ctrl-C ends it" in line for line in process.stderr)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, namespaces()) == (0, [])
+    assert f"namespace opavnic-{LAB}-h1" in said
+
+
+@all_signals
+@pytest.mark.parametrize("start", [[], SIGINT_IGNORED], ids=["", "SIGINT ignored"])
+def test_lab_that_is_waited_for_goes_with_the_one_who_waits(
+    file: Path, opavnic: Program, start: list[str], number: signal.Signals
+) -> None:
+    with child([*start, *OPAVNIC, "up", str(file), "-d"], stdout=-1, stderr=-1) as process:
+        assert process.stderr is not None
+        assert "making 2 hosts" in process.stderr.readline()
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == f"opavnic: interrupted; lab {LAB} was not made"
+    assert namespaces() == []
+    assert json.loads(opavnic("ps", "--json").stdout) == []
+
+
+def test_lab_under_nohup_outlives_its_terminal(file: Path) -> None:
+    with child([*SIGHUP_IGNORED, *OPAVNIC, "up", str(file)], stdout=-1, stderr=-1) as process:
+        assert process.stderr is not None
+        assert any("Ctrl-C ends it" in line for line in process.stderr)
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        assert len(namespaces()) == 2
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert (process.returncode, namespaces()) == (0, [])
+
+
+@all_signals
+@pytest.mark.parametrize("command", [["demo"], ["ejfat", "demo"]], ids=["demo", "ejfat demo"])
+def test_demo_that_is_ended_leaves_nothing(
+    file: Path, tmp_path: Path, number: signal.Signals, command: list[str]
+) -> None:
+    with child([*SIGINT_IGNORED, *OPAVNIC, *command], stdout=-1, stderr=-1) as process:
+        while not list(NETNS_DIR.glob(f"opavnic-*demo-{process.pid}-*")):
+            assert process.poll() is None
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert said.splitlines()[-1] == "opavnic: demo interrupted; its lab is removed"
+    assert list(NETNS_DIR.glob(f"opavnic-*demo-{process.pid}-*")) == []
+
+
+@all_signals
+def test_load_balancer_ends_well_by_each_signal(
+    namespace: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    command = ["ip", "netns", "exec", namespace.name, *OPAVNIC, "ejfat", "lb", "--tap", "lb0"]
+    command += ["--ipv4", "10.7.5.1", "--listen", f"unix:{tmp_path}/cp.sock"]
+    with child([*SIGINT_IGNORED, *command], stdout=-1, stderr=-1) as process:
+        assert process.stderr is not None
+        assert any(line == "ready\n" for line in process.stderr)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "frames in" in said
+
+
+@pytest.mark.usefixtures("lab")
+def test_reader_that_has_enough_ends_what_it_read_without_a_word() -> None:
+    opavnic = " ".join(OPAVNIC)
+    for command in ("logs -f", "capture", "top --json -d 0.05"):
+        done = subprocess.run(
+            ["bash", "-c", f"{opavnic} {command} | head -n1"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (len(done.stdout.splitlines()), done.stderr) == (1, ""), command

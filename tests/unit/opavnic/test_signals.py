@@ -1,0 +1,89 @@
+"""SIGINT, SIGTERM and SIGHUP end a program the same way, also one that began with SIGINT ignored."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from opavnic.signals import interruptible
+from processes import SIGHUP_IGNORED, SIGINT_IGNORED, child
+
+BLOCKING = """
+import os, signal, time
+from opavnic.signals import interruptible
+try:
+    with interruptible():
+        try:
+            print("up", flush=True)
+            while True:
+                time.sleep(1000)
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):  # these come late: what tidies up is not disturbed
+                os.kill(os.getpid(), number)
+            print("tidy")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+LOOP = """
+import asyncio, os, signal
+from opavnic.signals import cancelled_by_ending_signals
+async def work():
+    try:
+        print("up", flush=True)
+        await asyncio.Event().wait()
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.01)
+        print("tidy")
+try:
+    asyncio.run(cancelled_by_ending_signals(work()))
+except asyncio.CancelledError:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("program", [BLOCKING, LOOP], ids=["blocking", "loop"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("start", [[], SIGINT_IGNORED], ids=["", "SIGINT ignored"])
+def test_first_signal_ends_the_program_and_more_do_not_disturb_its_end(
+    start: list[str], number: signal.Signals, program: str
+) -> None:
+    with child([*start, sys.executable, "-c", program], stdout=-1, stderr=-1) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(number)
+        said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, ("tidy\ninterrupted\n", ""))
+
+
+@pytest.mark.parametrize("program", [BLOCKING, LOOP], ids=["blocking", "loop"])
+def test_hangup_that_nohup_ignores_stays_ignored(program: str) -> None:
+    with child([*SIGHUP_IGNORED, sys.executable, "-c", program], stdout=-1, stderr=-1) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=60) == ("tidy\ninterrupted\n", "")
+
+
+def test_handlers_are_put_back_and_other_threads_are_left_alone() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        signal.raise_signal(signal.SIGTERM)
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+    entered: list[bool] = []
+
+    def enter() -> None:
+        with interruptible():
+            entered.append(signal.getsignal(signal.SIGTERM) == before[1])
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert entered == [True]
