@@ -23,12 +23,13 @@ from ejfat.control.programming import IpAddress
 from ejfat.control.store import Store
 from ejfat.control.ticks import Sample
 from ejfat.control.tokens import Action, Resource
+from ejfat.drops import Drop
 from ejfat.errors import EjfatError, ForbiddenError
 from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Wanted, make_pipeline
 from ejfat.schema import Update
 from ejfat.uri import EjfatUri, Endpoint
-from ejfat.wire.headers import LB_PORT
+from ejfat.wire.headers import LB_PORT, SyncHeader
 
 if TYPE_CHECKING:
     import grpc
@@ -86,9 +87,9 @@ class LbApp:
         self._programmed = False
         mac = config.plane.mac.to_bytes(6, "big")
         addresses = [address for instance in config.plane.instances for address in instance.all]
-        self.node = LbNode(
-            self.pipeline, send, mac=lambda: mac, addresses=addresses, now=now, on_sync=self._take_sync
-        )
+        self.node = LbNode(self.pipeline, send, mac=lambda: mac, addresses=addresses, on_sync=self._take_sync)
+        first = config.plane.sync_port
+        self.pipeline.serve(range(first, first + len(config.plane.instances)), guard_v1=True)
 
     def receive(self, frame: bytes) -> None:
         """Take a frame from the network."""
@@ -238,10 +239,14 @@ class LbApp:
         if self._store is not None:
             self._store.save(self.plane.snapshot())
 
-    def _take_sync(self, port: int, source_id: int, sample: Sample) -> None:
+    def _take_sync(self, sender: IpAddress, port: int, sync: SyncHeader) -> Drop | None:
         reservation = self.plane.by_instance(port - self.config.plane.sync_port)
-        if reservation is not None:
-            reservation.balancer.ticks.sample(source_id, sample)
+        if reservation is None:
+            return Drop.SYNC_NO_RESERVATION
+        reservation.balancer.ticks.sample(
+            sync.source_id, Sample(sync.event, self._now(), float(sync.rate_hz))
+        )
+        return None
 
     async def _resolve(self, ip: IpAddress) -> int | None:
         mac = await self.node.neighbors.resolve(ip, afresh=True)
