@@ -70,6 +70,14 @@ class Drop(StrEnum):
     """A sync message of another length or version."""
     SYNC_NO_RESERVATION = "sync:no_reservation"
     """Nobody has reserved the instance that it was sent to."""
+    SYNC_SENDER = "sync:not_a_sender"
+    """It comes from an address that is not among the senders of the reservation."""
+    SYNC_AHEAD = "sync:too_far_ahead"
+    """Its tick is further than ticks can have come since the last look or message."""
+    SYNC_TIMESTAMP = "sync:timestamp"
+    """Sent before the last one of its source, or later than ours and the sender's clock can be apart."""
+    SYNC_SOURCES = "sync:too_many_sources"
+    """The senders of the reservation use more source numbers than are kept."""
 
     @property
     def stage(self) -> str:

@@ -170,6 +170,7 @@ async def _serve(
         f"{counters.rx_packets} frames in, {counters.tx_packets} forwarded, {counters.dropped} dropped, "
         f"{lost} not taken by the interface"
     )
+    say(f"sync messages: {counters.syncs} believed, {counters.bad_syncs} refused")
     for reason, count in sorted(counters.drops.items()):
         say(f"dropped at {reason}: {count}")
     if failures:

@@ -209,10 +209,9 @@ class ControlPlane:
         self.prepare(now)
         self.connect(now)
 
-    @property
-    def is_prepared(self) -> bool:
-        """Whether an instance waits for `connect`."""
-        return any(reservation.balancer.epochs.prepared for reservation in self.reservations.values())
+    def is_waiting(self, now: float) -> bool:
+        """Return whether an instance waits for `connect`."""
+        return any(reservation.balancer.is_waiting(now) for reservation in self.reservations.values())
 
     def connect(self, now: float) -> None:
         """Turn to the epochs that were prepared. No frame may pass between the last look at the ticks and the end."""

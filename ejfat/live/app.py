@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ejfat.control.grpc.listening import probe
 from ejfat.control.plane import ControlPlane, PlaneConfig
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ejfat.live.app")
 
+_TELL_S = 10.0
+"""Refused sync messages are logged at most this often."""
 _NO_PORT = 1024
 """What a URI says where the control plane has no port: the lowest that URIs allow."""
 
@@ -85,6 +87,10 @@ class LbApp:
         self._servers: list[grpc.aio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
         self._programmed = False
+        self._refused: dict[Drop, int] = {}
+        """Sync messages, as the log knows them."""
+        self._refused_sender: IpAddress | None = None
+        self._refusals_told_at = float("-inf")
         mac = config.plane.mac.to_bytes(6, "big")
         addresses = [address for instance in config.plane.instances for address in instance.all]
         self.node = LbNode(self.pipeline, send, mac=lambda: mac, addresses=addresses, on_sync=self._take_sync)
@@ -198,13 +204,25 @@ class LbApp:
         self._look(now)
         try:
             self.plane.prepare(now)
-            if self.plane.is_prepared:
+            if self.plane.is_waiting(now):
                 with self.still():  # no tick may pass between the last look and the boundary behind it
                     self._look(now)
                     self.plane.connect(now)
         except EjfatError as error:
             log.error("the control plane stumbled: %s", error)
         self.plane.sample(self.pipeline.counters, now)
+        self._tell_refusals(now)
+
+    def status(self) -> dict[str, Any]:
+        """Return plain data on what passes, and what does not."""
+        counters = self.pipeline.counters
+        return {
+            "rx_packets": counters.rx_packets,
+            "tx_packets": counters.tx_packets,
+            "syncs": counters.syncs,
+            "bad_syncs": counters.bad_syncs,
+            "drops": {str(reason): count for reason, count in counters.drops.items()},
+        }
 
     def _look(self, now: float) -> None:
         """Take note of the ticks that the data plane has seen."""
@@ -242,11 +260,25 @@ class LbApp:
     def _take_sync(self, sender: IpAddress, port: int, sync: SyncHeader) -> Drop | None:
         reservation = self.plane.by_instance(port - self.config.plane.sync_port)
         if reservation is None:
-            return Drop.SYNC_NO_RESERVATION
-        reservation.balancer.ticks.sample(
-            sync.source_id, Sample(sync.event, self._now(), float(sync.rate_hz))
-        )
-        return None
+            refusal: Drop | None = Drop.SYNC_NO_RESERVATION
+        else:
+            sample = Sample(sync.event, self._now(), float(sync.rate_hz), sync.unix_ns)
+            refusal = reservation.balancer.sync(sender, sync.source_id, sample)
+        if refusal is not None:
+            self._refused_sender = sender
+        return refusal
+
+    def _tell_refusals(self, now: float) -> None:
+        """Log what sync messages were refused since the last time, now and then."""
+        drops = self.pipeline.counters.drops
+        refused = {drop: count for drop, count in drops.items() if drop.stage == "sync"}
+        if refused == self._refused or now - self._refusals_told_at < _TELL_S:
+            return
+        news = [(drop, count - self._refused.get(drop, 0)) for drop, count in refused.items()]
+        text = ", ".join(f"{drop} {count}" for drop, count in news if count)
+        sender = f" (the last one from {self._refused_sender})" if self._refused_sender else ""
+        log.warning("refused sync messages: %s%s", text, sender)
+        self._refused, self._refusals_told_at = refused, now
 
     async def _resolve(self, ip: IpAddress) -> int | None:
         mac = await self.node.neighbors.resolve(ip, afresh=True)

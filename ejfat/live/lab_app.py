@@ -110,16 +110,13 @@ class LabLoadBalancer:
 
     def status(self) -> dict[str, Any]:
         """Return what `opavnic status` shows."""
-        counters = self.app.pipeline.counters
         return {
             "uri": self.uri,
             "control": self.control,
             "pipeline": self.app.pipeline.backend,
             "pipeline_reason": self.app.pipeline_reason,
             "pipeline_in": "event loop" if self.carrier is None else "native datapath",
-            "rx_packets": counters.rx_packets,
-            "tx_packets": counters.tx_packets,
-            "drops": {str(reason): count for reason, count in counters.drops.items()},
+            **self.app.status(),
         }
 
     async def stop(self) -> None:
