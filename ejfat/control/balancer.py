@@ -6,7 +6,7 @@ together where the data plane can.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_address
@@ -389,7 +389,6 @@ class LoadBalancer:
         """Return plain data that `restore` understands."""
         return {
             "lb_id": self.target.lb_id,
-            "with_v1": self.target.with_v1,
             "name": self.name,
             "strategy": self.strategy.value,
             "expires_at": self.expires_at,
@@ -412,14 +411,17 @@ class LoadBalancer:
         }
 
     @classmethod
-    def restore(cls, data: dict[str, Any], policy: Policy, now: float) -> LoadBalancer:
+    def restore(
+        cls, data: dict[str, Any], target: Callable[[int], Target], policy: Policy, now: float
+    ) -> LoadBalancer:
         """Return the instance of a snapshot.
 
+        Args:    target: returns which tables an instance uses now; they may be others than before.
         Raises:  BadRequestError: not such a snapshot.
         """
         try:
             balancer = cls(
-                Target(data["lb_id"], data["with_v1"]),
+                target(data["lb_id"]),
                 data["name"],
                 policy,
                 Strategy(data["strategy"]),

@@ -24,7 +24,7 @@ from ejfat.control.store import Store
 from ejfat.control.ticks import Sample
 from ejfat.control.tokens import Action, Resource
 from ejfat.drops import Drop
-from ejfat.errors import EjfatError, ForbiddenError
+from ejfat.errors import BadRequestError, EjfatError, ForbiddenError
 from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Wanted, make_pipeline
 from ejfat.schema import Update
@@ -61,7 +61,22 @@ class AppConfig:
     p4_listen: str = ""
     """gRPC by which a foreign control plane programs the tables; empty: none."""
     p4_token: str = ""
+    p4_open: bool = False
+    """Let anybody who reaches it program the tables, token or none."""
     pipeline: Wanted = "auto"
+
+    def check(self) -> None:
+        """Refuse to give the tables to strangers by omission: a Unix socket, which is made its owner's, may be open.
+
+        Raises:  BadRequestError: neither a token nor `p4_open`, or both.
+        """
+        if self.p4_open and self.p4_token:
+            raise BadRequestError("--p4-open or --p4-token, not both")
+        if self.p4_listen and not (self.p4_token or self.p4_open or self.p4_listen.startswith("unix:")):
+            raise BadRequestError(
+                f"--p4-listen {self.p4_listen}: anybody could program the tables; give --p4-token, or --p4-open to "
+                "let anybody"
+            )
 
 
 class LbApp:
@@ -72,8 +87,10 @@ class LbApp:
     ) -> None:
         """Make everything that needs no event loop.
 
-        Raises:  EjfatError: the state cannot be read. BadRequestError: there is no such pipeline here.
+        Raises:  EjfatError: the state cannot be read. BadRequestError: there is no such pipeline here, or the tables
+            would be open to anybody.
         """
+        config.check()
         self.config = config
         self.pipeline, self.pipeline_reason = make_pipeline(config.pipeline)
         self.still: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
@@ -136,11 +153,13 @@ class LbApp:
         )
         self._servers.append(server)
         if self.config.p4_listen:
-            p4 = SmartnicP4Service(self.pipeline, P4Surroundings(self._now, self.config.p4_token))
+            world4 = P4Surroundings(self._now, self.config.p4_token, self._lend)
+            p4 = SmartnicP4Service(self.pipeline, world4)
             server, self.p4_port = await start_server(
                 self.config.p4_listen,
                 lambda s: sn_p4_v2_pb2_grpc.add_SmartnicP4Servicer_to_server(p4, s),
                 self.config.tls,
+                private=not (self.config.p4_token or self.config.p4_open),
             )
             self._servers.append(server)
         self._schedule()
@@ -219,10 +238,23 @@ class LbApp:
         return {
             "rx_packets": counters.rx_packets,
             "tx_packets": counters.tx_packets,
+            "versions": [1, 2, 3] if self.config.plane.with_v1 else [2, 3],
+            "tables": "foreign" if self.plane.is_lent else "own",
             "syncs": counters.syncs,
             "bad_syncs": counters.bad_syncs,
             "drops": {str(reason): count for reason, count in counters.drops.items()},
         }
+
+    def _lend(self) -> None:
+        """Let a foreign control plane change the tables.
+
+        Raises:  ControlError: they are ours.
+        """
+        if not self.plane.is_lent:
+            self.plane.lend_tables()
+            log.warning(
+                "a foreign control plane programs the tables from here on: nothing can be reserved here"
+            )
 
     def _look(self, now: float) -> None:
         """Take note of the ticks that the data plane has seen."""

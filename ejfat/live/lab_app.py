@@ -52,6 +52,8 @@ class LbOptions(BaseModel):
     """Seconds from a decision to the tick at which it takes effect."""
     fill_gain: float = Field(default=0.0, ge=0)
     """Weight per second that a full worker loses to empty ones."""
+    v1: bool = True
+    """Serve senders of header version 1 too."""
     pipeline: Literal["auto", "python", "native"] = "auto"
     """auto: the native one where it is built; on the native datapath, inside its thread."""
 
@@ -144,6 +146,7 @@ async def start_lb(lab: Lab, model: AppModel) -> LabLoadBalancer:
         instances=(InstanceAddresses(own if own.version == 4 else None, own if own.version == 6 else None),),
         sync_host=str(own),
         policy=Policy(lead_s=options.lead, fill_gain=options.fill_gain),
+        with_v1=options.v1,
     )
     directory = None
     control = options.listen
