@@ -113,7 +113,7 @@ def test_forged_sync_of_a_stranger_changes_nothing(event: int) -> None:
     run = Run()
     run.go(5)
     assert run.shares() == [256, 256]
-    run.sync(event, source=STRANGER)
+    run.sync(event, source=STRANGER, number=7)
     run.register(4)
     run.go(10)
     assert run.shares() == [128, 128, 256]
