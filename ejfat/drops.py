@@ -1,7 +1,7 @@
 """How a frame can end in the pipeline, and the counters of it.
 
-The conservation law: every frame that enters is forwarded, answered, handed to the host, or counted in exactly
-one `Drop`.
+The conservation law: every frame that enters is forwarded, answered, handed to the host, taken as a sync message, or
+counted in exactly one `Drop`.
 """
 
 from __future__ import annotations
@@ -66,6 +66,19 @@ class Drop(StrEnum):
     HOST_QUEUE = "host:queue_full"
     """The native pipeline left it to the reference, and too many waited there already."""
 
+    SYNC_MALFORMED = "sync:malformed"
+    """A sync message of another length or version."""
+    SYNC_NO_RESERVATION = "sync:no_reservation"
+    """Nobody has reserved the instance that it was sent to."""
+    SYNC_SENDER = "sync:not_a_sender"
+    """It comes from an address that is not among the senders of the reservation."""
+    SYNC_AHEAD = "sync:too_far_ahead"
+    """Its tick is further than ticks can have come since the last look or message."""
+    SYNC_TIMESTAMP = "sync:timestamp"
+    """Sent before the last one of its source, or later than ours and the sender's clock can be apart."""
+    SYNC_SOURCES = "sync:too_many_sources"
+    """The senders of the reservation use more source numbers than are kept."""
+
     @property
     def stage(self) -> str:
         """The stage of the pipeline."""
@@ -114,6 +127,8 @@ class PipelineCounters:
     """Forwarded to members."""
     tx_bytes: int = 0
     to_host: int = 0
+    syncs: int = 0
+    """Sync messages that the control plane believed."""
     replies: dict[Reply, int] = field(default_factory=dict)
     drops: dict[Drop, int] = field(default_factory=dict)
     lbs: dict[int, LbCounters] = field(default_factory=dict)
@@ -127,7 +142,13 @@ class PipelineCounters:
     @property
     def balance(self) -> int:
         """What the conservation law misses: 0, or a bug."""
-        return self.rx_packets - self.tx_packets - self.to_host - sum(self.replies.values()) - self.dropped
+        elsewhere = self.to_host + self.syncs + sum(self.replies.values())
+        return self.rx_packets - self.tx_packets - elsewhere - self.dropped
+
+    @property
+    def bad_syncs(self) -> int:
+        """Sync messages that were not believed; the reasons are among `drops`."""
+        return sum(count for drop, count in self.drops.items() if drop.stage == "sync")
 
     def drop(self, reason: Drop, lb: LbCounters | None = None) -> None:
         """Count a frame that ended because of `reason`, also on the instance it had reached."""
@@ -163,6 +184,6 @@ class PipelineCounters:
 
     def clear(self) -> None:
         """Set everything to zero."""
-        self.rx_packets = self.rx_bytes = self.tx_packets = self.tx_bytes = self.to_host = 0
+        self.rx_packets = self.rx_bytes = self.tx_packets = self.tx_bytes = self.to_host = self.syncs = 0
         for counters in (self.replies, self.drops, self.lbs, self.members):
             counters.clear()

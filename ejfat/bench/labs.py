@@ -61,7 +61,6 @@ async def memory_lab(by: Backend, payload: int, rounds: int, seconds: float) -> 
             lb.transmit,
             mac=lambda: bytes(lb.address),
             addresses=[LB],
-            now=time.time,
             on_sync=lambda *_: None,
         )
         lb.on_receive = node.receive

@@ -48,6 +48,10 @@ def lb(
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
     p4_listen: Annotated[str, typer.Option(help="gRPC for a foreign control plane.")] = "",
     p4_token: Annotated[str, typer.Option(envvar="EJFAT_P4_TOKEN", help="Token that it must carry.")] = "",
+    p4_open: Annotated[
+        bool, typer.Option("--p4-open", help="No token: let anybody who reaches it program the tables.")
+    ] = False,
+    no_v1: Annotated[bool, typer.Option("--no-v1", help="Do not serve senders of header version 1.")] = False,
     period: Annotated[
         float, typer.Option(min=0.05, max=3600, help="Seconds between looks at the workers.")
     ] = 1.0,
@@ -94,6 +98,7 @@ def lb(
                 for four, six in zip_longest(ipv4 or [], ipv6 or [], fillvalue="")
             ),
             sync_host=(ipv4 or ipv6 or [""])[0],
+            with_v1=not no_v1,
         )
         plane.check()
         tls = None
@@ -110,8 +115,10 @@ def lb(
             tls=tls,
             p4_listen=p4_listen,
             p4_token=p4_token,
+            p4_open=p4_open,
             pipeline=pipeline,
         )
+        config.check()
         wanted = parse_ips(senders)
         asyncio.run(
             _serve(config, lambda: PacketPort(interface) if interface else TapPort(tap), reserve, wanted)
@@ -168,6 +175,7 @@ async def _serve(
         f"{counters.rx_packets} frames in, {counters.tx_packets} forwarded, {counters.dropped} dropped, "
         f"{lost} not taken by the interface"
     )
+    say(f"sync messages: {counters.syncs} believed, {counters.bad_syncs} refused")
     for reason, count in sorted(counters.drops.items()):
         say(f"dropped at {reason}: {count}")
     if failures:

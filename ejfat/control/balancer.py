@@ -6,7 +6,7 @@ together where the data plane can.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_address
@@ -21,7 +21,8 @@ from ejfat.control.feedback import Report, reweigh
 from ejfat.control.members import Session, SessionState, Worker
 from ejfat.control.prefixes import TICKS, Prefix
 from ejfat.control.programming import IpAddress, Rewrite, Target
-from ejfat.control.ticks import TickPredictor
+from ejfat.control.ticks import Sample, TickPredictor
+from ejfat.drops import Drop
 from ejfat.errors import BadRequestError, ControlError, ExhaustedError, UnknownError
 from ejfat.schema import SLOTS, Op, Update
 
@@ -30,6 +31,8 @@ _MAX_SENDERS = 256
 _MAX_SESSIONS = 512
 _RESTART_S = 3.0
 """Ticks that stay behind for this long are no stragglers."""
+_OVERDUE_S = 3.0
+"""A boundary that is not expected within the lead and this long was predicted wrongly."""
 
 
 class Strategy(StrEnum):
@@ -78,6 +81,8 @@ class LoadBalancer:
     """Transitions that had to wait: no room for a calendar or a cover, or no tick to aim at."""
     restarts: int = 0
     """How often the ticks went backwards for good."""
+    takebacks: int = 0
+    """Epochs taken back because their boundary lay where no tick would have come in a while."""
     epochs: EpochManager = field(init=False)
     _next_session: int = 1
     _next_member: int = 0
@@ -85,6 +90,7 @@ class LoadBalancer:
     """Members in the data plane's table, those of ended sessions included."""
     _reweighed_at: float | None = None
     _moved_at: float | None = None
+    """When packets were seen last; None: there have been none."""
     _packets_seen: int = 0
     _behind_since: float | None = None
 
@@ -205,7 +211,13 @@ class LoadBalancer:
             self._behind_since = now
         elif now - self._behind_since >= _RESTART_S:
             self._restart(now)
-        self.ticks.observe(tick)
+        self.ticks.observe(tick, now)
+
+    def sync(self, sender: IpAddress, source_id: int, sample: Sample) -> Drop | None:
+        """Take a sync message, or return why it is not believed: only senders are; without any, nobody is."""
+        if sender not in self.senders:
+            return Drop.SYNC_SENDER
+        return self.ticks.sample((sender, source_id), sample)
 
     def _restart(self, now: float) -> None:
         """Believe that the senders began anew: predict from here, let the epochs of the past run out."""
@@ -222,10 +234,8 @@ class LoadBalancer:
         """Drain the silent, clean up, reweigh, and write the calendar of a new epoch where that is worth it."""
         for session in self.sessions.values():
             session.age(now)
-        tick = self.ticks.latest(now)
-        if tick is not None:
-            self.epochs.observe(tick, now)
-        idle = self._moved_at is not None and now - self._moved_at >= self.policy.idle_s
+        self.epochs.observe(self.ticks.seen, now)  # not what is only expected: events may be under way
+        idle = self._moved_at is None or now - self._moved_at >= self.policy.idle_s
         updates = self.epochs.retire(now, self.policy.quiescence_s, idle=idle)
         self._reweigh(now)
         updates += self._next_epoch()
@@ -233,6 +243,31 @@ class LoadBalancer:
 
     def connect(self, now: float) -> list[Update]:
         """Turn to the epoch that was prepared, at a tick behind all those observed; no frame may pass meanwhile."""
+        updates = self._take_back(now)
+        return updates + self._connect(now)
+
+    def is_waiting(self, now: float) -> bool:
+        """Return whether `connect` has something to do."""
+        return self.epochs.prepared is not None or self._is_overdue(now)
+
+    def _is_overdue(self, now: float) -> bool:
+        """Return whether the present epoch begins where, by what is known now, no tick will come in a while."""
+        current, retiring = self.epochs.current, self.epochs.retiring
+        if current is None or not retiring or retiring[-1].passed_at is not None:
+            return False
+        if self.ticks.seen >= current.start or not self.ticks.is_fresh(now):
+            return False
+        expected = self.ticks.predict(now + self.policy.lead_s + _OVERDUE_S, now)
+        return expected is not None and current.start > expected + 1
+
+    def _take_back(self, now: float) -> list[Update]:
+        updates: list[Update] = []
+        while self._is_overdue(now):
+            updates += self.epochs.withdraw()
+            self.takebacks += 1
+        return updates
+
+    def _connect(self, now: float) -> list[Update]:
         current = self.epochs.current
         if self.epochs.prepared is None or current is None:
             return []
@@ -354,7 +389,6 @@ class LoadBalancer:
         """Return plain data that `restore` understands."""
         return {
             "lb_id": self.target.lb_id,
-            "with_v1": self.target.with_v1,
             "name": self.name,
             "strategy": self.strategy.value,
             "expires_at": self.expires_at,
@@ -377,14 +411,17 @@ class LoadBalancer:
         }
 
     @classmethod
-    def restore(cls, data: dict[str, Any], policy: Policy, now: float) -> LoadBalancer:
+    def restore(
+        cls, data: dict[str, Any], target: Callable[[int], Target], policy: Policy, now: float
+    ) -> LoadBalancer:
         """Return the instance of a snapshot.
 
+        Args:    target: returns which tables an instance uses now; they may be others than before.
         Raises:  BadRequestError: not such a snapshot.
         """
         try:
             balancer = cls(
-                Target(data["lb_id"], data["with_v1"]),
+                target(data["lb_id"]),
                 data["name"],
                 policy,
                 Strategy(data["strategy"]),
@@ -406,7 +443,8 @@ class LoadBalancer:
                     cover = tuple(Prefix(value, length) for value, length in old["cover"])
                     epochs.retiring.append(Retiring(epoch, old["end"], cover))
             balancer.epochs = epochs
-            balancer.ticks.observe(data["seen"])
+            balancer.ticks.seen = data["seen"]
+            balancer._moved_at = now  # what was under way may still be
         except (KeyError, TypeError, ValueError) as error:
             raise BadRequestError(f"stored state of a load balancer: {error!r}") from None
         return balancer

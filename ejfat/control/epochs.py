@@ -154,6 +154,24 @@ class EpochManager:
         self.current, self.prepared = Epoch(new.number, boundary, new.members), None
         return updates
 
+    def withdraw(self) -> list[Update]:
+        """Return the updates that take back the present epoch, which no tick has reached: the one before goes on.
+
+        No tick below the boundary moves at any step: the wildcard leads to the former epoch before its cover goes.
+
+        Raises:  ControlError: there is no epoch before it.
+        """
+        gone = self.current
+        if gone is None or not self.retiring:
+            raise ControlError(f"instance {self.target.lb_id} has no epoch to go back to")
+        old = self.retiring.pop()
+        updates = programming.assignment(self.target, EVERYTHING, old.epoch.number, Op.PUT)
+        for prefix in old.cover:
+            updates += programming.assignment(self.target, prefix, old.epoch.number, Op.DELETE)
+        updates += programming.calendar(self.target, gone.number, gone.members, Op.DELETE)
+        self.current = old.epoch
+        return updates
+
     def observe(self, tick: int, now: float) -> None:
         """Take note that `tick` has been seen: epochs that end at or before it begin to run out."""
         for old in self.retiring:

@@ -14,7 +14,7 @@ from ejfat.control.names import check_name
 from ejfat.control.programming import IpAddress, Target
 from ejfat.control.tokens import Action, Permission, Resource, TokenBook
 from ejfat.drops import PipelineCounters
-from ejfat.errors import BadRequestError, ExhaustedError, UnknownError
+from ejfat.errors import BadRequestError, ControlError, ExhaustedError, UnknownError
 from ejfat.schema import Op, Update
 
 INSTANCES = 8
@@ -120,6 +120,8 @@ class ControlPlane:
         self.tokens = TokenBook()
         self.reservations: dict[int, Reservation] = {}
         self.history = History()
+        self.is_lent = False
+        """A foreign control plane has the tables."""
         self._program = program
         self._next_reservation = 1
 
@@ -137,6 +139,18 @@ class ControlPlane:
         if updates:
             self._program(updates)
 
+    def lend_tables(self) -> None:
+        """Leave the tables to a foreign control plane, as long as this one lives: two would undo each other's rules.
+
+        Raises:  ControlError: an instance is reserved, the tables are this control plane's.
+        """
+        for reservation in self.reservations.values():
+            raise ControlError(
+                f"{reservation.balancer.name} is reserved here: free it first, and let no other control plane "
+                "program the tables meanwhile"
+            )
+        self.is_lent = True
+
     def reserve(
         self,
         name: str,
@@ -152,9 +166,13 @@ class ControlPlane:
         Args:    until: Unix time at which the reservation ends by itself; None: never. family: the IP version that
             it must have, 4 or 6; 0: either.
         Raises:  ExhaustedError: all are reserved. BadRequestError: no such name, an end in the past, or an IP version
-            that no instance has.
+            that no instance has. ControlError: a foreign control plane has the tables.
         """
         check_name("reservation", name)
+        if self.is_lent:
+            raise ControlError(
+                "a foreign control plane programs the tables: reserve there, or start this one again without it"
+            )
         if until is not None and until <= now:
             raise BadRequestError(f"the reservation would end {now - until:.0f} s ago")
         taken = {reservation.lb_id for reservation in self.reservations.values()}
@@ -209,10 +227,9 @@ class ControlPlane:
         self.prepare(now)
         self.connect(now)
 
-    @property
-    def is_prepared(self) -> bool:
-        """Whether an instance waits for `connect`."""
-        return any(reservation.balancer.epochs.prepared for reservation in self.reservations.values())
+    def is_waiting(self, now: float) -> bool:
+        """Return whether an instance waits for `connect`."""
+        return any(reservation.balancer.is_waiting(now) for reservation in self.reservations.values())
 
     def connect(self, now: float) -> None:
         """Turn to the epochs that were prepared. No frame may pass between the last look at the ticks and the end."""
@@ -271,7 +288,7 @@ class ControlPlane:
         reservations: dict[int, Reservation] = {}
         try:
             for row in data["reservations"]:
-                balancer = LoadBalancer.restore(row["balancer"], self.config.policy, now)
+                balancer = LoadBalancer.restore(row["balancer"], self.config.target, self.config.policy, now)
                 if balancer.target.lb_id >= len(self.config.instances):
                     raise BadRequestError(
                         f"stored state of instance {balancer.target.lb_id}, which is not configured"

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ejfat.control.grpc.listening import probe
 from ejfat.control.plane import ControlPlane, PlaneConfig
@@ -23,12 +23,13 @@ from ejfat.control.programming import IpAddress
 from ejfat.control.store import Store
 from ejfat.control.ticks import Sample
 from ejfat.control.tokens import Action, Resource
-from ejfat.errors import EjfatError, ForbiddenError
+from ejfat.drops import Drop
+from ejfat.errors import BadRequestError, EjfatError, ForbiddenError
 from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Wanted, make_pipeline
 from ejfat.schema import Update
 from ejfat.uri import EjfatUri, Endpoint
-from ejfat.wire.headers import LB_PORT
+from ejfat.wire.headers import LB_PORT, SyncHeader
 
 if TYPE_CHECKING:
     import grpc
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ejfat.live.app")
 
+_TELL_S = 10.0
+"""Refused sync messages are logged at most this often."""
 _NO_PORT = 1024
 """What a URI says where the control plane has no port: the lowest that URIs allow."""
 
@@ -58,7 +61,22 @@ class AppConfig:
     p4_listen: str = ""
     """gRPC by which a foreign control plane programs the tables; empty: none."""
     p4_token: str = ""
+    p4_open: bool = False
+    """Let anybody who reaches it program the tables, token or none."""
     pipeline: Wanted = "auto"
+
+    def check(self) -> None:
+        """Refuse to give the tables to strangers by omission: a Unix socket, which is made its owner's, may be open.
+
+        Raises:  BadRequestError: neither a token nor `p4_open`, or both.
+        """
+        if self.p4_open and self.p4_token:
+            raise BadRequestError("--p4-open or --p4-token, not both")
+        if self.p4_listen and not (self.p4_token or self.p4_open or self.p4_listen.startswith("unix:")):
+            raise BadRequestError(
+                f"--p4-listen {self.p4_listen}: anybody could program the tables; give --p4-token, or --p4-open to "
+                "let anybody"
+            )
 
 
 class LbApp:
@@ -69,8 +87,10 @@ class LbApp:
     ) -> None:
         """Make everything that needs no event loop.
 
-        Raises:  EjfatError: the state cannot be read. BadRequestError: there is no such pipeline here.
+        Raises:  EjfatError: the state cannot be read. BadRequestError: there is no such pipeline here, or the tables
+            would be open to anybody.
         """
+        config.check()
         self.config = config
         self.pipeline, self.pipeline_reason = make_pipeline(config.pipeline)
         self.still: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
@@ -86,11 +106,15 @@ class LbApp:
         self._servers: list[grpc.aio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
         self._programmed = False
+        self._refused: dict[Drop, int] = {}
+        """Sync messages, as the log knows them."""
+        self._refused_sender: IpAddress | None = None
+        self._refusals_told_at = float("-inf")
         mac = config.plane.mac.to_bytes(6, "big")
         addresses = [address for instance in config.plane.instances for address in instance.all]
-        self.node = LbNode(
-            self.pipeline, send, mac=lambda: mac, addresses=addresses, now=now, on_sync=self._take_sync
-        )
+        self.node = LbNode(self.pipeline, send, mac=lambda: mac, addresses=addresses, on_sync=self._take_sync)
+        first = config.plane.sync_port
+        self.pipeline.serve(range(first, first + len(config.plane.instances)), guard_v1=True)
 
     def receive(self, frame: bytes) -> None:
         """Take a frame from the network."""
@@ -134,11 +158,13 @@ class LbApp:
         )
         self._servers.append(server)
         if self.config.p4_listen:
-            p4 = SmartnicP4Service(self.pipeline, P4Surroundings(self._now, self.config.p4_token))
+            world4 = P4Surroundings(self._now, self.config.p4_token, self._lend)
+            p4 = SmartnicP4Service(self.pipeline, world4)
             server, self.p4_port = await start_server(
                 self.config.p4_listen,
                 lambda s: sn_p4_v2_pb2_grpc.add_SmartnicP4Servicer_to_server(p4, s),
                 self.config.tls,
+                private=not (self.config.p4_token or self.config.p4_open),
             )
             self._servers.append(server)
         self._schedule()
@@ -204,13 +230,38 @@ class LbApp:
         self._look(now)
         try:
             self.plane.prepare(now)
-            if self.plane.is_prepared:
+            if self.plane.is_waiting(now):
                 with self.still():  # no tick may pass between the last look and the boundary behind it
                     self._look(now)
                     self.plane.connect(now)
         except EjfatError as error:
             log.error("the control plane stumbled: %s", error)
         self.plane.sample(self.pipeline.counters, now)
+        self._tell_refusals(now)
+
+    def status(self) -> dict[str, Any]:
+        """Return plain data on what passes, and what does not."""
+        counters = self.pipeline.counters
+        return {
+            "rx_packets": counters.rx_packets,
+            "tx_packets": counters.tx_packets,
+            "versions": [1, 2, 3] if self.config.plane.with_v1 else [2, 3],
+            "tables": "foreign" if self.plane.is_lent else "own",
+            "syncs": counters.syncs,
+            "bad_syncs": counters.bad_syncs,
+            "drops": {str(reason): count for reason, count in counters.drops.items()},
+        }
+
+    def _lend(self) -> None:
+        """Let a foreign control plane change the tables.
+
+        Raises:  ControlError: they are ours.
+        """
+        if not self.plane.is_lent:
+            self.plane.lend_tables()
+            log.warning(
+                "a foreign control plane programs the tables from here on: nothing can be reserved here"
+            )
 
     def _look(self, now: float) -> None:
         """Take note of the ticks that the data plane has seen."""
@@ -257,10 +308,28 @@ class LbApp:
             log.warning("the state is stored again: %s", self._store.path)
         self._unsaved = False
 
-    def _take_sync(self, port: int, source_id: int, sample: Sample) -> None:
+    def _take_sync(self, sender: IpAddress, port: int, sync: SyncHeader) -> Drop | None:
         reservation = self.plane.by_instance(port - self.config.plane.sync_port)
-        if reservation is not None:
-            reservation.balancer.ticks.sample(source_id, sample)
+        if reservation is None:
+            refusal: Drop | None = Drop.SYNC_NO_RESERVATION
+        else:
+            sample = Sample(sync.event, self._now(), float(sync.rate_hz), sync.unix_ns)
+            refusal = reservation.balancer.sync(sender, sync.source_id, sample)
+        if refusal is not None:
+            self._refused_sender = sender
+        return refusal
+
+    def _tell_refusals(self, now: float) -> None:
+        """Log what sync messages were refused since the last time, now and then."""
+        drops = self.pipeline.counters.drops
+        refused = {drop: count for drop, count in drops.items() if drop.stage == "sync"}
+        if refused == self._refused or now - self._refusals_told_at < _TELL_S:
+            return
+        news = [(drop, count - self._refused.get(drop, 0)) for drop, count in refused.items()]
+        text = ", ".join(f"{drop} {count}" for drop, count in news if count)
+        sender = f" (the last one from {self._refused_sender})" if self._refused_sender else ""
+        log.warning("refused sync messages: %s%s", text, sender)
+        self._refused, self._refusals_told_at = refused, now
 
     async def _resolve(self, ip: IpAddress) -> int | None:
         mac = await self.node.neighbors.resolve(ip, afresh=True)

@@ -53,6 +53,8 @@ class LbOptions(BaseModel):
     """Seconds from a decision to the tick at which it takes effect."""
     fill_gain: float = Field(default=0.0, ge=0)
     """Weight per second that a full worker loses to empty ones."""
+    v1: bool = True
+    """Serve senders of header version 1 too."""
     pipeline: Literal["auto", "python", "native"] = "auto"
     """auto: the native one where it is built; on the native datapath, inside its thread."""
 
@@ -111,16 +113,13 @@ class LabLoadBalancer:
 
     def status(self) -> dict[str, Any]:
         """Return what `opavnic status` shows."""
-        counters = self.app.pipeline.counters
         return {
             "uri": self.uri,
             "control": self.control,
             "pipeline": self.app.pipeline.backend,
             "pipeline_reason": self.app.pipeline_reason,
             "pipeline_in": "event loop" if self.carrier is None else "native datapath",
-            "rx_packets": counters.rx_packets,
-            "tx_packets": counters.tx_packets,
-            "drops": {str(reason): count for reason, count in counters.drops.items()},
+            **self.app.status(),
         }
 
     async def stop(self) -> None:
@@ -144,6 +143,7 @@ async def start_lb(lab: Lab, model: AppModel) -> LabLoadBalancer:
         instances=(InstanceAddresses(own if own.version == 4 else None, own if own.version == 6 else None),),
         sync_host=str(own),
         policy=Policy(lead_s=options.lead, fill_gain=options.fill_gain),
+        with_v1=options.v1,
     )
     async with contextlib.AsyncExitStack() as ends:
         control = options.listen

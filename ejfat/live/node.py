@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from ipaddress import ip_address
 
-from ejfat.control.ticks import Sample
+from ejfat.drops import Drop
 from ejfat.live.neighbors import IpAddress, Neighbors
 from ejfat.pipeline import Pipeline
+from ejfat.pipeline.udp import Udp
 from ejfat.wire.headers import SyncHeader
 from hfi_sim.errors import WireError
 
@@ -15,9 +17,8 @@ log = logging.getLogger("ejfat.live.node")
 
 OnForward = Callable[[bytes, bytes], None]
 """Told of every forwarded frame: as it came, as it leaves."""
-OnSync = Callable[[int, int, Sample], None]
-"""Told of a sync message: the UDP port it was sent to, its source id, the sample."""
-_SYNC = b"LC"
+OnSync = Callable[[IpAddress, int, SyncHeader], Drop | None]
+"""Given a sync message: who sent it, the UDP port it was sent to, the message; returns why it is not believed."""
 
 
 class LbNode:
@@ -30,24 +31,22 @@ class LbNode:
         *,
         mac: Callable[[], bytes],
         addresses: list[IpAddress],
-        now: Callable[[], float],
         on_sync: OnSync,
     ) -> None:
         self.pipeline = pipeline
         self.neighbors = Neighbors(send, mac, addresses)
         self.on_forward: OnForward | None = None
-        self.syncs = 0
-        self.bad_syncs = 0
         self._send = send
         self._addresses = {address.packed for address in addresses}
-        self._now = now
         self._on_sync = on_sync
 
     def receive(self, frame: bytes) -> None:
         """Take a frame from the port."""
-        if (frame[42:44] == _SYNC or frame[62:64] == _SYNC) and self._receive_sync(frame):
-            return
         if self.neighbors.receive(frame):
+            return
+        udp = self.pipeline.find_sync(frame)
+        if udp is not None and udp.destination(frame) in self._addresses:
+            self._receive_sync(frame, udp)
             return
         verdict = self.pipeline.process(frame)
         if verdict.frame is None or verdict.to_host:
@@ -56,21 +55,12 @@ class LbNode:
             self.on_forward(frame, verdict.frame)
         self._send(verdict.frame)
 
-    def _receive_sync(self, frame: bytes) -> bool:
-        if frame[12:15] == b"\x08\x00\x45" and frame[23] == 17 and frame[30:34] in self._addresses:
-            udp = 34
-        elif frame[12:14] == b"\x86\xdd" and frame[20] == 17 and frame[38:54] in self._addresses:
-            udp = 54
-        else:
-            return False
-        end = udp + int.from_bytes(frame[udp + 4 : udp + 6], "big")
+    def _receive_sync(self, frame: bytes, udp: Udp) -> None:
+        refusal: Drop | None = Drop.SYNC_MALFORMED
         try:
-            sync = SyncHeader.parse(frame[udp + 8 : end])
+            sync = SyncHeader.parse(udp.payload(frame))
         except WireError as error:
-            self.bad_syncs += 1
             log.debug("bad sync message: %s", error)
-            return True
-        self.syncs += 1
-        port = int.from_bytes(frame[udp + 2 : udp + 4], "big")
-        self._on_sync(port, sync.source_id, Sample(sync.event, self._now(), float(sync.rate_hz)))
-        return True
+        else:
+            refusal = self._on_sync(ip_address(udp.source(frame)), udp.port(frame), sync)
+        self.pipeline.count_sync(len(frame), refusal)

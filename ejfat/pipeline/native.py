@@ -89,6 +89,11 @@ class NativePipeline(Pipeline):
         if changed:
             self.core.set_tables(changed)
 
+    def serve(self, sync_ports: range, *, guard_v1: bool) -> None:
+        """As the reference."""
+        super().serve(sync_ports, guard_v1=guard_v1)
+        self.core.serve(sync_ports.start, sync_ports.stop, guard_v1)
+
     def process(self, frame: bytes) -> Verdict:
         """Return what becomes of `frame` (Ethernet without FCS); any bytes are fine."""
         out = self.core.process(frame)

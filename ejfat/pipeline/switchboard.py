@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from ejfat.drops import PipelineCounters
+from ejfat.drops import Drop, PipelineCounters
+from ejfat.pipeline.udp import Udp, find_udp
 from ejfat.pipeline.v1 import PipelineV1
 from ejfat.pipeline.v23 import PipelineV23
 from ejfat.pipeline.verdict import Verdict
 from ejfat.schema import TableSet
+from ejfat.wire.headers import LB_PORT
 
 _V1_START = b"LB\x01"
+_SYNC_START = b"LC"
 
 
 class Pipeline:
@@ -28,11 +31,43 @@ class Pipeline:
         self._v23 = PipelineV23(self.tables.v23, self._counters)
         self._v1_gate = self.tables.v1["dst_filter_table"]
         self._v23_gate = self.tables.v23["mac_dst_filter_table"]
+        self.sync_ports = range(0)
+        """Where sync messages come to; empty: there is no control plane that takes them."""
 
     @property
     def counters(self) -> PipelineCounters:
         """Everything counted up to now."""
         return self._counters
+
+    def serve(self, sync_ports: range, *, guard_v1: bool) -> None:
+        """Stand before a control plane.
+
+        Args:    guard_v1: let instance 0's source filter, which is today's, hold for version 1 as well; the document
+            has none.
+        """
+        self.sync_ports = sync_ports
+        self._v1.sources = self._v23.sources if guard_v1 else None
+
+    def find_sync(self, frame: bytes) -> Udp | None:
+        """Return where in a frame the datagram is that begins as a sync message and goes to a port for them."""
+        udp = find_udp(frame)
+        if (
+            udp is None
+            or frame[udp.at + 8 : udp.at + 10] != _SYNC_START
+            or udp.port(frame) not in self.sync_ports
+        ):
+            return None
+        return udp
+
+    def count_sync(self, length: int, refusal: Drop | None) -> None:
+        """Count a frame that was a sync message, and why it was refused."""
+        counters = self._counters
+        counters.rx_packets += 1
+        counters.rx_bytes += length
+        if refusal is None:
+            counters.syncs += 1
+        else:
+            counters.drop(refusal)
 
     def process(self, frame: bytes) -> Verdict:
         """Return what becomes of `frame` (Ethernet without FCS); any bytes are fine."""
@@ -43,11 +78,5 @@ class Pipeline:
 
 def has_v1_header(frame: bytes) -> bool:
     """Return whether this is UDP to port 19522 with a version 1 load balancer header."""
-    ether_type = frame[12:14]
-    if ether_type == b"\x08\x00" and len(frame) >= 34 and frame[23] == 17:
-        udp = 14 + 4 * (frame[14] & 15)
-    elif ether_type == b"\x86\xdd" and len(frame) >= 54 and frame[20] == 17:
-        udp = 54
-    else:
-        return False
-    return frame[udp + 2 : udp + 4] == b"LB" and frame[udp + 8 : udp + 11] == _V1_START
+    udp = find_udp(frame)
+    return udp is not None and udp.port(frame) == LB_PORT and frame[udp.at + 8 : udp.at + 11] == _V1_START

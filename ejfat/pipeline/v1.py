@@ -38,6 +38,8 @@ class PipelineV1:
         self._calendar = tables["load_balance_calendar_table"]
         self._members = tables["member_info_lookup_table"]
         self._counters = counters
+        self.sources: Mapping[int, Table] | None = None
+        """Source filters by IP version: only senders of instance 0 may pass. None: anybody may, as in the document."""
 
     def process(self, frame: bytes) -> Verdict:
         """Return what becomes of `frame` (Ethernet without FCS)."""
@@ -65,6 +67,8 @@ class PipelineV1:
         lb = self._counters.lb(0)
         lb.rx_packets += 1
         lb.rx_bytes += len(frame)
+        if self.sources is not None and not self._is_admitted(frame, ether_type):
+            return self._drop(Drop.SRC_BLOCKED, lb)
         lb.rx_v1 += 1
         lb.last_tick = tick
         lb.max_tick = max(lb.max_tick, tick)
@@ -94,6 +98,11 @@ class PipelineV1:
             out = _rewrite_ipv6(frame, udp, member.args)
         self._counters.sent(member_id, len(out))
         return Verdict(out)
+
+    def _is_admitted(self, frame: bytes, ether_type: int) -> bool:
+        assert self.sources is not None  # noqa: S101 - the caller looked
+        version, source = (4, frame[26:30]) if ether_type == 0x0800 else (6, frame[22:38])
+        return self.sources[version].lookup(0, int.from_bytes(source, "big")) is not None
 
     def _drop(self, reason: Drop, lb: LbCounters | None = None) -> Verdict:
         self._counters.drop(reason, lb)

@@ -26,7 +26,8 @@ class PipelineV23:
         self._iface = tables["l2_iface_table"]
         self._mac_dst = tables["mac_dst_filter_table"]
         self._ip_dst = tables["ip_dst_filter_table"]
-        self._sources = {4: tables["ipv4_src_filter_table"], 6: tables["ipv6_src_filter_table"]}
+        self.sources = {4: tables["ipv4_src_filter_table"], 6: tables["ipv6_src_filter_table"]}
+        """Who may send, by IP version."""
         self._epochs = tables["epoch_assign_table"]
         self._calendar = tables["load_balance_calendar_table"]
         self._members = tables["member_info_lookup_table"]
@@ -107,7 +108,7 @@ class PipelineV23:
         lb.rx_packets += 1
         lb.rx_bytes += len(frame)
         source = frame[26:30] if parsed.ip == 4 else frame[22:38]
-        if self._sources[parsed.ip].lookup(lb_id, int.from_bytes(source, "big")) is None:
+        if self.sources[parsed.ip].lookup(lb_id, int.from_bytes(source, "big")) is None:
             return self._drop(Drop.SRC_BLOCKED, lb)
         if parsed.kind is not Kind.LB:
             return self._drop(Drop.NOT_UDPLB_PORT, lb)

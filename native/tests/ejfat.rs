@@ -7,6 +7,7 @@ use std::sync::Arc;
 use opavnic_native::core::Options;
 use opavnic_native::ejfat::app;
 use opavnic_native::ejfat::counters::{Counters, Drop};
+use opavnic_native::ejfat::parse::is_for_node;
 use opavnic_native::ejfat::pipeline::{Outcome, process};
 use opavnic_native::ejfat::shared::{MAX_PUNTS, Shared, Work};
 use opavnic_native::ejfat::tables::Row;
@@ -134,6 +135,44 @@ fn tag_is_popped_and_a_punted_frame_has_it_back() {
 }
 
 #[test]
+fn source_filter_holds_for_version_1_where_it_is_said_so() {
+    let mut tables = tables();
+    tables.guard_v1 = true;
+    let mut counters = Counters::default();
+    // the filter of these tables is instance 2's: version 1 is instance 0's
+    assert_eq!(process(&tables, &mut counters, &mut frame(1, 5)), Outcome::Dropped(Drop::SrcBlocked));
+    assert_eq!(counters.lbs[0].last_tick, None, "a stranger's tick is not taken for one that was seen");
+    tables.guard_v1 = false;
+    assert!(matches!(process(&tables, &mut counters, &mut frame(1, 5)), Outcome::Forward(_)));
+    assert_eq!(counters.balance(), 0);
+}
+
+#[test]
+fn only_a_datagram_to_a_port_for_sync_messages_is_the_nodes() {
+    let sync = |port: u16, options: usize| {
+        let mut frame = frame(2, 5);
+        frame[36..38].copy_from_slice(&port.to_be_bytes());
+        frame[42..44].copy_from_slice(b"LC");
+        frame[14] += (options / 4) as u8;
+        frame.splice(34..34, vec![1; options]);
+        frame
+    };
+    let ports = 19531..19533;
+    for options in [0, 4, 40] {
+        assert!(is_for_node(&sync(19531, options), &ports) && is_for_node(&sync(19532, options), &ports));
+        for port in [19530, 19533, 0x4c42] {
+            assert!(!is_for_node(&sync(port, options), &ports));
+        }
+    }
+    assert!(!is_for_node(&sync(19531, 0), &(0..0)), "nobody takes them");
+    let whole = sync(19531, 0);
+    assert!((0..44).all(|len| !is_for_node(&whole[..len], &ports)));
+    let mut fragment = whole;
+    fragment[21] = 1;
+    assert!(!is_for_node(&fragment, &ports));
+}
+
+#[test]
 fn steady_state_allocates_nothing() {
     let mut work = work();
     let frames = [frame(1, 5), frame(2, 6), frame(3, 7), frame(9, 8)];
@@ -157,6 +196,7 @@ fn steady_state_allocates_nothing() {
 #[test]
 fn frames_of_the_node_wait_for_python_up_to_a_limit_and_are_counted_beyond() {
     let mut work = work();
+    Arc::make_mut(&mut work.tables).sync_ports = 0x4c42..0x4c43;
     let mut sync = frame(2, 5);
     sync[42..44].copy_from_slice(b"LC");
     let mut arp = vec![0xff; 60];

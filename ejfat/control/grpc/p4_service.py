@@ -7,6 +7,7 @@ Source: the public interface, and how the public control plane calls it: batches
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from ejfat.control.metrics import Metrics
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
 from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
 from ejfat.control.rules import Fault, Rule, RuleError, RuleMatch
-from ejfat.errors import EjfatError
+from ejfat.errors import ControlError, EjfatError
 from ejfat.pipeline import Pipeline
 from ejfat.schema import V23_SPECS, Dialect, Update
 from ejfat.tables import MatchKind
@@ -56,6 +57,8 @@ class P4Surroundings:
     """Unix time in seconds."""
     token: str
     """The bearer token it asks for; empty: none."""
+    claim: Callable[[], None] = lambda: None
+    """Called before every change of a table; raises ControlError where it may not be."""
 
 
 class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
@@ -70,18 +73,23 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
     async def Batch(self, requests: AsyncIterator[pb.BatchRequest], context: Context) -> AsyncIterator[Any]:
         await self._check(context)
         async for request in requests:
+            if request.WhichOneof("item") in ("table_rule", "table"):
+                await self._claim(context)
             yield self._batch_item(request)
 
     async def InsertTableRule(self, request: pb.TableRuleRequest, context: Context) -> AsyncIterator[Any]:
         await self._check(context)
+        await self._claim(context)
         yield self._insert(request)
 
     async def DeleteTableRule(self, request: pb.TableRuleRequest, context: Context) -> AsyncIterator[Any]:
         await self._check(context)
+        await self._claim(context)
         yield self._delete(request)
 
     async def ClearTable(self, request: pb.TableRequest, context: Context) -> AsyncIterator[Any]:
         await self._check(context)
+        await self._claim(context)
         yield self._clear(request)
 
     async def GetPipelineInfo(self, request: pb.PipelineInfoRequest, context: Context) -> AsyncIterator[Any]:
@@ -109,10 +117,19 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
         yield self._server_status()
 
     async def _check(self, context: Context) -> None:
-        if self._world.token and bearer(context) != self._world.token:
+        if self._world.token and not secrets.compare_digest(
+            (bearer(context) or "").encode(), self._world.token.encode()
+        ):
             await context.abort(
                 grpc.StatusCode.UNAUTHENTICATED, "expected metadata `authorization: Bearer TOKEN`"
             )
+
+    async def _claim(self, context: Context) -> None:
+        try:
+            self._world.claim()
+        except ControlError as error:
+            log.info("refused %s: %s", context.peer(), error)
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
 
     def _batch_item(self, request: pb.BatchRequest) -> pb.BatchResponse:
         item = request.WhichOneof("item")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,10 +89,15 @@ async def answer(
 
 
 async def start_server(
-    address: str, add_services: Callable[[grpc.aio.Server], None], tls: Tls | None = None
+    address: str,
+    add_services: Callable[[grpc.aio.Server], None],
+    tls: Tls | None = None,
+    *,
+    private: bool = False,
 ) -> tuple[grpc.aio.Server, int]:
     """Start a server on HOST:PORT (port 0: any) or unix:PATH and return it with its port.
 
+    Args:    private: make a Unix socket that only its owner may connect to.
     Raises:  BadRequestError: no such address. EjfatError: it cannot be listened on, or a TLS file cannot be read.
     """
     probe(address)
@@ -99,6 +105,7 @@ async def start_server(
         options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 64 << 20)]
     )
     add_services(server)
+    umask = os.umask(0o177) if private else None  # the socket is made at once, and never with another mode
     try:
         port = (
             server.add_secure_port(address, tls.credentials()) if tls else server.add_insecure_port(address)
@@ -106,5 +113,8 @@ async def start_server(
     except RuntimeError:  # its words are about an environment variable
         reason = ", or the TLS files are none" if tls else ""
         raise EjfatError(f"cannot listen on {address}: gRPC cannot bind it{reason}") from None
+    finally:
+        if umask is not None:
+            os.umask(umask)
     await server.start()
     return server, port

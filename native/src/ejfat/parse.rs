@@ -1,5 +1,7 @@
 //! The two parsers: the document's (version 1) and today's (versions 2 and 3). Any bytes are fine.
 
+use std::ops::Range;
+
 use crate::ejfat::counters::Drop;
 use crate::frame::{IPV4, IPV6, UDP, be16};
 
@@ -21,27 +23,54 @@ pub enum Found {
     Other,
 }
 
+/// Where the UDP header of an untagged frame begins: behind all of IPv4's options, or behind IPv6; None where it is no
+/// UDP, or a fragment behind the first.
+#[inline]
+pub fn udp_of(frame: &[u8]) -> Option<usize> {
+    let udp = match frame.get(12..14)? {
+        [0x08, 0x00] => {
+            let header = ipv4(frame).ok()?;
+            if frame[23] != UDP || be16(frame, 20) & 0x1fff != 0 {
+                return None;
+            }
+            14 + header
+        }
+        [0x86, 0xdd] => {
+            ipv6(frame).ok()?;
+            if frame[20] != UDP {
+                return None;
+            }
+            54
+        }
+        _ => return None,
+    };
+    (frame.len() >= udp + 8).then_some(udp)
+}
+
 /// Whether this is UDP to port 19522 with a version 1 header behind it.
 #[inline]
 pub fn has_v1_header(frame: &[u8]) -> bool {
-    let udp = match frame.get(12..14) {
-        Some([0x08, 0x00]) if frame.len() >= 34 && frame[23] == UDP => 14 + 4 * usize::from(frame[14] & 15),
-        Some([0x86, 0xdd]) if frame.len() >= 54 && frame[20] == UDP => 54,
-        _ => return false,
-    };
-    frame.get(udp + 2..udp + 4) == Some(b"LB") && frame.get(udp + 8..udp + 11) == Some(b"LB\x01")
+    udp_of(frame).is_some_and(|udp| {
+        frame[udp + 2..udp + 4] == *b"LB" && frame.get(udp + 8..udp + 11) == Some(b"LB\x01")
+    })
+}
+
+/// Whether this is UDP to one of the ports for sync messages, and begins as one.
+#[inline]
+fn is_sync(frame: &[u8], ports: &Range<u32>) -> bool {
+    udp_of(frame).is_some_and(|udp| {
+        ports.contains(&u32::from(be16(frame, udp + 2))) && frame.get(udp + 8..udp + 10) == Some(b"LC")
+    })
 }
 
 /// Whether a frame is for the node around the pipeline: a sync message, an answer to its own questions.
 #[inline]
-pub fn is_for_node(frame: &[u8]) -> bool {
-    frame.get(42..44) == Some(b"LC")
-        || frame.get(62..64) == Some(b"LC")
-        || match frame.get(12..14) {
-            Some([0x08, 0x06]) => true,
-            Some([0x86, 0xdd]) => frame.get(20) == Some(&ICMPV6),
-            _ => false,
-        }
+pub fn is_for_node(frame: &[u8], sync_ports: &Range<u32>) -> bool {
+    match frame.get(12..14) {
+        Some([0x08, 0x06]) => true,
+        Some([0x86, 0xdd]) if frame.get(20) == Some(&ICMPV6) => true,
+        _ => is_sync(frame, sync_ports),
+    }
 }
 
 /// Parse as the document's pipeline does: where UDP begins (None: it is no UDP), and the destination IP.

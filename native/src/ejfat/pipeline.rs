@@ -28,6 +28,26 @@ fn be64(data: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(data[at..at + 8].try_into().expect("eight bytes"))
 }
 
+#[inline]
+fn be32(data: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(data[at..at + 4].try_into().expect("four bytes"))
+}
+
+#[inline]
+fn be128(data: &[u8], at: usize) -> u128 {
+    u128::from_be_bytes(data[at..at + 16].try_into().expect("sixteen bytes"))
+}
+
+/// Whether an instance's source filter lets the sender of a frame in.
+#[inline]
+fn is_admitted(tables: &Snapshot, frame: &[u8], lb_id: u8, v6: bool) -> bool {
+    if v6 {
+        tables.sources6.contains_key(&(lb_id, be128(frame, 22)))
+    } else {
+        tables.sources4.contains_key(&(lb_id, be32(frame, 26)))
+    }
+}
+
 /// Run one Ethernet frame (without FCS) through the pipeline; any bytes are fine.
 #[inline]
 pub fn process(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8]) -> Outcome {
@@ -72,8 +92,11 @@ fn balance_v1(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8]) -> R
     let lb = &mut counters.lbs[0];
     lb.rx_packets += 1;
     lb.rx_bytes += frame.len() as u64;
-    lb.tick(1, tick);
     let late = |reason| (reason, Some(0));
+    if tables.guard_v1 && !is_admitted(tables, frame, 0, ethertype == IPV6) {
+        return Err(late(Drop::SrcBlocked));
+    }
+    lb.tick(1, tick);
     let epoch = tables.v1_epochs.lookup(0, tick).ok_or(late(Drop::EpochMiss))?;
     let epoch = epoch.ok_or(late(Drop::EpochDrop))?;
     let slot = tables.v1_calendar.get(&calendar_key(0, epoch, tick as u16 & 0x1ff));
@@ -161,9 +184,7 @@ fn balance_v23(
     let (iface, mut mac) = tables.iface.lookup(vlan, ()).copied().unwrap_or((0, 0));
     let allowed = tables.mac_dst.lookup(iface, mac_of(frame)).ok_or(early(Drop::MacDstMiss))?;
     mac = allowed.unwrap_or(mac);
-    let be128 = |at: usize| u128::from_be_bytes(frame[at..at + 16].try_into().expect("sixteen bytes"));
-    let be32 = |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().expect("four bytes"));
-    let ip_dst = if v6 { be128(38) } else { u128::from(be32(30)) };
+    let ip_dst = if v6 { be128(frame, 38) } else { u128::from(be32(frame, 30)) };
     let ours = tables.ip_dst.lookup(iface, (ethertype, ip_dst)).ok_or(early(Drop::IpDstMiss))?;
     let &(our_ip, lb_id) = ours;
     let index = usize::from(lb_id);
@@ -172,12 +193,7 @@ fn balance_v23(
     lb.rx_packets += 1;
     lb.rx_bytes += frame.len() as u64;
     let late = |reason| (reason, Some(index));
-    let admitted = if v6 {
-        tables.sources6.contains_key(&(lb_id, be128(22)))
-    } else {
-        tables.sources4.contains_key(&(lb_id, be32(26)))
-    };
-    if !admitted {
+    if !is_admitted(tables, frame, lb_id, v6) {
         return Err(late(Drop::SrcBlocked));
     }
     if !has_header {

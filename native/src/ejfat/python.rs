@@ -87,6 +87,24 @@ impl EjfatPipeline {
         Ok(())
     }
 
+    /// Say what a control plane adds: the ports that sync messages come to (from, and one past the last), and
+    /// whether instance 0's source filter holds for version 1.
+    fn serve(&self, py: Python<'_>, first: u32, end: u32, guard_v1: bool) {
+        py.detach(|| {
+            let work = &mut *self.shared.lock();
+            let tables = Arc::make_mut(&mut work.tables);
+            tables.sync_ports = first..end;
+            tables.guard_v1 = guard_v1;
+        });
+    }
+
+    /// Take one frame as a thread does: what leaves of it. What is Python's waits in `take_punts`.
+    fn take<'py>(&self, py: Python<'py>, frame: &[u8]) -> Option<Bound<'py, PyBytes>> {
+        let mut buffer = frame.to_vec();
+        let range = py.detach(|| self.shared.lock().take(&mut buffer))?;
+        Some(PyBytes::new(py, &buffer[range]))
+    }
+
     /// Run one frame: the frame that leaves, the number of a drop, or None where it is Python's.
     fn process<'py>(&self, py: Python<'py>, frame: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let mut buffer = frame.to_vec();

@@ -30,7 +30,7 @@ impl Work {
     /// Take one frame of a network, in place; return where it lies that leaves, None where none does.
     #[inline]
     pub fn take(&mut self, frame: &mut [u8]) -> Option<Range<usize>> {
-        if !is_for_node(frame) {
+        if !is_for_node(frame, &self.tables.sync_ports) {
             match process(&self.tables, &mut self.counters, frame) {
                 Outcome::Forward(range) => return Some(range),
                 Outcome::Dropped(_) => return None,

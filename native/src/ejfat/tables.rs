@@ -4,6 +4,7 @@
 //! per mask in use, where among several hits the lowest rank wins.
 
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::encap::FastMap;
@@ -142,6 +143,10 @@ pub struct Snapshot {
     pub epochs: Arc<Lpm<Epoch>>,
     pub calendar: Arc<FastMap<u64, u16>>,
     pub members: Arc<FastMap<u64, Member>>,
+    /// Where sync messages come to; empty: there is no control plane that takes them.
+    pub sync_ports: Range<u32>,
+    /// Whether instance 0's source filter holds for version 1 as well.
+    pub guard_v1: bool,
 }
 
 fn shape(table: &str, row: &Row, keys: usize) -> Result<(), String> {

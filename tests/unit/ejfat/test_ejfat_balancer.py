@@ -329,7 +329,9 @@ def test_restored_balancer_goes_on_without_moving_an_event() -> None:
     bench.advance()  # a transition has just begun
     bench.send(20)
     before = bench.balancer
-    bench.balancer = LoadBalancer.restore(before.snapshot(), POLICY, bench.now)
+    bench.balancer = LoadBalancer.restore(
+        before.snapshot(), lambda lb_id: Target(lb_id, True), POLICY, bench.now
+    )
     bench.pipeline.tables.apply(bench.balancer.program())
     assert bench.shares() == before.slots()
     for _ in range(20):
@@ -348,7 +350,7 @@ def test_restored_balancer_goes_on_without_moving_an_event() -> None:
 
 def test_restore_of_other_data_is_refused() -> None:
     with pytest.raises(BadRequestError, match="stored state"):
-        LoadBalancer.restore({"lb_id": 0}, POLICY, 0.0)
+        LoadBalancer.restore({"lb_id": 0}, Target, POLICY, 0.0)
 
 
 def test_clear_leaves_nothing_in_the_tables() -> None:

@@ -74,7 +74,10 @@ async def test_frames_pass_without_python_and_arp_is_pythons(port: SocketPort) -
             frame = make_frames(version, 100)[0]
             port.put(frame)
             assert await port.get() == reference.process(frame).frame
-        for mine in (ARP, b"\0" * 42 + b"LC" + bytes(26)):
+        pipeline.serve(range(19531, 19532), guard_v1=False)
+        sync = bytearray(make_frames(2, 20)[0])
+        sync[36:38], sync[42:44] = b"\x4c\x4b", b"LC"
+        for mine in (ARP, bytes(sync)):
             port.put(mine)
             assert await asyncio.wait_for(punts.get(), 30) == mine
         port.put(make_frames(2, 100)[0][:40])

@@ -101,7 +101,7 @@ def test_demands_and_strategy_outlive_a_restart() -> None:
     balancer = LoadBalancer(Target(0, with_v1=True), "run", strategy=Strategy.EXPLICIT, family=4)
     balancer.register(worker(1, SlotRange(7, 3), SlotRange(-1, 2)), 0.0)
     balancer.advance(0.0)
-    again = LoadBalancer.restore(balancer.snapshot(), balancer.policy, 10.0)
+    again = LoadBalancer.restore(balancer.snapshot(), Target, balancer.policy, 10.0)
     assert (again.strategy, again.family) == (Strategy.EXPLICIT, 4)
     assert again.sessions[1].worker.slot_demands == (SlotRange(7, 3), SlotRange(-1, 2))
     assert again.slots() == {1: 5}

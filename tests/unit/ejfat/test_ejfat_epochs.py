@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ipaddress import ip_address
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ejfat.control.balancer import LoadBalancer
 from ejfat.control.epochs import MAX_LIVE, EpochManager
+from ejfat.control.members import Worker
 from ejfat.control.prefixes import TICKS
 from ejfat.control.programming import Target
+from ejfat.control.ticks import Sample
 from ejfat.errors import ControlError, ExhaustedError
 from ejfat.schema import Dialect, Op, TableSet, Update
 
@@ -159,6 +163,74 @@ def test_transition_after_ticks_went_backwards_covers_from_zero(
     plane.apply(manager.retire(9.0, 2.0))
     plane.apply(manager.transition(calendar(20), 50))
     assert [plane.epoch(tick) for tick in (0, 49, 50)] == [1, 1, 2]
+
+
+@settings(max_examples=10)
+@given(
+    start=st.integers(0, 1 << 62),
+    boundary=st.integers(1, TICKS - 1),
+    probes=st.lists(st.integers(0, TICKS - 1)),
+)
+def test_withdraw_applied_one_update_at_a_time_moves_no_tick_below_the_boundary(
+    start: int, boundary: int, probes: list[int]
+) -> None:
+    plane, manager = DataPlane(), EpochManager(Target(0, with_v1=True))
+    plane.apply(manager.begin(calendar(0)))
+    if start:
+        plane.apply(manager.transition(calendar(10), start))
+        manager.observe(start, 0.0)
+        plane.apply(manager.retire(9.0, 2.0))
+    boundary = max(boundary, start + 1)
+    plane.apply(manager.transition(calendar(20), boundary))
+    watched = [tick for tick in (start, boundary - 1, *probes) if start <= tick < boundary]
+    before = [plane.member(tick) for tick in watched]
+    for update in manager.withdraw():
+        plane.apply([update])
+        if update.table == "epoch_assign_table":
+            assert [plane.member(tick) for tick in watched] == before
+    assert [plane.member(tick) for tick in watched] == before
+    assert manager.live == [manager.current]
+    assert plane.epoch(boundary) == plane.epoch(start)
+    assert len(plane.tables.v23["load_balance_calendar_table"]) == 512
+    assert len(plane.tables.v1["epoch_assign_table"]) == 1
+    plane.apply(manager.transition(calendar(30), start + 5))
+    assert plane.epoch(start + 5) != plane.epoch(start + 4)
+
+
+def test_withdraw_of_the_first_epoch_is_refused(manager: EpochManager) -> None:
+    manager.begin(calendar(0))
+    with pytest.raises(ControlError, match="no epoch to go back to"):
+        manager.withdraw()
+
+
+def test_boundary_that_no_tick_will_reach_is_moved_when_newer_syncs_say_so() -> None:
+    tables, balancer, now = TableSet(), LoadBalancer(Target(0), "run"), 100.0
+    sender = ip_address("10.0.0.2")
+    balancer.add_senders([sender])
+
+    def register(number: int) -> None:
+        worker = Worker(f"w{number}", ip_address(f"10.0.1.{number}"), 5000, mac=number)
+        tables.apply(balancer.register(worker, now)[1])
+
+    def sync(source: int, tick: int) -> None:
+        assert balancer.sync(sender, source, Sample(tick, now, 1000.0)) is None
+
+    register(1)
+    tables.apply(balancer.advance(now))
+    sync(1, TICKS - 1)  # at first contact there is nothing to hold it against
+    register(2)
+    tables.apply(balancer.advance(now))
+    assert balancer.epochs.current is not None
+    assert balancer.epochs.current.start == TICKS - 1
+    for step in range(1, 4):
+        now = 100.0 + step / 2
+        balancer.observe(1_000_000 + 500 * step, step, now)
+        sync(1, 1_000_000 + 500 * step)  # the same sender, in its right mind
+        tables.apply(balancer.advance(now))
+    assert balancer.takebacks == 1
+    assert 1_001_000 < balancer.epochs.current.start < 1_003_000
+    assert len(balancer.epochs.current.members) == 512
+    assert set(balancer.slots().values()) == {256}
 
 
 def test_calendar_with_an_empty_slot_is_refused(manager: EpochManager) -> None:

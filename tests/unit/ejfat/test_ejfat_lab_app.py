@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ejfat.errors import EjfatError
+from ejfat.schema import Dialect
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
@@ -43,6 +44,7 @@ def lab_file(host: str = "lb", options: str = "{}", **replace: str) -> str:
         (lab_file(options="{period: .inf}"), "options.period: should be a finite number, not inf\n"),
         (lab_file(options="{pipeline: gpu}"), "should be 'auto', 'python' or 'native', not 'gpu'\n"),
         (lab_file(options="{senders: s}"), "options.senders: should be a list, not 's'\n"),
+        (lab_file(options="{v1: perhaps}"), "options.v1: should be a valid boolean, "),
         (lab_file(options="{reserve: 5}"), "options.reserve: should be a valid string, not 5\n"),
         (
             lab_file(options="{listen: '127.0.0.1:99999'}"),
@@ -78,6 +80,16 @@ async def test_app_runs_in_a_lab_and_ends_with_it() -> None:
         assert sender is not None
         assert await sender.ping(lab.interface("lb", "daq").address.ip, 1) == 1  # type: ignore[union-attr, arg-type]
         assert lab.wiring.fabric.balance() == {}
+
+
+@pytest.mark.parametrize(("options", "used"), [("{}", True), ("{v1: false}", False)])
+async def test_app_serves_version_1_unless_it_is_told_not_to(options: str, used: bool) -> None:
+    async with Lab(parse_lab(lab_file(options=options), "x.yaml"), netdev="memory") as lab:
+        app: Any = lab.apps["lb"]
+        assert app.app.pipeline.tables.uses(Dialect.V1) is used
+        (status,) = lab.status()["apps"]
+        assert status["versions"] == ([1, 2, 3] if used else [2, 3])
+        assert (status["syncs"], status["bad_syncs"]) == (0, 0)
 
 
 async def test_app_that_cannot_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,8 @@ async def test_app_takes_sync_messages_for_its_reservation_and_counts_bad_ones()
 
     for data in (frame(sync), frame(sync, 19538), frame(sync[:-1]), frame(b"LC")):
         wire.app.receive(data)
-    assert (wire.app.node.syncs, wire.app.node.bad_syncs) == (2, 2)
+    counters = wire.app.pipeline.counters
+    assert (counters.syncs, counters.bad_syncs, counters.balance) == (1, 2, 0)
     ticks = wire.app.plane.get(uri.lb_id).balancer.ticks
     assert (ticks.latest(0.0) or 0) >= 1000
     await wire.app.stop()

@@ -136,11 +136,15 @@ def plain(counters: PipelineCounters) -> dict[str, Any]:
     return {name: getattr(counters, name) for name in PipelineCounters.__dataclass_fields__}
 
 
-@given(tables(), st.lists(st.one_of(frames(), st.binary(max_size=90)), min_size=1, max_size=30))
+@given(
+    tables(), st.lists(st.one_of(frames(), st.binary(max_size=90)), min_size=1, max_size=30), st.booleans()
+)
 def test_any_tables_and_frames_give_the_same_bytes_drops_and_counters(
-    given_tables: TableSet, given_frames: list[bytes]
+    given_tables: TableSet, given_frames: list[bytes], guard_v1: bool
 ) -> None:
     reference, native = Pipeline(given_tables), NativePipeline(given_tables)
+    for pipeline in (reference, native):
+        pipeline.serve(range(0), guard_v1=guard_v1)
     expected = [reference.process(frame) for frame in given_frames]
     assert [native.process(frame) for frame in given_frames] == expected
     assert plain(native.counters) == plain(reference.counters)
