@@ -16,7 +16,8 @@ from ejfat.live.app import AppConfig, LbApp
 from ejfat.pipeline.native import NativePipeline
 from ejfat.segmentation import udp_packet
 from ejfat.wire.headers import LB_PORT, SyncHeader
-from unit.ejfat.pipelines import IMPLEMENTATIONS, needs_native
+from native_module import needs_native
+from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 LB_MAC, SENDER_MAC = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 SYNC_PORT = 19531
