@@ -19,6 +19,8 @@ from opavnic.datapath.selection import NOT_BUILT, load_native
 
 PREFIX: Final = "opavnic-bench-"
 """Every namespace of the bench has a name that begins so."""
+_MARK: Final = "opavnic bench datapath"
+"""The alias of the loopback in a namespace of the bench: a name alone may be anyone's."""
 _SUBNET: Final = "10.99.7"
 _READY_S: Final = 15.0
 _OVS_JUMBO: Final = "it reads 1500 bytes from a TAP that is in another network namespace, whatever its MTU"
@@ -73,8 +75,9 @@ def run(*command: str, check: bool = True, text: str | None = None) -> str:
 
 
 def remove_namespaces() -> list[str]:
-    """Remove every namespace of the bench, its programs first; return their names."""
-    names = [line.split()[0] for line in run("ip", "netns", "list").splitlines() if line.startswith(PREFIX)]
+    """Remove every namespace that a bench has left, its programs first; return their names."""
+    found = [line.split()[0] for line in run("ip", "netns", "list").splitlines() if line.startswith(PREFIX)]
+    names = [name for name in found if _is_of_a_bench(name)]
     for name in names:
         for pid in run("ip", "netns", "pids", name, check=False).split():
             with contextlib.suppress(ProcessLookupError):
@@ -83,18 +86,24 @@ def remove_namespaces() -> list[str]:
     return names
 
 
+def _is_of_a_bench(name: str) -> bool:
+    shown = run("ip", "-n", name, "-json", "link", "show", "dev", "lo", check=False)
+    return bool(shown) and json.loads(shown)[0].get("ifalias") == _MARK
+
+
 @contextlib.contextmanager
 def bench_namespaces(*roles: str) -> Iterator[list[str]]:
-    """Make a namespace for each role and give their names; they are gone afterwards."""
-    names = [f"{PREFIX}{role}" for role in roles]
-    try:
+    """Make a namespace for each role and give their names; they are gone afterwards.
+
+    Raises:  PeerError: one cannot be made, or somebody else has one of that name.
+    """
+    with contextlib.ExitStack() as stack:
+        names = [f"{PREFIX}{role}" for role in roles]
         for name in names:
             run("ip", "netns", "add", name)
-            run("ip", "-n", name, "link", "set", "dev", "lo", "up")
+            stack.callback(run, "ip", "netns", "del", name, check=False)
+            run("ip", "-n", name, "link", "set", "dev", "lo", "alias", _MARK, "up")
         yield names
-    finally:
-        for name in names:
-            run("ip", "netns", "del", name, check=False)
 
 
 def _address(namespace: str, device: str, host: int, mtu: int) -> str:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from native_module import needs_native
-from opavnic.bench.datapath_peers import PREFIX
-from opavnic.lab.namespaces import NETNS_DIR
+from opavnic.bench.datapath_peers import PREFIX, PeerError, bench_namespaces, remove_namespaces
+from opavnic.lab.identity import namespace_at
+from opavnic.lab.namespaces import NETNS_DIR, create_namespace, remove_namespace
+from processes import child
 
 
 @pytest.mark.slow
@@ -41,6 +43,27 @@ def test_bench_with_a_plot_that_cannot_be_written_is_refused_before_it_measures(
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "plot.svg cannot be written: No such file or directory" in done.stderr
+
+
+def test_bench_leaves_a_namespace_of_another_alone_although_it_is_named_like_its_own() -> None:
+    path = NETNS_DIR / f"{PREFIX}somebody"
+    identity = create_namespace(path, lambda _: None)
+    try:
+        with child(["ip", "netns", "exec", path.name, "sleep", "1000"]) as program:
+            with pytest.raises(PeerError), bench_namespaces("made-first", "somebody"):
+                pytest.fail("the name is taken")
+            assert remove_namespaces() == []
+            assert program.poll() is None
+            assert namespace_at(path) == identity
+    finally:
+        assert remove_namespace(path, identity)
+    assert not list(NETNS_DIR.glob(f"{PREFIX}*"))
+
+
+def test_bench_removes_what_a_killed_one_left() -> None:
+    with bench_namespaces("left") as names:
+        assert remove_namespaces() == names
+        assert not list(NETNS_DIR.glob(f"{PREFIX}*"))
 
 
 @needs_native
