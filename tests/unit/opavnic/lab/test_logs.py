@@ -269,7 +269,8 @@ def test_kinds_without_end_are_taken_for_one_kind() -> None:
 
 
 async def test_control_characters_of_others_are_shown_and_not_obeyed(place: Path, hub: LogHub) -> None:
-    log.info("name %s", "\x1b[2J\r\nfalse line\udc80\u202e")
+    name = "\x1b[2J\r\nfalse line\udc80\u202e"  # straight to the hub: pytest-xdist cannot carry half a surrogate pair
+    hub.handle(log.makeRecord(log.name, logging.INFO, __file__, 1, "name %s", (name,), None))
     assert lines(place) == [r"INFO    opavnic.test: name \x1b[2J\r\nfalse line\udc80\u202e"]
 
 
