@@ -21,6 +21,7 @@ from opavnic.lab.cleanup import prune
 from opavnic.lab.identity import NamespaceId
 from opavnic.lab.namespaces import NETNS_DIR, create_namespace, end_programs, programs_in, remove_namespace
 from opavnic.lab.runtime import Journal, LabDir, NamespaceEntry, process_start_time
+from processes import child
 
 TraceFunction = Callable[[FrameType, str, object], Any]
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -41,13 +42,10 @@ def ok(done: subprocess.CompletedProcess[str]) -> str:
 def program(*command: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """A program that runs, inside what `command` enters, until the context ends."""
     words = [*command, "sh", "-c", "echo on; exec sleep 1000"]
-    with subprocess.Popen(words, stdout=-1, text=True, **options) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "on\n"
-            yield process
-        finally:
-            process.kill()
+    with child(words, stdout=-1, **options) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "on\n"
+        yield process
 
 
 def journal_of(root: Path, lab: str) -> dict[str, Any]:

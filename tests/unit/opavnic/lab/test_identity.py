@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import processes
 from opavnic.lab import identity
 from opavnic.lab.errors import LabError
 from opavnic.lab.identity import NamespaceId, boot_id, current_namespace, namespace_at, sign_namespace
@@ -22,16 +23,13 @@ THEIRS = NamespaceId(HERE, "cookie 2")
 
 
 @pytest.fixture
-def child() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["sleep", "1000"]) as process:
+def child() -> Iterator[subprocess.Popen[str]]:
+    with processes.child(["sleep", "1000"]) as process:
         yield process
-        process.kill()
 
 
 @pytest.fixture
-def namespace_of_child(
-    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., None]:
+def namespace_of_child(child: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Say what is found when the namespace of the child is looked at: each once, the last from then on."""
 
     def found(*identities: NamespaceId) -> None:
@@ -48,7 +46,7 @@ def namespace_of_child(
 
 
 def test_program_on_the_same_inode_is_ours_only_with_the_same_mark(
-    child: subprocess.Popen[bytes], namespace_of_child: Callable[..., None]
+    child: subprocess.Popen[str], namespace_of_child: Callable[..., None]
 ) -> None:
     namespace_of_child(THEIRS)
     assert programs_in([OURS]) == []
@@ -62,7 +60,7 @@ def test_program_on_the_same_inode_is_ours_only_with_the_same_mark(
 
 
 def test_program_whose_number_has_gone_to_another_is_not_signalled(
-    child: subprocess.Popen[bytes], namespace_of_child: Callable[..., None]
+    child: subprocess.Popen[str], namespace_of_child: Callable[..., None]
 ) -> None:
     namespace_of_child(OURS, THEIRS)
     end_programs([OURS])
