@@ -32,12 +32,20 @@ def full_disk(world: World, rng: random.Random) -> None:
 @action
 def disk_comes_and_goes(world: World, rng: random.Random) -> None:
     """It is filled and freed again and again while the manager is at work."""
-    for _ in range(rng.randint(2, 5)):
-        disk.fill()
-        world.steady.ask("POST", "/faults", {"fault": "loss on s1 5% for=1ms"})
-        time.sleep(rng.uniform(0, 0.1))
+    world.note("the disk is filled and freed, again and again")
+    try:
+        for _ in range(rng.randint(2, 5)):
+            disk.fill()
+            short_mads(world.steady.directory.mad_socket, 100, 2.0)
+            try:
+                world.steady.ask("POST", "/faults", {"fault": "loss on s1 5% for=1ms"})
+            except LabError as error:
+                world.found(f"POST /faults fails where nothing can be written: {error}")
+            time.sleep(rng.uniform(0, 0.1))
+            disk.free()
+            time.sleep(rng.uniform(0, 0.1))
+    finally:
         disk.free()
-        time.sleep(rng.uniform(0, 0.1))
 
 
 @action

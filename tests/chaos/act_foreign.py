@@ -59,6 +59,7 @@ def another_lab_on_the_numbers(world: World, rng: random.Random) -> None:
 @action
 def directory_of_our_name(world: World, rng: random.Random) -> None:
     """A directory with somebody's files has the name of a lab."""
+    world.make_way(world.brief)
     theirs = Files(world.brief.directory.path, mode=rng.choice((0o700, 0o755)))
     world.foreigners.add(theirs)
     if world.programs.run("up", str(world.brief.file), "-d").ok:
@@ -73,6 +74,7 @@ def directory_of_our_name(world: World, rng: random.Random) -> None:
 @action
 def namespace_of_our_name(world: World, rng: random.Random) -> None:
     """A namespace of somebody's has the name that a host of ours would get."""
+    world.make_way(world.brief)
     world.foreigners.add(Namespace(f"opavnic-{world.brief.name}-{rng.choice(world.brief.hosts)}"))
     done = world.programs.run("up", str(world.brief.file), "-d")
     if done.ok or "left alone" not in done.err:

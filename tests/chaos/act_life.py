@@ -44,6 +44,7 @@ def kill_and_up_again(world: World, rng: random.Random) -> None:
 @action
 def kill_during_up(world: World, rng: random.Random) -> None:
     """The process of a lab, its client, or both are killed while it comes up."""
+    world.make_way(world.brief)
     client = world.programs.start("up", str(world.brief.file), "-d")
     time.sleep(rng.uniform(0, 2.5))
     whom = rng.choice(("lab", "client", "both"))
@@ -79,6 +80,7 @@ def kill_during_down(world: World, rng: random.Random) -> None:
 @action
 def interrupt_up(world: World, rng: random.Random) -> None:
     """`up -d` is told to end: then no lab is left, unless it says that one runs."""
+    world.make_way(world.brief)
     number = rng.choice(_POLITE)
     client = world.programs.start("up", str(world.brief.file), "-d")
     time.sleep(rng.uniform(0, 1.5))
@@ -91,6 +93,7 @@ def interrupt_up(world: World, rng: random.Random) -> None:
 @action
 def interrupt_lab(world: World, rng: random.Random) -> None:
     """The process of a lab is told to end, also while it comes up: nothing of it is left."""
+    world.make_way(world.brief)
     lab = world.brief
     client = world.programs.start("up", str(lab.file), *rng.choice(([], ["-d"])))
     number = rng.choice(_POLITE)
@@ -154,6 +157,7 @@ def clients_come_and_go(world: World, rng: random.Random) -> None:
 @action
 def several_ups(world: World, rng: random.Random) -> None:
     """Several `up` of one name at once: one wins, the others say so."""
+    world.make_way(world.brief)
     clients = [world.programs.start("up", str(world.brief.file), "-d") for _ in range(rng.randint(2, 3))]
     codes = [client.wait(LIMIT_S) for client in clients]
     for client in clients:

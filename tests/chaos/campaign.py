@@ -41,8 +41,8 @@ def play_round(world: World, hand: list[tuple[str, object]]) -> list[str]:
     return list(world.findings)
 
 
-def run(seed: int, seconds: float, only: list[str], keep_going: bool) -> int:
-    """Play a campaign; return how many rounds failed."""
+def run(seed: int, seconds: float, only: list[str], keep_going: bool, first: int) -> int:
+    """Play a campaign from its round `first` on; return how many rounds failed."""
     names = [name for name in ACTIONS if not only or name in only]
     began = time.monotonic()
     rounds = failed = 0
@@ -51,6 +51,8 @@ def run(seed: int, seconds: float, only: list[str], keep_going: bool) -> int:
         world.begin()
         print(f"chaos: seed {seed}, {seconds:g} s, {len(names)} kinds of actions; steady lab up", flush=True)
         for rounds, hand in enumerate(hands(seed, names), 1):
+            if rounds < first:
+                continue
             started = time.monotonic()
             found = play_round(world, list(hand))
             took = time.monotonic() - started
@@ -151,6 +153,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="actions, joined by commas")
     parser.add_argument("--keep-going", action="store_true", help="begin anew after a round that failed")
     parser.add_argument("--sabotage", action="store_true", help="show that every check goes red")
+    parser.add_argument("--first", type=int, default=1, help="the round to begin with")
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, _leave)
@@ -161,7 +164,7 @@ def main() -> int:
     only = [name for name in options.only.split(",") if name]
     if unknown := sorted(set(only) - set(ACTIONS)):
         parser.error(f"unknown actions: {', '.join(unknown)} (known: {', '.join(ACTIONS)})")
-    return 1 if run(options.seed, options.seconds, only, options.keep_going) else 0
+    return 1 if run(options.seed, options.seconds, only, options.keep_going, options.first) else 0
 
 
 def _leave(number: int, _: FrameType | None) -> None:

@@ -36,7 +36,11 @@ def bad_line(text: str) -> str | None:
     """
     if "KeyboardInterrupt" in text and "/opavnic/" not in text:
         return None
-    return next((line for line in text.splitlines() if BAD_WORDS.search(line)), None)
+    lines = iter(text.splitlines())
+    bad = next((line for line in lines if BAD_WORDS.search(line)), None)
+    if bad is not None and bad.startswith("Traceback"):  # the line that ends it says what it was
+        bad += " " + next((line for line in lines if not line.startswith(" ")), "")
+    return None if bad is None else bad.rstrip()
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from chaos.foreign import Program
 from chaos.ground import RUNTIME
 from chaos.labs import BRIEF
 from chaos.machine import NETNS
+from chaos.programs import wait_for
 from chaos.world import World
 
 Undo = Callable[[], object]
@@ -180,6 +180,7 @@ def hang(world: World) -> Undo:
 def ignore_a_signal(world: World) -> Undo:
     """goes on 1 s after SIGINT"""
     client = world.programs.start("logs", "-f", "--lab", "steady")
+    wait_for(lambda: bool(client.said()), 30)
     client.send(signal.SIGSTOP)  # hears nothing
     world.programs.finish(client, signal.SIGINT, 1.0)
     return lambda: None
@@ -194,7 +195,8 @@ def leave_a_lab(world: World) -> Undo:
 
 def end_the_steady_lab(world: World) -> Undo:
     """the steady lab has ended"""
-    os.kill(world.steady.pid or 0, signal.SIGKILL)
+    assert world.steady.client is not None
+    world.steady.client.kill()
     return lambda: None
 
 

@@ -44,6 +44,7 @@ def test_campaign_of_abuse_leaves_nothing_harms_nobody_and_goes_on_working() -> 
     options = ["--keep-going"] if os.environ.get("CHAOS_KEEP_GOING") == "1" else []
     if only := os.environ.get("CHAOS_ONLY"):
         options += ["--only", only]
+    options += ["--first", os.environ.get("CHAOS_FIRST", "1")]
     code = campaign("--seed", seed, "--seconds", str(seconds), *options, limit_s=seconds + GRACE_S)
     assert code == 0, f"replay: make chaos CHAOS_SEED={seed}"
 

@@ -70,8 +70,8 @@ def test_growth_over_a_campaign_is_found_and_noise_is_not() -> None:
     warm_up = [1] * WARM_UP
     assert growth("descriptors", warm_up, FDS_SLACK) == []
     assert growth("descriptors", [*warm_up, 40, 44, 39, 41, 40, 44], FDS_SLACK) == []
-    (line,) = growth("descriptors", [*warm_up, *range(40, 70)], FDS_SLACK)
-    assert line == "descriptors of the steady lab grows: 44.5 early, 64.5 late, allowed are 4 more"
+    (line,) = growth("descriptors", [*warm_up, *range(40, 100)], FDS_SLACK)
+    assert line == "descriptors of the steady lab grows: 49.5 early, 89.5 late, allowed are 16 more"
 
 
 @pytest.mark.parametrize(

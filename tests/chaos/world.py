@@ -120,12 +120,19 @@ class World:
 
     def up(self, lab: LabHandle) -> bool:
         """Bring a lab up as a person would, after one that an action before has left; return whether it runs."""
-        if lab.running:
+        if lab.running:  # one that was killed comes up again without help
             self.down(lab)
         done = self.programs.run("up", str(lab.file), "-d")
         if not done.ok:
             self.found(f"`opavnic up {lab.name}` failed: {done.err.strip()[-300:]}")
         return done.ok
+
+    def make_way(self, lab: LabHandle) -> None:
+        """End a lab that an action before has left running, and remove what one left that was killed."""
+        if lab.running:
+            self.down(lab)
+        elif lab.remains():
+            self.programs.run("prune")
 
     def em_file(self, config: object) -> Path:
         """Write a configuration of an Ethernet Manager to a file; JSON is YAML."""
