@@ -163,6 +163,9 @@ class SteadyLab(LabHandle):
         """Bring it back to what it was when it came up, as a person would: nothing is killed or restarted."""
         self.kill(signal.SIGCONT)
         self.ask("POST", "/faults/remove", {"number": None})
+        self.apply(
+            {**self.base, "vesws": []}
+        )  # so that each virtual switch gets the vport that it had at first
         self.apply(self.base)
         for (host, name), (mac, mtu) in self.addresses.items():
             self.ip(host, "link", "set", "dev", name, "down")

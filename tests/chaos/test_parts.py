@@ -83,7 +83,7 @@ def test_growth_over_a_campaign_is_found_and_noise_is_not() -> None:
     ],
 )
 def test_line_that_no_program_may_print_is_found(line: str) -> None:
-    assert bad_line(f"fine\n{line}\nfine") == line
+    assert (bad_line(f"fine\n{line}\n  fine") or "").startswith(line)
     assert bad_line("opavnic: lab brief is already running") is None
 
 
