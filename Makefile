@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.stamp
 # program:package pairs that the demo and the tests start as real programs
 TOOLS  := ip:iproute2 ping:iputils-ping iperf3:iperf3 tcpdump:tcpdump tshark:tshark
 
-.PHONY: help venv native deps bench-peers demo test test-fast test-slow sanitize memcheck fuzz lint format proto clean
+.PHONY: help venv native deps bench-peers demo test test-fast test-slow chaos sanitize memcheck fuzz lint format proto clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,15 +37,21 @@ deps: ## install the Debian packages that the demo and the tests use
 demo: venv deps ## two hosts, real TAPs, ping and a TCP transfer
 	$(BIN)/opavnic demo
 
-test: venv deps ## everything but the tests marked slow
-	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile
+test: venv deps ## everything but the tests marked slow or chaos
+	$(BIN)/python -m pytest -m 'not slow and not chaos' -n 2 --dist loadfile
 	@if command -v cargo >/dev/null; then cd native && cargo test --locked --quiet --no-default-features; fi
 
 test-fast: venv ## only what needs no privilege
-	$(BIN)/python -m pytest -m 'not slow and not e2e' -n 2
+	$(BIN)/python -m pytest -m 'not slow and not e2e and not chaos' -n 2
 
 test-slow: venv deps ## the tests marked slow
 	$(BIN)/python -m pytest -m slow
+
+CHAOS_S    ?= 240
+CHAOS_SEED ?= $(shell date +%Y%m%d)
+
+chaos: venv deps ## abuse real labs at random for CHAOS_S seconds; CHAOS_SEED=N plays the same again
+	CHAOS_S=$(CHAOS_S) CHAOS_SEED=$(CHAOS_SEED) $(BIN)/python -m pytest -s -m chaos tests/chaos
 
 HOST     := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from native_module import BUILT, REQUIRED
+from opavnic.datapath.selection import NOT_BUILT
 
 E2E = Path(__file__).with_name("e2e")
 
+# A busy machine is not a failure: no example has a deadline. Examples are new each time, so that many runs see more of
+# them, and a failure prints how to play it again. CI plays the same ones each time: what it says is about the change.
+settings.register_profile(
+    "opavnic",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("opavnic")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """End at once where the native module is required and missing: its tests would only be skipped."""
+    if REQUIRED and not BUILT:
+        raise pytest.UsageError(f"OPAVNIC_REQUIRE_NATIVE=1: {NOT_BUILT}")
+
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what lies in e2e/ as such, and try it again, and say so.
-
-    Real programs and kernel timers share the machine with whatever else runs. With `-p no:rerunfailures` each test
-    has one try.
-    """
-    tries = config.pluginmanager.hasplugin("rerunfailures")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what lies in e2e/ as such."""
     for item in items:
         if E2E in item.path.parents:
             item.add_marker(pytest.mark.e2e)
-        if tries and item.get_closest_marker("e2e") is not None:
-            item.add_marker(pytest.mark.flaky(reruns=2))
 
 
 @pytest.fixture(scope="session", autouse=True)

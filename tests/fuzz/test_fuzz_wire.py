@@ -52,7 +52,7 @@ ANY_BYTES = st.one_of(st.binary(max_size=120), near_packets())
 
 @pytest.mark.parametrize("parse", PARSERS, ids=lambda parse: parse.__qualname__)
 @given(data=ANY_BYTES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_parse_any_bytes_gives_a_value_or_wire_error(parse, data: bytes) -> None:  # type: ignore[no-untyped-def]
     try:
         value = parse(data)
@@ -67,7 +67,7 @@ def test_parse_any_bytes_gives_a_value_or_wire_error(parse, data: bytes) -> None
 
 @given(ANY_BYTES)
 @example(b"")
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 def test_check_packet_any_bytes_never_raises_and_agrees_with_parse(data: bytes) -> None:
     for icrc in (None, ICRC):
         assert check_packet(data, icrc) in (None, Drop.RX_TRUNCATED, Drop.RX_L2, Drop.RX_LENGTH, Drop.RX_ICRC)
@@ -82,7 +82,7 @@ def test_check_packet_any_bytes_never_raises_and_agrees_with_parse(data: bytes) 
 
 
 @given(st.binary(min_size=8, max_size=300), st.binary(min_size=1, max_size=8), st.data())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_check_packet_overwritten_bytes_are_noticed_or_harmless(
     payload: bytes, damage: bytes, data: st.DataObject
 ) -> None:

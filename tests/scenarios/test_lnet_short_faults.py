@@ -42,7 +42,7 @@ def test_fault_of_half_a_short_timeout_fails_no_message(traffic: Traffic) -> Non
         hold_the_law(traffic, [replace(fault, for_s=min(fault.for_s, 1.0))], timeout_s=2.0)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.sampled_from(SMALL),
     st.lists(

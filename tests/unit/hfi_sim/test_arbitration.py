@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.arbiter import Arbiter
@@ -23,7 +23,6 @@ RATE_BPS = 1e9
 SIZE = 1024  # of a packet with 999 bytes of payload
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(
     weights=st.lists(st.integers(1, 255), min_size=2, max_size=8),
     sizes=st.lists(st.integers(24, 16376), min_size=8, max_size=8),

@@ -171,7 +171,7 @@ def test_window_is_never_exceeded() -> None:
     assert worst <= 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32), loss=st.sampled_from([0.0, 0.05, 0.3]), sizes=st.lists(st.integers(0, 3000))
 )

@@ -18,7 +18,7 @@ entry = st.builds(
 update = st.tuples(st.integers(0, 10), st.lists(st.none() | entry, max_size=5))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(update, max_size=8))
 def test_lookup_after_many_updates_equals_lookup_after_each(
     updates: list[tuple[int, list[MacEntry | None]]],

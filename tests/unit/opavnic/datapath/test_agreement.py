@@ -118,7 +118,7 @@ def send(pair: Pair, sender: int, target: int | None, size: int, tag: int | None
 # --- what has to agree -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(plans, st.lists(st.one_of(sends, sends, sends, sends, waits, changes), min_size=5, max_size=60))
 def test_both_datapaths_agree_whatever_links_faults_and_tables_become(
     plan: Plan, steps: list[object]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opavnic.lab import yaml_source
@@ -149,7 +149,6 @@ def one_line_each(mistakes: tuple[str, ...], name: str) -> bool:
     return all(line.startswith(f"{name}:") for line in mistakes)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(LAB_KEYS), VALUES)
 def test_any_yaml_in_a_lab_file_is_right_or_has_a_line_for_each_mistake(key: str, value: str) -> None:
     parts = {"name": "x", "hosts": "{h1: {}}"} | {key: value}
@@ -157,7 +156,6 @@ def test_any_yaml_in_a_lab_file_is_right_or_has_a_line_for_each_mistake(key: str
     assert one_line_each(lab_mistakes(text), "lab.yaml"), text
 
 
-@settings(deadline=None)
 @given(st.sampled_from(EM_KEYS), VALUES)
 def test_any_yaml_in_an_em_file_is_right_or_has_a_line_for_each_mistake(
     tmp_path_factory: pytest.TempPathFactory, key: str, value: str
@@ -178,13 +176,11 @@ def mutated(draw: st.DrawFn, names: tuple[str, ...]) -> str:
     return text
 
 
-@settings(deadline=None)
 @given(mutated(LAB_FILES))
 def test_any_change_of_an_example_is_right_or_has_a_line_for_each_mistake(text: str) -> None:
     assert one_line_each(lab_mistakes(text), "lab.yaml"), text
 
 
-@settings(deadline=None)
 @given(mutated(EM_FILES))
 def test_any_change_of_an_em_example_is_right_or_has_a_line_for_each_mistake(
     tmp_path_factory: pytest.TempPathFactory, text: str

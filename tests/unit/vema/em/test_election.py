@@ -109,7 +109,7 @@ def test_never_two_masters_under_loss(seed: int) -> None:
     assert air.masters() == [10]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.floats(0, 0.9))
 def test_standby_takes_over_only_from_a_master_it_has_not_heard(seed: int, loss: float) -> None:
     air = Air([(5, 10), (1, 20), (3, 30)], loss=loss, seed=seed)

@@ -117,7 +117,7 @@ def test_fold_never_gives_a_reserved_digest(total: int) -> None:
     assert fold(total) not in (EMPTY, DIRTY)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.integers(1, 12))
 def test_digest_depends_on_contents_alone(seed: int, steps: int) -> None:
     rng = random.Random(seed)

@@ -1,0 +1,175 @@
+"""A campaign: rounds of actions drawn from one seed, checks after each, a table at the end.
+
+python -m chaos.campaign --seed 7 --seconds 240     on ground of its own only; `make chaos` sees to that
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from types import FrameType
+
+from chaos import act_disk, act_em, act_foreign, act_life, act_peers
+from chaos.checks import check, check_growth, early_and_late
+from chaos.deck import ACTIONS, hands
+from chaos.world import World
+
+TOPICS = (act_life, act_disk, act_foreign, act_peers, act_em)
+"""Modules that fill the deck."""
+
+
+def play_round(world: World, hand: list[tuple[str, object]]) -> list[str]:
+    """Play one round, settle, check; return what was found."""
+    world.findings.clear()
+    for name, rng in hand:
+        world.note(f"-- {name}")
+        world.figures.actions[name] += 1
+        try:
+            ACTIONS[name](world, rng)  # type: ignore[arg-type]
+        except Exception as error:  # the lab may be broken by now: that is a finding, and the checks say more
+            world.found(f"{name}: {type(error).__name__}: {error}")
+    world.note("-- settle")
+    try:
+        world.settle()
+    except Exception as error:
+        world.found(f"settling: {type(error).__name__}: {error}")
+    for wrong in check(world):
+        world.found(wrong)
+    world.sample()
+    return list(world.findings)
+
+
+def run(seed: int, seconds: float, only: list[str], keep_going: bool, first: int) -> int:
+    """Play a campaign from its round `first` on; return how many rounds failed."""
+    names = [name for name in ACTIONS if not only or name in only]
+    began = time.monotonic()
+    rounds = failed = 0
+    world = World(seed)
+    try:
+        world.begin()
+        print(f"chaos: seed {seed}, {seconds:g} s, {len(names)} kinds of actions; steady lab up", flush=True)
+        for rounds, hand in enumerate(hands(seed, names), 1):
+            if rounds < first:
+                continue
+            started = time.monotonic()
+            found = play_round(world, list(hand))
+            took = time.monotonic() - started
+            verdict = "ok" if not found else f"{len(found)} FOUND"
+            rss = world.figures.rss[-1] // 1024 if world.figures.rss else 0
+            print(
+                f"round {rounds:3} {took:5.1f} s {verdict:8} {rss:4} MiB  {', '.join(name for name, _ in hand)}",
+                flush=True,
+            )
+            if found:
+                failed += 1
+                _report(world, seed, rounds, found, time.monotonic() - began)
+                if not keep_going:
+                    break
+                world = _again(world)
+            if time.monotonic() - began >= seconds:
+                break
+        grown = check_growth(world)
+        if grown:
+            failed += 1
+            _report(world, seed, rounds, grown, time.monotonic() - began)
+        _table(world, seed, rounds, failed, time.monotonic() - began)
+    finally:
+        world.end()
+    return failed
+
+
+def _again(world: World) -> World:
+    """Begin anew after a failure, with the same figures: what one damage leads to is not reported twice."""
+    import shutil
+    import subprocess
+
+    from chaos.ground import FILES, RUNTIME
+    from chaos.machine import NETNS
+
+    world.end()
+    for name in NETNS.iterdir():
+        subprocess.run(["ip", "netns", "delete", name.name], check=False, capture_output=True)
+    for place in (RUNTIME, FILES, RUNTIME.with_name("elsewhere")):
+        for path in place.iterdir() if place.is_dir() else ():
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+    shutil.rmtree(RUNTIME.with_name("elsewhere"), ignore_errors=True)
+    fresh = World(world.seed)
+    fresh.figures, fresh.began = world.figures, world.began
+    fresh.figures.rss.clear()
+    fresh.figures.fds.clear()
+    fresh.programs.counts = world.programs.counts
+    fresh.begin()
+    return fresh
+
+
+def _report(world: World, seed: int, rounds: int, found: list[str], took: float) -> None:
+    print(f"FAILED: seed {seed}, round {rounds}, after {took:.0f} s")
+    for line in found:
+        print(f"  found: {line}")
+    print("  the last actions:")
+    for line in world.notes:
+        print(f"    {line}")
+    print(
+        f"  replay: make chaos CHAOS_SEED={seed} (the actions are the same, their timing is the machine's)",
+        flush=True,
+    )
+
+
+def _table(world: World, seed: int, rounds: int, failed: int, took: float) -> None:
+    figures = world.figures
+    rows = [
+        ("seed", seed),
+        ("seconds", round(took)),
+        ("rounds", rounds),
+        ("rounds that failed", failed),
+        ("commands, clients", f"{world.programs.counts['commands']}, {world.programs.counts['clients']}"),
+        ("kill -9", figures.kills),
+        ("packets on links", figures.frames),
+        ("hostile frames", figures.hostile_frames),
+        ("MADs", figures.mads),
+        ("hostile MADs", figures.hostile_mads),
+        ("resident KiB early, late", _pair(figures.rss)),
+        ("descriptors early, late", _pair(figures.fds)),
+        *((f"  {name}", count) for name, count in sorted(figures.actions.items())),
+        *((f"  not playable here: {name}", count) for name, count in sorted(figures.skipped.items())),
+    ]
+    for name, value in rows:
+        print(f"{name:36} {value}")
+    print(f"replay: make chaos CHAOS_SEED={seed}", flush=True)
+
+
+def _pair(samples: list[int]) -> str:
+    medians = early_and_late(samples)
+    return "too few rounds" if medians is None else f"{medians[0]:g}, {medians[1]:g}"
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="chaos.campaign")
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--only", default="", help="actions, joined by commas")
+    parser.add_argument("--keep-going", action="store_true", help="begin anew after a round that failed")
+    parser.add_argument("--sabotage", action="store_true", help="show that every check goes red")
+    parser.add_argument("--first", type=int, default=1, help="the round to begin with")
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, _leave)
+    if options.sabotage:
+        from chaos.sabotage import run_sabotage
+
+        return run_sabotage()
+    only = [name for name in options.only.split(",") if name]
+    if unknown := sorted(set(only) - set(ACTIONS)):
+        parser.error(f"unknown actions: {', '.join(unknown)} (known: {', '.join(ACTIONS)})")
+    return 1 if run(options.seed, options.seconds, only, options.keep_going, options.first) else 0
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""The ground a campaign stands on: mount, network and process namespaces of its own, with /run and /tmp empty.
+
+What is done there touches nobody else's labs, and ends with its first process: that one is killed when the process
+that asked for the ground ends, however it ends, and the kernel then kills all others.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from opavnic.lab.errors import PrivilegeError
+from opavnic.lab.privileges import check_tun, has_capabilities
+
+TOOLS: Final = ("unshare", "setpriv", "ip", "ping", "mount", "bash")
+RUNTIME: Final = Path("/run/opavnic")
+"""The runtime directory of the labs: a small tmpfs of its own."""
+FILES: Final = Path("/run/campaign")
+"""Lab files and what programs print: not on the disk that is filled."""
+DISK: Final = "8m"
+_MARK: Final = "CHAOS_GROUND"
+_SCRIPT: Final = f"""
+set -e
+mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /tmp
+mkdir -p /run/netns {RUNTIME} {FILES}
+mount -t tmpfs -o size={DISK},mode=0700 tmpfs {RUNTIME}
+ip link set lo up
+set +e
+"$@"
+exit $?
+"""
+
+
+def why_not() -> str | None:
+    """Return what a campaign misses here, or None."""
+    try:
+        check_tun()
+    except PrivilegeError as error:
+        return str(error)
+    if os.getuid() != 0 or not has_capabilities():
+        return "a campaign makes namespaces and mounts: run it as root"
+    missing = [name for name in TOOLS if shutil.which(name) is None]
+    return f"not installed: {', '.join(missing)}" if missing else None
+
+
+def on_own_ground(command: Sequence[str]) -> list[str]:
+    """Return the command that runs `command` on ground of its own."""
+    return [
+        *("setpriv", "--pdeathsig", "KILL", "env", f"{_MARK}=1"),
+        *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
+        *("--propagation", "private", "bash", "-c", _SCRIPT, "ground", *command),
+    ]
+
+
+def check_ground() -> None:
+    """Raise RuntimeError unless this process is on ground of its own: all that follows relies on it."""
+    if os.environ.get(_MARK) != "1" or not os.path.ismount(RUNTIME) or os.getpid() > 1000:
+        raise RuntimeError("a campaign runs on ground of its own only: make chaos")

@@ -1,0 +1,48 @@
+"""The chaos campaign as tests: minutes long, with root, on ground of its own (make chaos)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaos.ground import on_own_ground, why_not
+from processes import child
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(0)]
+TESTS = Path(__file__).parents[1]
+GRACE_S = 300
+"""How much longer than asked for a campaign may take: its last round, and a machine that is busy."""
+
+
+@pytest.fixture(autouse=True)
+def _permitted() -> None:
+    reason = why_not()
+    if reason is None:
+        return
+    if os.environ.get("OPAVNIC_REQUIRE_E2E") == "1":
+        pytest.fail(f"a campaign is required here and cannot run: {reason}")
+    pytest.skip(reason)
+
+
+def campaign(*options: str, limit_s: float) -> int:
+    """Run a campaign on ground of its own; whatever ends this process ends it, and all that it has started."""
+    command = on_own_ground([sys.executable, "-u", "-m", "chaos.campaign", *options])
+    with child(command, cwd=TESTS, env={**os.environ, "PYTHONPATH": str(TESTS)}, stdin=-3) as process:
+        return process.wait(limit_s)
+
+
+def test_campaign_of_abuse_leaves_nothing_harms_nobody_and_goes_on_working() -> None:
+    seconds, seed = float(os.environ.get("CHAOS_S", "240")), os.environ.get("CHAOS_SEED", "1")
+    options = ["--keep-going"] if os.environ.get("CHAOS_KEEP_GOING") == "1" else []
+    if only := os.environ.get("CHAOS_ONLY"):
+        options += ["--only", only]
+    options += ["--first", os.environ.get("CHAOS_FIRST", "1")]
+    code = campaign("--seed", seed, "--seconds", str(seconds), *options, limit_s=seconds + GRACE_S)
+    assert code == 0, f"replay: make chaos CHAOS_SEED={seed}"
+
+
+def test_damage_of_every_kind_is_found_by_a_check() -> None:
+    assert campaign("--seed", "0", "--seconds", "0", "--sabotage", limit_s=GRACE_S) == 0
