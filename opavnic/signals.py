@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import select
 import signal
+import stat
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from types import FrameType
@@ -52,6 +55,53 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def followed() -> Iterator[None]:
+    """Be `interruptible`, and raise BrokenPipeError once nobody reads the pipe on stdout any more.
+
+    So `opavnic logs -f | head -n1` ends with head(1): a write would fail only with the next line, which may be long in
+    coming.
+    """
+    with interruptible(), _left_by_readers():
+        yield
+
+
+@contextlib.contextmanager
+def _left_by_readers() -> Iterator[None]:
+    try:
+        pipe = stat.S_ISFIFO(os.fstat(1).st_mode)
+    except OSError:  # closed
+        pipe = False
+    if not pipe or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    main, over, left = threading.get_ident(), os.eventfd(0, os.EFD_CLOEXEC), threading.Event()
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(1, 0)  # the kernel tells POLLERR unasked
+        poll.register(over, select.POLLIN)
+        if over not in dict(poll.poll()):
+            left.set()
+            signal.pthread_kill(main, signal.SIGTERM)  # out of whatever it waits for
+
+    watcher = threading.Thread(target=watch, name="readers of stdout", daemon=True)
+    watcher.start()
+    try:
+        try:
+            yield
+        finally:
+            os.eventfd_write(over, 1)
+            try:
+                watcher.join()
+            finally:
+                os.close(over)
+    except KeyboardInterrupt:
+        if left.is_set():
+            raise BrokenPipeError from None
+        raise
 
 
 def call_on_ending_signals(end: Callable[[], object]) -> None:

@@ -24,7 +24,7 @@ from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_line, say
 from opavnic.lab.client import LabClient
 from opavnic.lab.runtime import running_lab
 from opavnic.observe.pcapng import PcapngReader, PcapngWriter
-from opavnic.signals import interruptible
+from opavnic.signals import followed, interruptible
 
 
 def capture(
@@ -67,7 +67,7 @@ def capture(
     reader = PcapngReader(client.open(f"/capture?{query}"))
     seen, end = 0, ""
     try:
-        with interruptible(), _sink(write, as_json) as put:
+        with interruptible() if write else followed(), _sink(write, as_json) as put:
             for record in reader.records():
                 put(record)
                 seen += 1

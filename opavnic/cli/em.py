@@ -20,7 +20,7 @@ from opavnic.lab.client import QUERY_S, LabClient, RefusedFileError
 from opavnic.lab.em_file import EmFile
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.runtime import running_lab
-from opavnic.signals import interruptible
+from opavnic.signals import followed
 from vema.em.desired import EmConfig
 from vema.em.problems import Problem
 
@@ -148,7 +148,7 @@ def show(
     if not watch:
         look()
         return
-    with suppress(KeyboardInterrupt), interruptible():
+    with suppress(KeyboardInterrupt), followed():
         while True:
             look()
             sys.stdout.flush()

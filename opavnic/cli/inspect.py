@@ -10,7 +10,7 @@ import typer
 
 from opavnic.cli.output import pick, print_json, print_line, print_table, say
 from opavnic.observe.rates import vesw_text
-from opavnic.signals import interruptible
+from opavnic.signals import followed
 
 if TYPE_CHECKING:
     from opavnic.lab.runtime import LabDir
@@ -173,6 +173,6 @@ def logs(
         for line in client.stream("/logs"):
             print_line(line)
         return
-    with suppress(KeyboardInterrupt), interruptible():
+    with suppress(KeyboardInterrupt), followed():
         for line in client.stream("/logs?follow=1"):
             print_line(line, flush=True)

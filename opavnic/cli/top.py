@@ -15,7 +15,7 @@ import typer
 from opavnic.cli.inspect import LabOption
 from opavnic.cli.output import print_line
 from opavnic.observe.rates import Order, Rates, Sample, as_json, in_order, rates
-from opavnic.signals import interruptible
+from opavnic.signals import followed
 
 DELAY_MIN_S: Final = 0.01
 DELAY_MAX_S: Final = 86400.0
@@ -60,7 +60,7 @@ def top(
       opavnic top -d 5 -s load
       opavnic top -n 1 --json
     """
-    with suppress(KeyboardInterrupt), interruptible():
+    with suppress(KeyboardInterrupt), followed():
         ask = _asker(lab)
         if not json_lines and _is_screen():
             _show_live(ask, delay, count, order)

@@ -168,6 +168,8 @@ class Lab:
                 self.progress(removed.of_an_earlier_run())
             self.directory.save(self._journal)
         except BaseException:
+            with contextlib.suppress(LabError):
+                self.directory.remove()
             self.directory.release()
             raise
         self._claimed = True
