@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from hfi_sim.errors import FaultError, HfiSimError
 from opavnic.lab.em_api import em_routes
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from opavnic.lab.logs import LogHub
 
 log = logging.getLogger("opavnic.lab.control")
+_http_log = logging.getLogger("opavnic.lab.control.http")
+"""Where aiohttp says what is wrong below our handlers."""
+_http_log.addFilter(lambda record: not _is_peers_mistake(record))
 
 ENTRY_POINTS = "opavnic.control"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -44,7 +48,7 @@ class ControlServer:
         self._path = socket_path
         app = web.Application(middlewares=[_errors_as_json], client_max_size=MAX_BODY)
         app.add_routes(list(routes))
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, logger=_http_log)
 
     async def start(self) -> None:
         """Open the socket, mode 0600."""
@@ -60,6 +64,13 @@ class ControlServer:
         await self._runner.cleanup()
 
 
+def _is_peers_mistake(record: logging.LogRecord) -> bool:
+    """Return whether a record is about a peer that sent no HTTP, or that has left: no words about that."""
+    return record.exc_info is not None and isinstance(
+        record.exc_info[1], HttpProcessingError | ConnectionError
+    )
+
+
 @web.middleware
 async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
@@ -72,6 +83,8 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return web.json_response({"error": str(error)}, status=400)
     except (LabError, HfiSimError, ValueError) as error:
         return web.json_response({"error": str(error)}, status=409)
+    except ConnectionError:  # who asked has left: nobody is to be told
+        raise
     except Exception as error:  # one broken request must not end the lab
         log.exception("%s %s failed", request.method, request.path)
         return web.json_response({"error": f"internal error, {type(error).__name__}: {error}"}, status=500)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -138,14 +139,18 @@ def nobodys_labs(world: World, rng: random.Random) -> None:
     for lab in labs:
         lab.file.write_text(lab_text(lab.name, 2, 14))
 
+    script = (
+        'mount --bind "$0/tun" /dev/net/tun && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"'
+    )
+    as_nobody = ["unshare", "--mount", "sh", "-c", script, str(mount), *OPAVNIC]
+    place = {"OPAVNIC_RUNTIME_DIR": f"{root}/labs"}
+
     def run(*words: str) -> bool:
         """Run a command as that user, for whom /dev/net/tun is open."""
         world.note(f"nobody: opavnic {' '.join(words)}")
-        script = 'mount --bind "$0/tun" /dev/net/tun && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"'
-        command = ["unshare", "--mount", "sh", "-c", script, str(mount), *OPAVNIC, *words]
-        place = {"OPAVNIC_RUNTIME_DIR": f"{root}/labs"}
-        return world.programs.run_as(command, f"{' '.join(words)} (nobody)", more=place).ok
+        return world.programs.run_as([*as_nobody, *words], f"{' '.join(words)} (nobody)", more=place).ok
 
+    programs: list[subprocess.Popen[bytes]] = []
     try:
         status = tun.stat()
         os.mknod(mount / "tun", 0o600 | 0o020000, status.st_rdev)
@@ -156,21 +161,23 @@ def nobodys_labs(world: World, rng: random.Random) -> None:
         _journal(root / "labs/nemo/state.json", kill=True)
         run("up", str(labs[1].file), "-d")
         second = _journal(root / "labs/outis/state.json")
-        programs = [_sleeper(second, entry.path) for entry in second.namespaces]
-        wait_for(lambda: all(_in(program, second) for program in programs), 10)
+        environment = {**world.programs.environment, **place}
+        for host in labs[1].hosts:
+            command = [*as_nobody, "exec", host, "--lab", "outis", "--", "sleep", "1000"]
+            programs.append(subprocess.Popen(command, env=environment, stdin=-3, stdout=-3, stderr=-3))
+        if not wait_for(lambda: all(_is_in(program, second) for program in programs), 20):
+            world.found("`opavnic exec` of nobody's lab starts no program")
         run("prune")
-        ended = [program.pid for program in programs if program.poll() is not None]
+        ended = [signal.Signals(-code).name for program in programs if (code := program.poll() or 0) < 0]
         if ended:
-            world.found(
-                f"harmed: prune of a killed lab ended {len(ended)} programs of a running lab (nobody's)"
-            )
-        for program in programs:
-            program.kill()
-            program.wait()
+            world.found(f"harmed: prune of a killed lab ended programs of a running lab, nobody's: {ended}")
         if not run("down", "outis"):
             world.found("`opavnic down` of nobody's lab failed")
         run("prune")
     finally:
+        for program in programs:
+            program.kill()
+            program.wait()
         (mount / "tun").unlink(missing_ok=True)
         for path in (mount, root / "labs", root):
             if path.exists():
@@ -186,17 +193,14 @@ def _journal(file: Path, *, kill: bool = False) -> Journal:
     return journal
 
 
-def _sleeper(journal: Journal, namespace: str) -> subprocess.Popen[bytes]:
-    inside = ["nsenter", f"--target={journal.pid}", "--user", "--preserve-credentials", "--mount"]
-    return subprocess.Popen([*inside, "nsenter", f"--net={namespace}", "sleep", "1000"], stdin=-3, stderr=-3)
-
-
-def _in(program: subprocess.Popen[bytes], journal: Journal) -> bool:
+def _is_in(program: subprocess.Popen[bytes], journal: Journal) -> bool:
+    """Return whether a program has come into a namespace of a lab and is what it was to become."""
     try:
         inode = os.stat(f"/proc/{program.pid}/ns/net").st_ino
+        name = Path(f"/proc/{program.pid}/comm").read_text().strip()
     except OSError:
-        return True
-    return inode in {entry.inode for entry in journal.namespaces}
+        return False
+    return name == "sleep" and inode in {entry.inode for entry in journal.namespaces}
 
 
 def _killed_without_namespaces(world: World) -> list[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
 import time
 
 from chaos.deck import action
-from chaos.labs import LabHandle
-from chaos.machine import processes
+from chaos.labs import GONE_S, LabHandle, answers
 from chaos.programs import END_S, LIMIT_S, Client, wait_for
 from chaos.world import World
 
@@ -58,7 +58,8 @@ def kill_during_up(world: World, rng: random.Random) -> None:
         world.found(f"`opavnic up -d` hangs after kill -9 of {whom}")
     world.programs.let_go(client)
     # where the client alone was killed, the lab may be on its way up, or run: that is settled like any lab
-    wait_for(lambda: not world.brief.running or world.brief.directory.control_socket.exists(), LIMIT_S)
+    lab = world.brief
+    wait_for(lambda: not lab.processes() or lab.directory.control_socket.exists(), LIMIT_S)
 
 
 @action
@@ -83,10 +84,14 @@ def interrupt_up(world: World, rng: random.Random) -> None:
     world.make_way(world.brief)
     number = rng.choice(_POLITE)
     client = world.programs.start("up", str(world.brief.file), "-d")
-    time.sleep(rng.uniform(0, 1.5))
+    if rng.random() < 0.7:  # the process of the lab is there
+        wait_for(lambda: len(world.brief.processes()) > 1 or client.process.poll() is not None, LIMIT_S)
+    time.sleep(rng.uniform(0, 0.8))
     code = world.programs.finish(client, number, LIMIT_S)
-    if code == 0 or world.brief.pid is None:
+    if code == 0 and answers(world.brief):
         return
+    if not wait_for(lambda: not world.brief.processes(), GONE_S):
+        world.found(f"`up -d` ended with {code} on {number.name}, and its lab comes up all the same")
     world.expect_gone(world.brief, f"`up -d` that ended with {code} on {number.name}")
 
 
@@ -167,17 +172,11 @@ def several_ups(world: World, rng: random.Random) -> None:
 
 
 def _kill_lab_of(client: Client, lab: LabHandle) -> int:
-    """Kill the process of a lab, also one that has written no journal yet: a child of the client."""
+    """Kill the process of a lab, also one that has written no journal yet."""
     if lab.kill():
         return 1
-    killed = 0
-    for pid in processes():
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                ours = str(lab.file).encode() in file.read().split(b"\0")
-        except OSError:
-            continue
-        if ours and pid != client.pid:
+    killed = [pid for pid in lab.processes() if pid != client.pid]
+    for pid in killed:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-            killed += 1
-    return killed
+    return len(killed)

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Final
 
+from chaos import machine
 from chaos.ground import FILES, RUNTIME
 from chaos.machine import NETNS
 from chaos.programs import Client, Programs, wait_for
@@ -86,6 +87,18 @@ class LabHandle:
         if number == signal.SIGKILL:
             wait_for(lambda: not self.running, 10)
         return True
+
+    def processes(self) -> list[int]:
+        """Return every process with its file on the command line: clients, and a lab that is coming up or runs."""
+        found = []
+        for pid in machine.processes():
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if str(self.file).encode() in words:
+                found.append(pid)
+        return found
 
     def remains(self) -> list[str]:
         """Return what is there of it."""
