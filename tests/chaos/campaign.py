@@ -112,7 +112,8 @@ def _report(world: World, seed: int, rounds: int, found: list[str], took: float)
     for line in world.notes:
         print(f"    {line}")
     print(
-        f"  replay: make chaos CHAOS_SEED={seed} (the actions are the same, their timing is the machine's)",
+        f"  replay: make chaos CHAOS_SEED={seed} CHAOS_FIRST={rounds}"
+        " (the actions are the same, their timing is the machine's)",
         flush=True,
     )
 

@@ -1,4 +1,7 @@
-"""The chaos campaign as tests: minutes long, with root, on ground of its own (make chaos)."""
+"""The chaos campaign as tests: minutes long, with root, on ground of its own.
+
+`make chaos` plays it; the proof that every check goes red is a slow test.
+"""
 
 from __future__ import annotations
 
@@ -44,5 +47,6 @@ def test_campaign_of_abuse_leaves_nothing_harms_nobody_and_goes_on_working() -> 
     assert code == 0, f"replay: make chaos CHAOS_SEED={seed}"
 
 
+@pytest.mark.slow
 def test_damage_of_every_kind_is_found_by_a_check() -> None:
     assert campaign("--seed", "0", "--seconds", "0", "--sabotage", limit_s=GRACE_S) == 0
