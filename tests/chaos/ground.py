@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -24,7 +25,12 @@ DISK: Final = "8m"
 _MARK: Final = "CHAOS_GROUND"
 _SCRIPT: Final = f"""
 set -e
-mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs /run
+kept=(); while [ "$1" != -- ]; do kept+=("$1"); shift; done; shift
+for place in "${{kept[@]}}"; do mkdir -p "/run/kept$place"; mount --rbind "$place" "/run/kept$place"; done
+mount -t tmpfs tmpfs /tmp
+for place in "${{kept[@]}}"; do mkdir -p "$place"; mount --move "/run/kept$place" "$place"; done
+rm -rf /run/kept
 mkdir -p /run/netns {RUNTIME} {FILES}
 mount -t tmpfs -o size={DISK},mode=0700 tmpfs {RUNTIME}
 ip link set lo up
@@ -51,8 +57,15 @@ def on_own_ground(command: Sequence[str]) -> list[str]:
     return [
         *("setpriv", "--pdeathsig", "KILL", "env", f"{_MARK}=1"),
         *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
-        *("--propagation", "private", "bash", "-c", _SCRIPT, "ground", *command),
+        *("--propagation", "private", "bash", "-c", _SCRIPT, "ground", *_kept(), "--", *command),
     ]
+
+
+def _kept() -> list[str]:
+    """Return what lies in /tmp and has to be there on the ground, too: this checkout, the Python that plays it."""
+    places = {Path(__file__).resolve().parents[2], Path(sys.prefix), Path(sys.base_prefix)}
+    inside = [place for place in places if place.is_relative_to("/tmp")]  # noqa: S108 - not written to
+    return sorted(str(place) for place in inside if not any(other in place.parents for other in inside))
 
 
 def check_ground() -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from chaos.checks import check
 from chaos.foreign import Program
@@ -100,8 +101,19 @@ def configure_behind_the_manager(world: World) -> Undo:
         "--lab",
         "steady",
     ]
-    world.programs.run(*set_)
-    return world.steady.mend
+    ask = world.steady.ask
+
+    def late(method: str, path: str, *rest: Any) -> Any:
+        if path == "/em/verify":  # no sooner: the manager looks every few seconds, and mends
+            world.programs.run(*set_)
+        return ask(method, path, *rest)
+
+    def undo() -> None:
+        del world.steady.ask
+        world.steady.mend()
+
+    world.steady.ask = late  # type: ignore[method-assign]
+    return undo
 
 
 def take_an_interface_down(world: World) -> Undo:
