@@ -99,7 +99,6 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
         lab.progress = lambda text: tell("progress", text)
         precise_loop.run(run_lab(lab, lambda status: tell("ready", status)))
 
-    there = False
     try:
         with interruptible(), closing(spawn(body)) as told:
             for word, value in told:
@@ -108,15 +107,13 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
                 elif word == "error":
                     fail(value)
                 else:
-                    there = True
                     _show_ready(value, as_json)
                     say(
                         f"lab {model.name} runs in the background (pid {value['pid']}); "
                         "end it with: opavnic down"
                     )
     except KeyboardInterrupt:
-        done = "runs in the background" if there else "was not made"
-        fail(f"interrupted; lab {model.name} {done}", EXIT_INTERRUPTED)
+        fail(f"interrupted; lab {model.name} was not made", EXIT_INTERRUPTED)
 
 
 def _show_ready(status: dict[str, Any], as_json: bool) -> None:

@@ -20,6 +20,8 @@ Tell = Callable[[str, Any], None]
 def spawn(body: Callable[[Tell], None]) -> Generator[tuple[str, Any], None, None]:
     """Run `body` in a new session without a terminal; yield what it tells until it is ready or has failed.
 
+    Once it is ready, the signals that end a command are blocked here: what was interrupted has left nothing running.
+
     Raises:  LabError: the process ended without a word. KeyboardInterrupt: it was ended, and has ended.
     """
     reader, writer = os.pipe()
@@ -41,6 +43,9 @@ def spawn(body: Callable[[Tell], None]) -> Generator[tuple[str, Any], None, None
             for line in lines:
                 word, value = json.loads(line)
                 if word in ("ready", "error"):
+                    signal.pthread_sigmask(
+                        signal.SIG_BLOCK, ENDING
+                    )  # one that has come raises here, at the latest
                     break
                 yield word, value
     except (KeyboardInterrupt, GeneratorExit):

@@ -31,6 +31,34 @@ except ProcessLookupError:
 """
 
 
+READY = """
+import os, signal
+from opavnic.lab.detach import spawn
+from opavnic.signals import interruptible
+
+def body(tell):
+    tell("ready", os.getpid())
+    signal.pause()
+
+try:
+    with interruptible():
+        for word, pid in spawn(body):
+            os.kill(os.getpid(), signal.{number})
+            print(word)
+except KeyboardInterrupt:
+    print("interrupted")
+os.kill(pid, signal.SIGKILL)
+print("was there")
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_parent_of_a_lab_that_is_ready_cannot_be_interrupted_any_more(number: str) -> None:
+    program = [sys.executable, "-c", READY.format(number=number)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ready\nwas there\n", "")
+
+
 @pytest.mark.parametrize(
     ("end", "said"), [("told.throw(KeyboardInterrupt)", "interrupted\ngone\n"), ("told.close()", "gone\n")]
 )
