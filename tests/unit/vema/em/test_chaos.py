@@ -41,7 +41,7 @@ class BadAir:
         self._carry(self._send, packet)
         return None
 
-    def receive(self, packet: bytes) -> None:
+    def receive(self, packet: bytes, _hops: int = 0, /) -> None:
         self._carry(self._receive, packet)
 
     def calm(self) -> None:
@@ -211,7 +211,7 @@ def note_writers(port: HfiPort, clock: Clock, writers: list[tuple[float, int]]) 
     """Write down when which LID sent a Set to this port."""
     receive = port.receive
 
-    def listen(packet: bytes) -> None:
+    def listen(packet: bytes, _hops: int = 0, /) -> None:
         if packet[8] == 0x08 and packet[24 + 1] == 0x34 and packet[24 + 3] == 0x02:
             writers.append((clock.time(), int.from_bytes(packet[0:3], "little") & 0xFFFFF))
         receive(packet)
