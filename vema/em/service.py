@@ -41,7 +41,7 @@ from vema.types import EMA_OUI
 
 log = logging.getLogger("vema.em")
 
-TURN: Final = 64
+TURN: Final = 32
 """Answers that are taken, and vports that are served, in one turn of the event loop: others have theirs before all
 vports of a large fabric were looked at."""
 
