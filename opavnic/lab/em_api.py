@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
@@ -20,6 +20,7 @@ from opavnic.lab.json_body import json_body, json_rows
 from vema.em.core import EmCore
 from vema.em.desired import Checked, EmConfigError, checked
 from vema.em.preview import Picture, preview
+from vema.em.problems import Problem
 from vema.em.service import EthernetService
 from vema.em.state import Port, Vesw, Vport
 from vema.types import EthLinkStatus
@@ -27,6 +28,8 @@ from vema.types import EthLinkStatus
 if TYPE_CHECKING:
     from opavnic.lab.lab import Lab
 
+PROBLEMS_SAID: Final = 100
+"""Mistakes of a configuration that are listed; of more their number is said."""
 APPLY_LIMIT_S = 25.0
 """How long an apply may take before it is answered as unfinished; the manager goes on."""
 
@@ -56,8 +59,11 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
             sets = core.sets
             em.apply(config)
         except EmConfigError as error:
-            found = [{"path": problem.path, "message": problem.message} for problem in error.problems]
-            return web.json_response({"error": str(error), "problems": found}, status=422)
+            said = list(error.problems[:PROBLEMS_SAID])
+            if more := len(error.problems) - len(said):
+                said.append(Problem((), f"... and {more} more"))
+            found = [{"path": problem.path, "message": problem.message} for problem in said]
+            return web.json_response({"error": "\n".join(map(str, said)), "problems": found}, status=422)
         converged = await em.wait_converged(APPLY_LIMIT_S)
         return web.json_response({"changes": changes, "sets": core.sets - sets, "converged": converged})
 

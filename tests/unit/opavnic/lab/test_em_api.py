@@ -161,3 +161,10 @@ async def test_long_answer_leaves_turns_of_the_loop_to_others() -> None:
     busy.cancel()
     assert turns >= 3
     assert answer.text == json.dumps({"rows": [{"n": n} for n in range(1000)]})
+
+
+async def test_refusal_with_very_many_mistakes_lists_a_hundred(http: ClientSession) -> None:
+    status, answer = await post(http, json={"vesws": [{"id": 0, "name": f"v{n}"} for n in range(300)]})
+    assert status == 422
+    assert len(answer["problems"]) == len(answer["error"].splitlines()) == 101
+    assert answer["problems"][-1] == {"path": [], "message": "... and 1101 more"}
