@@ -25,6 +25,8 @@ from opavnic.mad_frames import MadMessage, MessageReader, Outcome, awaits_respon
 
 log = logging.getLogger("opavnic.mad_socket")
 
+MAX_PROGRAMS: Final = 32
+"""Programs that are connected at once; whoever comes then is hung up on."""
 MAX_WAITING: Final = 256
 """Requests of one program that wait for their response; more are read when one has come."""
 MAX_UNREAD: Final = 1 << 20
@@ -82,6 +84,10 @@ class MadSocketServer:
                 self.lost_traps += 1
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._programs) >= MAX_PROGRAMS:
+            log.warning("a program on the MAD socket is hung up on: %d others are connected", MAX_PROGRAMS)
+            writer.transport.abort()
+            return
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - asyncio made it for us
         program = _Program(task, writer)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 from hfi_sim.faults import parse_match
-from opavnic.lab.errors import LabInputError
+from opavnic.lab.connections import MAX_FOLLOWERS
+from opavnic.lab.errors import LabInputError, TooManyError
 from opavnic.observe.capture import Capture
 from opavnic.observe.pcapng import PcapngWriter
 
@@ -32,8 +33,17 @@ _MAX_DIGITS: Final = 12
 def routes(lab: Lab) -> list[web.RouteDef]:
     """Return the routes for the control API of a lab."""
 
+    running = 0
+
     async def capture(request: web.Request) -> web.StreamResponse:
-        return await _stream(request, lab)
+        nonlocal running
+        if running >= MAX_FOLLOWERS:
+            raise TooManyError(f"{MAX_FOLLOWERS} captures run: a lab has no more; end one of them")
+        running += 1
+        try:
+            return await _stream(request, lab)
+        finally:
+            running -= 1
 
     return [web.get("/capture", capture)]
 

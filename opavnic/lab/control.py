@@ -20,12 +20,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aiohttp import web
+from aiohttp import ClientError, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from hfi_sim.errors import FaultError, HfiSimError
+from hfi_sim.text import visible
+from opavnic.lab.connections import MAX_FOLLOWERS, Connections
 from opavnic.lab.em_api import em_routes
-from opavnic.lab.errors import LabError, LabInputError
+from opavnic.lab.errors import LabError, LabInputError, TooManyError
 from opavnic.lab.json_body import MAX_BODY
 
 if TYPE_CHECKING:
@@ -46,22 +48,49 @@ class ControlServer:
 
     def __init__(self, socket_path: Path, routes: Iterable[web.RouteDef]) -> None:
         self._path = socket_path
-        app = web.Application(middlewares=[_errors_as_json], client_max_size=MAX_BODY)
+        app = web.Application(middlewares=[_errors_as_json, self._one_request], client_max_size=MAX_BODY)
         app.add_routes(list(routes))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, logger=_http_log)
+        self._connections: Connections | None = None
+        self._listener: asyncio.Server | None = None
 
     async def start(self) -> None:
         """Open the socket, mode 0600."""
         await self._runner.setup()
+        assert self._runner.server is not None  # noqa: S101 - there since setup
+        self._connections = Connections(self._runner.server)
         before = os.umask(0o177)
         try:
-            await web.UnixSite(self._runner, str(self._path)).start()
+            loop = asyncio.get_running_loop()
+            self._listener = await loop.create_unix_server(self._connections, str(self._path))
         finally:
             os.umask(before)
 
     async def close(self) -> None:
         """Finish what is being answered and close the socket; harmless when done twice."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
         await self._runner.cleanup()
+
+    @web.middleware
+    async def _one_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request once it is there as a whole."""
+        connections = self._connections
+        assert connections is not None  # noqa: S101 - there since start
+        try:
+            await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise LabInputError(
+                f"the body has more than {MAX_BODY} bytes: no configuration has as many"
+            ) from None
+        except (ConnectionError, ClientError):
+            raise LabInputError("the connection ended before the request did") from None
+        connections.has_request(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            connections.await_request(request.protocol)
 
 
 def _is_peers_mistake(record: logging.LogRecord) -> bool:
@@ -77,10 +106,12 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return await handler(request)
     except web.HTTPException as error:
         return web.json_response(
-            {"error": f"{error.reason}: {request.method} {request.path}"}, status=error.status
+            {"error": f"{error.reason}: {request.method} {visible(request.path)}"}, status=error.status
         )
     except (LabInputError, FaultError) as error:
         return web.json_response({"error": str(error)}, status=400)
+    except TooManyError as error:
+        return web.json_response({"error": str(error)}, status=503)
     except (LabError, HfiSimError, ValueError) as error:
         return web.json_response({"error": str(error)}, status=409)
     except ConnectionError:  # who asked has left: nobody is to be told
@@ -114,6 +145,8 @@ def lab_routes(lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Any]]) -> lis
 
 async def _stream_log(request: web.Request, hub: LogHub, follow: bool) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
+    if follow and hub.followers >= MAX_FOLLOWERS:
+        raise TooManyError(f"{MAX_FOLLOWERS} readers follow the log: a lab has no more; end one of them")
     lines = hub.subscribe()
     if not follow:
         hub.unsubscribe(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -55,6 +56,8 @@ async def _live(lab: Lab, ready: Callable[[dict[str, Any]], None], end: asyncio.
         ends.add("control API", control.close)
         ends.add("readers of the log", hub.end_followers)
         await control.start()
+        gc.collect()
+        gc.freeze()  # what the lab is made of stays: looking through it again and again would hold up the fabric
         ready(lab.status())
         lab.on_failure(end.set)
         await end.wait()

@@ -9,23 +9,27 @@ POST /em/verify      ask every agent for all it has; the differences from what w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
 from hfi_sim.types import mac_text
 from opavnic.lab.errors import LabError, LabInputError
-from opavnic.lab.json_body import json_body
+from opavnic.lab.json_body import json_body, json_rows
 from vema.em.core import EmCore
-from vema.em.desired import EmConfigError, checked
+from vema.em.desired import Checked, EmConfigError, checked
+from vema.em.preview import Picture, preview
+from vema.em.problems import Problem
 from vema.em.service import EthernetService
-from vema.em.state import Port, Vport
+from vema.em.state import Port, Vesw, Vport
 from vema.types import EthLinkStatus
 
 if TYPE_CHECKING:
     from opavnic.lab.lab import Lab
 
+PROBLEMS_SAID: Final = 100
+"""Mistakes of a configuration that are listed; of more their number is said."""
 APPLY_LIMIT_S = 25.0
 """How long an apply may take before it is answered as unfinished; the manager goes on."""
 
@@ -47,43 +51,43 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
         em, _ = running()
         data = await json_body(request)
         try:
-            async with (
-                one_at_a_time
-            ):  # beside the loop, which has a fabric to carry: a large one takes a second
-                config = await asyncio.to_thread(checked, data, em.roster())
+            async with one_at_a_time:  # a large one takes a second, and memory
+                config, changes = await asyncio.to_thread(_judged, data, em.picture())
             em, core = running()
-            changes = em.preview(config)
             if request.query.get("diff") == "1":
                 return web.json_response({"changes": changes})
             sets = core.sets
             em.apply(config)
         except EmConfigError as error:
-            found = [{"path": problem.path, "message": problem.message} for problem in error.problems]
-            return web.json_response({"error": str(error), "problems": found}, status=422)
+            said = list(error.problems[:PROBLEMS_SAID])
+            if more := len(error.problems) - len(said):
+                said.append(Problem((), f"... and {more} more"))
+            found = [{"path": problem.path, "message": problem.message} for problem in said]
+            return web.json_response({"error": "\n".join(map(str, said)), "problems": found}, status=422)
         converged = await em.wait_converged(APPLY_LIMIT_S)
         return web.json_response({"changes": changes, "sets": core.sets - sets, "converged": converged})
 
     async def vesws(_: web.Request) -> web.Response:
-        return web.json_response({"vesws": list(_vesw_rows(running()[1]))})
+        return await json_rows("vesws", _vesw_rows(running()[1]))
 
     async def vports(_: web.Request) -> web.Response:
         core = running()[1]
-        return web.json_response({"vports": [_vport_row(port, vport) for port, vport in core.vports()]})
+        return await json_rows("vports", (_vport_row(port, vport) for port, vport in list(core.vports())))
 
     async def mac_table(request: web.Request) -> web.Response:
         core = running()[1]
-        rows = list(_table_rows(core))
+        shown = dict(core.vesws)
         if "vesw" in request.query:
             vesw_id = _number(request, "vesw", 0)
             if vesw_id not in core.vesws:
                 known = ", ".join(map(str, sorted(core.vesws))) or "none"
                 raise LabInputError(f"no virtual switch has the id {vesw_id} (known: {known})")
-            rows = [row for row in rows if row["vesw_id"] == vesw_id]
-        return web.json_response({"mac_table": rows})
+            shown = {vesw_id: shown[vesw_id]}
+        return await json_rows("mac_table", _table_rows(core, shown))
 
     async def counters(request: web.Request) -> web.Response:
         em, core = running()
-        readings = [
+        readings = (
             {
                 "time": stored.time,
                 "port": _port_name(core, stored.counters.guid),
@@ -92,13 +96,13 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
                 **stored.counters.values,
             }
             for stored in em.store.counters(limit=_number(request, "limit", 100))
-        ]
-        return web.json_response({"counters": readings})
+        )
+        return await json_rows("counters", readings)
 
     async def events(request: web.Request) -> web.Response:
         em, _ = running()
         after, limit = _number(request, "after", 0), _number(request, "limit", 100)
-        rows = [
+        rows = (
             {
                 "number": stored.number,
                 "time": stored.time,
@@ -109,8 +113,8 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
                 "text": stored.event.text,
             }
             for stored in em.store.events(after=after, limit=limit)
-        ]
-        return web.json_response({"events": rows})
+        )
+        return await json_rows("events", rows)
 
     async def verify(_: web.Request) -> web.Response:
         em, _core = running()
@@ -127,6 +131,15 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
     ]
 
 
+def _judged(data: Any, now: Picture) -> tuple[Checked, list[str]]:
+    """Return the configuration and what it would change; beside the loop, which has a fabric to carry.
+
+    Raises:  EmConfigError: it is wrong, or cannot be met.
+    """
+    found = checked(data, now.roster)
+    return found, preview(found.config, now)
+
+
 def _number(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, str(default))
     if not text.isdecimal() or len(text) > 9:
@@ -140,7 +153,7 @@ def _port_name(core: EmCore, guid: int) -> str:
 
 
 def _vesw_rows(core: EmCore) -> Iterator[dict[str, Any]]:
-    for vesw in core.vesws.values():
+    for vesw in list(core.vesws.values()):
         section = vesw.plan.section
         yield {
             "id": section.id,
@@ -182,8 +195,8 @@ def _state(port: Port, vport: Vport) -> str:
     return "ok" if vport.done else "in progress"
 
 
-def _table_rows(core: EmCore) -> Iterator[dict[str, Any]]:
-    for vesw_id, vesw in core.vesws.items():
+def _table_rows(core: EmCore, vesws: Mapping[int, Vesw]) -> Iterator[dict[str, Any]]:
+    for vesw_id, vesw in vesws.items():
         for slot, mac, lid, owner in vesw.entries():
             yield {
                 "vesw_id": vesw_id,

@@ -43,3 +43,7 @@ class ConfigError(LabError):
 
 class LabInputError(LabError):
     """What a running lab was asked makes no sense there: a host, link or fault that it does not have."""
+
+
+class TooManyError(LabError):
+    """As many ask the same of a running lab as may."""

@@ -1,9 +1,14 @@
-"""The body of a request to a running lab: JSON from somebody who may not know what is asked for."""
+"""JSON from and to those who use a running lab: bodies by somebody who may not know what is asked for, long answers.
+
+The lab carries its fabric meanwhile: what takes long is read in another thread, or written a little at a time.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, NoReturn
 
 from aiohttp import web
 
@@ -12,24 +17,32 @@ from opavnic.lab.errors import LabInputError
 MAX_BODY: Final = 4 << 20
 """Bytes of a request: an EM file of the largest size."""
 MAX_VALUES: Final = 300_000
-"""Values in it. The lab carries nothing while JSON is read: that many take a tenth of a second or two."""
+"""Values in it."""
+_AT_ONCE: Final = 64 << 10
+"""Bytes of JSON that are read before anything else is done: a millisecond."""
+_ROWS_AT_ONCE: Final = 256
+"""Rows of an answer that are made before others have their turn."""
 
 
 async def json_body(request: web.Request) -> Any:
     """Return the body. Raises LabInputError: it is no JSON, or too much of it."""
-    try:
-        body = await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        raise LabInputError(
-            f"the body has more than {MAX_BODY} bytes: no configuration has as many"
-        ) from None
+    body = await request.read()
     # no more values than these: each but the first stands behind one of them
     if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:
         raise LabInputError(f"the body has more than {MAX_VALUES} values: no configuration has as many")
     try:
-        return json.loads(body)
+        return _parsed(body) if len(body) <= _AT_ONCE else await asyncio.to_thread(_parsed, body)
     except (ValueError, RecursionError) as error:
         raise LabInputError(f"the body is no JSON: {error}") from error
+
+
+def _parsed(body: bytes) -> Any:
+    # a hook in Python lets other threads in after each object; the parser alone would keep them out to its end
+    return json.loads(body, object_hook=lambda found: found, parse_constant=_no_number)
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
 
 
 async def json_object(request: web.Request) -> dict[str, Any]:
@@ -38,3 +51,13 @@ async def json_object(request: web.Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise LabInputError("the body is no JSON object")
     return body
+
+
+async def json_rows(name: str, rows: Iterable[dict[str, Any]]) -> web.Response:
+    """Return the answer `{name: rows}`. The rows are made a few at a time, and others have their turn in between."""
+    texts = []
+    for row in rows:
+        texts.append(json.dumps(row))
+        if not len(texts) % _ROWS_AT_ONCE:
+            await asyncio.sleep(0)
+    return web.json_response(text=f"{{{json.dumps(name)}: [{', '.join(texts)}]}}")

@@ -180,6 +180,11 @@ class LogHub(logging.Handler):
         if notice is not None and not self._file.append(notice.encode() + b"\n"):
             self._found(notice)
 
+    @property
+    def followers(self) -> int:
+        """How many follow."""
+        return len(self._followers)
+
     def subscribe(self) -> Follower:
         """Return the lines kept so far and those to come, for one reader."""
         follower = Follower(self.lines)

@@ -2,7 +2,7 @@
 
     core = EmCore(config, memory, now=0.0)
     core.set_ports(now, facts); core.set_active(now, True)
-    while request := core.next_request(now): send it, and hand what comes back to core.answer(...)
+    for request in core.next_requests(turns): send it, and hand what comes back to core.answer(...)
     core.wake(now) when core.next_wake() says so; core.trap(now, mad, slid) for each trap
 
 What there is to do follows from what is wanted and what was seen, see `dialogue`; what this module adds is who
@@ -45,6 +45,8 @@ ISOLATION_S: Final = 30.0
 ISOLATION_MAX_S: Final = 600.0
 REFUSALS: Final = 3
 """Refused requests in a row after which a port is isolated."""
+PORT_TURNS: Final = 16
+"""Turns of vports that the turn of a port counts for: it may make all its vports."""
 _COUNTERS: Final = (AttrId.SUMMARY_COUNTERS, AttrId.ERROR_COUNTERS)
 
 
@@ -64,7 +66,8 @@ class EmCore:
         """Gets sent."""
         self._vesws: dict[int, Vesw] = {}
         self._desired = Desired(config, 0, self._vesws)
-        self._queue: WorkQueue[int, int] = _queue(config)
+        limits = config.limits
+        self._queue = WorkQueue[int, int](in_flight=limits.in_flight, per_port=limits.per_port)
         self._records: list[Record] = []
         self._groups = Groups()
         self._timers: list[tuple[float, int, int]] = []
@@ -226,10 +229,15 @@ class EmCore:
 
     # --- outputs -------------------------------------------------------------------------------------------
 
-    def next_request(self) -> Request | None:
-        """Return a request to send now, or None. Records that come before it must be written first."""
-        while self.active and (turn := self._queue.pop()) is not None:
+    def next_requests(self, turns: int) -> list[Request]:
+        """Return requests to send now: about as many vports have their turn, most of which may need nothing.
+
+        Records that come before the requests must be written first.
+        """
+        requests: list[Request] = []
+        while turns > 0 and self.active and (turn := self._queue.pop()) is not None:
             guid, num = turn
+            turns -= PORT_TURNS if num == PORT else 1
             port = self.ports[guid]
             if port.blocked:
                 continue
@@ -240,8 +248,13 @@ class EmCore:
                     self.sets += 1
                 else:
                     self.gets += 1
-                return request
-        return None
+                requests.append(request)
+        return requests
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be more requests to send now."""
+        return self.active and self._queue.ready
 
     def take_records(self) -> list[Record]:
         """Return what has to be written before the next request is sent."""
@@ -416,18 +429,9 @@ class EmCore:
 
     def _allot(self, port: Port) -> None:
         """Give the port a vport for each virtual switch that it is a member of, and take away the others."""
-        wanted = self._member_of.get(port.facts.guid, ())
-        have = {vport.vesw_id for vport in port.vports.values()}
-        for vport in port.vports.values():
-            if vport.vesw_id and vport.vesw_id not in wanted:
-                vport.vesw_id, vport.done = 0, False
-                self._records.append(vport.record())
-                self._mark(port, vport)
-        for vesw_id in wanted:
-            if vesw_id not in have and (num := port.next_unknown(1)) is not None:
-                vport = port.vports[num] = Vport(port.facts.guid, num, vesw_id)
-                self._records.append(vport.record())
-                self._mark(port, vport)
+        for vport in port.allot(self._member_of.get(port.facts.guid, ())):
+            self._records.append(vport.record())
+            self._mark(port, vport)
 
     # --- the consequences of an answer ---------------------------------------------------------------------
 
@@ -593,7 +597,3 @@ class EmCore:
         num, vesw_id = (None, None) if vport is None else (vport.num, vport.vesw_id or None)
         log.info("[%s%s] %s %s", port.facts.name, "" if num is None else f" vport {num}", kind, text)
         self._records.append(EventRecord(kind, port.facts.name, num, vesw_id, text))
-
-
-def _queue(config: EmConfig) -> WorkQueue[int, int]:
-    return WorkQueue(in_flight=config.limits.in_flight, per_port=config.limits.per_port)

@@ -440,7 +440,28 @@ def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
     return problems
 
 
-def checked(data: Any, roster: Roster) -> EmConfig:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A configuration that can be met on the fabric with some ports; nothing is left to find out about it."""
+
+    config: EmConfig
+    text: str
+    """The configuration as it is remembered."""
+    roster: Roster
+    """The ports."""
+
+
+def met_by(config: EmConfig, roster: Roster) -> Checked:
+    """Check a configuration for the fabric with these ports.
+
+    Raises:  EmConfigError: it cannot be met there.
+    """
+    if problems := fabric_problems(config, roster):
+        raise EmConfigError(problems)
+    return Checked(config, config.model_dump_json(), roster)
+
+
+def checked(data: Any, roster: Roster) -> Checked:
     """Check plain data (what YAML or JSON gave) for the fabric with these ports and return the configuration.
 
     Raises:  EmConfigError: every mistake at once, those that can be seen without a fabric and those on this one.
@@ -449,9 +470,7 @@ def checked(data: Any, roster: Roster) -> EmConfig:
         config = parse_config(data)
     except EmConfigError as error:
         raise EmConfigError([*error.problems, *_also_wrong(data, error.problems, roster)]) from None
-    if problems := fabric_problems(config, roster):
-        raise EmConfigError(problems)
-    return config
+    return met_by(config, roster)
 
 
 def _also_wrong(data: Any, found: Sequence[Problem], roster: Roster) -> list[Problem]:

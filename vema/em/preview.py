@@ -3,54 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
+from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.desired import EmConfig, PortFacts, Roster
 from vema.em.plan import VeswPlan, class_port_info, differences, plan_vesws, port_info
-from vema.em.state import Port, Vesw, Vport
+from vema.em.state import Port, Vesw
 
 SHOWN: Final = 4
 """Names in one line; of more their number is said."""
 
 
-def preview(
-    config: EmConfig, ports: Iterable[Port], known: Iterable[PortFacts], vesws: Mapping[int, Vesw]
-) -> list[str]:
-    """Return one line for each change that `config` would make at an agent; empty: it would change nothing.
+@dataclass(frozen=True, slots=True)
+class SeenVport:
+    """A vport as its agent last had it."""
 
-    Args:  known: the ports that can be members. vesws: the virtual switches as they are now.
-    """
-    by_guid = {port.facts.guid: port for port in ports}
-    plans = plan_vesws(config, Roster(known))
+    num: int
+    vesw_id: int
+    info: VeswPortInfo | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPort:
+    """A port as its agent last had it."""
+
+    facts: PortFacts
+    class_port_info: ClassPortInfo | None
+    vports: tuple[SeenVport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What an EM knew at one moment. It does not change, so that it can be looked at in another thread."""
+
+    roster: Roster
+    """The ports that can be members."""
+    ports: tuple[SeenPort, ...]
+    plans: Mapping[int, VeswPlan]
+    """The virtual switches, by id."""
+
+    @classmethod
+    def of(cls, roster: Roster, ports: Iterable[Port], vesws: Mapping[int, Vesw]) -> Picture:
+        """Take the picture."""
+        seen = tuple(
+            SeenPort(
+                port.facts,
+                port.class_port_info,
+                tuple(SeenVport(vport.num, vport.vesw_id, vport.info) for vport in port.vports.values()),
+            )
+            for port in ports
+        )
+        return cls(roster, seen, {vesw_id: vesw.plan for vesw_id, vesw in vesws.items()})
+
+
+def preview(config: EmConfig, now: Picture) -> list[str]:
+    """Return one line for each change that `config` would make at an agent; empty: it would change nothing."""
+    vports = {
+        (port.facts.guid, vport.vesw_id): vport for port in now.ports for vport in reversed(port.vports)
+    }
+    plans = plan_vesws(config, now.roster)
     lines: list[str] = []
     for plan in plans.values():
         for facts in plan.members:
-            port = by_guid.get(facts.guid)
-            vport = None if port is None else _vport_on(port, plan.vesw_id)
+            vport = vports.get((facts.guid, plan.vesw_id))
             lines += _member_lines(plan, facts, vport)
-            if vport is not None and plan.vesw_id in vesws:
-                change = _table_change(vesws[plan.vesw_id].plan, plan, facts)
+            if vport is not None and plan.vesw_id in now.plans:
+                change = _table_change(now.plans[plan.vesw_id], plan, facts)
                 lines += [f"~ {facts.name} vport {vport.num} on {_name(plan)}: {line}" for line in change]
-    for port in by_guid.values():
+    staying = {(facts.guid, plan.vesw_id) for plan in plans.values() for facts in plan.members}
+    for port in now.ports:
         seen = port.class_port_info
         if seen is not None:
             changes = differences(class_port_info(config, seen.trap_lid, seen), seen)
             lines += [f"~ {port.facts.name}: {line}" for line in changes]
-        for vport in port.vports.values():
-            lines += _leaving_lines(plans, port, vport)
+        lines += [
+            f"- {port.facts.name} vport {vport.num}: leaves virtual switch {vport.vesw_id}, is deleted"
+            for vport in port.vports
+            if vport.vesw_id and (port.facts.guid, vport.vesw_id) not in staying
+        ]
     return lines
-
-
-def _vport_on(port: Port, vesw_id: int) -> Vport | None:
-    return next((vport for vport in port.vports.values() if vport.vesw_id == vesw_id), None)
 
 
 def _name(plan: VeswPlan) -> str:
     return f"{plan.section.name} ({plan.vesw_id})"
 
 
-def _member_lines(plan: VeswPlan, facts: PortFacts, vport: Vport | None) -> Iterator[str]:
+def _member_lines(plan: VeswPlan, facts: PortFacts, vport: SeenVport | None) -> Iterator[str]:
     if vport is None:
         yield f"+ {facts.name}: new vport on {_name(plan)}"
         return
@@ -78,10 +118,3 @@ def _listed(names: list[str]) -> str:
     if len(names) <= SHOWN:
         return ", ".join(names)
     return f"{', '.join(names[:SHOWN])} and {len(names) - SHOWN} more"
-
-
-def _leaving_lines(plans: dict[int, VeswPlan], port: Port, vport: Vport) -> Iterator[str]:
-    plan = plans.get(vport.vesw_id)
-    members = () if plan is None else plan.members
-    if vport.vesw_id and all(facts.guid != port.facts.guid for facts in members):
-        yield f"- {port.facts.name} vport {vport.num}: leaves virtual switch {vport.vesw_id}, is deleted"

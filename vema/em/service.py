@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from hfi_sim.clock import Clock, TimerHandle
 from hfi_sim.errors import HfiSimError, WireError
@@ -22,7 +22,7 @@ from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.stack import AgentHandler, AgentRegistration, MadRequest
 from hfi_sim.mad.transactions import Done
 from vema.em.core import EmCore
-from vema.em.desired import EmConfig, EmConfigError, PortFacts, Roster, fabric_problems
+from vema.em.desired import Checked, EmConfig, PortFacts, Roster, met_by
 from vema.em.dialogue import Request
 from vema.em.election import (
     ELECTION_CLASS,
@@ -33,13 +33,17 @@ from vema.em.election import (
     Role,
 )
 from vema.em.memory import StoreWriter
-from vema.em.preview import preview
+from vema.em.preview import Picture, preview
 from vema.em.records import EventRecord
 from vema.em.store import Store
 from vema.em.verify import Difference, verify
 from vema.types import EMA_OUI
 
 log = logging.getLogger("vema.em")
+
+TURN: Final = 32
+"""Answers that are taken, and vports that are served, in one turn of the event loop: others have theirs before all
+vports of a large fabric were looked at."""
 
 
 class MadTransport(Protocol):
@@ -147,8 +151,7 @@ class EthernetService:
         """
         memory = self.store.load()
         if config is not None:
-            self._check(config)
-            self.store.set_config(config.model_dump_json())
+            self.store.set_config(met_by(config, self.roster()).text)
         elif memory.config is not None:
             try:
                 config = EmConfig.model_validate_json(memory.config)
@@ -180,26 +183,23 @@ class EthernetService:
         self.core = None
         self.store.close()
 
-    def apply(self, config: EmConfig) -> None:
-        """Want another configuration from now on.
+    def apply(self, config: EmConfig | Checked) -> None:
+        """Want another configuration from now on; one that was `checked` for the ports that are here is so no more.
 
         Raises:  EmConfigError: it cannot be met on this fabric; nothing was sent, the old one stays.
                  StoreError: it cannot be remembered; the old one stays.
         """
-        core = self._running()
-        self._check(config)
-        self.store.set_config(config.model_dump_json())
+        core, roster = self._running(), self.roster()
+        if isinstance(config, EmConfig) or config.roster.ports != roster.ports:
+            config = met_by(config if isinstance(config, EmConfig) else config.config, roster)
+        text, config = config.text, config.config
+        self.store.set_config(text)
         self.store.history = config.polling.history
         election_changes = config.election != core.config.election
         core.set_config(self._clock.time(), config)
         if election_changes:
             self._elect(self._clock.time(), config)
         self._kick()
-
-    def _check(self, config: EmConfig) -> None:
-        problems = fabric_problems(config, self.roster())
-        if problems:
-            raise EmConfigError(problems)
 
     def _candidates(self) -> list[PortFacts]:
         """Return the ports that can be members: those of the fabric, and those that were there and are away."""
@@ -255,9 +255,13 @@ class EthernetService:
 
         Raises:  EmConfigError: it cannot be met on this fabric.
         """
-        self._check(config)
+        now = self.picture()
+        return preview(met_by(config, now.roster).config, now)
+
+    def picture(self) -> Picture:
+        """Return what is known now, for `preview`."""
         core = self._running()
-        return preview(config, core.ports.values(), self._candidates(), core.vesws)
+        return Picture.of(self.roster(), core.ports.values(), core.vesws)
 
     def roster(self) -> Roster:
         """Return the ports that can be members now, by which a configuration is `checked`."""
@@ -324,7 +328,7 @@ class EthernetService:
         if core is None:
             return
         now = max(self._clock.time(), self._not_before)
-        inbox, self._inbox = self._inbox, []
+        inbox, self._inbox = self._inbox[:TURN], self._inbox[TURN:]
         for request, mad in inbox:
             core.answer(now, request, mad)
         if self._ports_changed:
@@ -333,9 +337,7 @@ class EthernetService:
             core.set_ports(now, self.topology.ports())
         core.wake(now)
         self._follow_election(now, core)
-        requests = []
-        while (wanted := core.next_request()) is not None:
-            requests.append(wanted)
+        requests = core.next_requests(TURN)
         self._writer.write(core.take_records())
         if core.active:
             self._set_groups(core.take_groups())
@@ -343,6 +345,8 @@ class EthernetService:
             self._send(wanted)
         self._watchers = [look for look in self._watchers if not look()]
         self._arm(now)
+        if self._inbox or core.has_more:
+            self._kick()
 
     def _send(self, request: Request) -> None:
         retries = self._running().config.limits.retries

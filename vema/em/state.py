@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -191,6 +191,19 @@ class Port:
     def next_unknown(self, num: int) -> int | None:
         """Return the first number from `num` on of which no vport is known; None: there is none."""
         return next((free for free in range(num, MAX_VPORTS + 1) if free not in self.vports), None)
+
+    def allot(self, wanted: Collection[int]) -> list[Vport]:
+        """Give the port a vport for each of these virtual switches, take away the others; return what changed."""
+        belongs = set(wanted)
+        have = {vport.vesw_id for vport in self.vports.values()}
+        changed = [vport for vport in self.vports.values() if vport.vesw_id and vport.vesw_id not in belongs]
+        for vport in changed:
+            vport.vesw_id, vport.done = 0, False
+        free = (num for num in range(1, MAX_VPORTS + 1) if num not in self.vports)
+        for vesw_id, num in zip((id_ for id_ in wanted if id_ not in have), free, strict=False):
+            vport = self.vports[num] = Vport(self.facts.guid, num, vesw_id)
+            changed.append(vport)
+        return changed
 
     def silent(self, now: float) -> bool:
         """Return whether a vport's agent holds back traps."""

@@ -39,6 +39,11 @@ class WorkQueue(Generic[Port, Item]):
         """Whether anything waits for its turn."""
         return any(self._waiting.values())
 
+    @property
+    def ready(self) -> bool:
+        """Whether `pop` may have somebody to serve now."""
+        return bool(self._turns) and self.in_flight < self._limit
+
     def mark(self, port: Port, item: Item) -> None:
         """Have `item` of `port` served; once, however often it is marked before its turn."""
         self._waiting.setdefault(port, {})[item] = None

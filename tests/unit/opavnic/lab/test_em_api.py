@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, UnixConnector
 
-from opavnic.lab import em_api
+from opavnic.lab import em_api, json_body
 from opavnic.lab.control import ControlServer
 from opavnic.lab.em_api import em_routes
 from opavnic.lab.json_body import MAX_BODY, MAX_VALUES
@@ -30,14 +31,19 @@ RIGHT = {"vesws": [{"id": 3, "name": "red", "pkey": 0x8001, "members": ["h1"]}]}
 
 
 @pytest.fixture
-async def http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ClientSession]:
+async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
     monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
-    async with Lab(parse_lab(TEXT, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as lab:
-        server = ControlServer(tmp_path / "sock", em_routes(lab))
-        await server.start()
-        async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as session:
-            yield session
-        await server.close()
+    async with Lab(parse_lab(TEXT, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as running:
+        yield running
+
+
+@pytest.fixture
+async def http(lab: Lab, tmp_path: Path) -> AsyncIterator[ClientSession]:
+    server = ControlServer(tmp_path / "sock", em_routes(lab))
+    await server.start()
+    async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as session:
+        yield session
+    await server.close()
 
 
 async def post(http: ClientSession, **body: Any) -> tuple[int, dict[str, Any]]:
@@ -91,6 +97,7 @@ async def test_more_virtual_switches_than_ids_are_refused_in_one_line(http: Clie
         (b"[" * (MAX_VALUES // 2), "the body is no JSON"),
         (b"9" * 5000, "the body is no JSON"),
         (b"\xff{}", "the body is no JSON"),
+        (b'{"vesws": [{"id": NaN}]}', "the body is no JSON: NaN is no number in JSON"),
     ],
 )
 async def test_body_of_the_wrong_form_or_size_is_refused_in_one_line(
@@ -108,9 +115,56 @@ async def test_character_set_that_nobody_knows_does_not_matter(http: ClientSessi
 
 
 async def test_fabric_that_changes_while_a_configuration_is_checked_is_no_internal_error(
+    lab: Lab, http: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(data: object, roster: desired.Roster) -> desired.Checked:
+        found = desired.checked(data, roster)
+        for hfi in lab.wiring.hfis["h1"]:
+            hfi.ports[1].set_pkeys([0x8009])
+        return found
+
+    monkeypatch.setattr(em_api, "checked", judged)
+    async with http.post("/em/apply", json=RIGHT) as response:
+        assert response.status == 422
+        assert "pkey 0x8001 is not in the table of h1:1" in (await response.json())["error"]
+
+
+async def test_large_body_is_read_beside_the_loop(
     http: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(em_api, "checked", lambda data, _: desired.parse_config(data))
-    status, answer = await post(http, json={"vesws": [{"id": 3, "name": "red", "members": ["gone"]}]})
+    where: list[bool] = []
+    loads = json.loads
+
+    def noted(*args: Any, **options: Any) -> Any:
+        where.append(threading.current_thread() is threading.main_thread())
+        return loads(*args, **options)
+
+    monkeypatch.setattr(json_body.json, "loads", noted)
+    for padding in (0, 1 << 18):
+        async with http.post("/em/apply?diff=1", data=b'{"vesws": []}' + b" " * padding) as response:
+            assert response.status == 200
+    monkeypatch.undo()
+    assert where == [True, False]
+
+
+async def test_long_answer_leaves_turns_of_the_loop_to_others() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    busy = asyncio.ensure_future(others())
+    answer = await json_body.json_rows("rows", ({"n": n} for n in range(1000)))
+    busy.cancel()
+    assert turns >= 3
+    assert answer.text == json.dumps({"rows": [{"n": n} for n in range(1000)]})
+
+
+async def test_refusal_with_very_many_mistakes_lists_a_hundred(http: ClientSession) -> None:
+    status, answer = await post(http, json={"vesws": [{"id": 0, "name": f"v{n}"} for n in range(300)]})
     assert status == 422
-    assert 'unknown member "gone"' in answer["error"]
+    assert len(answer["problems"]) == len(answer["error"].splitlines()) == 101
+    assert answer["problems"][-1] == {"path": [], "message": "... and 1101 more"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,11 @@ from hfi_sim.mad.stack import MadRequest
 from hfi_sim.types import MacAddr
 from unit.vema.em.em_fabric import PKEY, EmFabric, config
 from vema.attributes.mac_entries import MacEntries, MacEntry
-from vema.em.desired import EmConfigError, parse_config
+from vema.em import desired
+from vema.em.desired import EmConfig, EmConfigError, Roster, checked, parse_config
 from vema.em.messages import build_request, read_response
-from vema.em.service import EthernetService
+from vema.em.problems import Problem
+from vema.em.service import TURN, EthernetService
 from vema.lmac import Lmac
 from vema.types import AttrId, VportNum
 
@@ -222,6 +226,47 @@ async def test_changed_mtu_and_members_are_previewed_then_applied() -> None:
     await converged(fabric, em)
     assert em.preview(wanted) == []
     assert set(fabric.dlids(1).values()) == {fabric.port(3).lid}
+    em.stop()
+
+
+async def test_large_configuration_leaves_turns_of_the_loop_to_others() -> None:
+    fabric = EmFabric(4)
+    em = fabric.em()
+    em.start(config(limits={"in_flight": 4096, "per_port": 255}))
+    await converged(fabric, em)
+    assert em.core is not None
+    vesws = [{"id": n, "name": f"v{n}", "pkey": PKEY} for n in range(1, 201)]
+    em.apply(parse_config({"limits": {"in_flight": 4096, "per_port": 255}, "vesws": vesws}))
+    asked = [em.core.sets + em.core.gets]
+    while not em.converged:
+        await asyncio.sleep(0)
+        asked.append(em.core.sets + em.core.gets)
+    assert max(b - a for a, b in itertools.pairwise(asked)) == TURN
+    em.stop()
+
+
+async def test_checked_configuration_is_checked_again_only_for_other_ports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    looked: list[Roster] = []
+    problems = desired.fabric_problems
+
+    def noted(wanted: EmConfig, roster: Roster) -> list[Problem]:
+        looked.append(roster)
+        return problems(wanted, roster)
+
+    monkeypatch.setattr(desired, "fabric_problems", noted)
+    found = checked({"vesws": [{"id": 3, "name": "red", "pkey": 0x8003}]}, em.roster())
+    em.apply(found)
+    assert len(looked) == 1
+    fabric.sm.set_pkeys(fabric.port(1), [PKEY])
+    with pytest.raises(EmConfigError, match="0x8003 is not in the table of h1:1"):
+        em.apply(found)
+    assert len(looked) == 2
     em.stop()
 
 

@@ -1,0 +1,62 @@
+"""The control socket of a lab: too many connections, and those that say nothing, do no harm."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from opavnic.lab import connections
+from opavnic.lab.connections import MAX_CONNECTIONS
+from opavnic.lab.control import ControlServer
+
+GET = b"GET /hello HTTP/1.1\r\nHost: lab\r\n\r\n"
+
+
+@pytest.fixture
+async def socket(tmp_path: Path) -> AsyncIterator[Path]:
+    async def hello(_: web.Request) -> web.Response:
+        return web.json_response({"hello": 1})
+
+    server = ControlServer(tmp_path / "sock", [web.get("/hello", hello), web.post("/hello", hello)])
+    await server.start()
+    yield tmp_path / "sock"
+    await server.close()
+
+
+async def test_connection_beyond_the_limit_is_told_so_and_others_go_on(socket: Path) -> None:
+    several = [await asyncio.open_unix_connection(socket) for _ in range(MAX_CONNECTIONS)]
+    reader, writer = await asyncio.open_unix_connection(socket)
+    answer = await asyncio.wait_for(reader.read(), 5)
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"64 connections are open: a lab has no more" in answer
+    writer.close()
+    reader, writer = several[0]
+    writer.write(GET)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+    for _, writer in several:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"GET /hel",
+        b"POST /hello HTTP/1.1\r\nHost: lab\r\nContent-Length: 9\r\n\r\n{",
+        GET,
+        GET + b"GET /",
+    ],
+)
+async def test_connection_without_a_whole_request_is_closed_after_a_while(
+    socket: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(connections, "PATIENCE_S", 0.05)
+    reader, writer = await asyncio.open_unix_connection(socket)
+    writer.write(said)
+    answer = await asyncio.wait_for(reader.read(), 5)
+    assert (b'{"hello": 1}' in answer) == said.startswith(GET)
+    writer.close()
