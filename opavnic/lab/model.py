@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection
+from bisect import bisect_left, insort
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -399,22 +401,47 @@ def _repeated(entries: list[tuple[int, dict[str, Any]]], key: str) -> list[Probl
 
 
 def _subnet_problems(entries: list[tuple[int, dict[str, Any]]], hosts: int) -> list[Problem]:
-    seen: list[tuple[int, Subnet]] = []
-    problems = []
+    subnets: dict[int, Subnet] = {}
     for index, vesw in entries:
-        try:
-            subnet = _parse_subnet(vesw.get("subnet"))
-        except ValueError:
-            continue
+        with suppress(ValueError):
+            subnets[index] = _parse_subnet(vesw.get("subnet"))
+    overlaps = _overlaps(subnets)
+    mtus = {index: vesw.get("mtu", DEFAULT_MTU) for index, vesw in entries}
+    problems = []
+    for index, subnet in subnets.items():
         path: KeyPath = ("vesws", index, "subnet")
-        for other, taken in seen:
-            if subnet.version == taken.version and subnet.overlaps(taken):
-                problems.append(Problem(path, f"{subnet} overlaps {taken} of vesws[{other}]"))
+        if (other := overlaps.get(index)) is not None:
+            problems.append(Problem(path, f"{subnet} overlaps {subnets[other]} of vesws[{other}]"))
         if subnet.num_addresses < hosts + 2:
             problems.append(Problem(path, f"{subnet} has no address for each of {hosts} hosts"))
-        problems += [Problem(path, text) for text in _unfit(subnet, vesw.get("mtu", DEFAULT_MTU))]
-        seen.append((index, subnet))
+        problems += [Problem(path, text) for text in _unfit(subnet, mtus[index])]
     return problems
+
+
+def _overlaps(subnets: Mapping[int, Subnet]) -> dict[int, int]:
+    """Return, for each subnet that overlaps one before it in the file, the place of such a one.
+
+    Of two subnets that overlap one lies within the other: each is looked for by what lies around it, and by its first
+    address in the order of those before it.
+    """
+    found: dict[int, int] = {}
+    taken: dict[tuple[int, int, int], int] = {}
+    starts: list[tuple[int, int, int]] = []
+    for index, subnet in subnets.items():
+        version, first, last = subnet.version, int(subnet.network_address), int(subnet.broadcast_address)
+        around = ((version, first & -1 << bits, bits) for bits in range(subnet.max_prefixlen + 1))
+        other = next((taken[key] for key in around if key in taken), None)
+        if other is None:
+            after = bisect_left(starts, (version, first, 0))
+            if after < len(starts) and starts[after][:2] <= (version, last):
+                other = taken[starts[after]]
+        if other is not None:
+            found[index] = other
+        key = (version, first, subnet.max_prefixlen - subnet.prefixlen)
+        if key not in taken:
+            taken[key] = index
+            insort(starts, key)
+    return found
 
 
 def _unfit(subnet: Subnet, mtu: object) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.loader import MAX_FILE_BYTES, load_lab, parse_lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.model import LabModel, _overlaps
 
 ROOT = Path(__file__).parents[4]
 GOOD = """\
@@ -292,3 +293,26 @@ def test_character_that_json_writes_as_a_pair_is_one_character_and_half_of_one_i
     assert mistakes(text.replace('"name": "%s"', r'"\udc00": 1')) == (
         "lab.yaml:2: not text: half of a surrogate pair",
     )
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.integers(0, 255), st.integers(20, 32)).map(
+                lambda n: f"10.0.{n[0] & 0xFF}.{n[0]}/{n[1]}"
+            ),
+            st.tuples(st.integers(0, 255), st.integers(118, 128)).map(lambda n: f"fd00::{n[0]:x}/{n[1]}"),
+        ),
+        max_size=12,
+    )
+)
+def test_subnets_that_overlap_one_before_them_are_those_that_are_told(texts: list[str]) -> None:
+    subnets = {index: ipaddress.ip_network(text, strict=False) for index, text in enumerate(texts)}
+
+    def overlap(one: int, other: int) -> bool:
+        a, b = subnets[one], subnets[other]
+        return a.version == b.version and a.overlaps(b)  # type: ignore[arg-type]
+
+    found = _overlaps(subnets)
+    assert set(found) == {i for i in subnets if any(overlap(i, j) for j in range(i))}
+    assert all(j < i and overlap(i, j) for i, j in found.items())
