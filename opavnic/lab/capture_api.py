@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
 from hfi_sim.faults import parse_match
-from opavnic.lab.connections import MAX_FOLLOWERS
+from opavnic.lab.connections import MAX_FOLLOWERS, while_read
 from opavnic.lab.errors import LabInputError, TooManyError
 from opavnic.observe.capture import Capture
 from opavnic.observe.pcapng import PcapngWriter
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from opavnic.lab.lab import Lab
 
 CONTENT_TYPE: Final = "application/x-pcapng"
-LOOK_S: Final = 0.5
-"""Where nothing passes, how often to look whether somebody still reads, in seconds."""
 _MAX_DIGITS: Final = 12
 
 
@@ -81,10 +78,7 @@ async def _write(
     await response.write(writer.head())
     missed = 0
     while count is None or count > 0:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(news.wait(), LOOK_S)
-        if request.transport is None:
-            return  # the reader has left
+        await while_read(request, news.wait())
         news.clear()
         records = capture.take()[:count]
         data = b"".join(map(writer.packet, records))

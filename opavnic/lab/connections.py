@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
+T = TypeVar("T")
 MAX_CONNECTIONS: Final = 64
 """Connections at once."""
 MAX_FOLLOWERS: Final = 16
 """Of these, connections that follow the log; as many may capture."""
 PATIENCE_S: Final = 10.0
 """How long a connection may take to send a whole request, or be left without one, in seconds."""
+LOOK_S: Final = 0.5
+"""How often to look whether the reader of an answer is still there, in seconds: aiohttp tells nobody but by cancelling
+every handler whose reader leaves, also one that is to do its work to the end."""
 _FULL: Final = json.dumps(
     {"error": f"{MAX_CONNECTIONS} connections are open: a lab has no more; close some, or try again"}
 ).encode()
+
+
+async def while_read(request: web.Request, coming: Coroutine[Any, Any, T]) -> T:
+    """Await what an answer goes on with. Raises ConnectionResetError: its reader has left."""
+    task = asyncio.ensure_future(coming)
+    try:
+        while not (await asyncio.wait({task}, timeout=LOOK_S))[0]:
+            if request.transport is None:
+                raise ConnectionResetError("the reader has left")
+        return task.result()
+    finally:
+        task.cancel()
 
 
 class Connections:

@@ -25,7 +25,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from hfi_sim.errors import FaultError, HfiSimError
 from hfi_sim.text import visible
-from opavnic.lab.connections import MAX_FOLLOWERS, Connections
+from opavnic.lab.connections import MAX_FOLLOWERS, Connections, while_read
 from opavnic.lab.em_api import em_routes
 from opavnic.lab.errors import LabError, LabInputError, TooManyError
 from opavnic.lab.json_body import MAX_BODY
@@ -153,7 +153,7 @@ async def _stream_log(request: web.Request, hub: LogHub, follow: bool) -> web.St
         lines.end()
     try:
         await response.prepare(request)
-        while (line := await lines.next()) is not None:
+        while (line := await while_read(request, lines.next())) is not None:
             await response.write(line.encode() + b"\n")
         await response.write_eof()
     except (ConnectionError, asyncio.CancelledError):

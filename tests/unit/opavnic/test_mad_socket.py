@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import stat
@@ -23,7 +24,7 @@ from opavnic.cli.mad import app as mad_app
 from opavnic.conformance.target import MAX_FRESH, run_vema_target
 from opavnic.mad_client import MadClient, MadSocketError
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
-from opavnic.mad_socket import MAX_UNREAD, MAX_WAITING, MadSocketServer
+from opavnic.mad_socket import MAX_PROGRAMS, MAX_UNREAD, MAX_WAITING, MadSocketServer
 from opavnic.vnic_port import VnicPort
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -194,6 +195,17 @@ def test_program_that_never_reads_is_not_served_without_bound_and_harms_nobody(
             answers += sum(message.outcome == Outcome.OK for message in reader.feed(rude.recv(65536)))
         assert answers == taken
     assert client.agents() == (lab.host.lid,)
+
+
+def test_program_beyond_the_limit_is_hung_up_on_and_the_others_go_on(lab: SmallLab) -> None:
+    with contextlib.ExitStack() as stack:
+        there = [stack.enter_context(MadClient(lab.path)) for _ in range(MAX_PROGRAMS)]
+        assert there[-1].agents() == (lab.host.lid,)  # all are in
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as late:
+            late.settimeout(30)
+            late.connect(str(lab.path))
+            assert late.recv(1) == b""
+        assert there[0].agents() == (lab.host.lid,)
 
 
 def test_lab_ends_while_a_program_leaves_its_answers_unread(lab: SmallLab) -> None:

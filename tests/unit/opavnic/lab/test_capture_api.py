@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientSession, UnixConnector
 
 from hfi_sim.trace import TraceRecord
-from opavnic.lab import capture_api
+from opavnic.lab import capture_api, connections
 from opavnic.lab.capture_api import routes
 from opavnic.lab.control import ControlServer
 from opavnic.lab.lab import Lab
@@ -74,7 +74,7 @@ async def test_capture_ends_after_the_packets_that_were_asked_for(lab: Lab, http
 async def test_reader_that_leaves_ends_the_capture_though_nothing_passes(
     lab: Lab, http: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture_api, "LOOK_S", 0.01)
+    monkeypatch.setattr(connections, "LOOK_S", 0.01)
     stopped, stop = asyncio.Event(), Capture.stop
 
     def stop_and_tell(self: Capture) -> None:

@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, UnixConnector, web
 
 from opavnic.lab import connections
-from opavnic.lab.connections import MAX_CONNECTIONS
-from opavnic.lab.control import ControlServer
+from opavnic.lab.connections import MAX_CONNECTIONS, MAX_FOLLOWERS
+from opavnic.lab.control import ControlServer, lab_routes
+from opavnic.lab.lab import Lab
+from opavnic.lab.loader import parse_lab
+from opavnic.lab.logs import LogHub
 
 GET = b"GET /hello HTTP/1.1\r\nHost: lab\r\n\r\n"
 
@@ -60,3 +63,40 @@ async def test_connection_without_a_whole_request_is_closed_after_a_while(
     answer = await asyncio.wait_for(reader.read(), 5)
     assert (b'{"hello": 1}' in answer) == said.startswith(GET)
     writer.close()
+
+
+async def test_captures_and_readers_of_the_log_beyond_the_limit_are_told_so_until_one_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
+    text = "name: full\nhosts: {h1: {}, h2: {}}\nvesws: [{id: 2, name: blue, members: [h1, h2]}]\n"
+
+    async def down() -> dict[str, int]:
+        return {}
+
+    async with Lab(parse_lab(text, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as lab:
+        hub = LogHub(tmp_path / "log")
+        server = ControlServer(tmp_path / "sock", lab_routes(lab, hub, down))
+        await server.start()
+        connector = UnixConnector(str(tmp_path / "sock"), limit=0)
+        async with ClientSession("http://lab", connector=connector) as http:
+            for path, said in (
+                ("/capture", "16 captures run"),
+                ("/logs?follow=1", "16 readers follow the log"),
+            ):
+                there = [await http.get(path) for _ in range(MAX_FOLLOWERS)]
+                assert [response.status for response in there] == [200] * MAX_FOLLOWERS
+                async with http.get(path) as refused:
+                    assert (refused.status, (await refused.json())["error"][: len(said)]) == (503, said)
+                there.pop().close()
+                async with asyncio.timeout(30):
+                    while (
+                        response := await http.get(path)
+                    ).status == 503:  # until the lab has seen that one left
+                        response.release()
+                        await asyncio.sleep(0)
+                for one in (response, *there):
+                    one.close()
+        await server.close()
+        hub.end_followers()
+        hub.close()
