@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """End at once where the native module is required and missing: its tests would only be skipped."""
     if REQUIRED and not BUILT:
         raise pytest.UsageError(f"OPAVNIC_REQUIRE_NATIVE=1: {NOT_BUILT}")
+    if (
+        signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        and threading.current_thread() is threading.main_thread()
+    ):
+        # under nohup: the tests go on as it asks, but programs that they start are to hear a SIGHUP
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 @pytest.hookimpl(tryfirst=True)
