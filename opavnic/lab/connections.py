@@ -11,7 +11,7 @@ from aiohttp import web
 
 T = TypeVar("T")
 MAX_CONNECTIONS: Final = 64
-"""Connections at once."""
+"""Connections at once; one more takes the place of one that has sent no whole request yet."""
 MAX_FOLLOWERS: Final = 16
 """Of these, connections that follow the log; as many may capture."""
 PATIENCE_S: Final = 10.0
@@ -20,7 +20,7 @@ LOOK_S: Final = 0.5
 """How often to look whether the reader of an answer is still there, in seconds: aiohttp tells nobody but by cancelling
 every handler whose reader leaves, also one that is to do its work to the end."""
 _FULL: Final = json.dumps(
-    {"error": f"{MAX_CONNECTIONS} connections are open: a lab has no more; close some, or try again"}
+    {"error": f"{MAX_CONNECTIONS} requests are being answered: a lab takes no more; try again"}
 ).encode()
 
 
@@ -49,9 +49,18 @@ class Connections:
         return _Arrival(self)
 
     def admit(self, transport: asyncio.Transport) -> bool:
-        """Have the server serve a connection; False: there are too many."""
+        """Have the server serve a connection, in place of the one that has longest been without a request if need be.
+
+        Returns: False where there are too many, and all are being answered.
+        """
         if len(self._server.connections) >= MAX_CONNECTIONS:
-            return False
+            for waiting in list(self._timers):
+                self.has_request(waiting)
+                if waiting.transport is not None:
+                    waiting.transport.abort()
+                    break
+            else:
+                return False
         protocol = self._server()
         transport.set_protocol(protocol)
         protocol.connection_made(transport)

@@ -26,7 +26,8 @@ PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="ut
         f"metadata | {files.MAX_DOCUMENT} bytes, unpacked |",
         f"certificate | {files.MAX_TEXT} bytes |",
         f"control API of a lab | {json_body.MAX_BODY} bytes, {json_body.MAX_VALUES} values |",
-        f"The control socket takes {connections.MAX_CONNECTIONS} connections at once; the next one is answered 503. "
+        f"The control socket takes {connections.MAX_CONNECTIONS} connections at once; the next one takes "
+        "the place of one that has sent no whole request yet, and is answered 503 where all are being answered. "
         f"Of these, {connections.MAX_FOLLOWERS} may follow the log and {connections.MAX_FOLLOWERS} may capture. "
         f"One that has sent no whole request after {connections.PATIENCE_S:g} seconds,",
         f"The raw MAD socket takes {mad_socket.MAX_PROGRAMS} programs;",

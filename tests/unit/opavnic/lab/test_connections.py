@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ClientSession, UnixConnector, web
 
 from opavnic.lab import connections
-from opavnic.lab.connections import MAX_CONNECTIONS, MAX_FOLLOWERS
+from opavnic.lab.connections import MAX_CONNECTIONS, MAX_FOLLOWERS, while_read
 from opavnic.lab.control import ControlServer, lab_routes
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
@@ -24,22 +24,43 @@ async def socket(tmp_path: Path) -> AsyncIterator[Path]:
     async def hello(_: web.Request) -> web.Response:
         return web.json_response({"hello": 1})
 
-    server = ControlServer(tmp_path / "sock", [web.get("/hello", hello), web.post("/hello", hello)])
+    async def slow(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await while_read(request, asyncio.Event().wait())
+        return response
+
+    routes = [web.get("/hello", hello), web.post("/hello", hello), web.get("/slow", slow)]
+    server = ControlServer(tmp_path / "sock", routes)
     await server.start()
     yield tmp_path / "sock"
     await server.close()
 
 
-async def test_connection_beyond_the_limit_is_told_so_and_others_go_on(socket: Path) -> None:
+async def test_connections_without_a_request_keep_nobody_out_however_many_they_are(socket: Path) -> None:
+    several = [await asyncio.open_unix_connection(socket) for _ in range(3 * MAX_CONNECTIONS)]
+    reader, writer = await asyncio.open_unix_connection(socket)
+    writer.write(GET)
+    assert (await asyncio.wait_for(reader.readline(), 5)).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+    assert await asyncio.wait_for(several[0][0].read(), 5) == b""  # the one that was silent longest
+    reader, writer = several[-1]
+    writer.write(GET)
+    assert (await asyncio.wait_for(reader.readline(), 5)).startswith(b"HTTP/1.1 200 ")
+    for _, writer in several:
+        writer.close()
+
+
+async def test_connection_beyond_those_that_are_being_answered_is_told_so(socket: Path) -> None:
     several = [await asyncio.open_unix_connection(socket) for _ in range(MAX_CONNECTIONS)]
+    for reader, writer in several:
+        writer.write(GET.replace(b"hello", b"slow"))
+        assert (await asyncio.wait_for(reader.readline(), 5)).startswith(b"HTTP/1.1 200 ")
     reader, writer = await asyncio.open_unix_connection(socket)
     answer = await asyncio.wait_for(reader.read(), 5)
     assert answer.startswith(b"HTTP/1.1 503 ")
-    assert b"64 connections are open: a lab has no more" in answer
+    assert b"64 requests are being answered: a lab takes no more" in answer
     writer.close()
-    reader, writer = several[0]
-    writer.write(GET)
-    assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
     for _, writer in several:
         writer.close()
 
