@@ -32,12 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """End at once where the native module is required and missing: its tests would only be skipped."""
     if REQUIRED and not BUILT:
         raise pytest.UsageError(f"OPAVNIC_REQUIRE_NATIVE=1: {NOT_BUILT}")
-    if (
-        signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-        and threading.current_thread() is threading.main_thread()
-    ):
-        # under nohup: the tests go on as it asks, but programs that they start are to hear a SIGHUP
-        signal.signal(signal.SIGHUP, lambda *_: None)
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGHUP):
+            # In the background of a script, or under nohup, the tests go on as that asks. The programs that they start
+            # are to hear these signals unless a test says otherwise (SIGINT_IGNORED in processes.py).
+            if signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, lambda *_: None)
 
 
 @pytest.hookimpl(tryfirst=True)
