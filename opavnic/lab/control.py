@@ -84,7 +84,9 @@ class ControlServer:
             raise LabInputError(
                 f"the body has more than {MAX_BODY} bytes: no configuration has as many"
             ) from None
-        except (ConnectionError, ClientError):
+        except (ConnectionError, ClientError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not _is_gone(error):
+                raise
             raise LabInputError("the connection ended before the request did") from None
         connections.has_request(request.protocol)
         try:
@@ -95,9 +97,13 @@ class ControlServer:
 
 def _is_peers_mistake(record: logging.LogRecord) -> bool:
     """Return whether a record is about a peer that sent no HTTP, or that has left: no words about that."""
-    return record.exc_info is not None and isinstance(
-        record.exc_info[1], HttpProcessingError | ConnectionError
-    )
+    error = record.exc_info[1] if record.exc_info is not None else None
+    return isinstance(error, HttpProcessingError | ConnectionError) or _is_gone(error)
+
+
+def _is_gone(error: BaseException | None) -> bool:
+    """Return whether aiohttp says that the connection was lost before a body was read."""
+    return isinstance(error, RuntimeError) and str(error) == "Connection closed."
 
 
 @web.middleware

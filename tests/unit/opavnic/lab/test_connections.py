@@ -51,6 +51,20 @@ async def test_connections_without_a_request_keep_nobody_out_however_many_they_a
         writer.close()
 
 
+async def test_request_whose_connection_is_taken_away_makes_no_traceback(
+    socket: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    post = b"POST /hello HTTP/1.1\r\nHost: lab\r\nContent-Length: 9\r\n\r\n{"
+    for _ in range(20):
+        several = []
+        for _ in range(2 * MAX_CONNECTIONS):
+            several.append(await asyncio.open_unix_connection(socket))
+            several[-1][1].write(post)
+        for _, writer in several:
+            writer.close()
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
 async def test_connection_beyond_those_that_are_being_answered_is_told_so(socket: Path) -> None:
     several = [await asyncio.open_unix_connection(socket) for _ in range(MAX_CONNECTIONS)]
     for reader, writer in several:
