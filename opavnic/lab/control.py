@@ -159,7 +159,10 @@ async def _stream_log(request: web.Request, hub: LogHub, follow: bool) -> web.St
         lines.end()
     try:
         await response.prepare(request)
-        while (line := await while_read(request, lines.next())) is not None:
+        while True:
+            line = await (lines.next() if lines.has_news else while_read(request, lines.next()))
+            if line is None:
+                break
             await response.write(line.encode() + b"\n")
         await response.write_eof()
     except (ConnectionError, asyncio.CancelledError):

@@ -68,9 +68,14 @@ class Follower:
         self._ended = True
         self._news.set()
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `next` returns at once."""
+        return bool(self._missed or self._lines or self._ended)
+
     async def next(self) -> str | None:
         """Wait for the next line; None: there will be none."""
-        while not (self._missed or self._lines or self._ended):
+        while not self.has_news:
             self._news.clear()
             await self._news.wait()
         if self._missed:
