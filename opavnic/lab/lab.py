@@ -19,7 +19,7 @@ from hfi_sim.faults import Faults
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.stack import MadRequest
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.tap import TapNetdev, close_descriptors
+from hfi_sim.netdev.tap import close_descriptors
 from opavnic.adapter import Adapter
 from opavnic.datapath.native import NativeDatapath
 from opavnic.datapath.selection import Choice, choose_datapath
@@ -312,13 +312,12 @@ class Lab:
         reserved = names_asked_for(item for host in machine for item in host.interfaces)
         for host in machine:
             host.reserved = reserved
-        for name, host in self.hosts.items():
+        for name in self.hosts:
             self.vnic_ports[name] = VnicPort(
                 self.wiring.vnic_port(name),
                 asyncio.get_running_loop(),
                 driver_quirks=self.model.driver_quirks,
                 sets_need_full_member=self.model.em.sets_need_full_member,
-                name_for=host.name_for,
                 attached=self.wiring.fabric.attached,
             )
             self._ends.add(f"VNICs of {name}", self.vnic_ports[name].close)
@@ -423,9 +422,10 @@ class Lab:
         """
         found = {}
         for vnic in self.vnics():
-            if isinstance(vnic.netdev, TapNetdev):
-                with contextlib.suppress(NetdevError):
-                    found[str(vnic)] = vnic.netdev.kernel_counters()
+            with contextlib.suppress(NetdevError):
+                counted = None if vnic.netdev is None else vnic.netdev.kernel_counters()
+                if counted is not None:
+                    found[str(vnic)] = counted
         return found
 
     def status(self, *, counters: bool = False) -> dict[str, Any]:
