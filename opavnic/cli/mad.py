@@ -26,7 +26,7 @@ from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
 from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
 from opavnic.observe.pcapng import PcapngReader, PcapngWriter
 from opavnic.signals import interruptible
-from opavnic.world.names import EM_NODE
+from opavnic.world.em_node import EM_NODE
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries
 from vema.em.messages import build_request, read_response

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from ipaddress import IPv4Interface
 from typing import Any, Final
 
-from hfi_sim.netdev.tap import TapNetdev
 from opavnic.lab.errors import LabError
 from opavnic.lab.hosts import Interface
 from opavnic.lab.lab import Lab, NetdevKind
@@ -285,9 +284,9 @@ def _netdev_counts(lab: Lab, interface: Interface) -> list[Count]:
     netdev = interface.netdev
     if adapter is None or netdev is None:
         return []
-    if isinstance(netdev, TapNetdev):
+    kernel = netdev.kernel_counters()
+    if kernel is not None:
         kind = "TAP"
-        kernel = netdev.kernel_counters()
         sent, received = kernel["tx_packets"], kernel["rx_packets"]
     elif interface.memory_host is not None:
         kind = "netdev"

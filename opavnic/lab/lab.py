@@ -12,12 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
+from hfi_sim.did_you_mean import nearest
 from hfi_sim.errors import HfiSimError, NetdevError
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.stack import MadRequest
-from hfi_sim.names import nearest
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.tap import TapNetdev, close_descriptors
+from hfi_sim.netdev.tap import close_descriptors
 from hfi_sim.precise_loop import timer_resolution_s as resolution_of
 from hfi_sim.wire.icrc import Icrc
 from opavnic.adapter import Adapter
@@ -59,8 +59,8 @@ from opavnic.lab.topology import lab_topology
 from opavnic.lab.units import counted
 from opavnic.lab.vnics import HostVnic, vnics_of
 from opavnic.mad_socket import MadSocketServer
+from opavnic.world.em_node import EM_NODE
 from opavnic.world.ends import Ends
-from opavnic.world.names import EM_NODE
 from opavnic.world.world import World
 from vema.types import EMA_OUI, VportNum
 
@@ -336,7 +336,6 @@ class Lab:
             self.world.add_vnic_port(
                 name,
                 netdevs=host.make_netdev,
-                name_for=host.name_for,
                 can_crash=name in can_crash,
                 driver_quirks=self.model.driver_quirks,
                 sets_need_full_member=self.model.em.sets_need_full_member,
@@ -431,9 +430,10 @@ class Lab:
         """
         found = {}
         for vnic in self.vnics():
-            if isinstance(vnic.netdev, TapNetdev):
-                with contextlib.suppress(NetdevError):
-                    found[str(vnic)] = vnic.netdev.kernel_counters()
+            with contextlib.suppress(NetdevError):
+                counted = None if vnic.netdev is None else vnic.netdev.kernel_counters()
+                if counted is not None:
+                    found[str(vnic)] = counted
         return found
 
     def status(self, *, counters: bool = False) -> dict[str, Any]:

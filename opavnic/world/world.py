@@ -3,7 +3,7 @@
 world = World(topology, clock=clock)
 world.set_pkeys(world.hosts["h1"].port, [0x8002])
 world.subnet_manager.sweep()
-world.add_vnic_port("h1", netdevs=MemoryNetdev, name_for=lambda vport_num: f"veth{vport_num}")
+world.add_vnic_port("h1", netdevs=lambda vport_num: MemoryNetdev(f"veth{vport_num}"))
 ...
 await world.close()
 
@@ -20,19 +20,18 @@ from types import TracebackType
 from typing import Self
 
 from hfi_sim.clock import Clock
+from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Faults
 from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
 from hfi_sim.lanes import FlowControl
-from hfi_sim.names import unknown_name
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.topology import Topology
 from hfi_sim.wire.icrc import Icrc
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
+from opavnic.world.em_node import EM_NODE
 from opavnic.world.ends import Ends
-from opavnic.world.names import EM_NODE
-from vema.types import VportNum
 
 CrashHandler = Callable[[str], None]
 """Told the name of a host whose driver has just gone."""
@@ -184,7 +183,6 @@ class World:
         host: str,
         *,
         netdevs: NetdevFactory,
-        name_for: Callable[[VportNum], str],
         can_crash: bool = True,
         driver_quirks: bool = False,
         sets_need_full_member: bool = True,
@@ -192,7 +190,7 @@ class World:
     ) -> VnicPort:
         """Start the management agent on the port of a host; from here on an EM can configure VNICs there.
 
-        Args:    netdevs: makes the netdevs of the host. can_crash: let the fault `crash on HOST` unload its driver.
+        Args:    netdevs: makes the netdev of a vport. can_crash: let the fault `crash on HOST` unload its driver.
                  The others are those of VnicPort.
         Raises:  OpavnicError: no such host. FabricError: its port has an agent already.
         """
@@ -201,7 +199,6 @@ class World:
         vnic_port = VnicPort(
             port,
             self.clock,
-            name_for=name_for,
             driver_quirks=driver_quirks,
             sets_need_full_member=sets_need_full_member,
             smac_filter=smac_filter,

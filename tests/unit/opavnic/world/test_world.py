@@ -16,15 +16,14 @@ from hfi_sim.wire.packet import build_packet
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
 from opavnic.world.world import World
-from vema.types import VportNum
 
 
-def name_for(vport_num: VportNum) -> str:
-    return f"veth{vport_num}"
+def netdev(vport_num: int) -> MemoryNetdev:
+    return MemoryNetdev(f"veth{vport_num}")
 
 
 def add_vnic_port(world: World, host: str) -> VnicPort:
-    return world.add_vnic_port(host, netdevs=MemoryNetdev, name_for=name_for)
+    return world.add_vnic_port(host, netdevs=netdev)
 
 
 def two_hosts(**options: object) -> World:
@@ -123,7 +122,7 @@ def test_crash_tells_who_asked_and_the_fault_brings_the_driver_back() -> None:
 
 def test_host_that_cannot_crash_refuses_the_fault() -> None:
     world = two_hosts()
-    world.add_vnic_port("h1", netdevs=MemoryNetdev, name_for=name_for, can_crash=False)
+    world.add_vnic_port("h1", netdevs=netdev, can_crash=False)
     with pytest.raises(FaultError, match=r"agent that can crash"):
         world.faults.add("crash on h1")
 
@@ -148,7 +147,7 @@ async def test_end_that_fails_keeps_nothing_else_from_its_end() -> None:
     vnic_port = add_vnic_port(world, "h1")
     world.ends.add("a part", fail)
     assert await world.close() == ["a part: RuntimeError: boom"]
-    VnicPort(vnic_port.port, world.clock, name_for=name_for).close()  # its place is free: it has been closed
+    VnicPort(vnic_port.port, world.clock).close()  # its place is free: it has been closed
 
 
 async def test_context_names_what_did_not_end() -> None:

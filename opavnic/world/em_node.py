@@ -1,4 +1,4 @@
-"""Names that every world has."""
+"""The node that manages every fabric."""
 
 from __future__ import annotations
 
