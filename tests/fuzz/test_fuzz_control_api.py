@@ -13,10 +13,11 @@ import pytest
 from aiohttp import ClientSession, ClientTimeout, UnixConnector
 from aiohttp.web import RouteDef
 
-from opavnic.lab.control import ControlServer, lab_routes
+from opavnic.lab.daemon import lab_routes
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
 from opavnic.lab.logs import LogHub
+from opavnic.world.parts.control import ControlServer
 
 TEXT = """
 name: fuzzed

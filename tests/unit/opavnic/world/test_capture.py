@@ -11,14 +11,14 @@ import pytest
 from aiohttp import ClientSession, UnixConnector
 
 from hfi_sim.trace import TraceRecord
-from opavnic.lab import capture_api, connections
-from opavnic.lab.capture_api import routes
-from opavnic.lab.control import ControlServer
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
 from opavnic.observe import capture
 from opavnic.observe.capture import Capture
 from opavnic.observe.pcapng import PcapngReader
+from opavnic.world import connections
+from opavnic.world.parts.capture import CONTENT_TYPE
+from opavnic.world.parts.control import ControlServer
 
 TEXT = """
 name: capture-lab
@@ -37,7 +37,7 @@ async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 @pytest.fixture
 async def http(lab: Lab, tmp_path: Path) -> AsyncIterator[ClientSession]:
-    server = ControlServer(tmp_path / "sock", routes(lab))
+    server = ControlServer(tmp_path / "sock", lab.routes())
     await server.start()
     async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as session:
         yield session
@@ -61,7 +61,7 @@ def records(data: bytes) -> list[TraceRecord]:
 
 async def test_capture_ends_after_the_packets_that_were_asked_for(lab: Lab, http: ClientSession) -> None:
     async with http.get("/capture?on=h1&vesw=2&count=4") as answer:
-        assert (answer.status, answer.content_type) == (200, capture_api.CONTENT_TYPE)
+        assert (answer.status, answer.content_type) == (200, CONTENT_TYPE)
         assert await ping(lab)
         assert await ping(lab)
         found = records(await answer.read())

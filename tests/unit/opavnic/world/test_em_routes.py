@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, UnixConnector
 
-from opavnic.lab import em_api, json_body
-from opavnic.lab.control import ControlServer
-from opavnic.lab.em_api import em_routes
-from opavnic.lab.json_body import MAX_BODY, MAX_VALUES
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
+from opavnic.world import json_body
+from opavnic.world.json_body import MAX_BODY, MAX_VALUES
+from opavnic.world.parts import em_routes
+from opavnic.world.parts.control import ControlServer
 from vema.em import desired
 
 TEXT = """
@@ -39,7 +39,7 @@ async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 @pytest.fixture
 async def http(lab: Lab, tmp_path: Path) -> AsyncIterator[ClientSession]:
-    server = ControlServer(tmp_path / "sock", em_routes(lab))
+    server = ControlServer(tmp_path / "sock", lab.routes())
     await server.start()
     async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as session:
         yield session
@@ -123,7 +123,7 @@ async def test_fabric_that_changes_while_a_configuration_is_checked_is_no_intern
             hfi.ports[1].set_pkeys([0x8009])
         return found
 
-    monkeypatch.setattr(em_api, "checked", judged)
+    monkeypatch.setattr(em_routes, "checked", judged)
     async with http.post("/em/apply", json=RIGHT) as response:
         assert response.status == 422
         assert "pkey 0x8001 is not in the table of h1:1" in (await response.json())["error"]

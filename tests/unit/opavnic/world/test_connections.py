@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession, UnixConnector, web
 
-from opavnic.lab import connections
-from opavnic.lab.connections import MAX_CONNECTIONS, MAX_FOLLOWERS, while_read
-from opavnic.lab.control import ControlServer, lab_routes
+from opavnic.lab.daemon import lab_routes
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
 from opavnic.lab.logs import LogHub
+from opavnic.world import connections
+from opavnic.world.connections import MAX_CONNECTIONS, MAX_FOLLOWERS, while_read
+from opavnic.world.parts.control import ControlServer
 
 GET = b"GET /hello HTTP/1.1\r\nHost: lab\r\n\r\n"
 
