@@ -24,6 +24,7 @@ CORE = [
     "hfi_sim/wire/l4.py",
     "hfi_sim/wire/icrc.py",
     "hfi_sim/wire/packet.py",
+    "hfi_sim/mad/attributes.py",
     "hfi_sim/mad/header.py",
     "hfi_sim/mad/transactions.py",
     "hfi_sim/counters.py",
