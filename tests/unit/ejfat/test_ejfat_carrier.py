@@ -11,7 +11,6 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from ejfat.bench.frames import make_frames, make_tables
 from ejfat.live.carrier import NativeCarrier
 from ejfat.live.offload import NO_OFFLOAD, VNET, frames_of
 from ejfat.live.ports import FramePort
@@ -19,6 +18,7 @@ from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline
 from ejfat.schema import Dialect
 from native_module import needs_native
+from opavnic_bench.ejfat.frames import make_frames, make_tables
 
 pytestmark = needs_native
 ARP = b"\xff" * 6 + bytes(6) + b"\x08\x06" + bytes(28)

@@ -18,23 +18,23 @@ from subprocess import DEVNULL, PIPE, Popen
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ejfat.bench.figures import ALONE, MEMORY_LAB, TAP_LAB, Figure, figure
-from ejfat.bench.frames import LB, WORKER, make_frames, make_tables
 from ejfat.control.programming import Rewrite
 from ejfat.demo.lab import NodeLab
-from ejfat.errors import EjfatError
 from ejfat.live.memory_host import MemoryUdpHost
 from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Backend, make_pipeline
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
+from opavnic_bench.ejfat.figures import ALONE, MEMORY_LAB, TAP_LAB, Case, Sample
+from opavnic_bench.ejfat.frames import LB, WORKER, make_frames, make_tables
+from opavnic_bench.turns import BenchError
 
 _BATCH = 64
 _WAIT_S = 60.0
 _TAP = "ejfat0"
 
 
-async def memory_lab(by: Backend, payload: int, rounds: int, seconds: float) -> Figure:
+async def memory_lab(by: Backend, payload: int, seconds: float) -> dict[Case, Sample]:
     """Measure source, load balancer and worker on a virtual switch: three VNICs, a fabric, ICRCs and all."""
     hosts = ["lb", "source", "worker"]
     model = LabModel.model_validate(
@@ -67,21 +67,18 @@ async def memory_lab(by: Backend, payload: int, rounds: int, seconds: float) -> 
         frames = cycle(
             frame[:6] + bytes(source.address) + frame[12:] for frame in make_frames(2, payload, mac)
         )
-        rates = []
-        for _ in range(rounds):
-            before, started = got, time.perf_counter()
-            while (elapsed := time.perf_counter() - started) < seconds:
-                for _ in range(_BATCH):
-                    source.transmit(next(frames))
-                sent += _BATCH
-                await asyncio.sleep(0)
-            rates.append((got - before) / elapsed)
-        return figure(MEMORY_LAB, by, payload, rates, lost=sent - got)
+        started = time.perf_counter()
+        while (elapsed := time.perf_counter() - started) < seconds:
+            for _ in range(_BATCH):
+                source.transmit(next(frames))
+            sent += _BATCH
+            await asyncio.sleep(0)
+        return {Case(MEMORY_LAB, by, 2, payload): Sample(got / elapsed, sent - got)}
 
 
 async def tap_labs(
-    by: Backend, payloads: tuple[int, ...], rounds: int, seconds: float, *, private: bool
-) -> list[Figure]:
+    by: Backend, payloads: tuple[int, ...], seconds: float, *, private: bool
+) -> dict[Case, Sample]:
     """Measure the load balancer as an app of a lab on TAPs, and as a program on a TAP, both by `by` alone."""
     hosts = ["lb", "source", "worker", "alone"]
     model = LabModel.model_validate(
@@ -99,20 +96,20 @@ async def tap_labs(
             ],
         }
     )
-    figures = []
+    samples = {}
     async with Lab(model, private=private) as lab:
         (app,) = lab.status()["apps"]
         inside = {"target": "10.8.0.1", "worker": "10.8.0.3", "uri": app["uri"], "control": app["control"]}
         for payload in payloads:
             async with _sender(lab, "source", inside | {"payload": payload}) as sender:
-                rates = await _rates(lab, "worker", "daq", sender, rounds, seconds)
-                figures.append(figure(TAP_LAB, by, payload, rates, lost=None))
+                rate = await _rate(lab, "worker", "daq", sender, seconds)
+                samples[Case(TAP_LAB, by, 2, payload)] = Sample(rate, lost=None)
         async with _program(lab, by) as alone:
             for payload in payloads:
                 async with _sender(lab, "alone", alone | {"payload": payload}) as sender:
-                    rates = await _rates(lab, "alone", _TAP, sender, rounds, seconds)
-                    figures.append(figure(ALONE, by, payload, rates, lost=None))
-    return figures
+                    rate = await _rate(lab, "alone", _TAP, sender, seconds)
+                    samples[Case(ALONE, by, 2, payload)] = Sample(rate, lost=None)
+    return samples
 
 
 @contextlib.asynccontextmanager
@@ -139,7 +136,7 @@ async def _program(lab: Lab, by: Backend) -> AsyncIterator[dict[str, Any]]:
 
 @contextlib.asynccontextmanager
 async def _sender(lab: Lab, host: str, config: dict[str, Any]) -> AsyncIterator[Popen[str]]:
-    command = [sys.executable, "-m", "ejfat.bench.blast", json.dumps(config)]
+    command = [sys.executable, "-m", "opavnic_bench.ejfat.blast", json.dumps(config)]
     process = lab.popen(host, command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
     try:
         await _line(process)
@@ -153,18 +150,13 @@ async def _end(process: Popen[str]) -> None:
     await asyncio.to_thread(process.communicate)
 
 
-async def _rates(
-    lab: Lab, host: str, interface: str, sender: Popen[str], rounds: int, seconds: float
-) -> list[float]:
-    """Let the sender go and return packets per second that the host got, one for each round."""
+async def _rate(lab: Lab, host: str, interface: str, sender: Popen[str], seconds: float) -> float:
+    """Let the sender go and return packets per second that the host got."""
     await _go(sender, min(seconds, 0.1))  # neighbors are found, buffers have grown
-    rates = []
-    for _ in range(rounds):
-        before, started = await _received(lab, host, interface), time.perf_counter()
-        await _go(sender, seconds)
-        elapsed = time.perf_counter() - started
-        rates.append((await _received(lab, host, interface) - before) / elapsed)
-    return rates
+    before, started = await _received(lab, host, interface), time.perf_counter()
+    await _go(sender, seconds)
+    elapsed = time.perf_counter() - started
+    return (await _received(lab, host, interface) - before) / elapsed
 
 
 async def _go(sender: Popen[str], seconds: float) -> None:
@@ -178,7 +170,7 @@ async def _line(process: Popen[str], timeout_s: float = _WAIT_S) -> str:
     assert process.stdout is not None  # noqa: S101 - a pipe was asked for
     line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), timeout_s)
     if not line:
-        raise EjfatError(f"{process.args!r} ended before it began")
+        raise BenchError(f"{process.args!r} ended before it began")
     return line
 
 
@@ -191,5 +183,5 @@ async def _received(lab: Lab, host: str, interface: str) -> int:
 async def _ip(lab: Lab, host: str, *arguments: str) -> str:
     done = await lab.run(host, ["ip", *arguments])
     if done.returncode:
-        raise EjfatError(f"ip {' '.join(arguments)} on {host}: {done.stderr.strip()}")
+        raise BenchError(f"ip {' '.join(arguments)} on {host}: {done.stderr.strip()}")
     return done.stdout

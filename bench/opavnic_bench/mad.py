@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from time import perf_counter
 from typing import Any, Final
 
 from hfi_sim.fabric import Fabric
@@ -12,51 +10,58 @@ from hfi_sim.mad.header import Method
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.vnic_port import VnicPort
+from opavnic_bench.turns import Progress, repeat, silent, take_turns
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.messages import build_request, read_response
 from vema.lmac import Lmac
 from vema.types import AttrId, ConfigState, VportNum
 
-DEFAULT_SECONDS: Final = 1.0
 _BATCH: Final = 200
 _VPORT: Final = VportNum(1)
 
 
 @dataclass(frozen=True, slots=True)
-class MadFigure:
-    """One measurement."""
+class Exchange:
+    """A request and its response."""
 
     where: str
     """agent: the agent alone; fabric: EM, link, switch, link, agent, and back."""
     exchange: str
     """Method and attribute."""
+
+    @property
+    def label(self) -> str:
+        """How progress names it."""
+        return f"{self.exchange}, {self.where}"
+
+
+@dataclass(frozen=True, slots=True)
+class MadFigure:
+    """One measurement of an exchange."""
+
+    where: str
+    exchange: str
     exchanges: int
     seconds: float
     per_second: float
 
 
-def bench_mad(seconds: float = DEFAULT_SECONDS) -> dict[str, Any]:
+def bench_mad(seconds: float, progress: Progress = silent) -> dict[str, Any]:
     """Measure Get and Set exchanges, and return the figures as plain data.
 
-    The fabric is one switch between EM and host, in this process; its links pass packets on at once, so the
-    figure is what the code costs and not what a link would delay.
+    The fabric is one switch between EM and host, in this process. Its links have no latency, so a figure is what the
+    code costs.
 
     Args:    seconds: how long each of the measurements lasts.
     """
-    bench = _Bench()
-    figures = [
-        figure
-        for name, request in bench.requests.items()
-        for figure in (
-            _measure("agent", name, seconds, lambda mad=request: bench.ask_agent(mad)),  # type: ignore[misc]
-            _measure("fabric", name, seconds, lambda mad=request: bench.ask_over_fabric(mad)),  # type: ignore[misc]
-        )
-    ]
-    return {"bench": "mad", "seconds_each": seconds, "figures": [asdict(figure) for figure in figures]}
+    bed = _Bed()
+    exchanges = [Exchange(where, name) for name in bed.requests for where in ("agent", "fabric")]
+    run = take_turns(exchanges, lambda exchange: _measure(bed, exchange, seconds), progress=progress)
+    return {"bench": "mad", "seconds_each": seconds, "figures": [asdict(figure) for figure in run.single()]}
 
 
-class _Bench:
+class _Bed:
     """An EM, a switch and a host with one VNIC."""
 
     def __init__(self) -> None:
@@ -110,14 +115,17 @@ class _Bench:
         read_response(request, self._responses.pop() or b"")
 
 
-def _measure(where: str, exchange: str, seconds: float, ask: Callable[[], None]) -> MadFigure:
-    ask()
-    exchanges = 0
-    begin = perf_counter()
-    elapsed = 0.0
-    while elapsed < seconds:
+def _measure(bed: _Bed, exchange: Exchange, seconds: float) -> MadFigure:
+    ask = bed.ask_agent if exchange.where == "agent" else bed.ask_over_fabric
+    request = bed.requests[exchange.exchange]
+
+    def step() -> int:
         for _ in range(_BATCH):
-            ask()
-        exchanges += _BATCH
-        elapsed = perf_counter() - begin
-    return MadFigure(where, exchange, exchanges, round(elapsed, 6), round(exchanges / elapsed, 1))
+            ask(request)
+        return _BATCH
+
+    ask(request)
+    done, elapsed = repeat(step, seconds)
+    return MadFigure(
+        **asdict(exchange), exchanges=done, seconds=round(elapsed, 6), per_second=round(done / elapsed, 1)
+    )

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,15 +22,25 @@ from hfi_sim.fabric import GUID_BASE, GUID_STEP, Fabric
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.em_port import make_em
-from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
+from opavnic_bench.turns import BenchError, Progress, silent, take_turns
 from vema.em.desired import EmConfig, parse_config
 from vema.em.service import EthernetService
 from vema.types import MAC_TABLE_ENTRIES, VportNum
 
-SIZES: Final = (10, 100, 1000, 10000)
 MEMBERS: Final = 10
 """Members of each virtual switch, where there are many."""
+COLUMNS: Final = (
+    "vports",
+    "vesws",
+    "policy",
+    "converge_s",
+    "mads",
+    "sets",
+    "peak_mib",
+    "restart_s",
+    "restart_sets",
+)
 TIME_LIMIT_S: Final = 600.0
 _PKEY: Final = 0x8002
 _KIB: Final = 1024
@@ -42,6 +52,11 @@ class Plan:
 
     vports: int
     vesws: int
+
+    @property
+    def label(self) -> str:
+        """How progress and errors name it."""
+        return f"{self.vports} vports, {self.vesws} virtual switches"
 
     @property
     def policy(self) -> str:
@@ -88,24 +103,26 @@ class Figures:
     restart_sets: int
 
 
-def plans(vports: int) -> Iterator[Plan]:
-    """Yield the runs for a number of vports: one virtual switch for all, and one for each ten."""
-    yield Plan(vports, 1)
-    if vports > MEMBERS:
-        yield Plan(vports, vports // MEMBERS)
+def plans(vports: int) -> list[Plan]:
+    """Return the runs for a number of vports: one virtual switch for all, and one for each ten."""
+    return [Plan(vports, 1)] + ([Plan(vports, vports // MEMBERS)] if vports > MEMBERS else [])
 
 
-def bench_em(plan: Plan) -> dict[str, Any]:
-    """Measure one run in a process of its own.
+def bench_em(sizes: Sequence[int], progress: Progress = silent) -> dict[str, Any]:
+    """Measure the plans of each number of vports.
 
-    Raises:  OpavnicError: the run failed.
+    Raises:  BenchError: a run failed.
     """
-    command = [sys.executable, "-m", "opavnic.bench.em", str(plan.vports), str(plan.vesws)]
+    todo = [plan for size in sizes for plan in plans(size)]
+    return {"runs": take_turns(todo, _measure_apart, progress=progress).single()}
+
+
+def _measure_apart(plan: Plan) -> dict[str, Any]:
+    """Measure one run in a process of its own."""
+    command = [sys.executable, "-m", "opavnic_bench.em", str(plan.vports), str(plan.vesws)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise OpavnicError(
-            f"{plan.vports} vports on {plan.vesws} virtual switches: {done.stderr.strip()[-500:]}"
-        )
+        raise BenchError(f"{plan.label}: {done.stderr.strip()[-500:]}")
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
 
@@ -143,7 +160,7 @@ def _name(vport_num: VportNum) -> str:
 async def measure(plan: Plan, directory: Path) -> Figures:
     """Run one plan in this process; `directory` takes the database.
 
-    Raises:  OpavnicError: the EM did not get there.
+    Raises:  BenchError: the EM did not get there.
     """
     fabric = _Fabric(plan.vports)
     config = plan.config()
@@ -183,7 +200,7 @@ def _em(fabric: _Fabric, directory: Path) -> EthernetService:
 
 async def _converge(em: EthernetService, plan: Plan) -> None:
     if not await em.wait_converged(TIME_LIMIT_S):
-        raise OpavnicError(f"{plan.vports} vports: not converged within {TIME_LIMIT_S:g} s")
+        raise BenchError(f"{plan.vports} vports: not converged within {TIME_LIMIT_S:g} s")
 
 
 def _check_tables(fabric: _Fabric, plan: Plan) -> None:
@@ -191,9 +208,7 @@ def _check_tables(fabric: _Fabric, plan: Plan) -> None:
     for vnic in fabric.vnics:
         tables = [len(adapter.mac_table) for adapter in vnic.adapters.values()]
         if tables != [wanted]:
-            raise OpavnicError(
-                f"{vnic.port.name}: MAC tables of {tables} entries, one of {wanted} was wanted"
-            )
+            raise BenchError(f"{vnic.port.name}: MAC tables of {tables} entries, one of {wanted} was wanted")
 
 
 def main() -> None:

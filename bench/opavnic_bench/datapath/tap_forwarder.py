@@ -3,7 +3,7 @@
 It reads a frame and writes it to the other TAP, without offloads, batching or encapsulation: the native module's
 `relay` (Rust) where it is built, the same loop in Python otherwise.
 
-Usage: python -m opavnic.bench.tap_forwarder NETNS_A NETNS_B MTU
+Usage: python -m opavnic_bench.datapath.tap_forwarder NETNS_A NETNS_B MTU
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import signal
 import sys
 
 from hfi_sim.netdev.namespace import run_in_namespace
-from opavnic.bench.tap import open_plain_tap
 from opavnic.datapath.selection import load_native
 from opavnic.lab.namespaces import NETNS_DIR
+from opavnic_bench.datapath.tap import open_plain_tap
 
 _FRAME: int = 16 << 10
 

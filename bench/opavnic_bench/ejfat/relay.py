@@ -1,6 +1,6 @@
 """The simplest thing that passes UDP on: receive, look nothing up, send. Run as a program of its own.
 
-`python -m ejfat.bench.relay PORT TARGET_PORT`: it prints `ready`, and relays on the loopback until it is ended.
+`python -m opavnic_bench.ejfat.relay PORT TARGET_PORT`: it prints `ready`, and relays on the loopback until it is ended.
 """
 
 from __future__ import annotations

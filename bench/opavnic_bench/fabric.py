@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Any, Final
 
 from hfi_sim.clock import ManualClock
 from hfi_sim.fabric import Fabric
@@ -18,11 +16,10 @@ from hfi_sim.topology import Topology
 from hfi_sim.topology.generators import fat_tree_for
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
-from opavnic.cli.output import print_json, print_table
+from opavnic_bench.turns import Progress, repeat, silent, take_turns
 
 HOPS: Final = (1, 3, 5)
-HOSTS: Final = (128, 1024, 4096)
-DEFAULT_SECONDS: Final = 1.0
+ENGINES: Final = ("min-hop", "fat-tree")
 _BATCH: Final = 500
 _L4: Final = 0x55
 _PAYLOAD: Final = 1024
@@ -53,11 +50,47 @@ class RoutingFigure:
     """Python's memory for fabric and tables, switches included, shared out among the hosts."""
 
 
-def bench_fabric(seconds: float = DEFAULT_SECONDS, hosts: Sequence[int] = HOSTS) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Two hosts with switches in a row between them."""
+
+    hops: int
+    virtual: bool
+
+    @property
+    def label(self) -> str:
+        """How progress names it."""
+        return f"{self.hops} switches, {self.time}"
+
+    @property
+    def time(self) -> str:
+        """The time its links keep: see HopFigure."""
+        return "virtual" if self.virtual else "at-once"
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A fat tree that a routing engine routes."""
+
+    hosts: int
+    engine: str
+
+    @property
+    def label(self) -> str:
+        """How progress names it."""
+        return f"{self.hosts} hosts, {self.engine}"
+
+
+def bench_fabric(seconds: float, hosts: Sequence[int], progress: Progress = silent) -> dict[str, Any]:
     """Measure all; `seconds` is how long each packet measurement lasts."""
-    hop_figures = [_hops(hops, virtual, seconds) for hops in HOPS for virtual in (False, True)]
-    routing = [_routing(count, engine) for count in hosts for engine in ("min-hop", "fat-tree")]
-    return {"hops": [asdict(one) for one in hop_figures], "routing": [asdict(one) for one in routing]}
+    lines = [Line(hops, virtual) for hops in HOPS for virtual in (False, True)]
+    trees = [Tree(count, engine) for count in hosts for engine in ENGINES]
+    hops = take_turns(lines, lambda line: _hops(line, seconds), progress=progress)
+    routing = take_turns(trees, _routing, progress=progress)
+    return {
+        "hops": [asdict(figure) for figure in hops.single()],
+        "routing": [asdict(figure) for figure in routing.single()],
+    }
 
 
 def _line(hops: int) -> Topology:
@@ -72,9 +105,9 @@ def _line(hops: int) -> Topology:
     return topology
 
 
-def _hops(hops: int, virtual: bool, seconds: float) -> HopFigure:
-    clock = ManualClock() if virtual else None
-    fabric = _line(hops).build(Fabric(clock, seed=1))
+def _hops(line: Line, seconds: float) -> HopFigure:
+    clock = ManualClock() if line.virtual else None
+    fabric = _line(line.hops).build(Fabric(clock, seed=1))
     a, b = (fabric.hfis[name].ports[1] for name in "ab")
     SubnetManager(fabric, a).sweep()
     arrived = 0
@@ -86,61 +119,38 @@ def _hops(hops: int, virtual: bool, seconds: float) -> HopFigure:
     b.register_l4(_L4, take)
     lrh = Lrh16B(a.lid, b.lid, l4=_L4, pkey=0xFFFF)
     packet = build_packet(lrh, bytes(_PAYLOAD), fabric.icrc)
-    rate = _packets_per_second(lambda: a.send(packet), clock, seconds, lambda: arrived)
-    return HopFigure(hops, "virtual" if virtual else "at-once", round(rate))
 
-
-def _packets_per_second(
-    send: Callable[[], object], clock: ManualClock | None, seconds: float, arrived: Callable[[], int]
-) -> float:
-    start = perf_counter()
-    while (elapsed := perf_counter() - start) < seconds:
+    def step() -> int:
         for _ in range(_BATCH):
-            send()
+            a.send(packet)
         if clock is not None:
             clock.advance(1e-3)
-    return arrived() / elapsed
+        return _BATCH
+
+    _, elapsed = repeat(step, seconds)
+    return HopFigure(line.hops, line.time, round(arrived / elapsed))
 
 
-def _routing(hosts: int, engine: str) -> RoutingFigure:
+def _routing(tree: Tree) -> RoutingFigure:
     start = perf_counter()
-    fabric = fat_tree_for(hosts).build(Fabric())
+    fabric = fat_tree_for(tree.hosts).build(Fabric())
     built = perf_counter()
-    SubnetManager(fabric, routing=Routing(engine=engine)).sweep()
+    SubnetManager(fabric, routing=Routing(engine=tree.engine)).sweep()
     swept = perf_counter()
     switches = len(fabric.switches)
     del fabric
     tracemalloc.start()
     try:
-        measured = fat_tree_for(hosts).build(Fabric())
-        SubnetManager(measured, routing=Routing(engine=engine)).sweep()
+        measured = fat_tree_for(tree.hosts).build(Fabric())
+        SubnetManager(measured, routing=Routing(engine=tree.engine)).sweep()
         size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     return RoutingFigure(
-        hosts, switches, engine, round(built - start, 3), round(swept - built, 3), round(size / hosts)
+        tree.hosts,
+        switches,
+        tree.engine,
+        build_s=round(built - start, 3),
+        sweep_s=round(swept - built, 3),
+        bytes_per_host=round(size / tree.hosts),
     )
-
-
-def fabric(
-    seconds: Annotated[
-        float, typer.Option(min=0.01, help="how long each packet measurement lasts")
-    ] = DEFAULT_SECONDS,
-    hosts: Annotated[
-        list[int] | None, typer.Option(min=2, help="hosts of a fat tree to route; may be repeated")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
-) -> None:
-    """Packets per second over 1, 3 and 5 switches; time to route fat trees; memory per host.
-
-    \b
-    Example:
-      opavnic bench fabric --json
-    """
-    result = bench_fabric(seconds, tuple(hosts) if hosts else HOSTS)
-    if as_json:
-        print_json(result)
-        return
-    print_table(("switches", "time", "packets/s"), [list(one.values()) for one in result["hops"]])
-    columns = ("hosts", "switches", "engine", "build s", "route s", "bytes/host")
-    print_table(columns, [list(one.values()) for one in result["routing"]])

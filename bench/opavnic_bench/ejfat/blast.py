@@ -4,7 +4,7 @@ It registers a worker with a control plane, waits until that has the whole calen
 on stdin, a number of seconds, it sends for as long and prints how many packets that were. Many packets are given to the
 kernel in one call (UDP_SEGMENT), which leaves the processors to what is measured.
 
-`python -m ejfat.bench.blast CONFIG`, CONFIG as JSON: target, payload, uri, control, worker (each a text or a number).
+`python -m opavnic_bench.ejfat.blast CONFIG`, CONFIG as JSON: target, payload, uri, control, worker (text or number).
 """
 
 from __future__ import annotations

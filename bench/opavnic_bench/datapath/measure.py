@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from opavnic.bench.datapath_peers import PeerError, Site, run
+from opavnic_bench.datapath.peers import Site, run
+from opavnic_bench.turns import PeerError
 
 PINGS: Final = 400
 _RTT: Final = re.compile(r"time=([\d.]+) ms")
