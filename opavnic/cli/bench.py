@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from opavnic.cli.joined import JoinedGroup
+from opavnic.cli.plugin_group import JoinedGroup
 from opavnic.cli.output import fail
 
 NOT_INSTALLED = (

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from opavnic.cli import joined
+from opavnic.cli import plugin_group
 from opavnic.cli.main import main
 
 
@@ -14,7 +14,7 @@ from opavnic.cli.main import main
 def test_without_benchmarks_one_line_says_what_to_install(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(joined, "entry_points", lambda group: ())
+    monkeypatch.setattr(plugin_group, "entry_points", lambda group: ())
     assert main(["bench", *arguments]) == 1
     shown = capsys.readouterr()
     assert (shown.out, shown.err.count("\n")) == ("", 1)
@@ -24,7 +24,7 @@ def test_without_benchmarks_one_line_says_what_to_install(
 def test_help_is_there_without_benchmarks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(joined, "entry_points", lambda group: ())
+    monkeypatch.setattr(plugin_group, "entry_points", lambda group: ())
     assert main(["bench", "--help"]) == 0
     assert "opavnic-bench" in capsys.readouterr().out
 
@@ -33,7 +33,7 @@ def test_benchmark_of_another_package_runs_where_ours_are_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     theirs = EntryPoint("theirs", "platform:machine", "opavnic.bench")
-    monkeypatch.setattr(joined, "entry_points", lambda group: (theirs,))
+    monkeypatch.setattr(plugin_group, "entry_points", lambda group: (theirs,))
     assert main(["bench", "theirs"]) == 0
     assert main(["bench", "mad"]) == 2
     assert "mad" in capsys.readouterr().err
