@@ -1,7 +1,7 @@
 """How long an EM takes for a whole fabric, what it sends, and what a restart of it sends: `opavnic bench em`.
 
-Everything is in one process and in memory: HFIs on one switch, each with the agent and a netdev without a kernel.
-Each run has a process of its own, so that its peak of memory is its own.
+Everything is in one process and in memory (`bed.make_world`). Each run has a process of its own, so that its peak of
+memory is its own.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from hfi_sim.fabric import GUID_BASE, GUID_STEP, Fabric
-from hfi_sim.netdev.memory import memory_netdev
-from hfi_sim.subnet_manager import SubnetManager
 from opavnic.em_port import make_em
-from opavnic.vnic_port import VnicPort
+from opavnic.world.world import World
+from opavnic_bench.bed import PKEY, make_world
 from opavnic_bench.turns import BenchError, Progress, silent, take_turns
 from vema.em.desired import EmConfig, parse_config
 from vema.em.service import EthernetService
@@ -42,7 +40,6 @@ COLUMNS: Final = (
     "restart_sets",
 )
 TIME_LIMIT_S: Final = 600.0
-_PKEY: Final = 0x8002
 _KIB: Final = 1024
 
 
@@ -59,19 +56,24 @@ class Plan:
         return f"{self.vports} vports, {self.vesws} virtual switches"
 
     @property
+    def hosts(self) -> list[str]:
+        """One host for each vport."""
+        return [f"h{number}" for number in range(self.vports)]
+
+    @property
     def policy(self) -> str:
         """MAC policy: tables, unless one could not hold all members."""
         return "learn" if self.vports // self.vesws <= MAC_TABLE_ENTRIES else "locally-administered"
 
     def config(self) -> EmConfig:
-        """Return what the EM is to make; HFI n is in virtual switch 1 + n // members."""
-        members = self.vports // self.vesws
+        """Return what the EM is to make; its virtual switches have the hosts in their order."""
+        members, hosts = self.vports // self.vesws, self.hosts
         vesws = [
             {
                 "id": number + 1,
                 "name": f"vesw{number + 1}",
-                "pkey": _PKEY,
-                "members": [f"h{number * members + n}" for n in range(members)],
+                "pkey": PKEY,
+                "members": hosts[number * members : (number + 1) * members],
             }
             for number in range(self.vesws)
         ]
@@ -127,48 +129,26 @@ def _measure_apart(plan: Plan) -> dict[str, Any]:
     return figures
 
 
-class _Fabric:
-    """HFIs h0, h1, ... with agents on one switch, and a node for the EM."""
-
-    def __init__(self, vports: int) -> None:
-        loop = asyncio.get_running_loop()
-        fabric = Fabric(loop, timer_resolution_s=1e-3)
-        switch = fabric.add_switch("sw0", ports=vports + 1)
-        self.em_port = fabric.add_hfi("em").ports[1]
-        fabric.connect(self.em_port, switch.ports[1])
-        self.vnics = []
-        ports = []
-        for n in range(vports):
-            hfi = fabric.add_hfi(f"h{n}", guid=GUID_BASE + (n + 16) * GUID_STEP, netdevs=memory_netdev)
-            fabric.connect(hfi.ports[1], switch.ports[n + 2])
-            self.vnics.append(VnicPort(hfi.ports[1], loop))
-            ports.append(hfi.ports[1])
-        self.sm = SubnetManager(fabric, self.em_port)
-        for port in ports:
-            self.sm.set_pkeys(port, [_PKEY])
-        self.sm.sweep()
-
-    def sets(self) -> int:
-        """Return how many Sets the agents have taken."""
-        return sum(vnic.agent.counters.sets for vnic in self.vnics)
-
-
 async def measure(plan: Plan, directory: Path) -> Figures:
     """Run one plan in this process; `directory` takes the database.
 
     Raises:  BenchError: the EM did not get there.
     """
-    fabric = _Fabric(plan.vports)
+    async with make_world(plan.hosts, clock=asyncio.get_running_loop(), timer_resolution_s=1e-3) as world:
+        return await _measure(world, plan, directory / "em.sqlite")
+
+
+async def _measure(world: World, plan: Plan, database: Path) -> Figures:
     config = plan.config()
-    em = _em(fabric, directory)
+    em = _em(world, database)
     begin = time.perf_counter()
     em.start(config)
     await _converge(em, plan)
     converge_s = time.perf_counter() - begin
-    mads, sets = fabric.em_port.mad.sent, fabric.sets()
-    _check_tables(fabric, plan)
+    mads, sets = world.em_port.mad.sent, _sets(world)
+    _check_tables(world, plan)
     em.stop()
-    em = _em(fabric, directory)
+    em = _em(world, database)
     begin = time.perf_counter()
     em.start()
     await _converge(em, plan)
@@ -183,15 +163,19 @@ async def measure(plan: Plan, directory: Path) -> Figures:
         sets=sets,
         peak_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB, 1),
         restart_s=round(restart_s, 3),
-        restart_sets=fabric.sets() - sets,
+        restart_sets=_sets(world) - sets,
     )
 
 
-def _em(fabric: _Fabric, directory: Path) -> EthernetService:
-    clock = asyncio.get_running_loop()
+def _em(world: World, database: Path) -> EthernetService:
     return make_em(
-        fabric.sm, fabric.em_port, clock=clock, wall_clock=time.time, database=directory / "em.sqlite"
+        world.subnet_manager, world.em_port, clock=world.clock, wall_clock=time.time, database=database
     )
+
+
+def _sets(world: World) -> int:
+    """Return how many Sets the agents have taken."""
+    return sum(vnic_port.agent.counters.sets for vnic_port in world.vnic_ports.values())
 
 
 async def _converge(em: EthernetService, plan: Plan) -> None:
@@ -199,12 +183,14 @@ async def _converge(em: EthernetService, plan: Plan) -> None:
         raise BenchError(f"{plan.vports} vports: not converged within {TIME_LIMIT_S:g} s")
 
 
-def _check_tables(fabric: _Fabric, plan: Plan) -> None:
+def _check_tables(world: World, plan: Plan) -> None:
     wanted = plan.vports // plan.vesws - 1 if plan.policy == "learn" else 0
-    for vnic in fabric.vnics:
-        tables = [len(adapter.mac_table) for adapter in vnic.adapters.values()]
+    for vnic_port in world.vnic_ports.values():
+        tables = [len(adapter.mac_table) for adapter in vnic_port.adapters.values()]
         if tables != [wanted]:
-            raise BenchError(f"{vnic.port.name}: MAC tables of {tables} entries, one of {wanted} was wanted")
+            raise BenchError(
+                f"{vnic_port.port.name}: MAC tables of {tables} entries, one of {wanted} was wanted"
+            )
 
 
 def main() -> None:

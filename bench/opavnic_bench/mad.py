@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from hfi_sim.fabric import Fabric
 from hfi_sim.mad.header import Method
-from hfi_sim.netdev.memory import memory_netdev
-from hfi_sim.subnet_manager import SubnetManager
-from opavnic.vnic_port import VnicPort
+from opavnic_bench.bed import PKEY, make_world
 from opavnic_bench.turns import Progress, repeat, silent, take_turns
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -65,14 +62,9 @@ class _Bed:
     """An EM, a switch and a host with one VNIC."""
 
     def __init__(self) -> None:
-        fabric = Fabric()
-        self._em = fabric.add_hfi("em").ports[1]
-        self._host = fabric.add_hfi("h1", netdevs=memory_netdev).ports[1]
-        switch = fabric.add_switch("sw")
-        for number, port in enumerate((self._em, self._host), 1):
-            fabric.connect(port, switch.ports[number])
-        SubnetManager(fabric, self._em).sweep()
-        self._agent = VnicPort(self._host, fabric.clock).agent
+        world = make_world(["h1"])
+        self._em, self._host = world.em_port, world.hosts["h1"].port
+        self._agent = world.vnic_ports["h1"].agent
         self._responses: list[bytes | None] = []
         self.requests = self._make_requests()
         """The MADs that are measured, by name; the first makes the vport."""
@@ -82,7 +74,7 @@ class _Bed:
         info = VeswPortInfo(
             fabric_id=1,
             vesw_id=2,
-            pkey=0x8002,
+            pkey=PKEY,
             eth_mtu=1500,
             base_mac=Lmac(1, 2, lid).build(),
             config_state=ConfigState.FORWARDING,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import typer
 
-from opavnic.cli.plugin_group import JoinedGroup
 from opavnic.cli.output import fail
+from opavnic.cli.plugin_group import JoinedGroup
 
 NOT_INSTALLED = (
     "bench: no benchmarks are installed; install opavnic-bench (in a checkout: pip install -e bench)"
