@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,17 +28,6 @@ from vema.types import MAC_TABLE_ENTRIES
 
 MEMBERS: Final = 10
 """Members of each virtual switch, where there are many."""
-COLUMNS: Final = (
-    "vports",
-    "vesws",
-    "policy",
-    "converge_s",
-    "mads",
-    "sets",
-    "peak_mib",
-    "restart_s",
-    "restart_sets",
-)
 TIME_LIMIT_S: Final = 600.0
 _KIB: Final = 1024
 
@@ -105,6 +94,9 @@ class Figures:
     restart_sets: int
 
 
+COLUMNS: Final = tuple(item.name for item in fields(Figures))
+
+
 def plans(vports: int) -> list[Plan]:
     """Return the runs for a number of vports: one virtual switch for all, and one for each ten."""
     return [Plan(vports, 1)] + ([Plan(vports, vports // MEMBERS)] if vports > MEMBERS else [])
@@ -116,7 +108,9 @@ def bench_em(sizes: Sequence[int], progress: Progress = silent) -> dict[str, Any
     Raises:  BenchError: a run failed.
     """
     todo = [plan for size in sizes for plan in plans(size)]
-    return {"runs": take_turns(todo, _measure_apart, progress=progress).single()}
+    return {
+        "runs": take_turns(todo, _measure_apart, label=lambda plan: plan.label, progress=progress).single()
+    }
 
 
 def _measure_apart(plan: Plan) -> dict[str, Any]:

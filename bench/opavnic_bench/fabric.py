@@ -19,6 +19,7 @@ from hfi_sim.wire.packet import build_packet
 from opavnic_bench.turns import Progress, repeat, silent, take_turns
 
 HOPS: Final = (1, 3, 5)
+TIMES: Final = ("at-once", "virtual")
 ENGINES: Final = ("min-hop", "fat-tree")
 _BATCH: Final = 500
 _L4: Final = 0x55
@@ -50,43 +51,20 @@ class RoutingFigure:
     """Python's memory for fabric and tables, switches included, shared out among the hosts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Two hosts with switches in a row between them."""
-
-    hops: int
-    virtual: bool
-
-    @property
-    def label(self) -> str:
-        """How progress names it."""
-        return f"{self.hops} switches, {self.time}"
-
-    @property
-    def time(self) -> str:
-        """The time its links keep: see HopFigure."""
-        return "virtual" if self.virtual else "at-once"
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """A fat tree that a routing engine routes."""
-
-    hosts: int
-    engine: str
-
-    @property
-    def label(self) -> str:
-        """How progress names it."""
-        return f"{self.hosts} hosts, {self.engine}"
-
-
 def bench_fabric(seconds: float, hosts: Sequence[int], progress: Progress = silent) -> dict[str, Any]:
     """Measure all; `seconds` is how long each packet measurement lasts."""
-    lines = [Line(hops, virtual) for hops in HOPS for virtual in (False, True)]
-    trees = [Tree(count, engine) for count in hosts for engine in ENGINES]
-    hops = take_turns(lines, lambda line: _hops(line, seconds), progress=progress)
-    routing = take_turns(trees, _routing, progress=progress)
+    hops = take_turns(
+        [(hops, time) for hops in HOPS for time in TIMES],
+        lambda line: _hops(*line, seconds),
+        label=lambda line: "{} switches, {}".format(*line),
+        progress=progress,
+    )
+    routing = take_turns(
+        [(count, engine) for count in hosts for engine in ENGINES],
+        lambda tree: _routing(*tree),
+        label=lambda tree: "{} hosts, {}".format(*tree),
+        progress=progress,
+    )
     return {
         "hops": [asdict(figure) for figure in hops.single()],
         "routing": [asdict(figure) for figure in routing.single()],
@@ -105,9 +83,9 @@ def _line(hops: int) -> Topology:
     return topology
 
 
-def _hops(line: Line, seconds: float) -> HopFigure:
-    clock = ManualClock() if line.virtual else None
-    fabric = _line(line.hops).build(Fabric(clock, seed=1))
+def _hops(hops: int, time: str, seconds: float) -> HopFigure:
+    clock = ManualClock() if time == "virtual" else None
+    fabric = _line(hops).build(Fabric(clock, seed=1))
     a, b = (fabric.hfis[name].ports[1] for name in "ab")
     SubnetManager(fabric, a).sweep()
     arrived = 0
@@ -128,29 +106,29 @@ def _hops(line: Line, seconds: float) -> HopFigure:
         return _BATCH
 
     _, elapsed = repeat(step, seconds)
-    return HopFigure(line.hops, line.time, round(arrived / elapsed))
+    return HopFigure(hops, time, round(arrived / elapsed))
 
 
-def _routing(tree: Tree) -> RoutingFigure:
+def _routing(hosts: int, engine: str) -> RoutingFigure:
     start = perf_counter()
-    fabric = fat_tree_for(tree.hosts).build(Fabric())
+    fabric = fat_tree_for(hosts).build(Fabric())
     built = perf_counter()
-    SubnetManager(fabric, routing=Routing(engine=tree.engine)).sweep()
+    SubnetManager(fabric, routing=Routing(engine=engine)).sweep()
     swept = perf_counter()
     switches = len(fabric.switches)
     del fabric
     tracemalloc.start()
     try:
-        measured = fat_tree_for(tree.hosts).build(Fabric())
-        SubnetManager(measured, routing=Routing(engine=tree.engine)).sweep()
+        measured = fat_tree_for(hosts).build(Fabric())
+        SubnetManager(measured, routing=Routing(engine=engine)).sweep()
         size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     return RoutingFigure(
-        tree.hosts,
+        hosts,
         switches,
-        tree.engine,
+        engine,
         build_s=round(built - start, 3),
         sweep_s=round(swept - built, 3),
-        bytes_per_host=round(size / tree.hosts),
+        bytes_per_host=round(size / hosts),
     )

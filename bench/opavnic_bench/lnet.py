@@ -22,18 +22,6 @@ MESSAGES_PER_HFI: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Bond:
-    """Two hosts with so many HFIs each."""
-
-    hfis: int
-
-    @property
-    def label(self) -> str:
-        """How progress names it."""
-        return f"{self.hfis} HFIs"
-
-
-@dataclass(frozen=True, slots=True)
 class BenchRun:
     """One run with a number of HFIs on either host."""
 
@@ -90,6 +78,9 @@ def bench_lnet(
 ) -> dict[str, Any]:
     """Return `{"runs": [{hfis, virtual_gbps, real_gbps}, ...]}`."""
     run = take_turns(
-        [Bond(count) for count in hfis], lambda bond: run_once(bond.hfis, virtual_seconds), progress=progress
+        [*hfis],
+        lambda count: run_once(count, virtual_seconds),
+        label=lambda count: f"{count} HFIs",
+        progress=progress,
     )
     return {"runs": [asdict(figures) for figures in run.single()]}

@@ -19,26 +19,13 @@ _VPORT: Final = VportNum(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """A request and its response."""
+class MadFigure:
+    """One measurement of an exchange."""
 
     where: str
     """agent: the agent alone; fabric: EM, link, switch, link, agent, and back."""
     exchange: str
     """Method and attribute."""
-
-    @property
-    def label(self) -> str:
-        """How progress names it."""
-        return f"{self.exchange}, {self.where}"
-
-
-@dataclass(frozen=True, slots=True)
-class MadFigure:
-    """One measurement of an exchange."""
-
-    where: str
-    exchange: str
     exchanges: int
     seconds: float
     per_second: float
@@ -53,8 +40,10 @@ def bench_mad(seconds: float, progress: Progress = silent) -> dict[str, Any]:
     Args:    seconds: how long each of the measurements lasts.
     """
     bed = _Bed()
-    exchanges = [Exchange(where, name) for name in bed.requests for where in ("agent", "fabric")]
-    run = take_turns(exchanges, lambda exchange: _measure(bed, exchange, seconds), progress=progress)
+    subjects = [(name, where) for name in bed.requests for where in ("agent", "fabric")]
+    run = take_turns(
+        subjects, lambda subject: _measure(bed, *subject, seconds), label=", ".join, progress=progress
+    )
     return {"bench": "mad", "seconds_each": seconds, "figures": [asdict(figure) for figure in run.single()]}
 
 
@@ -107,9 +96,9 @@ class _Bed:
         read_response(request, self._responses.pop() or b"")
 
 
-def _measure(bed: _Bed, exchange: Exchange, seconds: float) -> MadFigure:
-    ask = bed.ask_agent if exchange.where == "agent" else bed.ask_over_fabric
-    request = bed.requests[exchange.exchange]
+def _measure(bed: _Bed, exchange: str, where: str, seconds: float) -> MadFigure:
+    ask = bed.ask_agent if where == "agent" else bed.ask_over_fabric
+    request = bed.requests[exchange]
 
     def step() -> int:
         for _ in range(_BATCH):
@@ -118,6 +107,4 @@ def _measure(bed: _Bed, exchange: Exchange, seconds: float) -> MadFigure:
 
     ask(request)
     done, elapsed = repeat(step, seconds)
-    return MadFigure(
-        **asdict(exchange), exchanges=done, seconds=round(elapsed, 6), per_second=round(done / elapsed, 1)
-    )
+    return MadFigure(where, exchange, done, round(elapsed, 6), round(done / elapsed, 1))

@@ -5,10 +5,10 @@ In each round every subject is measured once, so a noisy minute on the machine t
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields
 from statistics import median
+from time import monotonic, perf_counter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from opavnic.errors import OpavnicError
@@ -35,16 +35,10 @@ def silent(done: int, total: int, label: str) -> None:
     """Show nothing: a `Progress` for nobody."""
 
 
-class Subject(Protocol):
-    """One thing to measure; hashable."""
-
-    @property
-    def label(self) -> str:
-        """How progress and reports name it."""
-
-
-K = TypeVar("K", bound=Subject)
+K = TypeVar("K", bound=Hashable)
+"""One thing to measure."""
 S = TypeVar("S")
+"""What one round of measuring it gives."""
 
 
 @dataclass(slots=True)
@@ -67,39 +61,42 @@ def take_turns(
     measure: Callable[[K], S],
     rounds: int = 1,
     *,
+    label: Callable[[K], str] = str,
     progress: Progress = silent,
     budget_s: float = float("inf"),
 ) -> Run[K, S]:
     """Measure every subject `rounds` times, in turns; leave out a subject once it raises PeerError.
 
-    Args:    budget_s: no round is begun that would, if it took as long as the one before, end later than this.
+    Args:    label: how progress and `Run.skipped` name a subject.
+             budget_s: no round is begun that would, if it took as long as the one before, end later than this.
     """
     subjects = list(dict.fromkeys(subjects))
     run: Run[K, S] = Run({subject: [] for subject in subjects})
-    start = time.monotonic()
+    start = monotonic()
     for number in range(rounds):
-        began = time.monotonic()
+        began = monotonic()
         for position, subject in enumerate(subjects):
-            if subject.label in run.skipped:
+            name = label(subject)
+            if name in run.skipped:
                 continue
-            text = f"round {number + 1} of {rounds}: {subject.label}" if rounds > 1 else subject.label
+            text = f"round {number + 1} of {rounds}: {name}" if rounds > 1 else name
             progress(number * len(subjects) + position, rounds * len(subjects), text)
             try:
                 run.samples[subject].append(measure(subject))
             except PeerError as error:
-                run.skipped[subject.label] = str(error)
+                run.skipped[name] = str(error)
         run.rounds = number + 1
-        now = time.monotonic()
+        now = monotonic()
         if now - start + (now - began) > budget_s:
             break
-    run.took_s = time.monotonic() - start
+    run.took_s = monotonic() - start
     return run
 
 
 def repeat(step: Callable[[], int], seconds: float) -> tuple[int, float]:
     """Call `step` until `seconds` have passed; return the sum of what it returned, and the time it took."""
-    done, start = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - start) < seconds:
+    done, start = 0, perf_counter()
+    while (elapsed := perf_counter() - start) < seconds:
         done += step()
     return done, elapsed
 

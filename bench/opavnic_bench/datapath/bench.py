@@ -83,7 +83,12 @@ def bench_datapath(
     remove_namespaces()
     try:
         run = take_turns(
-            here, lambda variant: _measure(variant, seconds), rounds, progress=progress, budget_s=BUDGET_S
+            here,
+            lambda variant: _measure(variant, seconds),
+            rounds,
+            label=lambda variant: variant.label,
+            progress=progress,
+            budget_s=BUDGET_S,
         )
     finally:
         remove_namespaces()

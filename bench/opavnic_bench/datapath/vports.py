@@ -61,18 +61,6 @@ class VportCost:
         return {"vports": self.vports, "ns_per_packet": round(self.ns_per_packet), "packets": self.packets}
 
 
-@dataclass(frozen=True, slots=True)
-class Vports:
-    """So many VNICs of one engine."""
-
-    count: int
-
-    @property
-    def label(self) -> str:
-        """How progress names it."""
-        return f"{self.count} vports"
-
-
 def bench_vports(counts: Sequence[int], progress: Progress = silent) -> dict[str, Any]:
     """Measure one number of VNICs after the other.
 
@@ -85,8 +73,9 @@ def bench_vports(counts: Sequence[int], progress: Progress = silent) -> dict[str
         raise BenchError(NOT_BUILT)
     raise_limit()  # two descriptors for each TAP
     run = take_turns(
-        [Vports(count) for count in counts],
-        lambda vports: _measure(native.Engine(), vports.count),
+        counts,
+        lambda count: _measure(native.Engine(), count),
+        label=lambda count: f"{count} vports",
         progress=progress,
     )
     if run.skipped:

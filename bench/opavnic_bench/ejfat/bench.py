@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -27,14 +27,6 @@ _BATCH = 64
 _NATIVE_TIMES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Station:
-    """Where packets are counted: one sample for each of its cases in a round."""
-
-    label: str
-    measure: Callable[[], dict[Case, Sample]] = field(compare=False)
-
-
 def bench_ejfat(
     rounds: int, seconds: float, *, no_taps: str = "", private: bool = False, progress: Progress = silent
 ) -> dict[str, Any]:
@@ -49,13 +41,15 @@ def bench_ejfat(
     skipped = {"native": choice.reason} if choice.reason else {}
     if no_taps:
         skipped["TAPs"] = no_taps
-    stations = [Station(f"the pipeline, {by}", partial(pipelines, by, seconds)) for by in kinds]
+    stations: dict[str, Callable[[], dict[Case, Sample]]] = {}
     for by in kinds:
-        stations.append(Station(f"labs in memory, {by}", partial(memory_labs, by, seconds)))
+        stations[f"the pipeline, {by}"] = partial(pipelines, by, seconds)
+    for by in kinds:
+        stations[f"labs in memory, {by}"] = partial(memory_labs, by, seconds)
         if not no_taps:
-            stations.append(Station(f"labs on TAPs, {by}", partial(on_taps, by, seconds, private)))
-    stations.append(Station("the relay", partial(relays, seconds)))
-    run = take_turns(stations, lambda station: station.measure(), rounds, progress=progress)
+            stations[f"labs on TAPs, {by}"] = partial(on_taps, by, seconds, private)
+    stations["the relay"] = partial(relays, seconds)
+    run = take_turns([*stations], lambda name: stations[name](), rounds, progress=progress)
     figures = [
         figure(case, [sample[case] for sample in samples])
         for samples in run.samples.values()

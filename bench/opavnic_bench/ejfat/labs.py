@@ -19,34 +19,50 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ejfat.control.programming import Rewrite
-from ejfat.demo.lab import NodeLab
 from ejfat.live.memory_host import MemoryUdpHost
 from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Backend, make_pipeline
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.precise_loop import timer_resolution_s
+from opavnic.em_port import make_em
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
+from opavnic_bench.bed import PKEY, make_world
 from opavnic_bench.ejfat.figures import ALONE, MEMORY_LAB, TAP_LAB, Case, Sample
 from opavnic_bench.ejfat.frames import LB, WORKER, make_frames, make_tables
 from opavnic_bench.turns import BenchError
+from vema.em.desired import parse_config
 
 _BATCH = 64
+_MTU = 9000
 _WAIT_S = 60.0
 _TAP = "ejfat0"
 
 
+@contextlib.asynccontextmanager
+async def _vesw(*hosts: str) -> AsyncIterator[list[MemoryNetdev]]:
+    """Yield the netdevs of these hosts once an Ethernet Manager has put them on a virtual switch."""
+    loop = asyncio.get_running_loop()
+    netdevs = {host: MemoryNetdev(host) for host in hosts}
+    async with make_world(
+        hosts, lambda host: lambda _: netdevs[host], clock=loop, timer_resolution_s=timer_resolution_s(loop)
+    ) as world:
+        em = make_em(world.subnet_manager, world.em_port, clock=loop, wall_clock=time.time)
+        world.ends.add("Ethernet Manager", em.stop)
+        vesw = {"id": 8, "name": "daq", "pkey": PKEY, "mtu": _MTU, "members": list(hosts)}
+        em.start(parse_config({"vesws": [vesw]}))
+        if not await em.wait_converged(_WAIT_S):
+            raise BenchError(f"no virtual switch of {', '.join(hosts)} within {_WAIT_S:g} s")
+        for netdev in netdevs.values():
+            netdev.change_mtu(_MTU)
+            netdev.open()
+        yield [netdevs[host] for host in hosts]
+
+
 async def memory_lab(by: Backend, payload: int, seconds: float) -> dict[Case, Sample]:
     """Measure source, load balancer and worker on a virtual switch: three VNICs, a fabric, ICRCs and all."""
-    hosts = ["lb", "source", "worker"]
-    model = LabModel.model_validate(
-        {
-            "name": "ejfat-bench",
-            "hosts": {host: {} for host in hosts},
-            "vesws": [{"id": 8, "name": "daq", "mtu": 9000, "subnet": "10.8.0.0/24", "members": hosts}],
-        }
-    )
-    async with NodeLab(model, nodes=frozenset(), netdev="memory") as lab:
-        lb, source = lab.node_netdev("lb"), lab.node_netdev("source")
-        sink = MemoryUdpHost(lab.node_netdev("worker"), WORKER)
+    async with _vesw("lb", "source", "worker") as (lb, source, receiver):
+        sink = MemoryUdpHost(receiver, WORKER)
         got = sent = 0
 
         def count(_payload: bytes, _port: int) -> None:
@@ -86,7 +102,7 @@ async def tap_labs(
             "name": f"ejfat-bench-{os.getpid()}",
             "datapath": by,
             "hosts": {host: {} for host in hosts},
-            "vesws": [{"id": 8, "name": "daq", "mtu": 9000, "subnet": "10.8.0.0/24", "members": hosts}],
+            "vesws": [{"id": 8, "name": "daq", "mtu": _MTU, "subnet": "10.8.0.0/24", "members": hosts}],
             "apps": [
                 {
                     "kind": "ejfat-lb",
