@@ -8,14 +8,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from aiohttp import ClientSession, UnixConnector
+from aiohttp import ClientSession
 
 from hfi_sim.trace import TraceRecord
+from lab_in_memory import served
 from opavnic.lab import capture_api, connections
 from opavnic.lab.capture_api import routes
-from opavnic.lab.control import ControlServer
 from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
 from opavnic.observe import capture
 from opavnic.observe.capture import Capture
 from opavnic.observe.pcapng import PcapngReader
@@ -29,19 +28,9 @@ vesws:
 
 
 @pytest.fixture
-async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
-    async with Lab(parse_lab(TEXT, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as running:
-        yield running
-
-
-@pytest.fixture
 async def http(lab: Lab, tmp_path: Path) -> AsyncIterator[ClientSession]:
-    server = ControlServer(tmp_path / "sock", routes(lab))
-    await server.start()
-    async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as session:
+    async with served(routes(lab), tmp_path) as session:
         yield session
-    await server.close()
 
 
 async def ping(lab: Lab) -> bool:

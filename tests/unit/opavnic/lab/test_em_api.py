@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, UnixConnector
+from aiohttp import ClientSession
 
+from lab_in_memory import served
 from opavnic.lab import em_api, json_body
-from opavnic.lab.control import ControlServer
 from opavnic.lab.em_api import em_routes
 from opavnic.lab.json_body import MAX_BODY, MAX_VALUES
 from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
 from vema.em import desired
 
 TEXT = """
@@ -31,19 +30,9 @@ RIGHT = {"vesws": [{"id": 3, "name": "red", "pkey": 0x8001, "members": ["h1"]}]}
 
 
 @pytest.fixture
-async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
-    async with Lab(parse_lab(TEXT, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as running:
-        yield running
-
-
-@pytest.fixture
 async def http(lab: Lab, tmp_path: Path) -> AsyncIterator[ClientSession]:
-    server = ControlServer(tmp_path / "sock", em_routes(lab))
-    await server.start()
-    async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as session:
+    async with served(em_routes(lab), tmp_path) as session:
         yield session
-    await server.close()
 
 
 async def post(http: ClientSession, **body: Any) -> tuple[int, dict[str, Any]]:
