@@ -1,7 +1,6 @@
-"""How long an EM takes for a whole fabric, what it sends, and what a restart of it sends: `opavnic bench em`.
+"""`opavnic bench em`: how long an EM takes to configure a whole fabric, what it sends then, and after a restart.
 
-Everything is in one process and in memory (`bed.make_world`). Each run has a process of its own, so that its peak of
-memory is its own.
+Everything is in memory (`bed.make_world`). Each run has a process of its own, so the peak of memory is that of one run.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from vema.em.service import EthernetService
 from vema.types import MAC_TABLE_ENTRIES
 
 MEMBERS: Final = 10
-"""Members of each virtual switch, where there are many."""
+"""Members of each virtual switch, if there are several."""
 TIME_LIMIT_S: Final = 600.0
 _KIB: Final = 1024
 
@@ -51,11 +50,11 @@ class Plan:
 
     @property
     def policy(self) -> str:
-        """MAC policy: tables, unless one could not hold all members."""
+        """MAC policy: MAC tables, unless one table cannot hold all members."""
         return "learn" if self.vports // self.vesws <= MAC_TABLE_ENTRIES else "locally-administered"
 
     def config(self) -> EmConfig:
-        """Return what the EM is to make; its virtual switches have the hosts in their order."""
+        """Return the configuration: the hosts, in order, spread evenly over the virtual switches."""
         members, hosts = self.vports // self.vesws, self.hosts
         vesws = [
             {
@@ -126,7 +125,7 @@ def _measure_apart(plan: Plan) -> dict[str, Any]:
 async def measure(plan: Plan, directory: Path) -> Figures:
     """Run one plan in this process; `directory` takes the database.
 
-    Raises:  BenchError: the EM did not get there.
+    Raises:  BenchError: the EM did not converge, or MAC tables are wrong.
     """
     async with make_world(plan.hosts, clock=asyncio.get_running_loop(), timer_resolution_s=1e-3) as world:
         return await _measure(world, plan, directory / "em.sqlite")

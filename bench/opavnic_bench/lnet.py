@@ -16,24 +16,24 @@ from lnet.tx import TxKind
 from opavnic_bench.turns import Progress, silent, take_turns
 
 LINK_BPS: Final = 10e9
-"""Rate of every link in virtual time; what counts is the ratio, not the rate."""
+"""Rate of every link in virtual time; only ratios matter."""
 MESSAGE_BYTES: Final = 1 << 20
 MESSAGES_PER_HFI: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class BenchRun:
-    """One run with a number of HFIs on either host."""
+    """One run with so many HFIs on each host."""
 
     hfis: int
     virtual_gbps: float
     """Payload per second of virtual time, on links of LINK_BPS."""
     real_gbps: float
-    """Payload per second of the time that passed here: what this machine simulates."""
+    """Payload per second of real time: how fast this machine simulates."""
 
 
 def starter(node: LnetNode) -> Any:
-    """Return what a Selftest starts messages with on `node`."""
+    """Return the function with which a Selftest starts messages on `node`."""
 
     def start(kind: TxKind, nid: Nid, size: int) -> int:
         if kind is TxKind.PUT:

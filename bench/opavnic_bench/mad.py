@@ -1,4 +1,4 @@
-"""How many exchanges a second the management agent does: alone, and over a fabric."""
+"""How many exchanges per second the management agent handles: alone, and over a fabric."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from opavnic_bench.datapath.peers import Variant, remove_namespaces, variants
 from opavnic_bench.turns import Progress, Run, medians, ratio, silent, take_turns
 
 BUDGET_S: Final = 285.0
-"""A run that would take longer ends after the round before; the report says how many there were."""
+"""A run that would take longer stops early; the report says how many rounds it measured."""
 COLUMNS: Final = ("variant", "mtu", "icrc", *(item.name for item in fields(Sample)))
 """The figures of a variant."""
 RATIOS: Final = ("tcp_gbps", "tcp4_gbps", "udp64_kpps", "rtt_us_p50")
@@ -35,7 +35,7 @@ class BenchResult:
         ]
 
     def ratios(self) -> list[dict[str, Any]]:
-        """Return what native (ICRC on every packet) reaches, relative to every other variant of its MTU."""
+        """Return the figures of native (ICRC on every packet) relative to every other variant of the same MTU."""
         rows = self.rows()
         ratios = []
         for ours in (row for row in rows if row["variant"] == "native" and row["icrc"] == "always"):

@@ -20,9 +20,9 @@ from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic_bench.turns import PeerError
 
 PREFIX: Final = "opavnic-bench-"
-"""Every namespace of the bench has a name that begins so."""
+"""The names of all namespaces of the bench begin with this."""
 _MARK: Final = "opavnic bench datapath"
-"""The alias of the loopback in a namespace of the bench: a name alone may be anyone's."""
+"""Alias of the loopback in a namespace of the bench. The name alone proves nothing: anybody can choose it."""
 _SUBNET: Final = "10.99.7"
 _READY_S: Final = 15.0
 _OVS_JUMBO: Final = "it reads 1500 bytes from a TAP that is in another network namespace, whatever its MTU"
@@ -53,7 +53,7 @@ class Variant:
     site: Callable[[int], AbstractContextManager[Site]]
     """Given the MTU, makes the hosts."""
     missing: Callable[[], str]
-    """Why it cannot be measured here; empty where it can."""
+    """Returns why it cannot be measured here, empty if it can."""
 
     @property
     def label(self) -> str:
@@ -62,7 +62,7 @@ class Variant:
 
 
 def run(*command: str, check: bool = True, text: str | None = None) -> str:
-    """Run a program to its end and return what it printed. Raises PeerError where it fails.
+    """Run a program to its end and return what it printed. Raises PeerError if it fails.
 
     Args:  text: what it reads on its standard input.
     """
@@ -91,9 +91,9 @@ def _is_of_a_bench(name: str) -> bool:
 
 @contextlib.contextmanager
 def bench_namespaces(*roles: str) -> Iterator[list[str]]:
-    """Make a namespace for each role and give their names; they are gone afterwards.
+    """Make a namespace for each role and yield their names; remove them at the end.
 
-    Raises:  PeerError: one cannot be made, or somebody else has one of that name.
+    Raises:  PeerError: one cannot be made, or its name is taken.
     """
     with contextlib.ExitStack() as stack:
         names = [f"{PREFIX}{role}" for role in roles]
@@ -113,7 +113,7 @@ def _address(namespace: str, device: str, host: int, mtu: int) -> str:
 
 @contextlib.contextmanager
 def _program(*command: str, ready: str = "", environment: dict[str, str] | None = None) -> Iterator[int]:
-    """Run a program in the background; return once it printed a line with `ready`, where that is asked for."""
+    """Run a program in the background. Given `ready`, wait until it prints a line that contains it."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,  # vde_switch ends at the end of its input
@@ -289,7 +289,7 @@ def _native_missing() -> str:
 
 
 def variants() -> list[Variant]:
-    """Return everything that the bench measures, ours first."""
+    """Return all variants, ours first."""
     vde = _needs("vde_switch", "vde_plug2tap")
     ovs = _needs("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl")
     return [

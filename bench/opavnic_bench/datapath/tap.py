@@ -14,7 +14,7 @@ _IFREQ: Final = struct.Struct("16sH22x")
 
 
 def open_plain_tap(name: str, flags: int = 0) -> int:
-    """Return the descriptor of a new TAP; it does not block. Raises OSError where it cannot be made."""
+    """Return the non-blocking descriptor of a new TAP. Raises OSError if it cannot be made."""
     fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.ioctl(fd, _TUNSETIFF, _IFREQ.pack(name.encode(), _IFF_TAP | _IFF_NO_PI | flags))

@@ -1,7 +1,7 @@
 """The bare forwarder of `opavnic bench datapath`: frames between two TAPs, nothing else.
 
-It reads a frame and writes it to the other TAP, without offloads, batching or encapsulation: the native module's
-`relay` (Rust) where it is built, the same loop in Python otherwise.
+It reads a frame and writes it to the other TAP, without offloads, batching or encapsulation. It is the `relay` of the
+native module (Rust) if that is built, the same loop in Python otherwise.
 
 Usage: python -m opavnic_bench.datapath.tap_forwarder NETNS_A NETNS_B MTU
 """

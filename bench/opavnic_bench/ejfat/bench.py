@@ -154,7 +154,7 @@ def _drain(sink: socket.socket) -> int:
 
 @contextmanager
 def _relay(target_port: int) -> Iterator[int]:
-    """Run the relay as a process, for as long as the context lasts; its port."""
+    """Run the relay as a process and yield its port; kill it at the end."""
     command = [sys.executable, "-m", "opavnic_bench.ejfat.relay", "0", str(target_port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

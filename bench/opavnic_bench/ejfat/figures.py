@@ -1,4 +1,4 @@
-"""What a measurement comes to, and what the benchmark says about all of them."""
+"""The figures of the measurements, and their ratios."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Sample:
 
     packets_per_second: float
     lost: int | None
-    """Packets that did not come through; None where more is sent on purpose than can be taken."""
+    """Packets that did not arrive; None if the sender overloads the load balancer on purpose."""
     size: int | None = None
     """Bytes of a packet; None: of a version 2 frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What a case comes to: the median of its rounds."""
+    """The result of a case: the median of its rounds."""
 
     what: str
     by: str
@@ -57,7 +57,7 @@ class Figure:
 
 
 def figure(case: Case, samples: Sequence[Sample]) -> Figure:
-    """Return the figure of the rounds of a case; what they lost adds up."""
+    """Return the figure of a case; its losses are those of all rounds together."""
     rate = median(sample.packets_per_second for sample in samples)
     size = samples[0].size
     bits = 8 * (_HEADERS + case.payload if size is None else size)
@@ -69,7 +69,7 @@ def figure(case: Case, samples: Sequence[Sample]) -> Figure:
 
 
 def ratios(figures: Sequence[Figure]) -> list[dict[str, Any]]:
-    """Return how figures of the same run compare, packets against packets."""
+    """Return the ratios of packets per second between figures of the same run."""
     found = {(f.what, f.by, f.payload): f for f in figures if f.version in (2, None)}
     rows = []
     pairs = [((what, "native"), (what, "python")) for what in (PIPELINE, MEMORY_LAB, TAP_LAB, ALONE)]

@@ -1,6 +1,6 @@
 """The load balancer live: in a lab in memory, in a lab on TAPs, and as a program on a TAP of its own.
 
-On TAPs a sender gives more than can be taken; what counts is what the kernel of the receiving host gets.
+On TAPs the sender offers more than the load balancer can take; the kernel of the receiving host counts what arrives.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def _vesw(*hosts: str) -> AsyncIterator[list[MemoryNetdev]]:
 
 
 async def memory_lab(by: Backend, payload: int, seconds: float) -> dict[Case, Sample]:
-    """Measure source, load balancer and worker on a virtual switch: three VNICs, a fabric, ICRCs and all."""
+    """Measure source, load balancer and worker on a virtual switch: three VNICs and a fabric, ICRCs included."""
     async with _vesw("lb", "source", "worker") as (lb, source, receiver):
         sink = MemoryUdpHost(receiver, WORKER)
         got = sent = 0
@@ -167,7 +167,7 @@ async def _end(process: Popen[str]) -> None:
 
 
 async def _rate(lab: Lab, host: str, interface: str, sender: Popen[str], seconds: float) -> float:
-    """Let the sender go and return packets per second that the host got."""
+    """Start the sender and return the packets per second that the host received."""
     await _go(sender, min(seconds, 0.1))  # neighbors are found, buffers have grown
     before, started = await _received(lab, host, interface), time.perf_counter()
     await _go(sender, seconds)
@@ -191,7 +191,7 @@ async def _line(process: Popen[str], timeout_s: float = _WAIT_S) -> str:
 
 
 async def _received(lab: Lab, host: str, interface: str) -> int:
-    """Return how many frames the host's kernel has taken from an interface."""
+    """Return how many frames the host's kernel has received on an interface."""
     answer = await _ip(lab, host, "-s", "-j", "link", "show", interface)
     return int(json.loads(answer)[0]["stats64"]["rx"]["packets"])
 
