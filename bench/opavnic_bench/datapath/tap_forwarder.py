@@ -14,9 +14,9 @@ import signal
 import sys
 
 from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.tap import open_tap
 from opavnic.datapath.selection import load_native
 from opavnic.lab.namespaces import NETNS_DIR
-from opavnic_bench.datapath.tap import open_plain_tap
 
 _FRAME: int = 16 << 10
 
@@ -48,7 +48,7 @@ def _drain(source: int, target: int) -> None:
 
 def main(arguments: list[str]) -> int:
     """Make a TAP `eth0` in each namespace and forward until SIGTERM."""
-    taps = [run_in_namespace(NETNS_DIR / name, lambda: open_plain_tap("eth0")) for name in arguments[:2]]
+    taps = [run_in_namespace(NETNS_DIR / name, lambda: open_tap("eth0")) for name in arguments[:2]]
     stop, ring = os.pipe()
     signal.signal(signal.SIGTERM, lambda _number, _frame: os.write(ring, b"x") and None)
     native = load_native()

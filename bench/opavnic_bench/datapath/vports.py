@@ -19,12 +19,11 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.tap import close_descriptors
+from hfi_sim.netdev.tap import close_descriptors, open_tap
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.lab.descriptors import raise_limit
 from opavnic.lab.namespaces import NETNS_DIR
 from opavnic_bench.datapath.peers import bench_namespaces, run, until
-from opavnic_bench.datapath.tap import open_plain_tap
 from opavnic_bench.turns import BenchError, Progress, silent, take_turns
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ _SAMPLES: Final = 5
 _WAIT_S: Final = 30
 _VESW: Final = 2
 _PKEY: Final = 0x8002
-_IFF_VNET_HDR: Final = 0x4000
 _ETHERTYPE: Final = 0x88B5
 """For local experiments (IEEE 802): the hosts throw these frames away."""
 
@@ -103,7 +101,7 @@ def _measure(engine: _native.Engine, count: int) -> VportCost:
 def _make_taps(count: int) -> list[int]:
     # no addresses of IPv6, whose messages to each other would be measured as well
     Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
-    return [open_plain_tap(f"tap{index}", _IFF_VNET_HDR) for index in range(count)]
+    return [open_tap(f"tap{index}", vnet_hdr=True) for index in range(count)]
 
 
 def _set_up(namespace: str, count: int) -> None:
