@@ -30,10 +30,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
 @contextmanager
-def _measuring() -> Iterator[Progress]:
-    """Show progress where stderr is a terminal; end with one line where measuring fails.
+def _measuring(*errors: type[Exception]) -> Iterator[Progress]:
+    """Show progress if stderr is a terminal; end with one line if measuring fails.
 
-    What a signal interrupts unwinds, so that every namespace is removed.
+    A signal unwinds what it interrupts, so every namespace is removed.
+
+    Args:    errors: that are failures of the measurement, besides those of opavnic and hfi_sim.
     """
     from rich.console import Console
     from rich.progress import Progress as Bar
@@ -43,6 +45,7 @@ def _measuring() -> Iterator[Progress]:
         console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True, auto_refresh=False
     )
     task = bar.add_task("")
+    failures: tuple[type[Exception], ...] = (OpavnicError, HfiSimError, *errors)
 
     def show(done: int, total: int, label: str) -> None:
         bar.update(task, completed=done, total=total, description=label, refresh=True)
@@ -50,7 +53,7 @@ def _measuring() -> Iterator[Progress]:
     try:
         with interruptible(), bar:
             yield show
-    except (OpavnicError, HfiSimError) as error:
+    except failures as error:
         fail(str(error))
 
 
@@ -170,11 +173,11 @@ def ejfat(
     private, no_taps = False, "" if taps else "asked for"
     if taps:
         private, no_taps = _may_make_taps()
-    from ejfat.cli.errors import explained
+    from ejfat.errors import EjfatError
     from opavnic_bench.ejfat.bench import bench_ejfat
     from opavnic_bench.ejfat.figures import rows_for_table
 
-    with explained(), _measuring() as progress:
+    with _measuring(EjfatError) as progress:
         result = bench_ejfat(rounds, seconds, no_taps=no_taps, private=private, progress=progress)
     if as_json:
         print_json(result)
@@ -262,11 +265,8 @@ def _vports(text: str, as_json: bool) -> None:
     counts = [int(word) if word.strip().isdecimal() else 0 for word in text.split(",")]
     if not all(2 <= count <= LARGEST for count in counts):
         fail(f'--vports "{text}" is not a list of numbers from 2 to {LARGEST}, such as 2,64,512', EXIT_USAGE)
-    try:
-        with _measuring() as progress:
-            result = bench_vports(counts, progress)
-    except OSError as error:
-        fail(str(error))
+    with _measuring(OSError) as progress:
+        result = bench_vports(counts, progress)
     if as_json:
         print_json(result)
     else:

@@ -19,7 +19,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ejfat.control.programming import Rewrite
-from ejfat.live.memory_host import MemoryUdpHost
 from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Backend, make_pipeline
 from hfi_sim.netdev.memory import MemoryNetdev
@@ -61,17 +60,16 @@ async def _vesw(*hosts: str) -> AsyncIterator[list[MemoryNetdev]]:
 
 async def memory_lab(by: Backend, payload: int, seconds: float) -> dict[Case, Sample]:
     """Measure source, load balancer and worker on a virtual switch: three VNICs and a fabric, ICRCs included."""
-    async with _vesw("lb", "source", "worker") as (lb, source, receiver):
-        sink = MemoryUdpHost(receiver, WORKER)
+    async with _vesw("lb", "source", "worker") as (lb, source, sink):
         got = sent = 0
 
-        def count(_payload: bytes, _port: int) -> None:
+        def count(_frame: bytes) -> None:
             nonlocal got
             got += 1
 
-        sink.on_udp = count
+        sink.on_receive = count
         mac = int.from_bytes(lb.address, "big")
-        worker = Rewrite(0, int.from_bytes(sink.netdev.address, "big"), WORKER, 10000)
+        worker = Rewrite(0, int.from_bytes(sink.address, "big"), WORKER, 10000)
         node = LbNode(
             make_pipeline(by, make_tables(worker=worker, mac=mac)).pipeline,
             lb.transmit,
