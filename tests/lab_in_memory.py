@@ -8,9 +8,9 @@ from pathlib import Path
 
 from aiohttp import ClientSession, UnixConnector, web
 
-from opavnic.lab.control import ControlServer
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
+from opavnic.world.parts.control import ControlServer
 
 
 def lab_in_memory(text: str) -> Lab:

@@ -6,18 +6,15 @@ import asyncio
 import io
 import json
 import threading
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
 
-from lab_in_memory import served
-from opavnic.lab import em_api, json_body
-from opavnic.lab.em_api import em_routes
-from opavnic.lab.json_body import MAX_BODY, MAX_VALUES
 from opavnic.lab.lab import Lab
+from opavnic.world import json_body
+from opavnic.world.json_body import MAX_BODY, MAX_VALUES
+from opavnic.world.parts import em_routes
 from vema.em import desired
 
 TEXT = """
@@ -27,12 +24,6 @@ vesws:
   - {id: 2, name: blue, members: [h1, h2]}
 """
 RIGHT = {"vesws": [{"id": 3, "name": "red", "pkey": 0x8001, "members": ["h1"]}]}
-
-
-@pytest.fixture
-async def http(lab: Lab, tmp_path: Path) -> AsyncIterator[ClientSession]:
-    async with served(em_routes(lab), tmp_path) as session:
-        yield session
 
 
 async def post(http: ClientSession, **body: Any) -> tuple[int, dict[str, Any]]:
@@ -112,7 +103,7 @@ async def test_fabric_that_changes_while_a_configuration_is_checked_is_no_intern
             hfi.ports[1].set_pkeys([0x8009])
         return found
 
-    monkeypatch.setattr(em_api, "checked", judged)
+    monkeypatch.setattr(em_routes, "checked", judged)
     async with http.post("/em/apply", json=RIGHT) as response:
         assert response.status == 422
         assert "pkey 0x8001 is not in the table of h1:1" in (await response.json())["error"]

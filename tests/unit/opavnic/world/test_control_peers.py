@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from opavnic.lab.control import ControlServer
+from opavnic.world.parts.control import ControlServer
 
 
 @pytest.fixture

@@ -3,11 +3,10 @@
     GET  /status           hosts, VNICs, links; ?counters=1 adds what every element counted
     GET  /logs             the log as text; ?follow=1 goes on until the reader leaves
     POST /down             end the lab; the answer lists what was removed
-    /em/...                the Ethernet Manager, see em_api; /faults, /topology, /routes: fabric_routes
-    GET  /capture          packets as they pass, see capture_api
+    /em/...                the Ethernet Manager, see em_routes; /faults, /topology, /routes: fabric
+    GET  /capture          packets as they pass, see capture
 
-Packages add routes of their own through the entry point group "opavnic.control": name -> a function that takes
-the Lab and returns aiohttp routes.
+Every part adds its own (`RunningPart.routes`).
 """
 
 from __future__ import annotations
@@ -16,30 +15,53 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from aiohttp import ClientError, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from hfi_sim.errors import FaultError, HfiSimError
 from hfi_sim.text import visible
-from opavnic.lab.connections import MAX_FOLLOWERS, Connections, while_read
-from opavnic.lab.em_api import em_routes
-from opavnic.lab.errors import LabError, LabInputError, TooManyError
-from opavnic.lab.json_body import MAX_BODY
+from opavnic.errors import InputError, OpavnicError, TooManyError
+from opavnic.world.connections import MAX_FOLLOWERS, Connections, while_read
+from opavnic.world.json_body import MAX_BODY
+from opavnic.world.part import RunningPart
 
-if TYPE_CHECKING:
-    from opavnic.lab.lab import Lab
-    from opavnic.lab.logs import LogHub
-
-log = logging.getLogger("opavnic.lab.control")
-_http_log = logging.getLogger("opavnic.lab.control.http")
+log = logging.getLogger("opavnic.world.control")
+_http_log = logging.getLogger("opavnic.world.control.http")
 """Where aiohttp says what is wrong below our handlers."""
 _http_log.addFilter(lambda record: not _is_peers_mistake(record))
 
-ENTRY_POINTS = "opavnic.control"
+
+class Lines(Protocol):
+    """The lines of a log for one reader."""
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `next` returns at once."""
+
+    async def next(self) -> str | None:
+        """Wait for the next line; None: there will be none."""
+
+    def end(self) -> None:
+        """Say that nothing more will come."""
+
+
+class LogLines(Protocol):
+    """A log that can be followed."""
+
+    @property
+    def followers(self) -> int:
+        """How many follow."""
+
+    def subscribe(self) -> Lines:
+        """Return the lines kept so far and those to come, for one reader."""
+
+    def unsubscribe(self, follower: Any) -> None:
+        """Stop feeding a reader."""
+
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -81,13 +103,13 @@ class ControlServer:
         try:
             await request.read()
         except web.HTTPRequestEntityTooLarge:
-            raise LabInputError(
+            raise InputError(
                 f"the body has more than {MAX_BODY} bytes: no configuration has as many"
             ) from None
         except (ConnectionError, ClientError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not _is_gone(error):
                 raise
-            raise LabInputError("the connection ended before the request did") from None
+            raise InputError("the connection ended before the request did") from None
         connections.has_request(request.protocol)
         try:
             return await handler(request)
@@ -114,11 +136,11 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return web.json_response(
             {"error": f"{error.reason}: {request.method} {visible(request.path)}"}, status=error.status
         )
-    except (LabInputError, FaultError) as error:
+    except (InputError, FaultError) as error:
         return web.json_response({"error": str(error)}, status=400)
     except TooManyError as error:
         return web.json_response({"error": str(error)}, status=503)
-    except (LabError, HfiSimError, ValueError) as error:
+    except (OpavnicError, HfiSimError, ValueError) as error:
         return web.json_response({"error": str(error)}, status=409)
     except ConnectionError:  # who asked has left: nobody is to be told
         raise
@@ -127,29 +149,38 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return web.json_response({"error": f"internal error, {type(error).__name__}: {error}"}, status=500)
 
 
-def lab_routes(lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Any]]) -> list[web.RouteDef]:
-    """Return the routes of a lab: the ones above and those of installed packages.
+class LabRoutes(RunningPart):
+    """What a lab as a whole serves: its status, its log, its end."""
 
-    Args:    down: ends the lab and returns what was removed, as plain data.
-    """
+    def __init__(
+        self,
+        status: Callable[..., dict[str, Any]],
+        lines: LogLines,
+        down: Callable[[], Awaitable[Any]],
+    ) -> None:
+        """Args:  status: takes `counters`. down: ends the lab and returns what was removed, as plain data."""
+        self._status = status
+        self._lines = lines
+        self._down = down
 
-    async def status(request: web.Request) -> web.Response:
-        return web.json_response(lab.status(counters=request.query.get("counters") == "1"))
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/status", self._get_status),
+            web.get("/logs", self._get_logs),
+            web.post("/down", self._post_down),
+        ]
 
-    async def logs(request: web.Request) -> web.StreamResponse:
-        return await _stream_log(request, hub, follow=request.query.get("follow") == "1")
+    async def _get_status(self, request: web.Request) -> web.Response:
+        return web.json_response(self._status(counters=request.query.get("counters") == "1"))
 
-    async def post_down(request: web.Request) -> web.Response:
-        return web.json_response(await down())
+    async def _get_logs(self, request: web.Request) -> web.StreamResponse:
+        return await _stream_log(request, self._lines, follow=request.query.get("follow") == "1")
 
-    routes = [web.get("/status", status), web.get("/logs", logs), web.post("/down", post_down)]
-    routes += em_routes(lab)
-    for point in entry_points(group=ENTRY_POINTS):
-        routes += point.load()(lab)
-    return routes
+    async def _post_down(self, _: web.Request) -> web.Response:
+        return web.json_response(await self._down())
 
 
-async def _stream_log(request: web.Request, hub: LogHub, follow: bool) -> web.StreamResponse:
+async def _stream_log(request: web.Request, hub: LogLines, follow: bool) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
     if follow and hub.followers >= MAX_FOLLOWERS:
         raise TooManyError(f"{MAX_FOLLOWERS} readers follow the log: a lab has no more; end one of them")

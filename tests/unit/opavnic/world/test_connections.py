@@ -10,10 +10,11 @@ import pytest
 from aiohttp import web
 
 from lab_in_memory import lab_in_memory, served
-from opavnic.lab import connections
-from opavnic.lab.connections import MAX_CONNECTIONS, MAX_FOLLOWERS, while_read
-from opavnic.lab.control import ControlServer, lab_routes
+from opavnic.lab.daemon import lab_routes
 from opavnic.lab.logs import LogHub
+from opavnic.world import connections
+from opavnic.world.connections import MAX_CONNECTIONS, MAX_FOLLOWERS, while_read
+from opavnic.world.parts.control import ControlServer
 
 GET = b"GET /hello HTTP/1.1\r\nHost: lab\r\n\r\n"
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 from aiohttp import web
 
-from opavnic.lab.errors import LabInputError
+from opavnic.errors import InputError
 
 MAX_BODY: Final = 4 << 20
 """Bytes of a request: an EM file of the largest size."""
@@ -25,15 +25,15 @@ _ROWS_AT_ONCE: Final = 256
 
 
 async def json_body(request: web.Request) -> Any:
-    """Return the body. Raises LabInputError: it is no JSON, or too much of it."""
+    """Return the body. Raises InputError: it is no JSON, or too much of it."""
     body = await request.read()
     # no more values than these: each but the first stands behind one of them
     if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:
-        raise LabInputError(f"the body has more than {MAX_VALUES} values: no configuration has as many")
+        raise InputError(f"the body has more than {MAX_VALUES} values: no configuration has as many")
     try:
         return _parsed(body) if len(body) <= _AT_ONCE else await asyncio.to_thread(_parsed, body)
     except (ValueError, RecursionError) as error:
-        raise LabInputError(f"the body is no JSON: {error}") from error
+        raise InputError(f"the body is no JSON: {error}") from error
 
 
 def _parsed(body: bytes) -> Any:
@@ -46,10 +46,10 @@ def _no_number(name: str) -> NoReturn:
 
 
 async def json_object(request: web.Request) -> dict[str, Any]:
-    """Return the body. Raises LabInputError: it is no JSON object."""
+    """Return the body. Raises InputError: it is no JSON object."""
     body = await json_body(request)
     if not isinstance(body, dict):
-        raise LabInputError("the body is no JSON object")
+        raise InputError("the body is no JSON object")
     return body
 
 

@@ -1,4 +1,4 @@
-"""The part of a lab's control API that is about its Ethernet Manager.
+"""The Ethernet Manager on the control API.
 
 POST /em/apply       an EM configuration as JSON; ?diff=1 only says what it would change
 GET  /em/vesws       virtual switches; /em/vports: vports; /em/mac-table: entries (?vesw=ID)
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aiohttp import web
 
 from hfi_sim.types import mac_text
-from opavnic.lab.errors import LabError, LabInputError
-from opavnic.lab.json_body import json_body, json_rows
+from opavnic.errors import InputError, OpavnicError
+from opavnic.world.json_body import json_body, json_rows
+from opavnic.world.part import RunningPart
 from vema.em.core import EmCore
 from vema.em.desired import Checked, EmConfigError, checked
 from vema.em.preview import Picture, preview
@@ -25,25 +26,41 @@ from vema.em.service import EthernetService
 from vema.em.state import Port, Vesw, Vport
 from vema.types import EthLinkStatus
 
-if TYPE_CHECKING:
-    from opavnic.lab.lab import Lab
-
 PROBLEMS_SAID: Final = 100
 """Mistakes of a configuration that are listed; of more their number is said."""
+_ROUTES: Final = (
+    (web.post, "/em/apply"),
+    (web.post, "/em/verify"),
+    (web.get, "/em/vesws"),
+    (web.get, "/em/vports"),
+    (web.get, "/em/mac-table"),
+    (web.get, "/em/counters"),
+    (web.get, "/em/events"),
+)
 APPLY_LIMIT_S = 25.0
 """How long an apply may take before it is answered as unfinished; the manager goes on."""
 
 
-def em_routes(lab: Lab) -> list[web.RouteDef]:
-    """Return the routes."""
+class NoManager(RunningPart):
+    """Answers where a lab leaves its VNICs to a manager of somebody else's, or to none."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def routes(self) -> list[web.RouteDef]:
+        return [route(path, self._refuse) for route, path in _ROUTES]
+
+    async def _refuse(self, _: web.Request) -> web.Response:
+        raise OpavnicError(self._reason)
+
+
+def em_routes(service: EthernetService) -> list[web.RouteDef]:
+    """Return the routes of a manager."""
 
     def running() -> tuple[EthernetService, EmCore]:
-        manager = lab.manager
-        if manager is None or manager.em.core is None:
-            raise LabError(
-                f"lab {lab.model.name} has no Ethernet Manager of its own (em: {lab.model.em.mode})"
-            )
-        return manager.em, manager.em.core
+        if service.core is None:
+            raise OpavnicError("the Ethernet Manager has ended")
+        return service, service.core
 
     one_at_a_time = asyncio.Lock()
 
@@ -81,7 +98,7 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
             vesw_id = _number(request, "vesw", 0)
             if vesw_id not in core.vesws:
                 known = ", ".join(map(str, sorted(core.vesws))) or "none"
-                raise LabInputError(f"no virtual switch has the id {vesw_id} (known: {known})")
+                raise InputError(f"no virtual switch has the id {vesw_id} (known: {known})")
             shown = {vesw_id: shown[vesw_id]}
         return await json_rows("mac_table", _table_rows(core, shown))
 
@@ -120,15 +137,8 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
         em, _core = running()
         return web.json_response({"differences": [str(difference) for difference in await em.verify()]})
 
-    return [
-        web.post("/em/apply", apply),
-        web.post("/em/verify", verify),
-        web.get("/em/vesws", vesws),
-        web.get("/em/vports", vports),
-        web.get("/em/mac-table", mac_table),
-        web.get("/em/counters", counters),
-        web.get("/em/events", events),
-    ]
+    handlers = (apply, verify, vesws, vports, mac_table, counters, events)
+    return [route(path, handler) for (route, path), handler in zip(_ROUTES, handlers, strict=True)]
 
 
 def _judged(data: Any, now: Picture) -> tuple[Checked, list[str]]:
@@ -143,7 +153,7 @@ def _judged(data: Any, now: Picture) -> tuple[Checked, list[str]]:
 def _number(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, str(default))
     if not text.isdecimal() or len(text) > 9:
-        raise LabError(f"{name}={text!r} is no number")
+        raise OpavnicError(f"{name}={text!r} is no number")
     return int(text)
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession
 
 from hfi_sim.trace import TraceRecord
-from lab_in_memory import served
-from opavnic.lab import capture_api, connections
-from opavnic.lab.capture_api import routes
 from opavnic.lab.lab import Lab
 from opavnic.observe import capture
 from opavnic.observe.capture import Capture
 from opavnic.observe.pcapng import PcapngReader
+from opavnic.world import connections
+from opavnic.world.parts.capture import CONTENT_TYPE
 
 TEXT = """
 name: capture-lab
@@ -25,12 +22,6 @@ hosts: {h1: {}, h2: {}}
 vesws:
   - {id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}
 """
-
-
-@pytest.fixture
-async def http(lab: Lab, tmp_path: Path) -> AsyncIterator[ClientSession]:
-    async with served(routes(lab), tmp_path) as session:
-        yield session
 
 
 async def ping(lab: Lab) -> bool:
@@ -50,7 +41,7 @@ def records(data: bytes) -> list[TraceRecord]:
 
 async def test_capture_ends_after_the_packets_that_were_asked_for(lab: Lab, http: ClientSession) -> None:
     async with http.get("/capture?on=h1&vesw=2&count=4") as answer:
-        assert (answer.status, answer.content_type) == (200, capture_api.CONTENT_TYPE)
+        assert (answer.status, answer.content_type) == (200, CONTENT_TYPE)
         assert await ping(lab)
         assert await ping(lab)
         found = records(await answer.read())

@@ -10,51 +10,52 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiohttp import web
 
 from hfi_sim.faults import parse_match
-from opavnic.lab.connections import MAX_FOLLOWERS, while_read
-from opavnic.lab.errors import LabInputError, TooManyError
+from opavnic.errors import InputError, TooManyError
 from opavnic.observe.capture import Capture
 from opavnic.observe.pcapng import PcapngWriter
-
-if TYPE_CHECKING:
-    from opavnic.lab.lab import Lab
+from opavnic.world.connections import MAX_FOLLOWERS, while_read
+from opavnic.world.part import RunningPart
+from opavnic.world.world import World
 
 CONTENT_TYPE: Final = "application/x-pcapng"
 _MAX_DIGITS: Final = 12
 
 
-def routes(lab: Lab) -> list[web.RouteDef]:
-    """Return the routes for the control API of a lab."""
+class Captures(RunningPart):
+    """Lets programs capture the packets of a world."""
 
-    running = 0
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._running = 0
 
-    async def capture(request: web.Request) -> web.StreamResponse:
-        nonlocal running
-        if running >= MAX_FOLLOWERS:
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/capture", self._capture)]
+
+    async def _capture(self, request: web.Request) -> web.StreamResponse:
+        if self._running >= MAX_FOLLOWERS:
             raise TooManyError(f"{MAX_FOLLOWERS} captures run: a lab has no more; end one of them")
-        running += 1
+        self._running += 1
         try:
-            return await _stream(request, lab)
+            return await _stream(request, self._world)
         finally:
-            running -= 1
-
-    return [web.get("/capture", capture)]
+            self._running -= 1
 
 
-async def _stream(request: web.Request, lab: Lab) -> web.StreamResponse:
+async def _stream(request: web.Request, world: World) -> web.StreamResponse:
     query = dict(request.query)
     place, count = query.pop("on", "*"), _count(query.pop("count", ""))
     match = parse_match(f"{key}={value}" for key, value in query.items())
     news = asyncio.Event()
     epoch_s = time.time() - asyncio.get_running_loop().time()
-    capture = Capture(lab.world.fabric, place, match, epoch_s=epoch_s, on_packet=news.set)
+    capture = Capture(world.fabric, place, match, epoch_s=epoch_s, on_packet=news.set)
     response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE})
     try:
-        _tell_native(lab)
+        world.refresh()  # Python carries what is looked at
         await response.prepare(request)
         await _write(request, response, capture, news, count)
         await response.write_eof()
@@ -62,7 +63,7 @@ async def _stream(request: web.Request, lab: Lab) -> web.StreamResponse:
         pass  # the reader has left
     finally:
         capture.stop()
-        _tell_native(lab)
+        world.refresh()
     return response
 
 
@@ -90,15 +91,9 @@ async def _write(
             count -= len(records)
 
 
-def _tell_native(lab: Lab) -> None:
-    """Have Python carry what is looked at, and no longer what is not."""
-    if lab.native is not None:
-        lab.native.refresh()
-
-
 def _count(text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS and int(text) > 0):
-        raise LabInputError(f"count={text!r} is no number of packets, 1 or more")
+        raise InputError(f"count={text!r} is no number of packets, 1 or more")
     return int(text)

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
 
-from lab_in_memory import lab_in_memory
+from lab_in_memory import lab_in_memory, served
 from opavnic.lab.lab import Lab
 
 
@@ -19,3 +20,10 @@ async def lab(
     monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
     async with lab_in_memory(request.module.TEXT) as running:
         yield running
+
+
+@pytest.fixture
+async def http(lab: Lab, tmp_path: Path) -> AsyncIterator[ClientSession]:
+    """A client of its control API."""
+    async with served(lab.routes(), tmp_path) as session:
+        yield session
