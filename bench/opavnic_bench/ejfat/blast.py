@@ -4,7 +4,7 @@ It registers a worker with a control plane, waits until that has the whole calen
 on stdin, a number of seconds, it sends for as long and prints how many packets that were. Many packets are given to the
 kernel in one call (UDP_SEGMENT), which leaves the processors to what is measured.
 
-`python -m ejfat.bench.blast CONFIG`, CONFIG as JSON: target, payload, uri, control, worker (each a text or a number).
+`python -m opavnic_bench.ejfat.blast CONFIG`, CONFIG as JSON: target, payload, uri, control, worker (text or number).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _UDP_SEGMENT = 103
 _MOST_SEGMENTS = 64
 _LARGEST = 65507
 _SENDS = 32
-"""Calls between two looks at the clock."""
+"""Calls between two readings of the clock."""
 
 
 async def register(config: dict[str, Any]) -> None:
-    """Register the worker and wait until every slot is its own. It stays so: nobody else comes.
+    """Register the worker and wait until every slot is its own. Nothing changes that later: no other worker registers.
 
     Raises:  EjfatError: refused, or the control plane is not reachable.
     """
@@ -58,7 +58,7 @@ async def register(config: dict[str, Any]) -> None:
 
 
 def sends(payload: int) -> tuple[list[bytes], int, int]:
-    """Return what to give to the kernel, one call each, the size of a packet, and how many are in a call."""
+    """Return the data of each call to the kernel, the size of a packet, and the number of packets in a call."""
     segmenter = Segmenter(version=2, mtu=9000)
 
     def packet(tick: int) -> bytes:
@@ -71,7 +71,7 @@ def sends(payload: int) -> tuple[list[bytes], int, int]:
 
 
 def blast(sock: socket.socket, calls: list[bytes], seconds: float) -> tuple[int, float]:
-    """Send for so long; return the number of calls that the kernel took, and the time."""
+    """Send for `seconds`; return the number of calls that the kernel took, and the time."""
     done, position, started = 0, 0, time.perf_counter()
     while (elapsed := time.perf_counter() - started) < seconds:
         for data in calls[position : position + _SENDS]:
@@ -83,7 +83,7 @@ def blast(sock: socket.socket, calls: list[bytes], seconds: float) -> tuple[int,
 
 
 def main(config: dict[str, Any]) -> None:
-    """Register, then send as often as told."""
+    """Register, then send once for each line on stdin."""
     asyncio.run(register(config))
     calls, size, count = sends(config["payload"])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:

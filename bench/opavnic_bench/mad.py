@@ -1,31 +1,26 @@
-"""How many exchanges a second the management agent does: alone, and over a fabric."""
+"""How many exchanges per second the management agent handles: alone, and over a fabric."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from time import perf_counter
 from typing import Any, Final
 
-from hfi_sim.fabric import Fabric
 from hfi_sim.mad.header import Method
-from hfi_sim.netdev.memory import memory_netdev
-from hfi_sim.subnet_manager import SubnetManager
-from opavnic.vnic_port import VnicPort
+from opavnic_bench.bed import PKEY, make_world
+from opavnic_bench.turns import Progress, repeat, silent, take_turns
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.messages import build_request, read_response
 from vema.lmac import Lmac
 from vema.types import AttrId, ConfigState, VportNum
 
-DEFAULT_SECONDS: Final = 1.0
 _BATCH: Final = 200
 _VPORT: Final = VportNum(1)
 
 
 @dataclass(frozen=True, slots=True)
 class MadFigure:
-    """One measurement."""
+    """One measurement of an exchange."""
 
     where: str
     """agent: the agent alone; fabric: EM, link, switch, link, agent, and back."""
@@ -36,38 +31,29 @@ class MadFigure:
     per_second: float
 
 
-def bench_mad(seconds: float = DEFAULT_SECONDS) -> dict[str, Any]:
+def bench_mad(seconds: float, progress: Progress = silent) -> dict[str, Any]:
     """Measure Get and Set exchanges, and return the figures as plain data.
 
-    The fabric is one switch between EM and host, in this process; its links pass packets on at once, so the
-    figure is what the code costs and not what a link would delay.
+    The fabric is one switch between EM and host, in this process. Its links have no latency, so a figure is what the
+    code costs.
 
     Args:    seconds: how long each of the measurements lasts.
     """
-    bench = _Bench()
-    figures = [
-        figure
-        for name, request in bench.requests.items()
-        for figure in (
-            _measure("agent", name, seconds, lambda mad=request: bench.ask_agent(mad)),  # type: ignore[misc]
-            _measure("fabric", name, seconds, lambda mad=request: bench.ask_over_fabric(mad)),  # type: ignore[misc]
-        )
-    ]
-    return {"bench": "mad", "seconds_each": seconds, "figures": [asdict(figure) for figure in figures]}
+    bed = _Bed()
+    subjects = [(name, where) for name in bed.requests for where in ("agent", "fabric")]
+    run = take_turns(
+        subjects, lambda subject: _measure(bed, *subject, seconds), label=", ".join, progress=progress
+    )
+    return {"bench": "mad", "seconds_each": seconds, "figures": [asdict(figure) for figure in run.single()]}
 
 
-class _Bench:
+class _Bed:
     """An EM, a switch and a host with one VNIC."""
 
     def __init__(self) -> None:
-        fabric = Fabric()
-        self._em = fabric.add_hfi("em").ports[1]
-        self._host = fabric.add_hfi("h1", netdevs=memory_netdev).ports[1]
-        switch = fabric.add_switch("sw")
-        for number, port in enumerate((self._em, self._host), 1):
-            fabric.connect(port, switch.ports[number])
-        SubnetManager(fabric, self._em).sweep()
-        self._agent = VnicPort(self._host, fabric.clock).agent
+        world = make_world(["h1"])
+        self._em, self._host = world.em_port, world.hosts["h1"].port
+        self._agent = world.vnic_ports["h1"].agent
         self._responses: list[bytes | None] = []
         self.requests = self._make_requests()
         """The MADs that are measured, by name; the first makes the vport."""
@@ -77,7 +63,7 @@ class _Bench:
         info = VeswPortInfo(
             fabric_id=1,
             vesw_id=2,
-            pkey=0x8002,
+            pkey=PKEY,
             eth_mtu=1500,
             base_mac=Lmac(1, 2, lid).build(),
             config_state=ConfigState.FORWARDING,
@@ -110,14 +96,15 @@ class _Bench:
         read_response(request, self._responses.pop() or b"")
 
 
-def _measure(where: str, exchange: str, seconds: float, ask: Callable[[], None]) -> MadFigure:
-    ask()
-    exchanges = 0
-    begin = perf_counter()
-    elapsed = 0.0
-    while elapsed < seconds:
+def _measure(bed: _Bed, exchange: str, where: str, seconds: float) -> MadFigure:
+    ask = bed.ask_agent if where == "agent" else bed.ask_over_fabric
+    request = bed.requests[exchange]
+
+    def step() -> int:
         for _ in range(_BATCH):
-            ask()
-        exchanges += _BATCH
-        elapsed = perf_counter() - begin
-    return MadFigure(where, exchange, exchanges, round(elapsed, 6), round(exchanges / elapsed, 1))
+            ask(request)
+        return _BATCH
+
+    ask(request)
+    done, elapsed = repeat(step, seconds)
+    return MadFigure(where, exchange, done, round(elapsed, 6), round(done / elapsed, 1))

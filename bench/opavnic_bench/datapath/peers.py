@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ from pathlib import Path
 from typing import Final
 
 from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic_bench.turns import PeerError
 
 PREFIX: Final = "opavnic-bench-"
-"""Every namespace of the bench has a name that begins so."""
+"""The names of all namespaces of the bench begin with this."""
 _MARK: Final = "opavnic bench datapath"
-"""The alias of the loopback in a namespace of the bench: a name alone may be anyone's."""
+"""Alias of the loopback in a namespace of the bench. The name alone proves nothing: anybody can choose it."""
 _SUBNET: Final = "10.99.7"
 _READY_S: Final = 15.0
 _OVS_JUMBO: Final = "it reads 1500 bytes from a TAP that is in another network namespace, whatever its MTU"
@@ -40,13 +42,9 @@ class Site:
     """The processes that carry the frames, if any do."""
 
 
-class PeerError(Exception):
-    """A variant could not be set up."""
-
-
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One thing to measure."""
+    """One way to connect two hosts; the subject of this benchmark."""
 
     name: str
     mtu: int
@@ -55,7 +53,7 @@ class Variant:
     site: Callable[[int], AbstractContextManager[Site]]
     """Given the MTU, makes the hosts."""
     missing: Callable[[], str]
-    """Why it cannot be measured here; empty where it can."""
+    """Returns why it cannot be measured here, empty if it can."""
 
     @property
     def label(self) -> str:
@@ -64,7 +62,7 @@ class Variant:
 
 
 def run(*command: str, check: bool = True, text: str | None = None) -> str:
-    """Run a program to its end and return what it printed. Raises PeerError where it fails.
+    """Run a program to its end and return what it printed. Raises PeerError if it fails.
 
     Args:  text: what it reads on its standard input.
     """
@@ -93,9 +91,9 @@ def _is_of_a_bench(name: str) -> bool:
 
 @contextlib.contextmanager
 def bench_namespaces(*roles: str) -> Iterator[list[str]]:
-    """Make a namespace for each role and give their names; they are gone afterwards.
+    """Make a namespace for each role and yield their names; remove them at the end.
 
-    Raises:  PeerError: one cannot be made, or somebody else has one of that name.
+    Raises:  PeerError: one cannot be made, or its name is taken.
     """
     with contextlib.ExitStack() as stack:
         names = [f"{PREFIX}{role}" for role in roles]
@@ -115,7 +113,7 @@ def _address(namespace: str, device: str, host: int, mtu: int) -> str:
 
 @contextlib.contextmanager
 def _program(*command: str, ready: str = "", environment: dict[str, str] | None = None) -> Iterator[int]:
-    """Run a program in the background; return once it printed a line with `ready`, where that is asked for."""
+    """Run a program in the background. Given `ready`, wait until it prints a line that contains it."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,  # vde_switch ends at the end of its input
@@ -203,7 +201,7 @@ def _vxlan(mtu: int) -> Iterator[Site]:
 @contextlib.contextmanager
 def _tap_forwarder(mtu: int) -> Iterator[Site]:
     with bench_namespaces("tap-a", "tap-b") as (a, b), ExitStack() as stack:
-        command = (sys.executable, "-m", "opavnic.bench.tap_forwarder", a, b)
+        command = (sys.executable, "-m", "opavnic_bench.datapath.tap_forwarder", a, b)
         ready = "native" if load_native() is not None else "python"
         pid = stack.enter_context(_program(*command, ready=ready))
         _address(a, "eth0", 1, mtu)
@@ -219,11 +217,11 @@ def _vde_switch(mtu: int) -> Iterator[Site]:
     ):
         switch = f"{directory}/switch"
         pids = [stack.enter_context(_program("vde_switch", "-s", switch, "--nostdin"))]
-        _until(lambda: Path(switch, "ctl").exists(), "vde_switch has no socket")
+        until(lambda: Path(switch, "ctl").exists(), "vde_switch has no socket")
         for namespace in (a, b):
             plug = ("ip", "netns", "exec", namespace, "vde_plug2tap", "-s", switch, "eth0")
             pids.append(stack.enter_context(_program(*plug)))
-        _until(lambda: all(_has_device(namespace) for namespace in (a, b)), "vde_plug2tap made no device")
+        until(lambda: all(_has_device(namespace) for namespace in (a, b)), "vde_plug2tap made no device")
         _address(a, "eth0", 1, mtu)
         yield Site(a, b, _address(b, "eth0", 2, mtu), tuple(pids))
 
@@ -240,7 +238,7 @@ def _ovs_userspace(mtu: int) -> Iterator[Site]:
         run("ovsdb-tool", "create", database, str(_OVS_SCHEMA))
         server = ("ovsdb-server", database, f"--remote=p{socket}", f"--unixctl={directory}/db.ctl")
         stack.enter_context(_program(*server, environment=place))
-        _until(lambda: Path(directory, "db.sock").exists(), "ovsdb-server has no socket")
+        until(lambda: Path(directory, "db.sock").exists(), "ovsdb-server has no socket")
         control = ("ovs-vsctl", f"--db={socket}", "--timeout=10")
         run(*control, "--no-wait", "init")
         daemon = ("ip", "netns", "exec", middle, "ovs-vswitchd", socket, f"--unixctl={directory}/sw.ctl")
@@ -260,15 +258,15 @@ def _has_device(namespace: str) -> bool:
     return bool(run("ip", "-n", namespace, "link", "show", "dev", "eth0", check=False))
 
 
-def _until(condition: Callable[[], bool], otherwise: str) -> None:
-    """Wait for what another program does; each look takes a program of its own, which is pause enough."""
-    import time
-
-    deadline = time.monotonic() + _READY_S
+def until(
+    condition: Callable[[], bool], otherwise: str, *, pause_s: float = 0.02, limit_s: float = _READY_S
+) -> None:
+    """Wait until what is outside this process meets a condition; raise PeerError after `limit_s`."""
+    deadline = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > deadline:
             raise PeerError(otherwise)
-        time.sleep(0.02)
+        time.sleep(pause_s)
 
 
 # --- the list ----------------------------------------------------------------------------------------------
@@ -291,7 +289,7 @@ def _native_missing() -> str:
 
 
 def variants() -> list[Variant]:
-    """Return everything that the bench measures, ours first."""
+    """Return all variants, ours first."""
     vde = _needs("vde_switch", "vde_plug2tap")
     ovs = _needs("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl")
     return [

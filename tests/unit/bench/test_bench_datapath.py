@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from opavnic.bench.datapath import BenchResult
-from opavnic.bench.datapath_measure import BusyServerError, Sample, iperf_result
-from opavnic.bench.datapath_peers import PeerError, Site, Variant, variants
-from opavnic.bench.datapath_plot import plot
+from opavnic_bench.datapath.bench import BenchResult
+from opavnic_bench.datapath.measure import BusyServerError, Sample, iperf_result
+from opavnic_bench.datapath.peers import Site, Variant, variants
+from opavnic_bench.datapath.plot import plot
+from opavnic_bench.turns import PeerError, Run
 
 SAMPLE = Sample(12.0, 10.0, 200.0, 15.0, 40.0, 1.5, 20.0)
 
@@ -24,8 +25,8 @@ def variant(name: str, icrc: str | None = None, mtu: int = 1500) -> Variant:
 
 def result() -> BenchResult:
     peer = replace(SAMPLE, tcp_gbps=2.0, peak_mib=None)
-    return BenchResult(
-        samples={
+    run = Run(
+        {
             variant("native", "always"): [
                 SAMPLE,
                 replace(SAMPLE, tcp_gbps=8.0),
@@ -37,6 +38,7 @@ def result() -> BenchResult:
         },
         rounds=3,
     )
+    return BenchResult(run)
 
 
 def test_rows_are_medians_and_leave_out_what_was_not_measured() -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import select
 import socket
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -20,12 +19,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.tap import close_descriptors
-from opavnic.bench.datapath_peers import bench_namespaces, run
-from opavnic.bench.tap import open_plain_tap
+from hfi_sim.netdev.tap import close_descriptors, open_tap
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.lab.descriptors import raise_limit
 from opavnic.lab.namespaces import NETNS_DIR
+from opavnic_bench.datapath.peers import bench_namespaces, run, until
+from opavnic_bench.turns import BenchError, Progress, silent, take_turns
 
 if TYPE_CHECKING:
     from opavnic import _native
@@ -42,7 +41,6 @@ _SAMPLES: Final = 5
 _WAIT_S: Final = 30
 _VESW: Final = 2
 _PKEY: Final = 0x8002
-_IFF_VNET_HDR: Final = 0x4000
 _ETHERTYPE: Final = 0x88B5
 """For local experiments (IEEE 802): the hosts throw these frames away."""
 
@@ -61,21 +59,26 @@ class VportCost:
         return {"vports": self.vports, "ns_per_packet": round(self.ns_per_packet), "packets": self.packets}
 
 
-class VportsError(Exception):
-    """The bench cannot run, or packets were lost in it."""
-
-
-def bench_vports(counts: Sequence[int]) -> list[VportCost]:
+def bench_vports(counts: Sequence[int], progress: Progress = silent) -> dict[str, Any]:
     """Measure one number of VNICs after the other.
 
     Args:    counts: each from 2 to `LARGEST`.
-    Raises:  VportsError: no native datapath. OSError, PeerError: no right to make namespaces or TAPs.
+    Raises:  BenchError: no native datapath, or packets were lost. OSError, NetdevError: no right to make namespaces
+                 or TAPs.
     """
     native = load_native()
     if native is None:
-        raise VportsError(NOT_BUILT)
+        raise BenchError(NOT_BUILT)
     raise_limit()  # two descriptors for each TAP
-    return [_measure(native.Engine(), count) for count in counts]
+    run = take_turns(
+        counts,
+        lambda count: _measure(native.Engine(), count),
+        label=lambda count: f"{count} vports",
+        progress=progress,
+    )
+    if run.skipped:
+        raise BenchError("; ".join(run.skipped.values()))
+    return {"results": [cost.as_row() for cost in run.single()]}
 
 
 def _measure(engine: _native.Engine, count: int) -> VportCost:
@@ -98,7 +101,7 @@ def _measure(engine: _native.Engine, count: int) -> VportCost:
 def _make_taps(count: int) -> list[int]:
     # no addresses of IPv6, whose messages to each other would be measured as well
     Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
-    return [open_plain_tap(f"tap{index}", _IFF_VNET_HDR) for index in range(count)]
+    return [open_tap(f"tap{index}", vnet_hdr=True) for index in range(count)]
 
 
 def _set_up(namespace: str, count: int) -> None:
@@ -173,6 +176,9 @@ def _config(index: int, macs: Sequence[tuple[bytes, int]]) -> _native.VportConfi
     }
 
 
+_wait = partial(until, pause_s=0.001, limit_s=_WAIT_S)
+
+
 class _Bed:
     """Sends, waits, and reads the clock of the engine's thread."""
 
@@ -194,7 +200,7 @@ class _Bed:
             packets += sent
             before = self._busy_ns()
             self._engine.resume()
-            _until(partial(_are_empty, fds), "frames stay in the queues")
+            _wait(partial(_are_empty, fds), "frames stay in the queues")
             busy += self._busy_ns() - before
         delivered = 0
 
@@ -204,7 +210,7 @@ class _Bed:
             delivered += sum(vnic["rx"][0] for vnic in vports.values())
             return delivered >= packets
 
-        _until(complete, "packets were lost")
+        _wait(complete, "packets were lost")
         self.carried += packets
         return busy / packets
 
@@ -231,11 +237,3 @@ def _are_empty(fds: Sequence[int]) -> bool:
     for fd in fds:
         poller.register(fd, select.POLLIN)
     return not poller.poll(0)
-
-
-def _until(condition: Callable[[], bool], otherwise: str) -> None:
-    for _ in range(_WAIT_S * 1000):
-        if condition():
-            return
-        time.sleep(0.001)
-    raise VportsError(otherwise)

@@ -1,4 +1,4 @@
-"""The figures of `opavnic bench datapath` as bars, in SVG. No library: it is a dozen kinds of lines."""
+"""The figures of `opavnic bench datapath` as bars, in SVG. A dozen kinds of lines need no library."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The load balancer live: in a lab in memory, in a lab on TAPs, and as a program on a TAP of its own.
 
-On TAPs a sender gives more than can be taken; what counts is what the kernel of the receiving host gets.
+On TAPs the sender offers more than the load balancer can take; the kernel of the receiving host counts what arrives.
 """
 
 from __future__ import annotations
@@ -18,44 +18,58 @@ from subprocess import DEVNULL, PIPE, Popen
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ejfat.bench.figures import ALONE, MEMORY_LAB, TAP_LAB, Figure, figure
-from ejfat.bench.frames import LB, WORKER, make_frames, make_tables
 from ejfat.control.programming import Rewrite
-from ejfat.demo.lab import NodeLab
-from ejfat.errors import EjfatError
-from ejfat.live.memory_host import MemoryUdpHost
 from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Backend, make_pipeline
+from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.precise_loop import timer_resolution_s
+from opavnic.em_port import make_em
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
+from opavnic_bench.bed import PKEY, make_world
+from opavnic_bench.ejfat.figures import ALONE, MEMORY_LAB, TAP_LAB, Case, Sample
+from opavnic_bench.ejfat.frames import LB, WORKER, make_frames, make_tables
+from opavnic_bench.turns import BenchError
+from vema.em.desired import parse_config
 
 _BATCH = 64
+_MTU = 9000
 _WAIT_S = 60.0
 _TAP = "ejfat0"
 
 
-async def memory_lab(by: Backend, payload: int, rounds: int, seconds: float) -> Figure:
-    """Measure source, load balancer and worker on a virtual switch: three VNICs, a fabric, ICRCs and all."""
-    hosts = ["lb", "source", "worker"]
-    model = LabModel.model_validate(
-        {
-            "name": "ejfat-bench",
-            "hosts": {host: {} for host in hosts},
-            "vesws": [{"id": 8, "name": "daq", "mtu": 9000, "subnet": "10.8.0.0/24", "members": hosts}],
-        }
-    )
-    async with NodeLab(model, nodes=frozenset(), netdev="memory") as lab:
-        lb, source = lab.node_netdev("lb"), lab.node_netdev("source")
-        sink = MemoryUdpHost(lab.node_netdev("worker"), WORKER)
+@contextlib.asynccontextmanager
+async def _vesw(*hosts: str) -> AsyncIterator[list[MemoryNetdev]]:
+    """Yield the netdevs of these hosts once an Ethernet Manager has put them on a virtual switch."""
+    loop = asyncio.get_running_loop()
+    netdevs = {host: MemoryNetdev(host) for host in hosts}
+    async with make_world(
+        hosts, lambda host: lambda _: netdevs[host], clock=loop, timer_resolution_s=timer_resolution_s(loop)
+    ) as world:
+        em = make_em(world.subnet_manager, world.em_port, clock=loop, wall_clock=time.time)
+        world.ends.add("Ethernet Manager", em.stop)
+        vesw = {"id": 8, "name": "daq", "pkey": PKEY, "mtu": _MTU, "members": list(hosts)}
+        em.start(parse_config({"vesws": [vesw]}))
+        if not await em.wait_converged(_WAIT_S):
+            raise BenchError(f"no virtual switch of {', '.join(hosts)} within {_WAIT_S:g} s")
+        for netdev in netdevs.values():
+            netdev.change_mtu(_MTU)
+            netdev.open()
+        yield [netdevs[host] for host in hosts]
+
+
+async def memory_lab(by: Backend, payload: int, seconds: float) -> dict[Case, Sample]:
+    """Measure source, load balancer and worker on a virtual switch: three VNICs and a fabric, ICRCs included."""
+    async with _vesw("lb", "source", "worker") as (lb, source, sink):
         got = sent = 0
 
-        def count(_payload: bytes, _port: int) -> None:
+        def count(_frame: bytes) -> None:
             nonlocal got
             got += 1
 
-        sink.on_udp = count
+        sink.on_receive = count
         mac = int.from_bytes(lb.address, "big")
-        worker = Rewrite(0, int.from_bytes(sink.netdev.address, "big"), WORKER, 10000)
+        worker = Rewrite(0, int.from_bytes(sink.address, "big"), WORKER, 10000)
         node = LbNode(
             make_pipeline(by, make_tables(worker=worker, mac=mac)).pipeline,
             lb.transmit,
@@ -67,21 +81,18 @@ async def memory_lab(by: Backend, payload: int, rounds: int, seconds: float) -> 
         frames = cycle(
             frame[:6] + bytes(source.address) + frame[12:] for frame in make_frames(2, payload, mac)
         )
-        rates = []
-        for _ in range(rounds):
-            before, started = got, time.perf_counter()
-            while (elapsed := time.perf_counter() - started) < seconds:
-                for _ in range(_BATCH):
-                    source.transmit(next(frames))
-                sent += _BATCH
-                await asyncio.sleep(0)
-            rates.append((got - before) / elapsed)
-        return figure(MEMORY_LAB, by, payload, rates, lost=sent - got)
+        started = time.perf_counter()
+        while (elapsed := time.perf_counter() - started) < seconds:
+            for _ in range(_BATCH):
+                source.transmit(next(frames))
+            sent += _BATCH
+            await asyncio.sleep(0)
+        return {Case(MEMORY_LAB, by, 2, payload): Sample(got / elapsed, sent - got)}
 
 
 async def tap_labs(
-    by: Backend, payloads: tuple[int, ...], rounds: int, seconds: float, *, private: bool
-) -> list[Figure]:
+    by: Backend, payloads: tuple[int, ...], seconds: float, *, private: bool
+) -> dict[Case, Sample]:
     """Measure the load balancer as an app of a lab on TAPs, and as a program on a TAP, both by `by` alone."""
     hosts = ["lb", "source", "worker", "alone"]
     model = LabModel.model_validate(
@@ -89,7 +100,7 @@ async def tap_labs(
             "name": f"ejfat-bench-{os.getpid()}",
             "datapath": by,
             "hosts": {host: {} for host in hosts},
-            "vesws": [{"id": 8, "name": "daq", "mtu": 9000, "subnet": "10.8.0.0/24", "members": hosts}],
+            "vesws": [{"id": 8, "name": "daq", "mtu": _MTU, "subnet": "10.8.0.0/24", "members": hosts}],
             "apps": [
                 {
                     "kind": "ejfat-lb",
@@ -99,20 +110,20 @@ async def tap_labs(
             ],
         }
     )
-    figures = []
+    samples = {}
     async with Lab(model, private=private) as lab:
         (app,) = lab.status()["apps"]
         inside = {"target": "10.8.0.1", "worker": "10.8.0.3", "uri": app["uri"], "control": app["control"]}
         for payload in payloads:
             async with _sender(lab, "source", inside | {"payload": payload}) as sender:
-                rates = await _rates(lab, "worker", "daq", sender, rounds, seconds)
-                figures.append(figure(TAP_LAB, by, payload, rates, lost=None))
+                rate = await _rate(lab, "worker", "daq", sender, seconds)
+                samples[Case(TAP_LAB, by, 2, payload)] = Sample(rate, lost=None)
         async with _program(lab, by) as alone:
             for payload in payloads:
                 async with _sender(lab, "alone", alone | {"payload": payload}) as sender:
-                    rates = await _rates(lab, "alone", _TAP, sender, rounds, seconds)
-                    figures.append(figure(ALONE, by, payload, rates, lost=None))
-    return figures
+                    rate = await _rate(lab, "alone", _TAP, sender, seconds)
+                    samples[Case(ALONE, by, 2, payload)] = Sample(rate, lost=None)
+    return samples
 
 
 @contextlib.asynccontextmanager
@@ -139,7 +150,7 @@ async def _program(lab: Lab, by: Backend) -> AsyncIterator[dict[str, Any]]:
 
 @contextlib.asynccontextmanager
 async def _sender(lab: Lab, host: str, config: dict[str, Any]) -> AsyncIterator[Popen[str]]:
-    command = [sys.executable, "-m", "ejfat.bench.blast", json.dumps(config)]
+    command = [sys.executable, "-m", "opavnic_bench.ejfat.blast", json.dumps(config)]
     process = lab.popen(host, command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
     try:
         await _line(process)
@@ -153,18 +164,13 @@ async def _end(process: Popen[str]) -> None:
     await asyncio.to_thread(process.communicate)
 
 
-async def _rates(
-    lab: Lab, host: str, interface: str, sender: Popen[str], rounds: int, seconds: float
-) -> list[float]:
-    """Let the sender go and return packets per second that the host got, one for each round."""
+async def _rate(lab: Lab, host: str, interface: str, sender: Popen[str], seconds: float) -> float:
+    """Start the sender and return the packets per second that the host received."""
     await _go(sender, min(seconds, 0.1))  # neighbors are found, buffers have grown
-    rates = []
-    for _ in range(rounds):
-        before, started = await _received(lab, host, interface), time.perf_counter()
-        await _go(sender, seconds)
-        elapsed = time.perf_counter() - started
-        rates.append((await _received(lab, host, interface) - before) / elapsed)
-    return rates
+    before, started = await _received(lab, host, interface), time.perf_counter()
+    await _go(sender, seconds)
+    elapsed = time.perf_counter() - started
+    return (await _received(lab, host, interface) - before) / elapsed
 
 
 async def _go(sender: Popen[str], seconds: float) -> None:
@@ -178,12 +184,12 @@ async def _line(process: Popen[str], timeout_s: float = _WAIT_S) -> str:
     assert process.stdout is not None  # noqa: S101 - a pipe was asked for
     line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), timeout_s)
     if not line:
-        raise EjfatError(f"{process.args!r} ended before it began")
+        raise BenchError(f"{process.args!r} ended before it began")
     return line
 
 
 async def _received(lab: Lab, host: str, interface: str) -> int:
-    """Return how many frames the host's kernel has taken from an interface."""
+    """Return how many frames the host's kernel has received on an interface."""
     answer = await _ip(lab, host, "-s", "-j", "link", "show", interface)
     return int(json.loads(answer)[0]["stats64"]["rx"]["packets"])
 
@@ -191,5 +197,5 @@ async def _received(lab: Lab, host: str, interface: str) -> int:
 async def _ip(lab: Lab, host: str, *arguments: str) -> str:
     done = await lab.run(host, ["ip", *arguments])
     if done.returncode:
-        raise EjfatError(f"ip {' '.join(arguments)} on {host}: {done.stderr.strip()}")
+        raise BenchError(f"ip {' '.join(arguments)} on {host}: {done.stderr.strip()}")
     return done.stdout

@@ -1,9 +1,9 @@
 """The bare forwarder of `opavnic bench datapath`: frames between two TAPs, nothing else.
 
-It reads a frame and writes it to the other TAP, without offloads, batching or encapsulation: the native module's
-`relay` (Rust) where it is built, the same loop in Python otherwise.
+It reads a frame and writes it to the other TAP, without offloads, batching or encapsulation. It is the `relay` of the
+native module (Rust) if that is built, the same loop in Python otherwise.
 
-Usage: python -m opavnic.bench.tap_forwarder NETNS_A NETNS_B MTU
+Usage: python -m opavnic_bench.datapath.tap_forwarder NETNS_A NETNS_B MTU
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import sys
 
 from hfi_sim.netdev.namespace import run_in_namespace
-from opavnic.bench.tap import open_plain_tap
+from hfi_sim.netdev.tap import open_tap
 from opavnic.datapath.selection import load_native
 from opavnic.lab.namespaces import NETNS_DIR
 
@@ -48,7 +48,7 @@ def _drain(source: int, target: int) -> None:
 
 def main(arguments: list[str]) -> int:
     """Make a TAP `eth0` in each namespace and forward until SIGTERM."""
-    taps = [run_in_namespace(NETNS_DIR / name, lambda: open_plain_tap("eth0")) for name in arguments[:2]]
+    taps = [run_in_namespace(NETNS_DIR / name, lambda: open_tap("eth0")) for name in arguments[:2]]
     stop, ring = os.pipe()
     signal.signal(signal.SIGTERM, lambda _number, _frame: os.write(ring, b"x") and None)
     native = load_native()

@@ -1,6 +1,6 @@
-"""The simplest thing that passes UDP on: receive, look nothing up, send. Run as a program of its own.
+"""The simplest UDP relay: receive, look nothing up, send. Run as a program of its own.
 
-`python -m ejfat.bench.relay PORT TARGET_PORT`: it prints `ready`, and relays on the loopback until it is ended.
+`python -m opavnic_bench.ejfat.relay PORT TARGET_PORT`: it prints `ready` and relays on the loopback until it is killed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def relay(port: int, target_port: int) -> None:
-    """Pass datagrams from one port of the loopback on to another, for ever."""
+    """Relay datagrams from one port of the loopback to another, forever."""
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as source,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as target,

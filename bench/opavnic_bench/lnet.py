@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Any, Final
 
 from hfi_sim.clock import ManualClock
 from lnet.nid import Nid
@@ -15,26 +13,27 @@ from lnet.node import LnetNode
 from lnet.rig import LnetRig
 from lnet.selftest import Selftest, SelftestResult
 from lnet.tx import TxKind
+from opavnic_bench.turns import Progress, silent, take_turns
 
 LINK_BPS: Final = 10e9
-"""Rate of every link in virtual time; what counts is the ratio, not the rate."""
+"""Rate of every link in virtual time; only ratios matter."""
 MESSAGE_BYTES: Final = 1 << 20
 MESSAGES_PER_HFI: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class BenchRun:
-    """One run with a number of HFIs on either host."""
+    """One run with so many HFIs on each host."""
 
     hfis: int
     virtual_gbps: float
     """Payload per second of virtual time, on links of LINK_BPS."""
     real_gbps: float
-    """Payload per second of the time that passed here: what this machine simulates."""
+    """Payload per second of real time: how fast this machine simulates."""
 
 
 def starter(node: LnetNode) -> Any:
-    """Return what a Selftest starts messages with on `node`."""
+    """Return the function with which a Selftest starts messages on `node`."""
 
     def start(kind: TxKind, nid: Nid, size: int) -> int:
         if kind is TxKind.PUT:
@@ -74,33 +73,14 @@ def run_once(hfis: int, virtual_seconds: float = 0.02) -> BenchRun:
     return BenchRun(hfis, round(result.gbps, 3), round(result.bytes * 8 / real_s / 1e9, 3))
 
 
-def run_bench(hfis: Iterable[int] = (1, 2, 3, 4), virtual_seconds: float = 0.02) -> dict[str, Any]:
+def bench_lnet(
+    hfis: Iterable[int] = (1, 2, 3, 4), virtual_seconds: float = 0.02, progress: Progress = silent
+) -> dict[str, Any]:
     """Return `{"runs": [{hfis, virtual_gbps, real_gbps}, ...]}`."""
-    return {"runs": [asdict(run_once(count, virtual_seconds)) for count in hfis]}
-
-
-def bench(
-    as_json: Annotated[bool, typer.Option("--json", help="JSON in place of a table.")] = False,
-    hfis: Annotated[int, typer.Option("--hfis", min=1, max=16, help="Up to so many HFIs.")] = 4,
-    seconds: Annotated[float, typer.Option("--seconds", help="Virtual seconds of each run.")] = 0.02,
-) -> None:
-    """Throughput between two hosts with 1, 2, ... HFIs each, on links of 10 Gb/s in virtual time.
-
-    \b
-    Example:
-      opavnic bench lnet --json
-    """
-    from rich.console import Console
-    from rich.progress import track
-
-    from opavnic.cli.output import EXIT_USAGE, fail, print_json, print_table
-
-    if not 0 < seconds <= 10:
-        fail(f"bench lnet: --seconds {seconds:g} is not above 0 and at most 10", EXIT_USAGE)
-    counts = track(range(1, hfis + 1), "LNet", console=Console(stderr=True), transient=True)
-    data = run_bench(counts, seconds)
-    if as_json:
-        print_json(data)
-        return
-    rows = [(run["hfis"], run["virtual_gbps"], run["real_gbps"]) for run in data["runs"]]
-    print_table(("HFIs", "virtual Gb/s", "real Gb/s"), rows, "LNet over bonded HFIs, 1 MiB messages")
+    run = take_turns(
+        [*hfis],
+        lambda count: run_once(count, virtual_seconds),
+        label=lambda count: f"{count} HFIs",
+        progress=progress,
+    )
+    return {"runs": [asdict(figures) for figures in run.single()]}

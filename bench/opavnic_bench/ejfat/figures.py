@@ -1,4 +1,4 @@
-"""What a measurement comes to, and what the benchmark says about all of them."""
+"""The figures of the measurements, and their ratios."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from ejfat.segmentation import Segmenter
+from opavnic_bench.turns import ratio
 
 PIPELINE, MEMORY_LAB, TAP_LAB, ALONE, RELAY = (
     "pipeline",
@@ -20,42 +21,55 @@ _HEADERS = 14 + 28 + Segmenter(version=2).headers
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """One measurement: the median of its rounds."""
+class Case:
+    """What is measured, on what packets."""
 
     what: str
     by: str
     """python or native."""
     version: int | None
     payload: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One round of a case."""
+
+    packets_per_second: float
+    lost: int | None
+    """Packets that did not arrive; None if the sender overloads the load balancer on purpose."""
+    size: int | None = None
+    """Bytes of a packet; None: of a version 2 frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """The result of a case: the median of its rounds."""
+
+    what: str
+    by: str
+    version: int | None
+    payload: int
     packets_per_second: float
     gbit_per_second: float
     """Of Ethernet frames as they come in (of UDP payloads for the relay)."""
     lost: int | None = 0
-    """Packets that did not come through; None where more is sent on purpose than can be taken."""
 
 
-def figure(
-    what: str,
-    by: str,
-    payload: int,
-    rates: Sequence[float],
-    *,
-    version: int | None = 2,
-    size: int | None = None,
-    lost: int | None = 0,
-) -> Figure:
-    """Return the figure of some rounds.
-
-    Args:    rates: packets per second, one for each round. size: bytes of a packet; None: of a version 2 frame.
-    """
-    rate = median(rates)
-    bits = 8 * (_HEADERS + payload if size is None else size)
-    return Figure(what, by, version, payload, round(rate), round(rate * bits / 1e9, 4), lost)
+def figure(case: Case, samples: Sequence[Sample]) -> Figure:
+    """Return the figure of a case; its losses are those of all rounds together."""
+    rate = median(sample.packets_per_second for sample in samples)
+    size = samples[0].size
+    bits = 8 * (_HEADERS + case.payload if size is None else size)
+    losses = [sample.lost for sample in samples if sample.lost is not None]
+    lost = sum(losses) if losses else None
+    return Figure(
+        **asdict(case), packets_per_second=round(rate), gbit_per_second=round(rate * bits / 1e9, 4), lost=lost
+    )
 
 
 def ratios(figures: Sequence[Figure]) -> list[dict[str, Any]]:
-    """Return how figures of the same run compare, packets against packets."""
+    """Return the ratios of packets per second between figures of the same run."""
     found = {(f.what, f.by, f.payload): f for f in figures if f.version in (2, None)}
     rows = []
     pairs = [((what, "native"), (what, "python")) for what in (PIPELINE, MEMORY_LAB, TAP_LAB, ALONE)]
@@ -63,17 +77,13 @@ def ratios(figures: Sequence[Figure]) -> list[dict[str, Any]]:
     for payload in sorted({f.payload for f in figures}):
         for (what, by), (other, other_by) in pairs:
             one, two = found.get((what, by, payload)), found.get((other, other_by, payload))
-            if one is not None and two is not None and two.packets_per_second:
-                ratio = round(one.packets_per_second / two.packets_per_second, 2)
-                rows.append(
-                    {"of": f"{what}, {by}", "to": f"{other}, {other_by}", "payload": payload, "ratio": ratio}
-                )
+            if one is None or two is None:
+                continue
+            factor = ratio(one.packets_per_second, two.packets_per_second)
+            if factor is not None:
+                pair = {"of": f"{what}, {by}", "to": f"{other}, {other_by}"}
+                rows.append(pair | {"payload": payload, "ratio": factor})
     return rows
-
-
-def as_plain(figures: Sequence[Figure]) -> list[dict[str, Any]]:
-    """Return figures as JSON has them."""
-    return [asdict(item) for item in figures]
 
 
 def rows_for_table(result: dict[str, Any]) -> Iterator[tuple[object, ...]]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from opavnic.bench.datapath_peers import PeerError, Site, run
+from opavnic_bench.datapath.peers import Site, run
+from opavnic_bench.turns import PeerError
 
 PINGS: Final = 400
 _RTT: Final = re.compile(r"time=([\d.]+) ms")
@@ -41,7 +42,7 @@ class Sample:
     rtt_us_p50: float
     rtt_us_p99: float
     cpu_s_per_gb: float
-    """Busy seconds of all processors per 1e9 bytes of the one flow: sender, receiver and all between."""
+    """Busy seconds of all processors per 1e9 bytes of the one flow: sender, receiver and everything in between."""
     peak_mib: float | None
     """Largest resident size of the processes that carry the frames; None where the kernel does."""
 
@@ -75,7 +76,7 @@ def _inside(namespace: str, *command: str) -> list[str]:
 
 
 def _settle(site: Site) -> None:
-    """Let the hosts find each other: the first answer ends it."""
+    """Wait until the hosts have found each other: ping until the first answer."""
     answer = run(*_inside(site.client, "ping", "-c", "1", "-w", "10", "-i", "0.1", site.address), check=False)
     if " 0% packet loss" not in answer and "1 received" not in answer:
         raise PeerError(f"{site.client} does not reach {site.address}")
@@ -95,7 +96,7 @@ def _iperf_server(site: Site) -> Iterator[None]:
 
 
 def _iperf(site: Site, seconds: int, *options: str) -> dict[str, Any]:
-    """Return the end of iperf3's report. The server may still be busy with the client before: then once more."""
+    """Return the summary of iperf3's report. Retry while the server is still busy with the previous client."""
     command = _inside(site.client, "iperf3", "-c", site.address, "-J", "-t", str(seconds), *options)
     left = _ATTEMPTS
     while True:
@@ -114,7 +115,7 @@ def _iperf(site: Site, seconds: int, *options: str) -> dict[str, Any]:
 
 
 def iperf_result(output: str) -> dict[str, Any]:
-    """Return the end of a report.
+    """Return the summary of a report.
 
     Raises:  BusyServerError: the server did not take the client; another attempt may succeed.
              PeerError: there is no report, or it says what went wrong.
@@ -142,14 +143,14 @@ def _round_trips(site: Site) -> list[float]:
 
 
 def _busy_seconds() -> float:
-    """Return for how long all processors together have not been idle."""
+    """Return the time that all processors together have been busy."""
     fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     idle = fields[3] + fields[4]
     return (sum(fields) - idle) / os.sysconf("SC_CLK_TCK")
 
 
 def _peak_mib(pids: tuple[int, ...]) -> float | None:
-    """Return the sum of the largest resident sizes of `pids`, where there are any."""
+    """Return the sum of the peak resident sizes of `pids`, None if there are none."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError):

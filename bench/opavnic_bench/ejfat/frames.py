@@ -35,7 +35,7 @@ def make_tables(members: int = 4, *, worker: Rewrite | None = None, mac: int = _
 
 
 def make_frames(version: int, payload: int, mac: int = _LB_MAC) -> list[bytes]:
-    """Return a frame for each of some thousand ticks."""
+    """Return one frame for each of two thousand ticks."""
     segmenter = Segmenter(version=version, mtu=9000)
     return [
         segmenter.frames(bytes(payload), tick=tick, data_id=1, event=tick, src=SENDER, dst=LB, dst_mac=mac)[0]
