@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 
-from ejfat.wire.checksum import checksum
+from hfi_sim.wire.internet_checksum import checksum
 
 IpAddress = IPv4Address | IPv6Address
 _ARP_FRONT = bytes.fromhex("0806000108000604")

@@ -14,6 +14,7 @@ from typing import Final
 
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.types import MacAddr, mac_text
+from hfi_sim.wire.internet_checksum import checksum
 
 BROADCAST: Final = MacAddr(b"\xff" * 6)
 STREAM_PORT: Final = 5201
@@ -28,16 +29,6 @@ _ICMP_PROTOCOL: Final = 1
 _UDP_PROTOCOL: Final = 17
 _ECHO_REQUEST: Final = 8
 _WINDOW: Final = 32
-
-
-def checksum(data: bytes) -> int:
-    """Return the Internet checksum: the complement of the 16-bit one's complement sum."""
-    if len(data) % 2:
-        data += b"\0"
-    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
 
 
 class MemoryHost:
