@@ -149,7 +149,7 @@ async def run_demo(
             result.transfers.append(await _transfer(lab, vesw.name, "h1", "h2"))
         result.mads = lab.mads
         result.counts = counts(lab)
-        result.balance = lab.wiring.fabric.balance()
+        result.balance = lab.world.fabric.balance()
         result.tap_drops = sum(values["tx_dropped"] for values in lab.kernel_counters().values())
     result.took_s = round(time.monotonic() - start, 2)
     return result
@@ -252,7 +252,7 @@ def _counts(lab: Lab) -> list[Count]:
     for interface in lab.interfaces:
         rows += _netdev_counts(lab, interface)
     for name in lab.hosts:
-        port = lab.wiring.vnic_port(name)
+        port = lab.world.hosts[name].port
         assert port.link is not None  # noqa: S101 - the lab has cabled it
         adapters = [a for item in lab.host(name).interfaces if (a := lab.adapter(item)) is not None]
         out, back = port.link.direction_from(port), port.link.direction_from(port.link.far_end(port))

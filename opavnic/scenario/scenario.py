@@ -30,12 +30,12 @@ from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.real import RealGround
 from opavnic.scenario.timeline import Timeline
 from opavnic.vnic_port import VnicPort
+from opavnic.world.em_node import EM_NODE
 from vema.simulator import MadSimulator
 from vema.types import VportNum
 
 log = logging.getLogger("opavnic.scenario")
 
-EM_NODE: Final = "em"
 DEFAULT_SEED: Final = 1
 DEFAULT_FABRIC_ID: Final = 0x001
 

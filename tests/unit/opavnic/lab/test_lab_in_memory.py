@@ -56,7 +56,7 @@ async def test_members_reach_each_other_and_nobody_else() -> None:
         assert await ping(lab, "h3", "red", "10.9.3.2") == 2
         assert await ping(lab, "h1", "blue", "10.9.2.3") == 0
         assert await ping(lab, "h1", "blue", "10.9.3.2") == 0
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
 
 
 @pytest.mark.looptime
@@ -70,7 +70,7 @@ async def test_status_shows_what_the_manager_has_set() -> None:
         )
         assert vnics["h2", "red"]["vport_num"] == 2
         assert vnics["h2", "red"]["mtu"] == 9000
-        assert vnics["h1", "blue"]["mac"] == f"06:2c:00:{lab.wiring.vnic_port('h1').lid:02x}:00:00"
+        assert vnics["h1", "blue"]["mac"] == f"06:2c:00:{lab.world.hosts['h1'].port.lid:02x}:00:00"
         assert status["balance"] == {}
         assert status["counters"]["h1/blue ethtool"]["tx_errors"] == 0
 
