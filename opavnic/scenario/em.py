@@ -37,7 +37,7 @@ class ScenarioEm:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        self.port = scenario.em_port
+        self.port = scenario.world.em_port
         self.vesws: dict[str, dict[str, Any]] = {}
         """The desired state, by name, as the section `vesws` of an EM file has it."""
         self.service = make_em(

@@ -300,7 +300,7 @@ class ScenarioHost:
     @property
     def vnic_port(self) -> VnicPort:
         """Agent, demultiplexer and adapters of the port."""
-        return self.scenario.vnic_ports[self.name]
+        return self.scenario.world.vnic_ports[self.name]
 
     def vnic(self, on: str | None = None) -> ScenarioVnic:
         """Return the VNIC on a virtual switch; without a name, the only one.

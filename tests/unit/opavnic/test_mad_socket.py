@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hfi_sim.fabric import Fabric
 from hfi_sim.mad.header import MadClass, MadHeader, Method
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.topology import single_switch
 from hfi_sim.types import MacAddr
 from opavnic.cli.conformance import app
 from opavnic.cli.mad import app as mad_app
@@ -25,7 +24,7 @@ from opavnic.conformance.target import MAX_FRESH, run_vema_target
 from opavnic.mad_client import MadClient, MadSocketError
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from opavnic.mad_socket import MAX_PROGRAMS, MAX_UNREAD, MAX_WAITING, MadSocketServer
-from opavnic.vnic_port import VnicPort
+from opavnic.world.world import World
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.messages import build_request, read_response
@@ -53,14 +52,10 @@ class SmallLab(threading.Thread):
 
     async def _live(self) -> None:
         self.done = asyncio.Event()
-        fabric = Fabric(self.loop, timer_resolution_s=1.0)
-        self.em = fabric.add_hfi("em").ports[1]
-        self.host = fabric.add_hfi("h1", netdevs=memory_netdev).ports[1]
-        switch = fabric.add_switch("sw")
-        for number, port in enumerate((self.em, self.host), 1):
-            fabric.connect(port, switch.ports[number])
-        SubnetManager(fabric, self.em).sweep()
-        self.vnics = VnicPort(self.host, self.loop, driver_quirks=True)
+        world = World(single_switch(1), clock=self.loop, timer_resolution_s=1.0)
+        self.em, self.host = world.em_port, world.hosts["h1"].port
+        world.subnet_manager.sweep()
+        self.vnics = world.add_vnic_port("h1", netdevs=memory_netdev, driver_quirks=True)
         self.server = MadSocketServer(self.em.mad, agents=lambda: self.many or [self.host.lid])
         self.em.mad.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self.server.trap)
         await self.server.start(self.path)
