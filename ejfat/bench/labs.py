@@ -23,7 +23,6 @@ from ejfat.bench.frames import LB, WORKER, make_frames, make_tables
 from ejfat.control.programming import Rewrite
 from ejfat.demo.lab import NodeLab
 from ejfat.errors import EjfatError
-from ejfat.live.memory_host import MemoryUdpHost
 from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Backend, make_pipeline
 from opavnic.lab.lab import Lab
@@ -44,18 +43,17 @@ async def memory_lab(by: Backend, payload: int, rounds: int, seconds: float) -> 
             "vesws": [{"id": 8, "name": "daq", "mtu": 9000, "subnet": "10.8.0.0/24", "members": hosts}],
         }
     )
-    async with NodeLab(model, nodes=frozenset(), netdev="memory") as lab:
-        lb, source = lab.node_netdev("lb"), lab.node_netdev("source")
-        sink = MemoryUdpHost(lab.node_netdev("worker"), WORKER)
+    async with NodeLab(model, nodes=frozenset(hosts), netdev="memory") as lab:
+        lb, source, sink = map(lab.node_netdev, hosts)
         got = sent = 0
 
-        def count(_payload: bytes, _port: int) -> None:
+        def count(_frame: bytes) -> None:
             nonlocal got
             got += 1
 
-        sink.on_udp = count
+        sink.on_receive = count
         mac = int.from_bytes(lb.address, "big")
-        worker = Rewrite(0, int.from_bytes(sink.netdev.address, "big"), WORKER, 10000)
+        worker = Rewrite(0, int.from_bytes(sink.address, "big"), WORKER, 10000)
         node = LbNode(
             make_pipeline(by, make_tables(worker=worker, mac=mac)).pipeline,
             lb.transmit,

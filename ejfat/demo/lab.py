@@ -14,7 +14,7 @@ from opavnic.lab.model import LabModel
 class NodeLab(Lab):
     """A lab with nodes.
 
-    Args:  nodes: hosts that are nodes; in a lab in memory all are.
+    Args:  nodes: hosts that are nodes.
     """
 
     def __init__(self, model: LabModel, *, nodes: frozenset[str], **options: Any) -> None:
@@ -22,7 +22,7 @@ class NodeLab(Lab):
         self._nodes = nodes
 
     def _make_host(self, name: str) -> LabHost:
-        if name in self._nodes or self.netdev == "memory":
+        if name in self._nodes:
             return NodeHost(name, plan_interfaces(self.model, name))
         return super()._make_host(name)
 

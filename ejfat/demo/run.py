@@ -25,8 +25,8 @@ from ejfat.demo.ledger import Ledger
 from ejfat.demo.nodes import Source, Stream, Worker
 from ejfat.demo.processes import ProcessSource, ProcessWorker
 from ejfat.live.app import AppConfig, LbApp
-from ejfat.live.memory_host import MemoryUdpHost
 from opavnic.lab.lab import NetdevKind
+from opavnic.lab.memory_host import MemoryHost
 from opavnic.lab.model import LabModel
 
 SOURCES = ("s1", "s2", "s3")
@@ -143,8 +143,10 @@ class _Demo:
         address = self.lab.host(host).interfaces[0].address
         return IPv4Address(str(address).partition("/")[0])
 
-    def _udp_host(self, name: str) -> MemoryUdpHost:
-        return MemoryUdpHost(self.lab.node_netdev(name), self._address(name))
+    def _memory_host(self, name: str) -> MemoryHost:
+        host = self.lab.host(name).interfaces[0].memory_host
+        assert host is not None  # noqa: S101 - made with each interface of a lab in memory that has an address
+        return host
 
     async def start(self, directory: Path) -> None:
         netdev = self.lab.node_netdev(LB)
@@ -198,7 +200,7 @@ class _Demo:
     def _local_worker(self, name: str) -> Worker | ProcessWorker:
         return Worker(
             name,
-            self._udp_host(name),
+            self._memory_host(name),
             weight=WORKERS[name],
             port=_PORT,
             capacity_hz=self._capacity_hz,
@@ -219,7 +221,7 @@ class _Demo:
         return ProcessWorker(self.lab, name, config, self.ledger)
 
     def _local_source(self, name: str, data_id: int) -> Source | ProcessSource:
-        return Source(self._udp_host(name), data_id, self.lb_ip, self.reservation.syncUdpPort, self.ledger)
+        return Source(self._memory_host(name), data_id, self.lb_ip, self.reservation.syncUdpPort, self.ledger)
 
     def _program_source(self, name: str, data_id: int) -> Source | ProcessSource:
         config = {
