@@ -29,6 +29,6 @@ class NodeLab(Lab):
     def node_netdev(self, host: str) -> MemoryNetdev:
         """Return the netdev of a node's first VNIC, once the lab has started.
 
-        Raises:  LabError: the host is none, or its VNIC has not been made.
+        Raises:  LabError: the host is not a node, or its VNIC has not been made.
         """
         return node_netdev(self, host)

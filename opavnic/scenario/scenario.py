@@ -58,7 +58,7 @@ class Scenario:
         Args:    topology: gets one more HFI, `em`, on a switch. seed: all randomness comes from it.
                  routing: or the name of an engine. flow, jitter_s: of every link.
                  clock: for tests without an event loop, a ManualClock.
-                 real: TAPs in network namespaces instead of memory; needs the privilege. manager: who configures the
+                 real: TAPs in network namespaces instead of memory; needs the privilege. manager: what configures the
                  VNICs: the Ethernet Manager, or the test itself through `mad_simulator`.
         Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
         """
@@ -147,7 +147,7 @@ class Scenario:
             error.add_note(failed)
 
     def check(self) -> None:
-        """Hold the conservation law, and that no callback raised, no task of the test and no namespace is left.
+        """Check the conservation law, that no callback has raised, and that no task of the test or namespace is left.
 
         Raises:  AssertionError: what is wrong, by name.
         """
@@ -267,7 +267,7 @@ class Scenario:
         """Give a frame to the VNIC that uses the vport now."""
         vnic = self._vnic_on(key)
         if vnic is None and self._em is not None:
-            self._em.give_links()  # nobody waited for the VNIC, and its vport was that of another before
+            self._em.give_links()  # no test waited for this VNIC, and its vport belonged to another one before
             vnic = self._vnic_on(key)
         if vnic is not None:
             vnic.deliver(frame)
@@ -278,22 +278,22 @@ class Scenario:
         return next((vnic for vnic in vnics if vnic.link is link), None) if link is not None else None
 
     def find_link(self, vnic: ScenarioVnic) -> str:
-        """Find the link of a VNIC that nobody has waited for; return why it has none, or nothing."""
+        """Find the link of a VNIC that no test has waited for; return why it has none, or an empty string."""
         if self._em is None:
             return ""
         self._em.give_links()
         return self._em.why_absent(vnic.host, vnic.vesw) if vnic.vesw in self._em.vesws else ""
 
     async def vnic_up(self, vnic: ScenarioVnic) -> None:
-        """Wait until a VNIC is operational, and its host knows that."""
+        """Wait until a VNIC is operational and its host has noticed."""
         pause_s = 1e-3 if self.ground is not None else 1e-6
         while not self.is_up(vnic):
             await asyncio.sleep(pause_s)
-            # a look each microsecond was most of the work of a scenario with many virtual switches
+            # polling each microsecond took most of the time of a scenario with many virtual switches
             pause_s = min(2 * pause_s, 1e-3)
 
     def is_up(self, vnic: ScenarioVnic) -> bool:
-        """Return whether a VNIC is operational, and its host knows that."""
+        """Return whether a VNIC is operational and its host has noticed."""
         adapter = vnic.host.vnic_port.adapters.get(VportNum(vnic.vport_num))
         if adapter is None or not adapter.hfi_up or not adapter.netdev.is_up:
             return False
