@@ -16,6 +16,7 @@ from hfi_sim.topology import Topology
 from hfi_sim.types import MacAddr
 from opavnic.em_port import make_em
 from opavnic.world.world import World
+from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.iface_macs import IfaceMacs
 from vema.em.desired import EmConfig, parse_config
 from vema.em.messages import build_request, read_response
@@ -61,9 +62,7 @@ class Site:
         self.manager.trap(request)
 
     def netdev(self, host: int, vport_num: VportNum) -> MemoryNetdev:
-        netdev = self.vnics[host].adapters[vport_num].netdev
-        assert isinstance(netdev, MemoryNetdev)
-        return netdev
+        return netdev_of(self.vnics[host].adapters[vport_num])
 
     def table(self, host: int, vport_num: VportNum) -> Mapping[bytes, int]:
         """Return the destinations in the MAC table of a VNIC."""

@@ -19,6 +19,7 @@ from hfi_sim.topology import single_switch
 from hfi_sim.types import MacAddr
 from opavnic.vnic_port import VnicPort
 from opavnic.world.world import World
+from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -97,9 +98,7 @@ class TwoHosts:
 
     def netdev(self, host: int, vport_num: int = 1) -> MemoryNetdev:
         """Return the netdev of a VNIC."""
-        netdev = self.vnics[host].adapters[VportNum(vport_num)].netdev
-        assert isinstance(netdev, MemoryNetdev)
-        return netdev
+        return netdev_of(self.vnics[host].adapters[VportNum(vport_num)])
 
 
 def eth(dest: bytes, source: bytes, size: int = 100) -> bytes:
