@@ -10,7 +10,7 @@ from scapy.layers.l2 import Ether
 
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.types import MacAddr
-from opavnic.lab.memory_host import STREAM_PORT, MemoryHost
+from opavnic.world.ground.memory_host import STREAM_PORT, MemoryHost
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
