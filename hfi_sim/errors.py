@@ -7,6 +7,13 @@ class HfiSimError(Exception):
     """Root of all errors that hfi_sim raises on purpose."""
 
 
+class QuantityError(HfiSimError, ValueError):
+    """Not a time, a rate, a size, a share or a whole number; the message shows one.
+
+    It is a ValueError as well: pydantic lists those beside its own with the path of the key.
+    """
+
+
 class WireError(HfiSimError):
     """Bytes from a peer do not form what they claim to be.
 

@@ -136,7 +136,7 @@ def install_dissectors(
     install_scripts([SCRIPTS], directory)
 
 
-app.command(epilog="Example: opavnic ejfat send --to 10.7.0.1 --event-size 100k --rate 100 data.bin")(send)
+app.command(epilog="Example: opavnic ejfat send --to 10.7.0.1 --event-size 100K --rate 100 data.bin")(send)
 app.command(epilog="Example: opavnic ejfat recv --listen 0.0.0.0:10000 --threads 2 --out events/")(recv)
 app.command(epilog="Example: opavnic ejfat lb --interface eth1 --ipv4 10.7.0.1 --listen 0.0.0.0:18008")(lb)
 app.add_typer(admin, name="admin")

@@ -56,7 +56,7 @@ def _silent(*_: object) -> None:
 def _summary(result: DemoResult) -> None:
     from rich.text import Text
 
-    from opavnic.lab.units import rate_text
+    from hfi_sim.quantities import rounded_rate
 
     def verdict(ok: bool) -> Text:
         return Text("ok", "green") if ok else Text("FAILED", "red")
@@ -73,7 +73,7 @@ def _summary(result: DemoResult) -> None:
     rows += [
         [
             f"{transfer.program} {transfer.source} -> {transfer.target} in {transfer.vesw}",
-            f"{transfer.bytes / 1e6:.1f} MB in {transfer.seconds:.2f} s, {rate_text(transfer.bits_per_second)}",
+            f"{transfer.bytes / 1e6:.1f} MB in {transfer.seconds:.2f} s, {rounded_rate(transfer.bits_per_second)}",
             verdict(transfer.bytes > 0),
         ]
         for transfer in result.transfers

@@ -186,9 +186,9 @@ def validate(file: File, as_json: AsJson = False) -> None:
     Example:
       opavnic validate examples/two-hosts.yaml
     """
+    from hfi_sim.text import counted
     from opavnic.lab.errors import ConfigError
     from opavnic.lab.loader import load_lab
-    from opavnic.lab.units import counted
 
     try:
         model = load_lab(file)

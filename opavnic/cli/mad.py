@@ -14,8 +14,9 @@ import typer
 
 from hfi_sim.errors import WireError
 from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
+from hfi_sim.quantities import parse_whole
 from hfi_sim.trace import TraceRecord
-from opavnic.cli.numbers import MAX_LID, MAX_VPORT, METAVAR, as_number, number
+from opavnic.cli.numbers import MAX_LID, MAX_VPORT, METAVAR, number
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
 from opavnic.files import FileError, read_stream
 from opavnic.lab.client import LabClient
@@ -292,7 +293,7 @@ def _part(attr_id: int, fields: list[str]) -> bytes:
             name, _, value = field.partition("=")
             if name not in wanted:
                 raise ValueError(f'"{field}": of mac-entries, offset=N and num=N can be asked for')
-            wanted[name] = as_number(value)
+            wanted[name] = parse_whole(value)
         try:
             return struct.pack(">HHI", wanted["offset"], wanted["num"], 0)
         except struct.error:

@@ -1,18 +1,20 @@
-"""Numbers of the fabric on the command line: decimal, or with 0x as the program prints many of them."""
+"""Numbers and quantities as options of commands."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import typer
+
+from hfi_sim.errors import QuantityError
+from hfi_sim.quantities import parse_whole
 
 MAX_LID: Final = 0xFFFFFF
 MAX_VPORT: Final = 255
 MAX_VESW_ID: Final = 0xFFF
 METAVAR: Final = "NUMBER"
-_NUMBER: Final = re.compile(r"-?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})", re.ASCII)
+Quantity = TypeVar("Quantity")
 
 
 def number(low: int, high: int) -> Callable[[object], int]:
@@ -22,25 +24,29 @@ def number(low: int, high: int) -> Callable[[object], int]:
     """
 
     def parse(value: object) -> int:
-        text = str(value)  # a default is no text
-        if not _NUMBER.fullmatch(text):
+        try:
+            found = parse_whole(value)
+        except QuantityError:
             raise typer.BadParameter(
-                f"{text!r} is no number: {low} to {high}, or in hex {low:#x} to {high:#x}"
-            )
-        found = _read(text)
+                f"{value!r} is no number: {low} to {high}, or in hex {low:#x} to {high:#x}"
+            ) from None
         if not low <= found <= high:
-            raise typer.BadParameter(f"{text} is not {low} to {high} (in hex {low:#x} to {high:#x})")
+            raise typer.BadParameter(f"{value} is not {low} to {high} (in hex {low:#x} to {high:#x})")
         return found
 
     return parse
 
 
-def as_number(text: str) -> int:
-    """Return the number in a field=value of the command line. Raises ValueError where it is none."""
-    if not _NUMBER.fullmatch(text):
-        raise ValueError(f"{text!r} is no number: decimal, or 0x and hex digits")
-    return _read(text)
+def quantity(parse: Callable[[object], Quantity]) -> Callable[[object], Quantity]:
+    """Return what reads an option with a parser of `hfi_sim.quantities`, as `parser` of a typer.Option.
 
+    It raises typer.BadParameter with what would be right: exit code 2.
+    """
 
-def _read(text: str) -> int:
-    return int(text, 16 if "x" in text.lower() else 10)
+    def parse_option(value: object) -> Quantity:
+        try:
+            return parse(value)
+        except QuantityError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parse_option

@@ -10,7 +10,8 @@ from pydantic_core import CoreSchema
 from hfi_sim.errors import FabricError
 from hfi_sim.lanes import MAX_VLS, MAX_WEIGHT, SERVICE_CLASSES, FlowControl
 from hfi_sim.link import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS
-from opavnic.lab.sections import AlsoAccepts, Delay, Rate, Section, Size, empty_is_default
+from opavnic.lab.sections import AlsoAccepts, Delay
+from vema.sections import Rate, Section, Size, empty_is_default
 
 _FLOW: Final = FlowControl()
 

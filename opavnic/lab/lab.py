@@ -20,6 +20,7 @@ from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.stack import MadRequest
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tap import TapNetdev, close_descriptors
+from hfi_sim.text import counted
 from opavnic.adapter import Adapter
 from opavnic.datapath.native import NativeDatapath
 from opavnic.datapath.selection import Choice, choose_datapath
@@ -56,7 +57,6 @@ from opavnic.lab.runtime import (
     runtime_root,
 )
 from opavnic.lab.status import counter_status, drop_status, link_status, vnic_state, vnic_status
-from opavnic.lab.units import counted
 from opavnic.lab.vnics import HostVnic, vnics_of
 from opavnic.lab.wiring import Wiring, wire
 from opavnic.mad_socket import MadSocketServer

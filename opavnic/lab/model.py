@@ -26,11 +26,11 @@ from hfi_sim.errors import FabricError, FaultError
 from hfi_sim.fabric import Fabric as FabricOfNodes
 from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
-from hfi_sim.types import PKEY_FULL_MEMBER
 from opavnic.lab.fabric_model import Fabric
-from opavnic.lab.sections import AlsoAccepts, Section, Time, empty_is_default
+from opavnic.lab.sections import AlsoAccepts
 from opavnic.lab.topology import cut_off, lab_topology
-from vema.em.problems import KeyPath, Problem, path_text
+from vema.em.problems import KeyPath, Problem, path_text, repeated
+from vema.sections import FullPkey, Section, Time, empty_is_default
 
 MAX_VPORTS: Final = 255
 """VNICs on one HFI port (ClassPortInfo says so)."""
@@ -87,17 +87,6 @@ def _check_ipv4(text: str) -> str:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
         raise ValueError(f'"{text}" is no IPv4 address such as 10.1.1.2') from None
-
-
-def _check_pkey(pkey: int) -> int:
-    if not pkey & PKEY_FULL_MEMBER and pkey & 0x7FFF:
-        raise ValueError(
-            f"pkey {pkey:#06x} is a limited membership: its members could not talk to each other; "
-            f"write {pkey | PKEY_FULL_MEMBER:#06x}"
-        )
-    if not pkey & 0x7FFF:
-        raise ValueError(f"pkey {pkey:#06x} names no partition: the low 15 bits are 0")
-    return pkey
 
 
 def _parse_subnet(value: object) -> Subnet:
@@ -158,7 +147,7 @@ class LnetModel(Section):
     """The address of each HFI port in turn: ib0, ib1, ..."""
     targets: str | None = None
     """A targets file, from the directory of the lab file: NID IP1 ... IPN in each line."""
-    pkey: Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)] = 0x8001
+    pkey: FullPkey = 0x8001
     timeout: Annotated[Time, Field(gt=0)] = 50.0
     """A message that could not be sent by then is reported failed."""
     idle_timeout: Annotated[Time, Field(gt=0)] | None = None
@@ -187,7 +176,7 @@ class Vesw(Section):
     id: Annotated[int, Field(strict=True, ge=1, le=4095)]
     name: Annotated[str, AfterValidator(_check_interface)]
     """Also the name of its interface on every member."""
-    pkey: Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)] = 0x8001
+    pkey: FullPkey = 0x8001
     """The partition of its members. 0xffff is the management partition: its members may configure every agent."""
     mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = DEFAULT_MTU
     """Bytes of Ethernet payload."""
@@ -295,7 +284,7 @@ def cross_problems(data: Any) -> list[Problem]:
     hosts = dict(data["hosts"]) if isinstance(data, dict) and isinstance(data.get("hosts"), dict) else {}
     vesws = data.get("vesws") if isinstance(data, dict) else None
     entries = [(i, v) for i, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
-    problems = _repeated(entries, "id") + _repeated(entries, "name") + _subnet_problems(entries, len(hosts))
+    problems = repeated(entries, "id") + repeated(entries, "name") + _subnet_problems(entries, len(hosts))
     for index, vesw in entries:
         problems += _member_problems(("vesws", index, "members"), vesw.get("members"), hosts, len(problems))
     for host in hosts:
@@ -383,21 +372,6 @@ def _topology_problem(line: str) -> Problem:
     if colon and place.startswith("hosts."):
         return Problem(("hosts", place.removeprefix("hosts.")), rest)
     return Problem(path, line)
-
-
-def _repeated(entries: list[tuple[int, dict[str, Any]]], key: str) -> list[Problem]:
-    seen: dict[object, int] = {}
-    problems = []
-    for index, vesw in entries:
-        value = vesw.get(key)
-        if not isinstance(value, int | str):
-            continue
-        if value in seen:
-            problems.append(
-                Problem(("vesws", index, key), f"{key} {value!r} is already that of vesws[{seen[value]}]")
-            )
-        seen.setdefault(value, index)
-    return problems
 
 
 def _subnet_problems(entries: list[tuple[int, dict[str, Any]]], hosts: int) -> list[Problem]:

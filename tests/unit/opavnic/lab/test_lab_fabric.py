@@ -250,6 +250,14 @@ def test_fabric_that_cannot_be_is_refused_with_its_line(
     assert re.search(message, str(caught.value)), str(caught.value)
 
 
+def test_quantities_of_a_lab_file_mean_what_they_mean_elsewhere() -> None:
+    """A time in minutes, and a fault's share and time, as on a command line."""
+    text = LINK.replace("latency: 1us", "latency: 5m") + "faults: [loss on h1 20% for=1.5m]\n"
+    model = parse_lab(text, "lab.yaml")
+    assert model.fabric.link.latency == 300
+    assert model.faults == ["loss on h1 probability=20% for=90s"]
+
+
 async def test_control_api_sets_lists_and_removes_faults_and_shows_routes(tmp_path: Path) -> None:
     async with await start(LAB) as lab:
         server = ControlServer(tmp_path / "sock", routes(lab))
