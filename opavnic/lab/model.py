@@ -29,14 +29,14 @@ from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
 from opavnic.lab.fabric_model import Fabric
 from opavnic.lab.sections import AlsoAccepts
 from opavnic.lab.topology import cut_off, lab_topology
+from opavnic.world.em_node import EM_NODE
 from vema.em.problems import KeyPath, Problem, path_text, repeated
 from vema.sections import FullPkey, Section, Time, empty_is_default
 
 MAX_VPORTS: Final = 255
 """VNICs on one HFI port (ClassPortInfo says so)."""
-EM_NODE: Final = "em"
 SWITCH: Final = "sw0"
-"""Nodes that every fabric has; no host may have their names."""
+"""A node that every fabric has, as it has the EM's; no host may have their names."""
 INTERFACE_NAME_MAX: Final = 15
 """IFNAMSIZ - 1."""
 
