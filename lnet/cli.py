@@ -16,7 +16,7 @@ from hfi_sim.quantities import parse_size, parse_time
 from lnet.dlc import MAX_TEXT, format_yaml
 from opavnic.cli.numbers import quantity
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_text, say
-from opavnic.files import FileError, read_stream, text_of
+from opavnic.files import read_stream, text_of
 from opavnic.lab.errors import LabError
 
 MAX_FILE: Final = MAX_TEXT
@@ -225,11 +225,8 @@ def import_command(
     Example:
       opavnic lnetctl import --host a < o2ibs.yaml
     """
-    try:
-        stream = sys.stdin.buffer if file is None else file
-        text = text_of(read_stream(stream, "import", MAX_FILE, "configuration"), "import")
-    except FileError as error:
-        fail(str(error), EXIT_USAGE)
+    stream = sys.stdin.buffer if file is None else file
+    text = text_of(read_stream(stream, "import", MAX_FILE, "configuration"), "import")
     _command(host, lab, "import_yaml", "import", "yaml", text=text)
 
 

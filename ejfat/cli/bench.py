@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ejfat.cli.errors import explained
 from opavnic.cli.output import print_json, print_rich, print_table, say
 from opavnic.signals import interruptible
 
@@ -39,7 +38,7 @@ def ejfat(
         if sys.stderr.isatty():
             say(f"measuring: {text}")
 
-    with explained(), interruptible():  # unwinds, so that every namespace is removed
+    with interruptible():  # unwinds, so that every namespace is removed
         result = bench_ejfat(rounds, seconds, no_taps=no_taps, private=private, progress=progress)
     if as_json:
         print_json(result)

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from ejfat.cli.errors import explained
 from ejfat.conformance import run_ejfat
 from opavnic.cli.conformance_report import report
 
@@ -30,6 +29,5 @@ def ejfat(
     Example:
       opavnic conformance ejfat tests/vectors/ejfat/v1-1.json.gz
     """
-    with explained():
-        results = [run_ejfat(path, pipeline) for path in files]
+    results = [run_ejfat(path, pipeline) for path in files]
     report(results, as_json)

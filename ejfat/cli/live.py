@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ejfat.cli.addresses import IpAddress, parse_ip
-from ejfat.cli.errors import explained
 from ejfat.errors import BadRequestError, EjfatError, UriError
 from ejfat.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
 from ejfat.schema import SLOTS
@@ -85,25 +84,24 @@ def send(
     from ejfat.segmentation import Segmenter
     from ejfat.wire.headers import LB_PORT
 
-    with explained():
-        target, sync = _target(to, uri, LB_PORT)
-        _check_taken(event_size, max_event)
-        try:
-            segmenter = Segmenter(version=version, mtu=mtu, ip_version=target.ip.version)
-        except ValueError as error:
-            raise BadRequestError(str(error)) from None
-        plan = SendPlan(
-            target=target,
-            segmenter=segmenter,
-            rate_hz=rate,
-            data_id=data_id,
-            entropy=None if entropy < 0 else entropy,
-            first_tick=None if first_tick < 0 else first_tick,
-            sync=sync,
-            source_id=data_id,
-        )
-        rng = random.Random(seed)
-        sent = asyncio.run(send_events(plan, _events(files or [], event_size), lambda: rng.getrandbits(16)))
+    target, sync = _target(to, uri, LB_PORT)
+    _check_taken(event_size, max_event)
+    try:
+        segmenter = Segmenter(version=version, mtu=mtu, ip_version=target.ip.version)
+    except ValueError as error:
+        raise BadRequestError(str(error)) from None
+    plan = SendPlan(
+        target=target,
+        segmenter=segmenter,
+        rate_hz=rate,
+        data_id=data_id,
+        entropy=None if entropy < 0 else entropy,
+        first_tick=None if first_tick < 0 else first_tick,
+        sync=sync,
+        source_id=data_id,
+    )
+    rng = random.Random(seed)
+    sent = asyncio.run(send_events(plan, _events(files or [], event_size), lambda: rng.getrandbits(16)))
     figures = {
         "events": sent.events,
         "packets": sent.packets,
@@ -205,37 +203,34 @@ def recv(
     from ejfat.live.sockets import ReceivePlan, Receiver
     from ejfat.uri import EjfatUri, parse_endpoint
 
-    with explained():
-        endpoint = parse_endpoint(listen, listen, default_port=None)
-        if out is not None and str(out) != "-":
-            _make_directory(out)
-        plan = ReceivePlan(
-            listen=endpoint,
-            port_bits=port_bits,
-            threads=threads,
-            timeout_s=timeout,
-            old_headers=old_headers,
-            max_event=max_event,
+    endpoint = parse_endpoint(listen, listen, default_port=None)
+    if out is not None and str(out) != "-":
+        _make_directory(out)
+    plan = ReceivePlan(
+        listen=endpoint,
+        port_bits=port_bits,
+        threads=threads,
+        timeout_s=timeout,
+        old_headers=old_headers,
+        max_event=max_event,
+    )
+    request = None
+    if uri:
+        check_name("worker", name)
+        request = pb.RegisterRequest(
+            name=name,
+            weight=weight,
+            ipAddress=str(_worker_address(address, endpoint)),
+            udpPort=endpoint.port,
+            portRange=pb.PortRange.Name(port_bits),
+            minFactor=min_factor,
+            maxFactor=max_factor,
+            slotDemands=[pb.SlotRange(index=index, length=length) for index, length in parse_slots(slots)],
         )
-        request = None
-        if uri:
-            check_name("worker", name)
-            request = pb.RegisterRequest(
-                name=name,
-                weight=weight,
-                ipAddress=str(_worker_address(address, endpoint)),
-                udpPort=endpoint.port,
-                portRange=pb.PortRange.Name(port_bits),
-                minFactor=min_factor,
-                maxFactor=max_factor,
-                slotDemands=[
-                    pb.SlotRange(index=index, length=length) for index, length in parse_slots(slots)
-                ],
-            )
-        receiver = Receiver(plan)
-        parsed = EjfatUri.parse(uri) if uri else None
-        gains = Gains(proportional=kp)
-        lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, request, gains, as_json))
+    receiver = Receiver(plan)
+    parsed = EjfatUri.parse(uri) if uri else None
+    gains = Gains(proportional=kp)
+    lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, request, gains, as_json))
     if lost:
         raise typer.Exit(EXIT_FAILED)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic.errors import OpavnicError
 
 PREFIX: Final = "opavnic-bench-"
 """Every namespace of the bench has a name that begins so."""
@@ -40,7 +41,7 @@ class Site:
     """The processes that carry the frames, if any do."""
 
 
-class PeerError(Exception):
+class PeerError(OpavnicError):
     """A variant could not be set up."""
 
 

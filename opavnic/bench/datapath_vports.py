@@ -24,6 +24,7 @@ from hfi_sim.netdev.tap import close_descriptors
 from opavnic.bench.datapath_peers import bench_namespaces, run
 from opavnic.bench.tap import open_plain_tap
 from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic.errors import OpavnicError
 from opavnic.lab.descriptors import raise_limit
 from opavnic.lab.namespaces import NETNS_DIR
 
@@ -61,7 +62,7 @@ class VportCost:
         return {"vports": self.vports, "ns_per_packet": round(self.ns_per_packet), "packets": self.packets}
 
 
-class VportsError(Exception):
+class VportsError(OpavnicError):
     """The bench cannot run, or packets were lost in it."""
 
 

@@ -14,7 +14,7 @@ import typer
 
 from opavnic.cli.conformance_report import report
 from opavnic.cli.numbers import MAX_LID, METAVAR, number
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail
+from opavnic.cli.output import EXIT_USAGE, fail
 from opavnic.cli.plugin_group import JoinedGroup
 from opavnic.conformance.datapaths import AUTO, find_datapath
 from opavnic.conformance.encap import run_encap
@@ -22,9 +22,8 @@ from opavnic.conformance.result import Result
 from opavnic.conformance.rx import run_rx
 from opavnic.conformance.target import run_vema_target
 from opavnic.conformance.vema import run_vema
-from opavnic.errors import DatapathUnavailableError, VectorFileError
+from opavnic.errors import DatapathUnavailableError
 from opavnic.mad_client import MadClient, MadSocketError
-from vema.errors import AgentError
 
 
 class ConformanceGroup(JoinedGroup):
@@ -104,8 +103,6 @@ def _run(run: Callable[[], list[Result]], as_json: bool) -> None:
     """Print the results; exit 1 where a case differs, 2 where the input cannot be used."""
     try:
         results = run()
-    except (VectorFileError, DatapathUnavailableError, MadSocketError) as error:
+    except (DatapathUnavailableError, MadSocketError) as error:
         fail(str(error), EXIT_USAGE)
-    except AgentError as error:
-        fail(str(error), EXIT_FAILED)
     report(results, as_json)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from opavnic.cli.inspect import AsJson, LabOption
-from opavnic.cli.output import EXIT_USAGE, fail, pick, print_json, print_line, print_table
+from opavnic.cli.output import pick, print_json, print_line, print_table
 from opavnic.lab.client import LabClient
 
 CHANGE_S = 30.0
@@ -52,14 +52,10 @@ def add(
     after=, for=, every=, and l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=, direction=; by kind delay=, rate=,
     bits=, copies=, behind=, hold=.
     """
-    from hfi_sim.errors import FaultError
     from hfi_sim.faults import parse_fault
 
     text = " ".join(fault)
-    try:
-        parse_fault(text)
-    except FaultError as error:
-        fail(str(error), EXIT_USAGE)
+    parse_fault(text)
     _print(_client(lab).post("/faults", {"fault": text}), as_json)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from hfi_sim.errors import HfiSimError, TopologyError
+from hfi_sim.errors import HfiSimError, InputError, TopologyError
 from hfi_sim.topology import GENERATORS, Topology, generate
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_text
 
@@ -75,10 +75,8 @@ def topo(
             shown = _running(lab, routes)
         else:
             shown = _planned(source, numbers or [], routes, engine or DEFAULT_ENGINE)
-    except TopologyError as error:
-        fail(str(error), EXIT_USAGE)
     except HfiSimError as error:
-        fail(str(error), EXIT_FAILED if source is None else EXIT_USAGE)
+        fail(str(error), EXIT_USAGE if source is not None or isinstance(error, InputError) else EXIT_FAILED)
     from hfi_sim.topology.draw import as_svg, as_text
     from hfi_sim.topology.ibnet import dumps
 
@@ -126,10 +124,7 @@ def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, en
     from hfi_sim.fabric import Fabric
     from hfi_sim.subnet_manager import Routing, SubnetManager
 
-    try:
-        routing = Routing(engine=engine)
-    except HfiSimError as error:
-        fail(str(error), EXIT_USAGE)
+    routing = Routing(engine=engine)
     topology = _read(source, numbers)
     fabric = topology.build(Fabric())
     manager = SubnetManager(fabric, routing=routing)

@@ -27,7 +27,7 @@ from hfi_sim.errors import FaultError, HfiSimError
 from hfi_sim.text import visible
 from opavnic.lab.connections import MAX_FOLLOWERS, Connections, while_read
 from opavnic.lab.em_api import em_routes
-from opavnic.lab.errors import LabError, LabInputError, TooManyError
+from opavnic.lab.errors import LabInputError, TooManyError
 from opavnic.lab.json_body import MAX_BODY
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return web.json_response({"error": str(error)}, status=400)
     except TooManyError as error:
         return web.json_response({"error": str(error)}, status=503)
-    except (LabError, HfiSimError, ValueError) as error:
+    except (HfiSimError, ValueError) as error:
         return web.json_response({"error": str(error)}, status=409)
     except ConnectionError:  # who asked has left: nobody is to be told
         raise

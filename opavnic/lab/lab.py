@@ -183,7 +183,7 @@ class Lab:
             removed = await self.stop()
             if removed.failed:
                 error.add_note(removed.complaint)
-            if isinstance(error, HfiSimError):
+            if isinstance(error, HfiSimError) and not isinstance(error, LabError):
                 raise LabError(str(error)) from error
             raise
 

@@ -22,10 +22,11 @@ from pydantic import (
 )
 
 from hfi_sim.did_you_mean import hint, nearest
-from hfi_sim.errors import FabricError, FaultError
+from hfi_sim.errors import FabricError, FaultError, InputError
 from hfi_sim.fabric import Fabric as FabricOfNodes
 from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
+from opavnic.errors import OpavnicError
 from opavnic.lab.fabric_model import Fabric
 from opavnic.lab.sections import AlsoAccepts
 from opavnic.lab.topology import cut_off, lab_topology
@@ -268,7 +269,7 @@ class LabModel(Section):
         return ipaddress.ip_interface(f"{vesw.subnet[number]}/{vesw.subnet.prefixlen}")
 
 
-class CrossError(ValueError):
+class CrossError(OpavnicError, InputError, ValueError):
     """Sections that are right by themselves and wrong together."""
 
     def __init__(self, problems: list[Problem]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from hfi_sim.errors import HfiSimError
-from opavnic.errors import EndError, OpavnicError
+from opavnic.errors import EndError
 
 log = logging.getLogger("opavnic.world")
 
@@ -54,7 +54,7 @@ class Ends:
             if inspect.isawaitable(ending):
                 await _within(patience_s, ending)
         except Exception as error:
-            known = isinstance(error, OpavnicError | HfiSimError)
+            known = isinstance(error, HfiSimError)
             reason = " ".join(str(error).split()) if known else f"{type(error).__name__}: {error}"
             self.failed.append(f"{what}: {reason}")
             log.error("%s did not end as it should: %s", what, reason, exc_info=None if known else error)

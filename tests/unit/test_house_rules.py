@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import itertools
 import re
 from pathlib import Path
 
 import pytest
+
+from ejfat.errors import EjfatError
+from hfi_sim.errors import HfiSimError
+from lnet.errors import LnetError
+from opavnic.errors import OpavnicError
+from vema.errors import VemaError
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [name for name in ("hfi_sim", "vema", "opavnic", "ejfat", "lnet") if (ROOT / name).is_dir()]
@@ -158,6 +165,42 @@ def _is_override_or_ndo(owner: ast.ClassDef, member: ast.FunctionDef | ast.Async
         or "setter" in decorators
         or member.name.startswith("ndo_")
     )
+
+
+ROOTS: dict[str, type[Exception]] = {
+    "hfi_sim": HfiSimError,
+    "vema": VemaError,
+    "opavnic": OpavnicError,
+    "ejfat": EjfatError,
+    "lnet": LnetError,
+}
+"""Each package has one root of exceptions, so that its errors can be told from a bug by one name."""
+
+
+def _exceptions(path: Path) -> list[str]:
+    """Return the classes of a module that have an exception among their bases; only those modules are imported."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and any(ast.unparse(base).endswith(("Error", "Exception")) for base in node.bases)
+    ]
+
+
+@pytest.mark.parametrize("path", [path for path in HAND_WRITTEN if _exceptions(path)], ids=_name)
+def test_exceptions_descend_from_the_root_of_their_package(path: Path) -> None:
+    module = importlib.import_module(_name(path).removesuffix(".py").replace("/", "."))
+    root = ROOTS[_name(path).partition("/")[0]]
+    strays = [name for name in _exceptions(path) if not issubclass(getattr(module, name), root)]
+    assert strays == [], f"derive them from {root.__name__}"
+
+
+def test_roots_of_exceptions_descend_from_the_floor_below() -> None:
+    """Whoever handles the errors of a floor handles those of what stands on it, without knowing its name."""
+    floors = [HfiSimError, VemaError, OpavnicError]
+    assert all(issubclass(upper, lower) for lower, upper in itertools.pairwise(floors))
+    assert issubclass(EjfatError, OpavnicError)
+    assert issubclass(LnetError, OpavnicError)
 
 
 def test_programs_of_tests_are_killed_on_the_way_out() -> None:

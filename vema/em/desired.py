@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from hfi_sim.did_you_mean import hint
+from hfi_sim.errors import InputError
 from hfi_sim.quantities import parse_time
 from hfi_sim.types import LID_MULTICAST_FIRST, is_multicast_lid
 from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
@@ -34,7 +35,7 @@ ALL: Final = "all"
 AUTO: Final = "auto"
 
 
-class EmConfigError(VemaError):
+class EmConfigError(VemaError, InputError):
     """A configuration that cannot be met. `problems` holds every mistake; nothing was sent."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
