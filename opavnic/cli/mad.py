@@ -25,7 +25,7 @@ from opavnic.mad_client import MadClient
 from opavnic.mad_frames import awaits_response
 from opavnic.mad_record import Exchange, Pairing, read_record
 from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
-from opavnic.observe.pcapng import PcapngReader, PcapngWriter
+from opavnic.observe.trace_file import TraceReader, TraceWriter
 from opavnic.signals import interruptible
 from opavnic.world.em_node import EM_NODE
 from vema.attributes.iface_macs import IfaceMacs
@@ -199,7 +199,7 @@ def record(
             say(f"recording to {file}; end with Ctrl-C")
             write, finish = _writer(file, stream.write)
             with suppress(KeyboardInterrupt), interruptible():
-                for record in PcapngReader(capture).records():
+                for record in TraceReader(capture).records():
                     if record.drop is not None:
                         continue
                     write(record)
@@ -220,7 +220,7 @@ def _writer(
 ) -> tuple[Callable[[TraceRecord], object], Callable[[], None]]:
     """Return what takes a packet, and what ends the file."""
     if file.suffix == ".pcapng":
-        writer = PcapngWriter()
+        writer = TraceWriter()
         write(writer.head())
         return lambda record: write(writer.packet(record)), lambda: None
     pairing = Pairing()

@@ -18,7 +18,7 @@ from hfi_sim.faults import parse_match
 from opavnic.lab.connections import MAX_FOLLOWERS, while_read
 from opavnic.lab.errors import LabInputError, TooManyError
 from opavnic.observe.capture import Capture
-from opavnic.observe.pcapng import PcapngWriter
+from opavnic.observe.trace_file import TraceWriter
 
 if TYPE_CHECKING:
     from opavnic.lab.lab import Lab
@@ -74,7 +74,7 @@ async def _write(
     count: int | None,
 ) -> None:
     """Write what comes until `count` packets are written or the reader is gone."""
-    writer = PcapngWriter()
+    writer = TraceWriter()
     await response.write(writer.head())
     missed = 0
     while count is None or count > 0:

@@ -324,7 +324,7 @@ class Scenario:
 
     def write_pcapng(self, path: Path) -> int:
         """Write the packets of the trace and return how many there are."""
-        from opavnic.observe.pcapng import write_trace
+        from opavnic.observe.trace_file import write_trace
 
         return write_trace(path, self.trace.records)
 

@@ -18,7 +18,7 @@ from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
 from opavnic.observe import capture
 from opavnic.observe.capture import Capture
-from opavnic.observe.pcapng import PcapngReader
+from opavnic.observe.trace_file import TraceReader
 
 TEXT = """
 name: capture-lab
@@ -56,7 +56,7 @@ def observers(lab: Lab) -> int:
 
 
 def records(data: bytes) -> list[TraceRecord]:
-    return list(PcapngReader(io.BytesIO(data)).records())
+    return list(TraceReader(io.BytesIO(data)).records())
 
 
 async def test_capture_ends_after_the_packets_that_were_asked_for(lab: Lab, http: ClientSession) -> None:
