@@ -54,9 +54,8 @@ class TraceReader:
 
         Raises:  WireError: no such file, or it ends in the middle.
         """
-        for packet in self._reader.packets():
-            when, drop = packet.time_ns / NS_PER_S, _DROPS.get(packet.comment)
-            yield TraceRecord(when, packet.interface, packet.data, drop)
+        for _, data, _, time_ns, direction, comment in self._reader.packets():
+            yield TraceRecord(time_ns / NS_PER_S, direction, data, _DROPS.get(comment) if comment else None)
 
 
 def write_trace(path: Path, records: Iterable[TraceRecord]) -> int:
