@@ -244,13 +244,6 @@ class Fabric:
             if port.link is not None and port.link.up:
                 yield port, port.link.far_end(port)
 
-    def port_of_lid(self, lid: int) -> HfiPort | None:
-        """Return the HFI port that owns a unicast LID, or None."""
-        for port in self.hfi_ports():
-            if port.lid and port.lid >> port.lmc == lid >> port.lmc:
-                return port
-        return None
-
     def on_change(self, handler: Callable[[FabricNotice], None]) -> Callable[[], None]:
         """Call `handler` for each change; the returned function ends that."""
         self._handlers.append(handler)

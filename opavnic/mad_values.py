@@ -23,7 +23,6 @@ from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.types import AttrId
 
-Attribute = ClassPortInfo | VeswPortInfo | MacEntries | IfaceMacs | SummaryCounters | ErrorCounters | Notice
 CLASSES: Final[dict[int, Any]] = {
     AttrId.CLASS_PORT_INFO: ClassPortInfo,
     AttrId.NOTICE: Notice,

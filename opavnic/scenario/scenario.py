@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -331,7 +331,3 @@ class Scenario:
 
 def _task_text(task: asyncio.Task[Any]) -> str:
     return f"{task.get_name()} ({task.get_coro()!r})"
-
-
-ScenarioFactory = Callable[[], Scenario]
-"""Makes a fresh scenario, for tests that compare runs."""

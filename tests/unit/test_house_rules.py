@@ -67,7 +67,6 @@ CORE = [
     "opavnic/demux.py",
     "opavnic/encap.py",
     "opavnic/flow.py",
-    "opavnic/lmac.py",
     "opavnic/mac_table.py",
     "opavnic/counters.py",
     "opavnic/mad_frames.py",
