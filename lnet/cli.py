@@ -14,7 +14,7 @@ import yaml
 
 from hfi_sim.quantities import parse_size, parse_time
 from lnet.dlc import MAX_TEXT, format_yaml
-from opavnic.cli.numbers import quantity
+from opavnic.cli.common import lab_client, lab_option, quantity
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_text, say
 from opavnic.files import read_stream, text_of
 from opavnic.lab.errors import LabError
@@ -23,6 +23,8 @@ MAX_FILE: Final = MAX_TEXT
 """Bytes of a configuration."""
 SILENT_S: Final = 1.0
 """After so long without an answer a command says what it waits for."""
+_COMMAND_S: Final = 60.0
+"""How long a command on a host may take."""
 _ROUTES_SHOWN: Final = 4
 _HOW_LONG: Final = (
     "a message fails at the timeout of the lab file; one that the peer may have, "
@@ -47,9 +49,7 @@ Host = Annotated[
     str | None,
     typer.Option("--host", help="The host; implied inside `opavnic exec HOST`.", envvar=ENV_HOST),
 ]
-Lab = Annotated[
-    str | None, typer.Option("--lab", help="The lab; not needed where only one runs.", envvar=ENV_LAB)
-]
+Lab = Annotated[str | None, lab_option(envvar=ENV_LAB)]
 Net = Annotated[str | None, typer.Option("--net", help="A network: o2ib0.")]
 NeededNet = Annotated[str, typer.Option("--net", help="A network: o2ib0.")]
 SizeOption = Annotated[
@@ -63,14 +63,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON in place of YAML.")]
 
 def _above_zero(value: object) -> float:
     return quantity(partial(parse_time, above_zero=True))(value)
-
-
-def _client(lab: str | None, timeout_s: float = 60.0) -> Any:
-    from opavnic.lab.client import LabClient
-    from opavnic.lab.runtime import running_lab
-
-    directory, _ = running_lab(lab)
-    return LabClient(directory.control_socket, timeout_s)
 
 
 def _command(
@@ -88,7 +80,7 @@ def _command(
         name = noun if noun == command else verb if noun in ("yaml", "ping") else f"{noun} {verb}"
         fail(f"{name}: on which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
     body = {"verb": verb, "noun": noun, "args": {k: v for k, v in args.items() if v is not None}}
-    answer = _client(lab).post(f"/lnet/{quote(host, safe='')}/{command}", body)
+    answer = lab_client(lab, _COMMAND_S).post(f"/lnet/{quote(host, safe='')}/{command}", body)
     _print_answer(answer, as_json)
 
 
@@ -279,7 +271,7 @@ def send(
     if not host:
         fail("send: from which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
     body = {"host": host, "to": to, "count": count, "size": size}
-    client = _client(lab, 600.0)
+    client = lab_client(lab, 600.0)
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(client.post, "/lnet-send", body)
         if not _done_within(future, SILENT_S):
@@ -326,7 +318,7 @@ def selftest(
         "seconds": duration,
         "kind": "get" if get else "put",
     }
-    client = _client(lab, duration + 600.0)
+    client = lab_client(lab, duration + 600.0)
     with ThreadPoolExecutor(1) as pool:
         answer = _with_progress(pool.submit(client.post, "/lnet-selftest", body), duration)
     if "data" not in answer:

@@ -10,6 +10,7 @@ import typer
 
 from ejfat.cli.addresses import parse_ip, parse_ips
 from ejfat.errors import UriError
+from opavnic.cli.common import AsJson
 from opavnic.cli.output import print_json, print_line, print_rich, print_table
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ _CENTURY_H = 876_000
 _DAY_S = 86_400
 Uri = Annotated[str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat[s]://TOKEN@HOST:PORT/lb/ID")]
 Control = Annotated[str, typer.Option("--control", help="gRPC address, instead of the URI's: unix:PATH.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Addresses = Annotated[list[str], typer.Argument(help="IP addresses.", show_default=False)]
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ejfat.conformance import run_ejfat
+from opavnic.cli.common import AsJsonArray
 from opavnic.cli.conformance_report import report
 
 
@@ -19,9 +20,7 @@ def ejfat(
         Literal["auto", "python", "native"],
         typer.Option(help="The one to test; auto: the native one where it is built."),
     ] = "auto",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON array, one object for each file.")
-    ] = False,
+    as_json: AsJsonArray = False,
 ) -> None:
     """Run recorded frames through the load balancer's pipeline and compare what leaves it.
 

@@ -19,7 +19,7 @@ from ejfat.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
 from ejfat.schema import SLOTS
 from ejfat.segmentation import MAX_EVENT
 from hfi_sim.quantities import parse_size, size_text
-from opavnic.cli.numbers import quantity
+from opavnic.cli.common import AsJson, quantity
 from opavnic.cli.output import EXIT_FAILED, print_json, say
 from opavnic.signals import call_on_ending_signals
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _DIGITS = 18
 """No number here has more."""
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Uri = Annotated[
     str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat://TOKEN@HOST:PORT/lb/ID?sync=...&data=...")
 ]

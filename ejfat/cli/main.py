@@ -10,6 +10,7 @@ import typer
 from ejfat.cli.admin import app as admin
 from ejfat.cli.lb import lb
 from ejfat.cli.live import recv, send
+from opavnic.cli.common import AsJson
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table
 from opavnic.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
 
@@ -17,7 +18,6 @@ app = typer.Typer(
     help="The EJFAT UDP load balancer.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TablesFile = Annotated[Path, typer.Option("--tables", help="Table script: table_add ..., run_traffic.")]
 
 

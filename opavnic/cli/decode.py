@@ -18,6 +18,7 @@ from hfi_sim.errors import InputError, WireError
 from hfi_sim.wire.captures import DLT_ETHERNET, DLT_USER0, is_capture, read_capture
 from hfi_sim.wire.describe import Description, describe_frame, describe_packet
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
+from opavnic.cli.common import AsJson
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
 from opavnic.errors import OpavnicError
 from opavnic.files import MAX_CAPTURE, FileError, read_stream
@@ -53,7 +54,7 @@ def decode(
             metavar="HEX|FILE", help="Hex digits, a file (raw, hex text, pcap, pcapng), or - for stdin."
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     no_icrc: Annotated[bool, typer.Option("--no-icrc", help="Show the ICRC without checking it.")] = False,
     polynomial: Annotated[
         str, typer.Option(metavar="HEX", help="Polynomial of the ICRC, without x^32.")

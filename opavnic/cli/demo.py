@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hfi_sim.text import visible
+from opavnic.cli.common import AsJson
 from opavnic.cli.netdevs import choose
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say
 from opavnic.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     netdev: Annotated[
         Literal["tap", "memory"] | None,
         typer.Option(help="Netdevs of the hosts; without it TAPs, or memory where none can be had."),

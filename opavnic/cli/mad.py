@@ -16,10 +16,9 @@ from hfi_sim.errors import WireError
 from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
 from hfi_sim.quantities import parse_whole
 from hfi_sim.trace import TraceRecord
-from opavnic.cli.numbers import MAX_LID, MAX_VPORT, METAVAR, number
+from opavnic.cli.common import MAX_LID, MAX_VPORT, METAVAR, LabOption, lab_client, number
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
 from opavnic.files import read_stream
-from opavnic.lab.client import LabClient
 from opavnic.lab.runtime import running_lab
 from opavnic.mad_client import MadClient
 from opavnic.mad_frames import awaits_response
@@ -61,7 +60,6 @@ Vport = Annotated[
 Target = Annotated[
     Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket, if no lab's")
 ]
-LabOption = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
 _LISTS = (AttrId.IFACE_UCAST_MACS, AttrId.IFACE_MCAST_MACS)
 _TID = slice(8, 16)
 _SHOWN_LIDS = 16
@@ -191,8 +189,7 @@ def record(
     lab: LabOption = None,
 ) -> None:
     """Record the MADs that pass the lab's management port, until Ctrl-C (or SIGTERM, SIGHUP; exit code 0)."""
-    directory, _ = running_lab(lab)
-    capture = LabClient(directory.control_socket).open(f"/capture?on={EM_NODE}&l4=mad")
+    capture = lab_client(lab).open(f"/capture?on={EM_NODE}&l4=mad")
     seen = 0
     try:
         with file.open("wb") as stream:

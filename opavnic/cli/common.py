@@ -1,20 +1,45 @@
-"""Numbers and quantities as options of commands."""
+"""What the commands of all packages share: --lab, --json, options that are quantities, the client of a running lab."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
 from hfi_sim.errors import QuantityError
 from hfi_sim.quantities import parse_whole
 
+if TYPE_CHECKING:
+    from opavnic.lab.client import LabClient
+
 MAX_LID: Final = 0xFFFFFF
 MAX_VPORT: Final = 255
 MAX_VESW_ID: Final = 0xFFF
 METAVAR: Final = "NUMBER"
 Quantity = TypeVar("Quantity")
+
+
+def lab_option(**more: Any) -> Any:
+    """Return the option --lab, with what else typer.Option takes."""
+    return typer.Option("--lab", help="The lab; not needed where only one runs.", **more)
+
+
+LabOption = Annotated[str | None, lab_option()]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJsonArray = Annotated[bool, typer.Option("--json", help="Print a JSON array, one object for each file.")]
+
+
+def lab_client(lab: str | None, timeout_s: float | None = None) -> LabClient:
+    """Return the control API of a running lab, the only one where none is named.
+
+    Raises:  LabError: no such lab runs, or several do and none is named.
+    """
+    from opavnic.lab.client import QUERY_S, LabClient  # what only looks at --help needs no HTTP
+    from opavnic.lab.runtime import running_lab
+
+    directory, _ = running_lab(lab)
+    return LabClient(directory.control_socket, QUERY_S if timeout_s is None else timeout_s)
 
 
 def number(low: int, high: int) -> Callable[[object], int]:
