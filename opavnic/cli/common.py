@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from hfi_sim.errors import QuantityError
-from hfi_sim.quantities import parse_whole
 
 if TYPE_CHECKING:
     from opavnic.lab.client import LabClient
@@ -49,6 +48,8 @@ def number(low: int, high: int) -> Callable[[object], int]:
     """
 
     def parse(value: object) -> int:
+        from hfi_sim.quantities import parse_whole  # `exec` takes no number, and is to start at once
+
         try:
             found = parse_whole(value)
         except QuantityError:
