@@ -14,6 +14,14 @@ class VectorFileError(OpavnicError, InputError):
     """A file of test vectors cannot be read, or a line of it is no case."""
 
 
+class TooManyError(OpavnicError):
+    """As many ask the same as may at once."""
+
+
+class PartError(OpavnicError):
+    """An installed package brings a part that cannot be used."""
+
+
 class EndError(OpavnicError):
     """Something that was started did not end: it took too long, or was cancelled."""
 

@@ -32,7 +32,7 @@ def _check_pkey(pkey: int) -> int:
     return pkey
 
 
-FullPkey = Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)]
+PartitionKey = Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)]
 """A full membership of a partition."""
 Rate = Annotated[
     float,

@@ -46,7 +46,3 @@ class ConfigError(LabError, InputError):
 
 class LabInputError(LabError, InputError):
     """What a running lab was asked makes no sense there: a host, link or fault that it does not have."""
-
-
-class TooManyError(LabError):
-    """As many ask the same of a running lab as may."""

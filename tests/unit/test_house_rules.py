@@ -14,10 +14,11 @@ from ejfat.errors import EjfatError
 from hfi_sim.errors import HfiSimError
 from lnet.errors import LnetError
 from opavnic.errors import OpavnicError
+from opavnic_bench.turns import BenchError
 from vema.errors import VemaError
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = [name for name in ("hfi_sim", "vema", "opavnic", "ejfat", "lnet") if (ROOT / name).is_dir()]
+PACKAGES = ["hfi_sim", "vema", "opavnic", "ejfat", "lnet", "bench/opavnic_bench"]
 MODULES = sorted(itertools.chain.from_iterable((ROOT / name).rglob("*.py") for name in PACKAGES))
 HAND_WRITTEN = [path for path in MODULES if not path.name.endswith(("_pb2.py", "_pb2_grpc.py"))]
 
@@ -25,10 +26,13 @@ IO_MODULES = {
     "socket", "asyncio", "threading", "subprocess", "os", "fcntl", "time", "random", "select", "selectors", "ctypes",
 }  # fmt: skip
 CORE = [
+    "hfi_sim/wire/field.py",
+    "hfi_sim/wire/header.py",
     "hfi_sim/wire/lrh16b.py",
     "hfi_sim/wire/l4.py",
     "hfi_sim/wire/icrc.py",
     "hfi_sim/wire/packet.py",
+    "hfi_sim/mad/attributes.py",
     "hfi_sim/mad/header.py",
     "hfi_sim/mad/transactions.py",
     "hfi_sim/counters.py",
@@ -172,6 +176,7 @@ ROOTS: dict[str, type[Exception]] = {
     "opavnic": OpavnicError,
     "ejfat": EjfatError,
     "lnet": LnetError,
+    "opavnic_bench": BenchError,
 }
 """Each package has one root of exceptions, so that its errors can be told from a bug by one name."""
 
@@ -188,8 +193,8 @@ def _exceptions(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", [path for path in HAND_WRITTEN if _exceptions(path)], ids=_name)
 def test_exceptions_descend_from_the_root_of_their_package(path: Path) -> None:
-    module = importlib.import_module(_name(path).removesuffix(".py").replace("/", "."))
-    root = ROOTS[_name(path).partition("/")[0]]
+    name = _name(path).removeprefix("bench/").removesuffix(".py").replace("/", ".")
+    module, root = importlib.import_module(name), ROOTS[name.partition(".")[0]]
     strays = [name for name in _exceptions(path) if not issubclass(getattr(module, name), root)]
     assert strays == [], f"derive them from {root.__name__}"
 

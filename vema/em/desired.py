@@ -26,7 +26,7 @@ from hfi_sim.types import LID_MULTICAST_FIRST, is_multicast_lid
 from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
 from vema.em.problems import KeyPath, Problem, model_problems, repeated
 from vema.errors import VemaError
-from vema.sections import FullPkey, Section, Time, empty_is_default
+from vema.sections import PartitionKey, Section, Time, empty_is_default
 from vema.types import MAC_TABLE_ENTRIES, MAX_VPORTS
 
 MTU_MIN: Final = 68
@@ -173,7 +173,7 @@ class VeswSection(Section):
 
     id: Annotated[int, Field(strict=True, ge=1, le=4095)]
     name: Annotated[str, Field(min_length=1, max_length=64)]
-    pkey: FullPkey = 0xFFFF
+    pkey: PartitionKey = 0xFFFF
     mtu: Annotated[int, Field(strict=True, ge=MTU_MIN, le=MTU_MAX)] = 1500
     """Bytes of Ethernet payload."""
     members: Literal["all"] | list[str] = ALL

@@ -8,21 +8,20 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-import typer.testing
 from aiohttp import ClientSession, UnixConnector
 
 from hfi_sim.counters import Drop
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults import FaultKind
-from opavnic.cli.fault import app
-from opavnic.lab.control import ControlServer, lab_routes
+from opavnic.cli.main import main
+from opavnic.lab.daemon import lab_routes
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.fabric_model import Credits, LinkModel
-from opavnic.lab.fabric_routes import routes
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
 from opavnic.lab.logs import LogHub
 from opavnic.lab.topology import lab_topology
+from opavnic.world.parts.control import ControlServer
 
 LAB = """
 name: fabric-lab
@@ -260,7 +259,7 @@ def test_quantities_of_a_lab_file_mean_what_they_mean_elsewhere() -> None:
 
 async def test_control_api_sets_lists_and_removes_faults_and_shows_routes(tmp_path: Path) -> None:
     async with await start(LAB) as lab:
-        server = ControlServer(tmp_path / "sock", routes(lab))
+        server = ControlServer(tmp_path / "sock", lab.routes())
         await server.start()
         async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
 
@@ -314,10 +313,11 @@ async def test_control_api_takes_no_body_for_what_it_is_not(tmp_path: Path) -> N
     assert name == "fabric-lab"
 
 
-def test_fault_that_makes_no_sense_is_refused_before_any_lab_is_asked() -> None:
-    result = typer.testing.CliRunner().invoke(app, ["add", "los", "on", "h1"])
-    assert result.exit_code == 2
-    assert 'opavnic: unknown fault "los" (nearest: "loss"' in result.stderr
+def test_fault_that_makes_no_sense_is_refused_before_any_lab_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["fault", "add", "los", "on", "h1"]) == 2
+    assert 'opavnic: unknown fault "los" (nearest: "loss"' in capsys.readouterr().err
 
 
 CRASH = """
@@ -413,7 +413,7 @@ async def test_each_fault_is_set_by_file_command_and_python_and_leaves_the_lab_a
     async with await start(file) as lab:
         assert lab.manager is not None
         lab.world.faults.add(text)
-        server = ControlServer(tmp_path / "sock", routes(lab))
+        server = ControlServer(tmp_path / "sock", lab.routes())
         await server.start()
         async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
             async with http.post("/faults", json={"fault": text}) as answer:
