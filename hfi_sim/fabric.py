@@ -86,7 +86,7 @@ class Fabric:
         self.switches: dict[str, Switch] = {}
         self.links: list[Link] = []
         self.attached: dict[str, PacketCounters] = {}
-        """Counters of what stands above the ports (VNICs, ...) and wants to be held to the law as well."""
+        """Counters of what stands above the ports (VNICs, ...) and wants to be held to conservation as well."""
         self.before_counting: list[Callable[[], None]] = []
         """Called before counters are read: a datapath that counts for itself adds here what it counted."""
         self._guids: dict[int, str] = {}
@@ -258,7 +258,7 @@ class Fabric:
         for add_up in self.before_counting:
             add_up()
 
-    # --- the law -------------------------------------------------------------------------------------------
+    # --- conservation --------------------------------------------------------------------------------------
 
     def counters(self) -> Iterator[tuple[str, PacketCounters]]:
         """Yield the counters of every element, with its name."""

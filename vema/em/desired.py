@@ -70,7 +70,7 @@ def _each_of(name: str, limit: int) -> AfterValidator:
 Duration = Annotated[Time, Field(lt=1e9)]
 Routing = Annotated[int, Field(strict=True, ge=0, le=7)]
 """Routing control, 3 bits."""
-ServiceClass = Annotated[int, Field(strict=True, ge=0, le=31)]
+ServiceChannel = Annotated[int, Field(strict=True, ge=0, le=31)]
 VirtualLane = Annotated[int, Field(strict=True, ge=0, le=15)]
 MacPolicy = Literal["learn", "locally-administered"]
 
@@ -147,22 +147,22 @@ class RoutingControl(Section):
 
 
 class Lane(Section):
-    """Service class and virtual lane of frames without a VLAN tag."""
+    """Service channel and virtual lane of frames without a VLAN tag."""
 
-    sc: ServiceClass = 0
+    sc: ServiceChannel = 0
     vl: VirtualLane = 0
 
 
 class TrafficClass(Section):
-    """Service classes and virtual lanes of one kind of frames; lists go by the priority of the VLAN tag."""
+    """Service channels and virtual lanes of one kind of frames; lists go by the priority of the VLAN tag."""
 
     untagged: Annotated[Lane, _Empty] = Lane()
-    pcp_to_sc: Annotated[tuple[int, ...], _each_of("service class", 31)] = (0,) * PCP_VALUES
+    pcp_to_sc: Annotated[tuple[int, ...], _each_of("service channel", 31)] = (0,) * PCP_VALUES
     pcp_to_vl: Annotated[tuple[int, ...], _each_of("virtual lane", 15)] = (0,) * PCP_VALUES
 
 
 class Qos(Section):
-    """Service classes and virtual lanes."""
+    """Service channels and virtual lanes."""
 
     unicast: Annotated[TrafficClass, _Empty] = TrafficClass()
     multicast: Annotated[TrafficClass, _Empty] = TrafficClass()
