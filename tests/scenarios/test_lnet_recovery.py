@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from hfi_sim.clock import ManualClock
-from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
 from hfi_sim.port_state import PortEventKind
 from lnet.config import LndConfig
@@ -34,7 +33,7 @@ def make(
 
 def set_up(rig: LnetRig, port: HfiPort, up: bool) -> None:
     assert port.link is not None
-    rig.fabric.set_link(port.link, up)
+    rig.world.fabric.set_link(port.link, up)
 
 
 def status(host: RigHost) -> tuple[dict[str, str], dict[str, str]]:
@@ -162,7 +161,7 @@ def test_removing_one_device_under_traffic_moves_its_messages() -> None:
 def test_removing_the_last_device_under_traffic_settles_every_message_once(loss: float) -> None:
     clock, rig = make()
     a, b = rig.hosts["a"], rig.hosts["b"]
-    faults = Faults(rig.fabric)
+    faults = rig.world.faults
     for host in (a, b):
         for port in host.ports.values():
             faults.add(f"loss on {port.name} {loss} direction=rx")

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hfi_sim.mad.header import MadClass, MadHeader, Method
-from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
+from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.topology.generators import single_switch
 from hfi_sim.types import MacAddr
 from loop_thread import LoopThread
@@ -24,6 +24,7 @@ from opavnic.mad_client import MadClient, MadSocketError
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from opavnic.mad_socket import MAX_PROGRAMS, MAX_UNREAD, MAX_WAITING, MadSocketServer
 from opavnic.world.world import World
+from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.messages import build_request, read_response
@@ -199,8 +200,7 @@ def test_traps_reach_every_program(lab: SmallLab, client: MadClient) -> None:
         messages: list[MadMessage] = []
         while not messages:
             messages += reader.feed(listener.recv(65536))
-        netdev = lab.vnics.adapters[VportNum(1)].netdev
-        assert isinstance(netdev, MemoryNetdev)
+        netdev = netdev_of(lab.vnics.adapters[VportNum(1)])
         lab.call(lambda: netdev.set_mac(MacAddr(b"\x02\0\0\0\0\1")))
         while len(messages) < 2:
             messages += reader.feed(listener.recv(65536))

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.wire.checksum import checksum, fold, update, update_udp
+from hfi_sim.wire.internet_checksum import checksum, fold, update, update_udp
 
 words = st.integers(0, 40).flatmap(lambda n: st.binary(min_size=2 * n, max_size=2 * n))
 
