@@ -332,10 +332,3 @@ class Hfi:
         self.node_guid = node_guid
         self.netdevs = netdevs
         self.ports = {num: HfiPort(self, num, Guid(node_guid + num), icrc) for num in range(1, ports + 1)}
-
-    def fatal(self) -> None:
-        """Fail as a device: every port reports DEVICE_FATAL and its link goes down."""
-        for port in self.ports.values():
-            port.report(PortEventKind.DEVICE_FATAL)
-            if port.link is not None:
-                port.link.hold_down("admin", True)

@@ -14,17 +14,17 @@ import typer
 
 from hfi_sim.errors import WireError
 from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
+from hfi_sim.quantities import parse_whole
 from hfi_sim.trace import TraceRecord
-from opavnic.cli.numbers import MAX_LID, MAX_VPORT, METAVAR, as_number, number
+from opavnic.cli.common import MAX_LID, MAX_VPORT, METAVAR, LabOption, lab_client, number
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
-from opavnic.files import FileError, read_stream
-from opavnic.lab.client import LabClient
+from opavnic.files import read_stream
 from opavnic.lab.runtime import running_lab
-from opavnic.mad_client import MadClient, MadSocketError
+from opavnic.mad_client import MadClient
 from opavnic.mad_frames import awaits_response
-from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
+from opavnic.mad_record import Exchange, Pairing, read_record
 from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
-from opavnic.observe.pcapng import PcapngReader, PcapngWriter
+from opavnic.observe.trace_file import TraceReader, TraceWriter
 from opavnic.signals import interruptible
 from opavnic.world.em_node import EM_NODE
 from vema.attributes.iface_macs import IfaceMacs
@@ -60,7 +60,6 @@ Vport = Annotated[
 Target = Annotated[
     Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket, if no lab's")
 ]
-LabOption = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
 _LISTS = (AttrId.IFACE_UCAST_MACS, AttrId.IFACE_MCAST_MACS)
 _TID = slice(8, 16)
 _SHOWN_LIDS = 16
@@ -73,7 +72,7 @@ def mad() -> None:
 
 @contextmanager
 def _client(target: Path | None, lab: str | None) -> Iterator[MadClient]:
-    """Connect; what goes wrong becomes one line and an exit code."""
+    """Connect, to the lab's socket where no other is given."""
     own = target is None
     if target is None:
         directory, journal = running_lab(lab)
@@ -83,9 +82,7 @@ def _client(target: Path | None, lab: str | None) -> Iterator[MadClient]:
     try:
         with MadClient(target, own=own) as client:
             yield client
-    except (MadSocketError, AgentError, WireError) as error:
-        fail(str(error), EXIT_FAILED)
-    except (ValueError, RecordError) as error:
+    except ValueError as error:
         fail(str(error), EXIT_USAGE)
 
 
@@ -192,15 +189,14 @@ def record(
     lab: LabOption = None,
 ) -> None:
     """Record the MADs that pass the lab's management port, until Ctrl-C (or SIGTERM, SIGHUP; exit code 0)."""
-    directory, _ = running_lab(lab)
-    capture = LabClient(directory.control_socket).open(f"/capture?on={EM_NODE}&l4=mad")
+    capture = lab_client(lab).open(f"/capture?on={EM_NODE}&l4=mad")
     seen = 0
     try:
         with file.open("wb") as stream:
             say(f"recording to {file}; end with Ctrl-C")
             write, finish = _writer(file, stream.write)
             with suppress(KeyboardInterrupt), interruptible():
-                for record in PcapngReader(capture).records():
+                for record in TraceReader(capture).records():
                     if record.drop is not None:
                         continue
                     write(record)
@@ -221,7 +217,7 @@ def _writer(
 ) -> tuple[Callable[[TraceRecord], object], Callable[[], None]]:
     """Return what takes a packet, and what ends the file."""
     if file.suffix == ".pcapng":
-        writer = PcapngWriter()
+        writer = TraceWriter()
         write(writer.head())
         return lambda record: write(writer.packet(record)), lambda: None
     pairing = Pairing()
@@ -264,11 +260,8 @@ def replay(
 
 
 def _from_stdin() -> str:
-    """Return the hex that stdin holds. Raises ValueError where it is too much for a MAD, or no text."""
-    try:
-        return read_stream(sys.stdin.buffer, "standard input", _MAX_HEX, "MAD in hex").decode("ascii")
-    except FileError as error:
-        fail(str(error), EXIT_USAGE)
+    """Return the hex that stdin holds. Raises FileError, or ValueError where it is no text."""
+    return read_stream(sys.stdin.buffer, "standard input", _MAX_HEX, "MAD in hex").decode("ascii")
 
 
 def _same(recorded: bytes | None, now: bytes | None) -> bool:
@@ -292,7 +285,7 @@ def _part(attr_id: int, fields: list[str]) -> bytes:
             name, _, value = field.partition("=")
             if name not in wanted:
                 raise ValueError(f'"{field}": of mac-entries, offset=N and num=N can be asked for')
-            wanted[name] = as_number(value)
+            wanted[name] = parse_whole(value)
         try:
             return struct.pack(">HHI", wanted["offset"], wanted["num"], 0)
         except struct.error:

@@ -16,7 +16,7 @@ from hfi_sim.did_you_mean import nearest
 from opavnic.errors import PartError
 from opavnic.lab.errors import LabError
 from opavnic.lab.model import Host, LabModel, LabName
-from opavnic.lab.sections import AlsoAccepts, empty_is_default
+from opavnic.lab.sections import AlsoAccepts
 from opavnic.world.ends import PATIENCE_S, Ends
 from opavnic.world.part import (
     Asked,
@@ -27,6 +27,7 @@ from opavnic.world.part import (
     installed_parts,
 )
 from vema.em.problems import Problem, model_problems, path_text
+from vema.sections import empty_is_default
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -40,7 +40,7 @@ async def lnetctl(
         server = ControlServer(tmp_path / "control.sock", lab.routes())
         await server.start()
         client = LabClient(tmp_path / "control.sock")
-        monkeypatch.setattr(cli, "_client", lambda lab, timeout_s=60.0: client)
+        monkeypatch.setattr(cli, "lab_client", lambda lab, timeout_s=60.0: client)
 
         async def run(*words: str) -> tuple[int, str, str]:
             capsys.readouterr()

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import itertools
 import re
 from pathlib import Path
 
 import pytest
+
+from ejfat.errors import EjfatError
+from hfi_sim.errors import HfiSimError
+from lnet.errors import LnetError
+from opavnic.errors import OpavnicError
+from opavnic_bench.turns import BenchError
+from vema.errors import VemaError
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ["hfi_sim", "vema", "opavnic", "ejfat", "lnet", "bench/opavnic_bench"]
@@ -63,7 +71,6 @@ CORE = [
     "opavnic/demux.py",
     "opavnic/encap.py",
     "opavnic/flow.py",
-    "opavnic/lmac.py",
     "opavnic/mac_table.py",
     "opavnic/counters.py",
     "opavnic/mad_frames.py",
@@ -161,6 +168,43 @@ def _is_override_or_ndo(owner: ast.ClassDef, member: ast.FunctionDef | ast.Async
         or "setter" in decorators
         or member.name.startswith("ndo_")
     )
+
+
+ROOTS: dict[str, type[Exception]] = {
+    "hfi_sim": HfiSimError,
+    "vema": VemaError,
+    "opavnic": OpavnicError,
+    "ejfat": EjfatError,
+    "lnet": LnetError,
+    "opavnic_bench": BenchError,
+}
+"""Each package has one root of exceptions, so that its errors can be told from a bug by one name."""
+
+
+def _exceptions(path: Path) -> list[str]:
+    """Return the classes of a module that have an exception among their bases; only those modules are imported."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and any(ast.unparse(base).endswith(("Error", "Exception")) for base in node.bases)
+    ]
+
+
+@pytest.mark.parametrize("path", [path for path in HAND_WRITTEN if _exceptions(path)], ids=_name)
+def test_exceptions_descend_from_the_root_of_their_package(path: Path) -> None:
+    name = _name(path).removeprefix("bench/").removesuffix(".py").replace("/", ".")
+    module, root = importlib.import_module(name), ROOTS[name.partition(".")[0]]
+    strays = [name for name in _exceptions(path) if not issubclass(getattr(module, name), root)]
+    assert strays == [], f"derive them from {root.__name__}"
+
+
+def test_roots_of_exceptions_descend_from_the_floor_below() -> None:
+    """Whoever handles the errors of a floor handles those of what stands on it, without knowing its name."""
+    floors = [HfiSimError, VemaError, OpavnicError]
+    assert all(issubclass(upper, lower) for lower, upper in itertools.pairwise(floors))
+    assert issubclass(EjfatError, OpavnicError)
+    assert issubclass(LnetError, OpavnicError)
 
 
 def test_programs_of_tests_are_killed_on_the_way_out() -> None:

@@ -78,7 +78,7 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("stl_types.h", "STL_LID_RESERVED", 0, lids.LID_NONE),
     ("stl_types.h", "PERMISSIVE_LID_24BITS", 0xFFFFFF, lids.LID_PERMISSIVE),
     ("stl_types.h", "IS_MCAST24", 0xF00000, lids.LID_MULTICAST_FIRST),
-    ("opa_smi.h", "OPA_MAX_SCS", 32, lanes.SERVICE_CLASSES),
+    ("opa_smi.h", "OPA_MAX_SCS", 32, lanes.SERVICE_CHANNELS),
     ("opa_smi.h", "OPA_MAX_VLS, of which ours are a part", True, lanes.MAX_VLS <= 32),
     ("opa_port_info.h", "OPA_PI_MASK_LMC, of which ours are a part", True, subnet_manager.MAX_LMC <= 0x0F),
     # packets

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from hfi_sim.errors import InputError
 from hfi_sim.types import mac_text
-from opavnic.errors import InputError, OpavnicError
+from opavnic.errors import OpavnicError
 from opavnic.world.json_body import json_body, json_rows
 from opavnic.world.part import RunningPart
 from vema.em.core import EmCore

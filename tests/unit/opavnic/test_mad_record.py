@@ -11,7 +11,7 @@ from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.icrc import Icrc
 from opavnic import mad_record
 from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
-from opavnic.observe.pcapng import write_trace
+from opavnic.observe.trace_file import write_trace
 from vema.em.messages import build_request
 
 REQUEST = build_request(Method.GET, 0x11, attr_mod=1, tid=5)
