@@ -13,9 +13,9 @@ use crate::counters::{Drop, Element, FaultCount, Vnic};
 use crate::encap::{Refusal, VportConfig, hash15, is_tagged};
 use crate::fabric::{End, Fabric, HfiPort, Lane, NO_ROUTE};
 use crate::frame::parse;
-use crate::gro::{Coalescer, Origin, Span};
+use crate::gro::{Coalescer, Span};
 use crate::random::Stream;
-use crate::segment::Segments;
+use crate::segment::{Origin, Segments};
 use crate::vnet::{SIZE, VnetHeader};
 use crate::wire::{self, Fault, HeaderWords, VNIC_HEADER};
 
@@ -62,7 +62,7 @@ pub struct Vport {
     pub rx_law: Element,
     coalescer: Coalescer,
     pub in_use: bool,
-    /// Its frames are taken one by one: the host wants each as it was sent, or a pipeline takes them.
+    /// Its frames are taken one by one: the host wants each as it was sent, or an app takes them.
     pub unmerged: bool,
 }
 
@@ -445,7 +445,7 @@ impl Core {
     }
 
     /// Write everything that the burst delivered and start a new one.
-    pub fn flush(&mut self, host: &mut impl Host) {
+    pub fn flush<H: Host + ?Sized>(&mut self, host: &mut H) {
         for index in self.dirty.drain(..) {
             let Vport { coalescer, counters, rx_law, .. } = &mut self.vports[index as usize];
             coalescer.flush(&self.arena, |lengths, parts| {

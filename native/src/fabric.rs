@@ -2,7 +2,7 @@
 //! builds a new one when anything changes and swaps it whole.
 
 use crate::counters::FaultCount;
-use crate::encap::FastMap;
+use crate::hash::FastMap;
 
 /// What a link ends in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,22 @@
 //! The fast datapath of opavnic: see docs/datapath.md.
+//!
+//! The modules stand on floors: each uses only those below it (tests/floors.rs holds the list). The datapath knows
+//! apps as a trait alone; what is an app, such as `ejfat`, stands above all of it and is named nowhere but here.
 
+pub mod app;
 pub mod checksum;
 pub mod core;
 pub mod counters;
+pub mod devices;
 pub mod ejfat;
 pub mod encap;
 pub mod fabric;
 pub mod frame;
 pub mod gro;
+pub mod hash;
 pub mod icrc;
+#[cfg(feature = "python")]
+pub mod python;
 pub mod random;
 pub mod relay;
 pub mod rest;
@@ -20,5 +28,10 @@ pub mod vnet;
 pub mod wire;
 pub mod worker;
 
+/// The Python module `opavnic._native`: the datapath, and each app that comes with it.
 #[cfg(feature = "python")]
-mod python;
+#[pyo3::pymodule]
+fn _native(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+    python::register(module)?;
+    ejfat::python::register(module)
+}

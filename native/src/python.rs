@@ -7,12 +7,15 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::app::NativeApp;
 use crate::core::{Core, Options, Vport};
 use crate::counters::{DROP_NAMES, Element, FaultCount, Group, Vnic};
+use crate::devices::Device;
 use crate::encap::{self, Channels, Sources, VportConfig, mac_key};
 use crate::fabric::{Demux, End, Fabric, Fault, HfiPort, Lane, Link, NO_ROUTE, PkeySet, Switch, SwitchPort};
+use crate::hash::FastMap;
 use crate::segment::Segments;
-use crate::tap::{self, Device};
+use crate::tap;
 use crate::vnet::{SIZE, VnetHeader};
 use crate::wire;
 use crate::worker::{Shared, State, Worker};
@@ -41,7 +44,7 @@ struct VportArgs {
 
 impl VportArgs {
     fn build(self) -> VportConfig {
-        let mut macs = encap::FastMap::default();
+        let mut macs = FastMap::default();
         for (mac, dlid) in self.macs {
             macs.entry(mac_key(&mac)).or_insert(dlid);
         }
@@ -128,7 +131,7 @@ fn build_switch(args: SwitchArgs) -> PyResult<Switch> {
     for (lid, port) in args.lft {
         lft[lid as usize] = port;
     }
-    let mut mft = encap::FastMap::default();
+    let mut mft = FastMap::default();
     for (lid, mut group) in args.mft {
         group.sort_unstable();
         mft.insert(lid, group);
@@ -298,8 +301,8 @@ impl Harvest {
 // --- the engine --------------------------------------------------------------------------------------------
 
 #[pyclass(frozen)]
-pub(crate) struct Engine {
-    pub(crate) shared: Arc<Shared>,
+pub struct Engine {
+    shared: Arc<Shared>,
     worker: std::sync::Mutex<Option<Worker>>,
 }
 
@@ -307,6 +310,12 @@ impl Engine {
     /// Lock the core without holding the GIL, so that the thread is never waited for with it.
     fn with<R: Send>(&self, py: Python<'_>, action: impl FnOnce(&mut State) -> R + Send) -> R {
         py.detach(|| action(&mut self.shared.lock()))
+    }
+
+    /// Put an app behind a vport, in the place of a device; it goes with the vport.
+    pub fn attach(&self, py: Python<'_>, vport: usize, app: Arc<dyn NativeApp>) -> PyResult<()> {
+        let found = self.with(py, |state| state.set_app(vport, Some(app)));
+        if found { Ok(()) } else { Err(no_vport(vport)) }
     }
 }
 
@@ -392,8 +401,8 @@ impl Engine {
         let harvest = self.with(py, |state| {
             let slot = state.core.vports.get_mut(vport).filter(|slot| slot.in_use)?;
             let harvest = take_vport(slot);
-            *slot = Vport::default();
-            state.devices.apps.set(vport, None);
+            state.set_app(vport, None);
+            state.core.vports[vport] = Vport::default();
             // it only takes one out, which cannot fail
             let _ = state.devices.set(poller, vport, None);
             Some(harvest)
@@ -483,8 +492,7 @@ impl Engine {
         buffer.resize(frame.len().max(60), 0);
         self.with(py, |state| {
             state.core.transmit(vport, &header, &mut buffer, frame.len(), hash15);
-            state.core.flush(&mut state.devices);
-            crate::ejfat::app::run(&mut state.core, &mut state.devices);
+            state.end_burst();
             if !state.core.upcalls.is_empty() {
                 self.shared.notice.raise();
             }
@@ -518,7 +526,7 @@ impl Drop for Engine {
 
 #[pyfunction]
 fn icrc(packet: &[u8]) -> PyResult<u32> {
-    if packet.len() < wire::HEADER + wire::TRAILER {
+    if packet.len() < wire::HEADER + crate::icrc::TRAILER {
         return Err(PyValueError::new_err(format!("{} bytes are no 16B packet", packet.len())));
     }
     Ok(crate::icrc::icrc(packet))
@@ -564,8 +572,8 @@ fn relay(py: Python<'_>, a: RawFd, b: RawFd, stop: RawFd) -> PyResult<()> {
     Ok(py.detach(|| crate::relay::relay(a, b, stop))?)
 }
 
-#[pymodule]
-fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+/// Add all of it to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VNET_HEADER_SIZE", SIZE)?;
     module.add_class::<Engine>()?;
     module.add_function(wrap_pyfunction!(icrc, module)?)?;
@@ -573,5 +581,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hash15, module)?)?;
     module.add_function(wrap_pyfunction!(segment, module)?)?;
     module.add_function(wrap_pyfunction!(relay, module)?)?;
-    crate::ejfat::python::register(module)
+    Ok(())
 }

@@ -2,14 +2,12 @@
 
 use std::ops::Range;
 
-use crate::icrc::icrc;
+use crate::icrc::{TRAILER, icrc};
 
 /// Bytes of the 16B header.
 pub const HEADER: usize = 16;
 /// Bytes of the 16B header and the Ethernet L4 header behind it.
 pub const VNIC_HEADER: usize = 20;
-/// ICRC (4) and tail (1).
-pub const TRAILER: usize = 5;
 /// The shortest and the longest packet.
 pub const MIN_PACKET: usize = 24;
 pub const MAX_PACKET: usize = 2047 * 8;

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, yield_now};
 
+use crate::app::NativeApp;
 use crate::core::{Core, Upcall};
-use crate::ejfat::app;
+use crate::devices::Devices;
 use crate::rest::{Rest, sleep_exactly};
-use crate::tap::{Devices, Poller, Signal, read};
+use crate::tap::{Poller, Signal, read};
 use crate::vnet::{SIZE, VnetHeader};
 
 /// Frames, and bytes, read from one device before the others have their turn.
@@ -42,6 +43,21 @@ impl State {
             self.devices.release(poller)?;
         }
         Ok(std::mem::take(&mut self.core.upcalls))
+    }
+
+    /// Write what the burst delivered, and run the apps on what they have of it.
+    pub fn end_burst(&mut self) {
+        self.core.flush(&mut self.devices);
+        self.devices.run_apps(&mut self.core);
+    }
+
+    /// Put an app behind a vport in the place of a device, or take the one there away; false where there is no such
+    /// vport. An app gets every frame as it was sent, unmerged.
+    pub fn set_app(&mut self, vport: usize, app: Option<Arc<dyn NativeApp>>) -> bool {
+        let Some(slot) = self.core.vports.get_mut(vport).filter(|slot| slot.in_use) else { return false };
+        slot.unmerged = app.is_some();
+        self.devices.apps.set(vport, app);
+        true
     }
 }
 
@@ -177,8 +193,7 @@ fn run(shared: &Shared) -> std::io::Result<()> {
                 overrun |= drain(shared, state, event.u64 as usize, &mut buffer);
             }
         }
-        state.core.flush(&mut state.devices);
-        app::run(&mut state.core, &mut state.devices);
+        state.end_burst();
         if !state.core.upcalls.is_empty() || !state.lost.is_empty() {
             shared.notice.raise();
         }

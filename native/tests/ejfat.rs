@@ -5,14 +5,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use opavnic_native::core::Options;
-use opavnic_native::ejfat::app;
+use opavnic_native::devices::Devices;
 use opavnic_native::ejfat::counters::{Counters, Drop};
 use opavnic_native::ejfat::parse::is_for_node;
 use opavnic_native::ejfat::pipeline::{Outcome, process};
 use opavnic_native::ejfat::shared::{MAX_PUNTS, Shared, Work};
 use opavnic_native::ejfat::tables::Row;
 use opavnic_native::ejfat::testing::{WORKER, frame, tables};
-use opavnic_native::tap::Devices;
 use opavnic_native::testing::{assert_balance, two_hosts};
 use opavnic_native::vnet::{SIZE, VnetHeader};
 
@@ -241,7 +240,7 @@ fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count(
     let mut core = two_hosts(Options { icrc: true, merge: true, enforce: true });
     core.vports[1].unmerged = true;
     let mut devices = Devices::default();
-    devices.apps.set(1, Some(Arc::clone(&shared)));
+    devices.apps.set(1, Some(Arc::clone(&shared) as _));
     let to_lb = |mut frame: Vec<u8>| {
         frame[0..6].copy_from_slice(&lb.to_be_bytes()[10..]);
         frame
@@ -255,7 +254,7 @@ fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count(
     }
     core.flush(&mut devices);
     assert!(devices.kept.is_empty(), "all of them are for the load balancer");
-    app::run(&mut core, &mut devices);
+    devices.run_apps(&mut core);
     assert_eq!(devices.kept.len(), 2);
     for ((vport, out), port) in devices.kept.iter().zip([5003u16, 5003]) {
         let out = &out[SIZE..];

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use opavnic_native::core::Options;
+use opavnic_native::devices::Device;
 use opavnic_native::fabric::{End, Fabric};
-use opavnic_native::tap::Device;
 use opavnic_native::testing::two_hosts;
 use opavnic_native::vnet::SIZE;
 use opavnic_native::worker::{Shared, Worker};

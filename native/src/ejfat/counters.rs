@@ -1,6 +1,6 @@
 //! How a frame can end, under the names of ejfat/drops.py, and what is counted of it.
 
-use crate::encap::FastMap;
+use crate::hash::FastMap;
 
 macro_rules! drops {
     ($($variant:ident = $name:literal,)*) => {

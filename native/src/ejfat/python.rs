@@ -168,15 +168,7 @@ impl EjfatPipeline {
 
     /// Take the frames of a vport of a datapath, in the place of a device; send from there what leaves.
     fn attach(&self, py: Python<'_>, engine: &Engine, vport: usize) -> PyResult<()> {
-        let pipeline = Arc::clone(&self.shared);
-        let found = py.detach(|| {
-            let state = &mut *engine.shared.lock();
-            let slot = state.core.vports.get_mut(vport).filter(|slot| slot.in_use)?;
-            slot.unmerged = true;
-            state.devices.apps.set(vport, Some(pipeline));
-            Some(())
-        });
-        found.ok_or_else(|| PyValueError::new_err(format!("there is no vport with index {vport}")))
+        engine.attach(py, vport, Arc::clone(&self.shared) as _)
     }
 
     /// Take what was counted since the last time.
