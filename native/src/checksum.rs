@@ -60,7 +60,7 @@ fn copy_and_sum_avx512(to: &mut [u8], from: &[u8]) -> u64 {
         _mm512_mask_storeu_epi8(to.as_mut_ptr().add(whole).cast(), rest, block);
         add(block);
     }
-    // at most 64 KiB were summed up: no lane comes near its end
+    // at most 64 KiB were summed up: no 64-bit sum comes near its end
     _mm512_reduce_add_epi64(_mm512_add_epi64(even, odd)) as u64
 }
 
@@ -86,7 +86,7 @@ fn sum_words(data: &[u8]) -> u64 {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn sum_avx2(data: &[u8]) -> u64 {
+fn sum_avx2(data: &[u8]) -> u64 {
     sum_words(data)
 }
 

@@ -1,6 +1,6 @@
 //! System calls on TAP file descriptors: reading frames, writing them in parts, waiting for them.
 
-use std::io::{Error, Result};
+use std::io::{Error, IoSlice, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 fn checked(result: libc::c_int) -> Result<libc::c_int> {
@@ -29,25 +29,21 @@ pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<Option<usize>> {
 pub fn write(fd: RawFd, parts: &[&[u8]]) -> Result<()> {
     // most frames have two parts: no list of the largest size for these
     let result = if let [head, frame] = parts {
-        write_parts(fd, &[iovec(head), iovec(frame)])
+        write_parts(fd, &[IoSlice::new(head), IoSlice::new(frame)])
     } else {
-        let mut list = [iovec(&[]); MAX_PARTS];
+        let mut list = [IoSlice::new(&[]); MAX_PARTS];
         let count = parts.len().min(MAX_PARTS);
         for (entry, part) in list.iter_mut().zip(&parts[..count]) {
-            *entry = iovec(part);
+            *entry = IoSlice::new(part);
         }
         write_parts(fd, &list[..count])
     };
     if result < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
-fn iovec(part: &[u8]) -> libc::iovec {
-    libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() }
-}
-
 #[inline]
-fn write_parts(fd: RawFd, list: &[libc::iovec]) -> libc::c_long {
-    // SAFETY: the list is live, and so are the slices that it was made from: the caller holds them
+fn write_parts(fd: RawFd, list: &[IoSlice<'_>]) -> libc::c_long {
+    // SAFETY: pointer and length of a live slice, whose entries are those of `iovec` and borrow live bytes
     unsafe { libc::syscall(libc::SYS_writev, fd, list.as_ptr(), list.len()) }
 }
 

@@ -1,7 +1,7 @@
 //! The load balancer's pipeline as a thread uses it.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod allocations;
+
 use std::sync::Arc;
 
 use opavnic_native::core::Options;
@@ -14,27 +14,6 @@ use opavnic_native::ejfat::tables::Row;
 use opavnic_native::ejfat::testing::{WORKER, frame, tables};
 use opavnic_native::testing::{assert_balance, two_hosts};
 use opavnic_native::vnet::{SIZE, VnetHeader};
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: everything is passed on to the system's allocator
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn work() -> Work {
     Work { tables: tables().into(), ..Work::default() }
@@ -184,11 +163,11 @@ fn steady_state_allocates_nothing() {
         }
     };
     burst(&mut work);
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = allocations::count();
     for _ in 0..100 {
         burst(&mut work);
     }
-    assert_eq!(ALLOCATIONS.with(Cell::get), before);
+    assert_eq!(allocations::count(), before);
     assert_eq!(work.counters.tx_packets, 303);
 }
 
