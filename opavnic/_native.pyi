@@ -21,7 +21,8 @@ class VportConfig(TypedDict):
     mtu: int
     oper_up: bool
 
-Lane = tuple[int, int]
+Direction = tuple[int, int]
+"""A direction of a link: index of the link, index of the end that it starts from."""
 
 class Port(TypedDict):
     active: bool
@@ -30,14 +31,14 @@ class Port(TypedDict):
     sendable: Sequence[int]
     admitted: Sequence[int]
     groups: Sequence[int]
-    lane: Lane | None
+    direction: Direction | None
     vesw_mask: int
     vesws: Mapping[int, int]
     nohandler: int | None
 
 class Switch(TypedDict):
     up: bool
-    ports: Sequence[tuple[bool, Lane | None]]
+    ports: Sequence[tuple[bool, Direction | None]]
     lft: Mapping[int, int]
     mft: Mapping[int, Sequence[int]]
 
@@ -77,7 +78,7 @@ class Counts(TypedDict):
     port_tx: list[ElementCounts]
     port_rx: list[ElementCounts]
     switches: list[ElementCounts]
-    lanes: list[list[ElementCounts]]
+    directions: list[list[ElementCounts]]
     faults: list[list[list[tuple[int, int]]]]
     drawn: list[list[int]]
     vports: dict[int, VnicCounts]

@@ -66,14 +66,14 @@ fn copy_and_sum_avx512(to: &mut [u8], from: &[u8]) -> u64 {
 
 #[inline(always)]
 fn sum_words(data: &[u8]) -> u64 {
-    let mut lanes = [0u64; 8];
+    let mut sums = [0u64; 8];
     let mut blocks = data.chunks_exact(32);
     for block in &mut blocks {
-        for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(4)) {
-            *lane += u64::from(u32::from_ne_bytes(word.try_into().unwrap()));
+        for (sum, word) in sums.iter_mut().zip(block.chunks_exact(4)) {
+            *sum += u64::from(u32::from_ne_bytes(word.try_into().unwrap()));
         }
     }
-    let mut total: u64 = lanes.iter().sum();
+    let mut total: u64 = sums.iter().sum();
     let mut words = blocks.remainder().chunks_exact(2);
     for word in &mut words {
         total += u64::from(u16::from_ne_bytes(word.try_into().unwrap()));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::counters::{Drop, Element, FaultCount, Vnic};
 use crate::encap::{Refusal, VportConfig, hash15, is_tagged};
-use crate::fabric::{End, Fabric, HfiPort, Lane, NO_ROUTE};
+use crate::fabric::{Direction, End, Fabric, HfiPort, NO_ROUTE};
 use crate::frame::parse;
 use crate::gro::{Coalescer, Span};
 use crate::random::Stream;
@@ -25,10 +25,10 @@ const ARENA: usize = 1 << 20;
 /// A burst that has filled this much is flushed before the next frame.
 const ARENA_FULL: usize = ARENA - (160 << 10);
 
-/// A packet that Python is to carry on from the start of a lane.
+/// A packet that Python carries on from the start of a direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upcall {
-    pub lane: (u32, u8),
+    pub direction: Direction,
     /// Switches that it has come to.
     pub hops: u32,
     pub packet: Vec<u8>,
@@ -85,7 +85,7 @@ pub struct Core {
     pub port_rx: Vec<Element>,
     pub switches: Vec<Element>,
     /// Two per link, by the end they start from.
-    pub lanes: Vec<[Element; 2]>,
+    pub directions: Vec<[Element; 2]>,
     /// By link and end, in the order of the faults there.
     pub fault_counts: Vec<[Vec<FaultCount>; 2]>,
     /// By link and end, what the faults there draw from.
@@ -93,7 +93,7 @@ pub struct Core {
     pub upcalls: VecDeque<Upcall>,
     arena: Vec<u8>,
     used: usize,
-    queue: VecDeque<(Lane, Packet)>,
+    queue: VecDeque<(Direction, Packet)>,
     dirty: Vec<u32>,
 }
 
@@ -106,7 +106,7 @@ impl Core {
             port_tx: Vec::new(),
             port_rx: Vec::new(),
             switches: Vec::new(),
-            lanes: Vec::new(),
+            directions: Vec::new(),
             fault_counts: Vec::new(),
             streams: Vec::new(),
             upcalls: VecDeque::new(),
@@ -123,7 +123,7 @@ impl Core {
         self.port_tx = vec![Element::default(); fabric.ports.len()];
         self.port_rx = vec![Element::default(); fabric.ports.len()];
         self.switches = vec![Element::default(); fabric.switches.len()];
-        self.lanes = vec![<[Element; 2]>::default(); fabric.links.len()];
+        self.directions = vec![<[Element; 2]>::default(); fabric.links.len()];
         self.fault_counts = fabric.no_fault_counts();
         self.streams = fabric.links.iter().map(|link| link.streams.map(Stream::new)).collect();
         for vport in &mut self.vports {
@@ -236,10 +236,10 @@ impl Core {
         let tx = &mut self.port_tx[port as usize];
         tx.enter(bytes.len());
         let refusal = if self.options.enforce { egress_refusal(hfi, bytes) } else { None };
-        match (refusal, hfi.lane) {
-            (None, Some(lane)) => {
+        match (refusal, hfi.direction) {
+            (None, Some(direction)) => {
                 tx.leave(bytes.len());
-                self.queue.push_back((lane, packet));
+                self.queue.push_back((direction, packet));
                 self.run();
                 true
             }
@@ -273,9 +273,9 @@ impl Core {
 
     fn run(&mut self) {
         let fabric = Arc::clone(&self.fabric);
-        while let Some((lane, packet)) = self.queue.pop_front() {
-            let Some(packet) = self.cross(&fabric, lane, packet) else { continue };
-            let far = fabric.links[lane.link as usize].ends[usize::from(lane.from ^ 1)];
+        while let Some((direction, packet)) = self.queue.pop_front() {
+            let Some(packet) = self.cross(&fabric, direction, packet) else { continue };
+            let far = fabric.links[direction.link as usize].ends[usize::from(direction.from ^ 1)];
             match far {
                 End::Hfi(port) => self.arrive(&fabric, port, packet),
                 End::Switch(switch, port) => self.forward(&fabric, switch, port, packet),
@@ -284,8 +284,8 @@ impl Core {
     }
 
     /// Take a packet over a link; None where it ended, or went to Python.
-    fn cross(&mut self, fabric: &Fabric, lane: Lane, mut packet: Packet) -> Option<Packet> {
-        let link = &fabric.links[lane.link as usize];
+    fn cross(&mut self, fabric: &Fabric, direction: Direction, mut packet: Packet) -> Option<Packet> {
+        let link = &fabric.links[direction.link as usize];
         let size = packet.span.len as usize;
         if link.slow {
             if self.upcalls.len() < MAX_UPCALLS {
@@ -293,20 +293,16 @@ impl Core {
                 if !packet.sealed {
                     wire::put_icrc(&mut bytes);
                 }
-                self.upcalls.push_back(Upcall {
-                    lane: (lane.link, lane.from),
-                    hops: packet.hops,
-                    packet: bytes,
-                });
+                self.upcalls.push_back(Upcall { direction, hops: packet.hops, packet: bytes });
                 return None;
             }
-            let counters = &mut self.lanes[lane.link as usize][usize::from(lane.from)];
+            let counters = &mut self.directions[direction.link as usize][usize::from(direction.from)];
             counters.enter(size);
             counters.drop(Drop::LinkOverflow);
             return None;
         }
-        let (index, from) = (lane.link as usize, usize::from(lane.from));
-        let counters = &mut self.lanes[index][from];
+        let (index, from) = (direction.link as usize, usize::from(direction.from));
+        let counters = &mut self.directions[index][from];
         counters.enter(size);
         if !link.up {
             counters.drop(Drop::LinkDown);
@@ -321,12 +317,12 @@ impl Core {
             }
             count.hits += 1;
             if fault.bits == 0 {
-                self.lanes[index][from].drop(Drop::LinkFault);
+                self.directions[index][from].drop(Drop::LinkFault);
                 return None;
             }
             packet = self.damage(packet, fault.bits, index, from);
         }
-        self.lanes[index][from].leave(size);
+        self.directions[index][from].leave(size);
         Some(packet)
     }
 
@@ -376,9 +372,9 @@ impl Core {
         }
         let dlid = wire::dlid(bytes);
         let mut out = |counters: &mut Element, port: u32| match &switch.ports[port as usize] {
-            port if port.active && port.lane.is_some() => {
+            port if port.active && port.direction.is_some() => {
                 counters.leave(bytes.len());
-                self.queue.push_back((port.lane.unwrap(), packet));
+                self.queue.push_back((port.direction.unwrap(), packet));
             }
             _ => counters.drop(Drop::SwPortDown),
         };

@@ -181,7 +181,7 @@ pub struct Vnic {
     pub rx_merged: u64,
 }
 
-/// What one fault of a lane has done.
+/// What one fault has done to packets that enter a link at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCount {
     pub seen: u64,

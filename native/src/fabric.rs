@@ -15,7 +15,7 @@ pub enum End {
 
 /// A direction of a link: which link, and from which of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane {
+pub struct Direction {
     pub link: u32,
     pub from: u8,
 }
@@ -32,7 +32,7 @@ pub struct Link {
     pub streams: [u64; 2],
 }
 
-/// A chance that every packet of a lane takes.
+/// A chance that every packet takes that enters a link at one end.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     /// Of 2^53.
@@ -50,7 +50,8 @@ pub struct HfiPort {
     pub sendable: PkeySet,
     pub admitted: PkeySet,
     pub groups: FastMap<u32, ()>,
-    pub lane: Option<Lane>,
+    /// Where packets from here go; None without a link.
+    pub direction: Option<Direction>,
     /// Whether Ethernet packets are taken natively; otherwise Python's handler gets them.
     pub demux: Demux,
 }
@@ -79,7 +80,8 @@ pub struct Demux {
 #[derive(Clone, Debug, Default)]
 pub struct SwitchPort {
     pub active: bool,
-    pub lane: Option<Lane>,
+    /// Where packets from here go; None without a link.
+    pub direction: Option<Direction>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -102,7 +104,7 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Return a count of zero for every fault of every lane.
+    /// Return a count of zero for every fault, by link and end.
     pub fn no_fault_counts(&self) -> Vec<[Vec<FaultCount>; 2]> {
         let nothing = |faults: &Vec<Fault>| vec![FaultCount::default(); faults.len()];
         self.links.iter().map(|link| [nothing(&link.faults[0]), nothing(&link.faults[1])]).collect()
@@ -110,12 +112,12 @@ impl Fabric {
 
     /// Check that every index points somewhere, so that the datapath need not.
     pub fn validate(&self, vports: usize) -> Result<(), String> {
-        let lane_ok = |lane: &Option<Lane>| {
-            lane.is_none_or(|lane| (lane.link as usize) < self.links.len() && lane.from < 2)
+        let direction_ok = |direction: &Option<Direction>| {
+            direction.is_none_or(|it| (it.link as usize) < self.links.len() && it.from < 2)
         };
         for (index, port) in self.ports.iter().enumerate() {
             let known = |vport: u32| (vport as usize) < vports;
-            if !lane_ok(&port.lane) || !port.demux.vports.values().all(|&v| known(v)) {
+            if !direction_ok(&port.direction) || !port.demux.vports.values().all(|&v| known(v)) {
                 return Err(format!("HFI port {index} names a link or a vport that does not exist"));
             }
             if port.lmc > 24 {
@@ -129,7 +131,7 @@ impl Fabric {
             let known = |port: usize| port < switch.ports.len();
             let lft = switch.lft.iter().all(|&port| port == NO_ROUTE || known(usize::from(port)));
             let mft = switch.mft.values().flatten().all(|&port| known(port as usize));
-            if !lft || !mft || !switch.ports.iter().all(|port| lane_ok(&port.lane)) {
+            if !lft || !mft || !switch.ports.iter().all(|port| direction_ok(&port.direction)) {
                 return Err(format!("switch {index} names a port or a link that does not exist"));
             }
         }

@@ -12,7 +12,9 @@ use crate::core::{Core, Options, Vport};
 use crate::counters::{DROP_NAMES, Element, FaultCount, Group, Vnic};
 use crate::devices::Device;
 use crate::encap::{self, Channels, Sources, VportConfig, mac_key};
-use crate::fabric::{Demux, End, Fabric, Fault, HfiPort, Lane, Link, NO_ROUTE, PkeySet, Switch, SwitchPort};
+use crate::fabric::{
+    Demux, Direction, End, Fabric, Fault, HfiPort, Link, NO_ROUTE, PkeySet, Switch, SwitchPort,
+};
 use crate::hash::FastMap;
 use crate::segment::Segments;
 use crate::tap;
@@ -75,7 +77,7 @@ fn build_sources((exact, masked): SourceArgs) -> Sources {
     }
 }
 
-type LaneArgs = Option<(u32, u8)>;
+type DirectionArgs = Option<(u32, u8)>;
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -86,7 +88,7 @@ struct PortArgs {
     sendable: Vec<u16>,
     admitted: Vec<u16>,
     groups: Vec<u32>,
-    lane: LaneArgs,
+    direction: DirectionArgs,
     vesw_mask: u16,
     vesws: HashMap<u32, u32>,
     nohandler: Option<u32>,
@@ -96,7 +98,7 @@ struct PortArgs {
 #[pyo3(from_item_all)]
 struct SwitchArgs {
     up: bool,
-    ports: Vec<(bool, LaneArgs)>,
+    ports: Vec<(bool, DirectionArgs)>,
     lft: HashMap<u32, u16>,
     mft: HashMap<u32, Vec<u32>>,
 }
@@ -116,8 +118,8 @@ struct LinkArgs {
 /// LIDs that a dense table takes; the unicast range of OPA with 24-bit LIDs is larger than any lab.
 const LFT_LIMIT: u32 = 1 << 20;
 
-fn lane(args: LaneArgs) -> Option<Lane> {
-    args.map(|(link, from)| Lane { link, from })
+fn direction(args: DirectionArgs) -> Option<Direction> {
+    args.map(|(link, from)| Direction { link, from })
 }
 
 fn build_switch(args: SwitchArgs) -> PyResult<Switch> {
@@ -136,7 +138,8 @@ fn build_switch(args: SwitchArgs) -> PyResult<Switch> {
         group.sort_unstable();
         mft.insert(lid, group);
     }
-    let ports = args.ports.into_iter().map(|(active, l)| SwitchPort { active, lane: lane(l) }).collect();
+    let ports =
+        args.ports.into_iter().map(|(active, l)| SwitchPort { active, direction: direction(l) }).collect();
     Ok(Switch { up: args.up, ports, lft, mft })
 }
 
@@ -148,7 +151,7 @@ fn build_port(args: PortArgs) -> HfiPort {
         sendable: PkeySet(args.sendable),
         admitted: PkeySet(args.admitted),
         groups: args.groups.into_iter().map(|lid| (lid, ())).collect(),
-        lane: lane(args.lane),
+        direction: direction(args.direction),
         demux: Demux {
             mask: args.vesw_mask,
             vports: args.vesws.into_iter().collect(),
@@ -168,7 +171,7 @@ fn build_link(args: LinkArgs) -> Link {
         slow: args.slow,
         faults: args
             .faults
-            .map(|lane| lane.into_iter().map(|(chance, bits)| Fault { chance, bits }).collect()),
+            .map(|faults| faults.into_iter().map(|(chance, bits)| Fault { chance, bits }).collect()),
         streams: args.streams,
     }
 }
@@ -244,7 +247,7 @@ struct Harvest {
     port_tx: Vec<Element>,
     port_rx: Vec<Element>,
     switches: Vec<Element>,
-    lanes: Vec<[Element; 2]>,
+    directions: Vec<[Element; 2]>,
     faults: Vec<[Vec<FaultCount>; 2]>,
     /// Random words.
     drawn: Vec<[u64; 2]>,
@@ -262,7 +265,7 @@ impl Harvest {
             port_tx: take_all(&mut core.port_tx),
             port_rx: take_all(&mut core.port_rx),
             switches: take_all(&mut core.switches),
-            lanes: take_all(&mut core.lanes),
+            directions: take_all(&mut core.directions),
             faults: std::mem::replace(&mut core.fault_counts, core.fabric.no_fault_counts()),
             drawn: core.streams.iter_mut().map(|ends| ends.each_mut().map(|s| take(&mut s.drawn))).collect(),
             vports: core
@@ -283,10 +286,11 @@ impl Harvest {
         dict.set_item("port_tx", list(py, &self.port_tx)?)?;
         dict.set_item("port_rx", list(py, &self.port_rx)?)?;
         dict.set_item("switches", list(py, &self.switches)?)?;
-        let lanes: PyResult<Vec<_>> = self.lanes.iter().map(|pair| list(py, pair)).collect();
-        dict.set_item("lanes", lanes?)?;
-        let pairs = |lane: Vec<FaultCount>| lane.into_iter().map(|c| (c.seen, c.hits)).collect::<Vec<_>>();
-        let faults: Vec<_> = self.faults.into_iter().map(|lanes| Vec::from(lanes.map(pairs))).collect();
+        let directions: PyResult<Vec<_>> = self.directions.iter().map(|pair| list(py, pair)).collect();
+        dict.set_item("directions", directions?)?;
+        let pairs =
+            |counts: Vec<FaultCount>| counts.into_iter().map(|c| (c.seen, c.hits)).collect::<Vec<_>>();
+        let faults: Vec<_> = self.faults.into_iter().map(|link| Vec::from(link.map(pairs))).collect();
         dict.set_item("faults", faults)?;
         dict.set_item("drawn", self.drawn)?;
         let vports = PyDict::new(py);
@@ -466,7 +470,10 @@ impl Engine {
     fn take_packets<'py>(&self, py: Python<'py>) -> PyResult<Vec<PacketTuple<'py>>> {
         self.shared.notice.clear();
         let taken = self.with(py, |state| state.take_upcalls(&self.shared.poller))?;
-        Ok(taken.into_iter().map(|u| (u.lane.0, u.lane.1, u.hops, PyBytes::new(py, &u.packet))).collect())
+        Ok(taken
+            .into_iter()
+            .map(|u| (u.direction.link, u.direction.from, u.hops, PyBytes::new(py, &u.packet)))
+            .collect())
     }
 
     fn take_lost(&self, py: Python<'_>) -> Vec<(usize, i32)> {

@@ -137,7 +137,7 @@ fn device_is_left_alone_while_much_waits_for_python() {
         taken += upcalls.len();
     }
     sender.join().unwrap();
-    assert_eq!(bed.shared.lock().core.lanes[0][0].dropped(), 0);
+    assert_eq!(bed.shared.lock().core.directions[0][0].dropped(), 0);
 }
 
 #[test]

@@ -147,7 +147,7 @@ def _port(index: int) -> _native.Port:
         "sendable": [_PKEY],
         "admitted": [_PKEY],
         "groups": [],
-        "lane": (index, 0),
+        "direction": (index, 0),
         "vesw_mask": 0xFFF,
         "vesws": {_VESW: index},
         "nohandler": index,

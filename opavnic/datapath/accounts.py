@@ -21,15 +21,15 @@ def add_counts(counts: _native.Counts, elements: Elements, vports: Mapping[int, 
         add_element(port.rx, rx)
     for switch, here in zip(elements.switches, counts["switches"], strict=True):
         add_element(switch.counters, here)
-    for link, lanes in zip(elements.links, counts["lanes"], strict=True):
-        for direction, here in zip(link.directions, lanes, strict=True):
+    for link, pair in zip(elements.links, counts["directions"], strict=True):
+        for direction, here in zip(link.directions, pair, strict=True):
             add_element(direction.counters, here)
     for link, drawn in zip(elements.links, counts["drawn"], strict=True):
         for direction, words in zip(link.directions, drawn, strict=True):
             direction.stream.skip(words)
     for faults, tallies in zip(elements.faults, counts["faults"], strict=True):
-        for lane, pairs in zip(faults, tallies, strict=True):
-            for fault, (seen, hits) in zip(lane, pairs, strict=True):
+        for inflicted, pairs in zip(faults, tallies, strict=True):
+            for fault, (seen, hits) in zip(inflicted, pairs, strict=True):
                 fault.tally.seen += seen
                 fault.tally.hits += hits
     for index, vnic in counts["vports"].items():

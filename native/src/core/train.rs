@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{Core, Way, address_refusal, drop_reason, egress_refusal};
 use crate::counters::Element;
-use crate::fabric::{End, Fabric, Lane, NO_ROUTE};
+use crate::fabric::{Direction, End, Fabric, NO_ROUTE};
 use crate::gro::Span;
 use crate::segment::Segments;
 use crate::wire::{self, VNIC_HEADER};
@@ -19,9 +19,9 @@ const HOPS: usize = 16;
 
 /// The way that is the same for all.
 struct Track {
-    lanes: [Lane; HOPS + 1],
+    directions: [Direction; HOPS + 1],
     switches: [u32; HOPS],
-    /// Switches in use; there is one lane more.
+    /// Switches in use; there is one direction more.
     hops: usize,
     /// Where they arrive: index of the HFI port, index of the vport.
     port: u32,
@@ -97,15 +97,16 @@ impl Core {
         if wire::is_multicast(dlid) || (self.options.enforce && egress_refusal(hfi, &header).is_some()) {
             return None;
         }
-        let mut lane = hfi.lane?;
-        let mut track = Track { lanes: [lane; HOPS + 1], switches: [0; HOPS], hops: 0, port: 0, vport: 0 };
+        let mut direction = hfi.direction?;
+        let mut track =
+            Track { directions: [direction; HOPS + 1], switches: [0; HOPS], hops: 0, port: 0, vport: 0 };
         track.port = loop {
-            let link = &fabric.links[lane.link as usize];
-            if link.slow || !link.up || !link.faults[usize::from(lane.from)].is_empty() {
+            let link = &fabric.links[direction.link as usize];
+            if link.slow || !link.up || !link.faults[usize::from(direction.from)].is_empty() {
                 return None;
             }
-            track.lanes[track.hops] = lane;
-            match link.ends[usize::from(lane.from ^ 1)] {
+            track.directions[track.hops] = direction;
+            match link.ends[usize::from(direction.from ^ 1)] {
                 End::Hfi(port) => break port,
                 End::Switch(index, in_port) => {
                     let switch = &fabric.switches[index as usize];
@@ -118,7 +119,7 @@ impl Core {
                     {
                         return None;
                     }
-                    lane = out.lane?;
+                    direction = out.direction?;
                     track.switches[track.hops] = index;
                     track.hops += 1;
                 }
@@ -144,8 +145,8 @@ impl Core {
             element.leave_many(tally.packets, tally.sent);
         };
         crossed(&mut self.port_tx[port as usize]);
-        for lane in &track.lanes[..=track.hops] {
-            crossed(&mut self.lanes[lane.link as usize][usize::from(lane.from)]);
+        for direction in &track.directions[..=track.hops] {
+            crossed(&mut self.directions[direction.link as usize][usize::from(direction.from)]);
         }
         for &switch in &track.switches[..track.hops] {
             crossed(&mut self.switches[switch as usize]);
