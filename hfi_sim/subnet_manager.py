@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric, FabricChange, FabricNotice
 from hfi_sim.hfi import HfiPort
 from hfi_sim.link import LinkPort
-from hfi_sim.names import unknown_name
 from hfi_sim.port_state import PortState
 from hfi_sim.routing import ENGINES, Routes, SpanningForest, SwitchGraph, build_tables, find_cycle, up_down
 from hfi_sim.switch import Switch, SwitchPort
@@ -137,9 +137,13 @@ class SubnetManager:
         self._pkeys[port.guid] = tuple(dict.fromkeys(pkeys))
         self._program_pkeys(port)
 
+    def pkeys_of(self, port: HfiPort) -> tuple[int, ...]:
+        """Return the partitions that `set_pkeys` has put `port` in."""
+        return self._pkeys.get(port.guid, ())
+
     def _program_pkeys(self, port: HfiPort) -> None:
         management = PKEY_FULL_MANAGEMENT if port.guid in self._management else PKEY_LIMITED_MANAGEMENT
-        port.set_pkeys((management, *self._pkeys.get(port.guid, ())))
+        port.set_pkeys((management, *self.pkeys_of(port)))
 
     def subscribe(self, handler: Callable[[SmNotice], None]) -> Callable[[], None]:
         """Call `handler` for each notice; the returned function ends that."""

@@ -15,12 +15,12 @@ from enum import Enum
 
 import networkx as nx
 
+from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import TopologyError
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import NetdevFactory
 from hfi_sim.lanes import FlowControl
 from hfi_sim.link import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS
-from hfi_sim.names import unknown_name
 from hfi_sim.wire.packet import MAX_PACKET
 
 MAX_SWITCH_PORTS = 254
@@ -103,6 +103,8 @@ class Topology:
     name: str = "fabric"
     nodes: dict[str, Node] = field(default_factory=dict)
     cables: list[Cable] = field(default_factory=list)
+    switch_ports_max: int = MAX_SWITCH_PORTS
+    """The largest switch; more than hardware has makes a fabric of one switch as large as a benchmark wants it."""
     _twice: list[Node] = field(default_factory=list, repr=False)
     _next_port: dict[str, int] = field(default_factory=dict, repr=False)
 
@@ -235,7 +237,7 @@ class Topology:
     def _node_problems(self) -> Iterator[str]:
         guids: dict[int, str] = {}
         for node in self.nodes.values():
-            limit = MAX_HFI_PORTS if node.kind is NodeKind.HFI else MAX_SWITCH_PORTS
+            limit = MAX_HFI_PORTS if node.kind is NodeKind.HFI else self.switch_ports_max
             if not 1 <= node.ports <= limit:
                 kind = "an HFI" if node.kind is NodeKind.HFI else "a switch"
                 yield f"{_at(node.place)}node {node.name!r} has {node.ports} ports; {kind} has 1 to {limit}"

@@ -15,11 +15,11 @@ pub mod frame;
 pub mod gro;
 pub mod hash;
 pub mod icrc;
+pub mod preemption_backoff;
 #[cfg(feature = "python")]
 pub mod python;
 pub mod random;
 pub mod relay;
-pub mod rest;
 pub mod segment;
 pub mod tap;
 #[doc(hidden)]

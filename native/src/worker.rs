@@ -10,7 +10,7 @@ use std::thread::{JoinHandle, yield_now};
 use crate::app::NativeApp;
 use crate::core::{Core, Upcall};
 use crate::devices::Devices;
-use crate::rest::{Rest, sleep_exactly};
+use crate::preemption_backoff::{Rest, sleep_exactly};
 use crate::tap::{Poller, Signal, read};
 use crate::vnet::{SIZE, VnetHeader};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// From the ground up. A module may name those of the floors below its own, and none beside it.
 const FLOORS: &[&[&str]] = &[
-    &["checksum", "counters", "frame", "hash", "icrc", "random", "rest", "tap", "vnet"],
+    &["checksum", "counters", "frame", "hash", "icrc", "preemption_backoff", "random", "tap", "vnet"],
     &["wire"],
     &["encap", "fabric", "relay", "segment"],
     &["gro"],

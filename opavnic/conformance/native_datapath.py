@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opavnic.adapter import Adapter
 from opavnic.conformance.python_datapath import configured_adapter, set_up_vports
-from opavnic.conformance.situations import (
+from opavnic.conformance.vector_setup import (
     EncapOutcome,
     EncapSituation,
     RxOutcome,
@@ -15,7 +15,7 @@ from opavnic.conformance.situations import (
     rx_counters,
     tx_counters,
 )
-from opavnic.datapath.accounts import add_vnic
+from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.datapath.snapshot import take_vport
 from opavnic.encap import pad_frame
@@ -66,7 +66,7 @@ class NativeDatapath:
 
     def rx(self, vports: Sequence[VportSetup], packet: bytes) -> RxOutcome:
         """Set up the vports of a port and give it one packet."""
-        demux, adapters = set_up_vports(vports)
+        demux, adapters, _ = set_up_vports(vports)
         engine = self._native.Engine(merge=False)
         index = {adapter: engine.add_vport() for adapter in adapters.values()}
         vesws = {key: index[vnic] for key, vnic in demux.table.items() if isinstance(vnic, Adapter)}

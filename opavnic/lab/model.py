@@ -21,22 +21,22 @@ from pydantic import (
     model_validator,
 )
 
+from hfi_sim.did_you_mean import hint, nearest
 from hfi_sim.errors import FabricError, FaultError
 from hfi_sim.fabric import Fabric as FabricOfNodes
 from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
-from hfi_sim.names import hint, nearest
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.types import PKEY_FULL_MEMBER
 from opavnic.lab.fabric_model import Fabric
 from opavnic.lab.sections import AlsoAccepts, Section, Time, empty_is_default
 from opavnic.lab.topology import cut_off, lab_topology
+from opavnic.world.em_node import EM_NODE
 from vema.em.problems import KeyPath, Problem, path_text
 
 MAX_VPORTS: Final = 255
 """VNICs on one HFI port (ClassPortInfo says so)."""
-EM_NODE: Final = "em"
 SWITCH: Final = "sw0"
-"""Nodes that every fabric has; no host may have their names."""
+"""A node that every fabric has, as it has the EM's; no host may have their names."""
 INTERFACE_NAME_MAX: Final = 15
 """IFNAMSIZ - 1."""
 
