@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.stamp
 # program:package pairs that the demo and the tests start as real programs
 TOOLS  := ip:iproute2 ping:iputils-ping iperf3:iperf3 tcpdump:tcpdump tshark:tshark
 
-.PHONY: help venv native deps bench-peers demo test test-fast test-slow chaos sanitize memcheck fuzz lint format proto clean
+.PHONY: help venv native deps bench-peers demo test test-fast test-slow chaos sanitize memcheck fuzz lint format generated proto clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -77,16 +77,20 @@ fuzz: ## each fuzz target of native/ for FUZZ_S seconds, with AddressSanitizer; 
 	set -e; for target in native/fuzz/fuzz_targets/*.rs; do \
 	  native/target/fuzz/$(HOST)/release/$$(basename $$target .rs) -max_total_time=$(FUZZ_S) -max_len=4000; done
 
-lint: venv ## style, types, floors
+lint: venv ## style, types, floors, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.generate --check
 	@if command -v cargo >/dev/null; then cd native && cargo fmt --check && cargo clippy --locked --quiet --all-targets -- -D warnings; fi
 
 format: venv ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+generated: venv ## make the generated files again from their declarations (tools/generate)
+	$(BIN)/python -m tools.generate
 
 proto: venv ## make the gRPC messages and stubs again from their .proto files
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. ejfat/control/pb/*.proto

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NewType
 
+from hfi_sim.mad.header import EMA_OUI as EMA_OUI
+
 VportNum = NewType("VportNum", int)
 """Number of a vport on its HFI port, 0 to 255: the low byte of the attribute modifier."""
 
-EMA_OUI: Final = bytes.fromhex("00066a")
-"""The OUI that EMA MADs and notices carry (Intel)."""
 EMA_CLASS_VERSION: Final = 0x80
 
 MAX_VPORTS: Final = 255

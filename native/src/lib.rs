@@ -14,7 +14,6 @@ pub mod fabric;
 pub mod frame;
 pub mod gro;
 pub mod hash;
-pub mod icrc;
 pub mod preemption_backoff;
 #[cfg(feature = "python")]
 pub mod python;

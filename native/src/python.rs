@@ -533,10 +533,10 @@ impl Drop for Engine {
 
 #[pyfunction]
 fn icrc(packet: &[u8]) -> PyResult<u32> {
-    if packet.len() < wire::HEADER + crate::icrc::TRAILER {
+    if packet.len() < wire::HEADER + wire::TRAILER {
         return Err(PyValueError::new_err(format!("{} bytes are no 16B packet", packet.len())));
     }
-    Ok(crate::icrc::icrc(packet))
+    Ok(wire::icrc::icrc(packet))
 }
 
 #[pyfunction]

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// From the ground up. A module may name those of the floors below its own, and none beside it.
 const FLOORS: &[&[&str]] = &[
-    &["checksum", "counters", "frame", "hash", "icrc", "preemption_backoff", "random", "tap", "vnet"],
-    &["wire"],
+    &["checksum", "counters", "frame", "hash", "preemption_backoff", "random", "tap", "vnet", "wire"],
     &["encap", "fabric", "relay", "segment"],
     &["gro"],
     &["core"],

@@ -18,6 +18,8 @@ IO_MODULES = {
     "socket", "asyncio", "threading", "subprocess", "os", "fcntl", "time", "random", "select", "selectors", "ctypes",
 }  # fmt: skip
 CORE = [
+    "hfi_sim/wire/field.py",
+    "hfi_sim/wire/header.py",
     "hfi_sim/wire/lrh16b.py",
     "hfi_sim/wire/l4.py",
     "hfi_sim/wire/icrc.py",

@@ -8,16 +8,17 @@ from hfi_sim.errors import WireError
 from hfi_sim.mad.header import (
     DATA_OFFSET_VENDOR,
     MAD_SIZE,
-    RMPP_LAYOUT,
     MadClass,
     MadHeader,
     Method,
+    RmppHeader,
+    VendorHeader,
     oui_of,
 )
 from vema.errors import AgentError
 from vema.types import EMA_CLASS_VERSION, EMA_OUI, AttrId, MadStatus
 
-_VENDOR_PREFIX: Final = bytes(RMPP_LAYOUT.sizeof() + 1) + EMA_OUI
+_VENDOR_PREFIX: Final = RmppHeader().build() + VendorHeader().build()
 
 
 def build_request(
