@@ -1,7 +1,7 @@
 //! Apps: programs of this process that stand behind a vport in the place of a device.
 //!
-//! The frames of a vport are gathered into a batch, and its app sees the whole batch in one call. What the app sends
-//! has left before the thread's burst ends. So an app costs a frame two copies, and a batch one virtual call.
+//! Frames for a vport are collected in a batch, which its app processes in one call; everything the app sends leaves
+//! before the burst of the thread ends. The price is one virtual call per batch and two copies per frame.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use std::sync::Arc;
 use crate::core::{Core, Host};
 use crate::vnet::{SIZE, VnetHeader};
 
-/// Zeros behind every frame of a batch: room to pad a short frame where it lies.
+/// Zeroed bytes after every frame of a batch, so that a short frame can be padded in place.
 const ROOM: usize = 64;
 
-/// A program that takes the frames of a vport, and sends others from there.
+/// A program that receives the frames of a vport and can send frames from it.
 ///
-/// It may be attached to several vports, and shared with Python: whatever changes inside it is behind a lock of its
-/// own. What it counts is its own affair, too; the vport counts the frames to and from it as those of any device.
+/// An app may be attached to several vports and shared with Python, so it guards its state with its own lock. It also
+/// keeps its own counters; the vport counts the frames it exchanges with an app just as it does for a device.
 pub trait NativeApp: Send + Sync {
-    /// Take the frames that arrived since the last call, and send what leaves through `outlet`.
+    /// Process the frames that arrived since the last call, and send frames through `outlet`.
     ///
-    /// The thread calls this in every burst in which frames arrived, once more for frames that apps sent to each
-    /// other, and so on until none is left. An app must see to it that this ends: an answer to every answer never
-    /// does.
+    /// The thread calls this in every burst that brought frames, and again for frames that apps sent to each other,
+    /// until none are left. An app must make sure that this ends, for instance by decrementing a TTL: two apps that
+    /// answer every frame with a frame would keep the thread busy forever.
     fn run(&self, batch: &mut Batch, outlet: &mut Outlet<'_>);
 }
 
-/// Frames that arrived at a vport, in order.
+/// Frames received at a vport, in order of arrival.
 #[derive(Default)]
 pub struct Batch {
-    /// For each frame its virtio-net header, its bytes, and room.
+    /// For each frame: virtio-net header, bytes, room.
     arena: Vec<u8>,
     lengths: Vec<usize>,
 }
@@ -50,7 +50,7 @@ impl Batch {
         self.lengths.clear();
     }
 
-    /// Return the frames one after the other, to be read and changed in place.
+    /// Iterate over the frames, which may be modified in place.
     pub fn frames(&mut self) -> impl Iterator<Item = Frame<'_>> {
         let mut rest = &mut self.arena[..];
         self.lengths.iter().map(move |&len| {
@@ -63,13 +63,13 @@ impl Batch {
 
 /// One frame of a batch.
 pub struct Frame<'a> {
-    /// The frame, and room.
+    /// The frame and its room.
     buffer: &'a mut [u8],
     len: usize,
 }
 
 impl Frame<'_> {
-    /// The bytes of the frame, without FCS.
+    /// The Ethernet frame, without FCS.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.buffer[..self.len]
@@ -88,7 +88,7 @@ impl<'a> Outlet<'a> {
         Outlet { core, host, vport }
     }
 
-    /// Send the bytes of `frame` that lie in `part`, as one frame.
+    /// Send the given part of a frame's bytes as a frame.
     #[inline]
     pub fn send(&mut self, frame: Frame<'_>, part: Range<usize>) {
         if self.core.is_full() {
@@ -102,7 +102,7 @@ impl<'a> Outlet<'a> {
 struct Attached {
     app: Arc<dyn NativeApp>,
     inbox: Batch,
-    /// The buffers of the batch that was run last.
+    /// The buffers of the previous batch, for reuse.
     spare: Batch,
 }
 
@@ -111,7 +111,7 @@ struct Attached {
 pub struct Apps(Vec<Option<Attached>>);
 
 impl Apps {
-    /// Put an app behind a vport, or nothing. Frames that the one before it has not seen are gone.
+    /// Set or clear the app of a vport. Frames that the previous app has not processed are discarded.
     pub fn set(&mut self, vport: usize, app: Option<Arc<dyn NativeApp>>) {
         if self.0.len() <= vport {
             if app.is_none() {
@@ -122,7 +122,7 @@ impl Apps {
         self.0[vport] = app.map(|app| Attached { app, inbox: Batch::default(), spare: Batch::default() });
     }
 
-    /// Take a frame, virtio-net header before it; false where no app stands behind the vport.
+    /// Queue a frame, preceded by its virtio-net header; return false if the vport has no app.
     #[inline]
     pub fn take(&mut self, vport: usize, parts: &[&[u8]]) -> bool {
         let Some(Some(attached)) = self.0.get_mut(vport) else { return false };
@@ -130,7 +130,7 @@ impl Apps {
         true
     }
 
-    /// Take the app and the frames of the next vport that has any.
+    /// Return the next vport with queued frames, with its app and these frames.
     pub fn next_batch(&mut self) -> Option<(usize, Arc<dyn NativeApp>, Batch)> {
         let waits = |slot: &Option<Attached>| slot.as_ref().is_some_and(|it| !it.inbox.lengths.is_empty());
         let vport = self.0.iter().position(waits)?;
@@ -139,7 +139,7 @@ impl Apps {
         Some((vport, Arc::clone(&attached.app), std::mem::replace(&mut attached.inbox, fresh)))
     }
 
-    /// Keep the buffers of a batch that was run for the one after the next.
+    /// Return a processed batch, so that its buffers are used again.
     pub fn give_back(&mut self, vport: usize, mut batch: Batch) {
         batch.clear();
         if let Some(Some(attached)) = self.0.get_mut(vport) {

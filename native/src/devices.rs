@@ -7,14 +7,14 @@ use crate::app::{Apps, Outlet};
 use crate::core::{Core, Host};
 use crate::tap::{Poller, write};
 
-/// The TAP of one vport, and why nothing is read from it where nothing is.
+/// The TAP of one vport, and the reasons not to read from it.
 pub struct Device {
     fd: OwnedFd,
     /// Python has stopped the queue.
     pub stopped: bool,
-    /// Python has enough to take already.
+    /// Too many packets wait for Python.
     pub held: bool,
-    /// It failed for good.
+    /// It failed permanently.
     pub lost: bool,
 }
 
@@ -28,12 +28,12 @@ impl Device {
     }
 }
 
-/// The devices of all vports, by index. A vport without a descriptor keeps its frames for Python to take.
+/// The devices of all vports, by index. Frames for a vport with neither device nor app are kept for Python.
 #[derive(Default)]
 pub struct Devices {
     slots: Vec<Option<Device>>,
     pub kept: Vec<(usize, Vec<u8>)>,
-    /// Apps that take the frames of a vport in the place of a device.
+    /// Apps that receive the frames of a vport instead of a device.
     pub apps: Apps,
 }
 
@@ -42,7 +42,7 @@ impl Devices {
         self.slots.get(vport)?.as_ref().map(|device| device.fd.as_raw_fd())
     }
 
-    /// Put a device, or none, in the place of `vport`, and wait for frames of it.
+    /// Set or clear the device of a vport, and wait for its frames.
     pub fn set(&mut self, poller: &Poller, vport: usize, device: Option<Device>) -> Result<()> {
         if self.slots.len() <= vport {
             self.slots.resize_with(vport + 1, || None);
@@ -57,7 +57,7 @@ impl Devices {
         Ok(())
     }
 
-    /// Change why a device is not read from, and begin or cease to wait for its frames.
+    /// Change the reasons not to read from a device, and start or stop waiting for its frames accordingly.
     pub fn change(&mut self, poller: &Poller, vport: usize, change: impl FnOnce(&mut Device)) -> Result<()> {
         let Some(Some(device)) = self.slots.get_mut(vport) else { return Ok(()) };
         let before = device.is_read();
@@ -70,7 +70,7 @@ impl Devices {
         Ok(())
     }
 
-    /// Read again from every device that was held.
+    /// Resume reading from every held device.
     pub fn release(&mut self, poller: &Poller) -> Result<()> {
         for vport in 0..self.slots.len() {
             self.change(poller, vport, |device| device.held = false)?;
@@ -78,7 +78,7 @@ impl Devices {
         Ok(())
     }
 
-    /// Run the apps on what has arrived for them, and send what leaves, until nothing is left to do.
+    /// Run the apps on the frames that arrived for them, until no frames are left.
     pub fn run_apps(&mut self, core: &mut Core) {
         while let Some((vport, app, mut batch)) = self.apps.next_batch() {
             app.run(&mut batch, &mut Outlet::new(core, self, vport));

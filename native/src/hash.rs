@@ -1,10 +1,10 @@
-//! A hash map for small fixed keys: MAC addresses, LIDs, member numbers. They come from the EM or from a control
-//! plane, never from the wire, so the hash need not resist an attacker and may be fast.
+//! A hash map for small, fixed-size keys: MAC addresses, LIDs, member numbers. All keys in a map come from the EM or a
+//! control plane, never from the wire, so the hash can be fast instead of resistant to chosen keys.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A multiplicative hash. It does not resist chosen keys.
+/// A multiplicative hash.
 #[derive(Default)]
 pub struct FastHasher(u64);
 

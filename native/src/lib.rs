@@ -1,7 +1,7 @@
 //! The fast datapath of opavnic: see docs/datapath.md.
 //!
-//! The modules stand on floors: each uses only those below it (tests/floors.rs holds the list). The datapath knows
-//! apps as a trait alone; what is an app, such as `ejfat`, stands above all of it and is named nowhere but here.
+//! The modules form layers: each may use only those below it, which tests/floors.rs enforces. The datapath knows apps
+//! only as a trait. Apps themselves, such as `ejfat`, sit above everything else and are named only here.
 
 pub mod app;
 pub mod checksum;

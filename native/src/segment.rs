@@ -24,12 +24,12 @@ pub struct Segments<'a> {
     origin: Origin,
 }
 
-/// What is known of a packet's frame from the way it came.
+/// What is known about a frame because of its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Nothing: its checksum may be wrong.
     Unknown,
-    /// The checksum of TCP or UDP was filled in here.
+    /// The TCP or UDP checksum was computed here.
     Summed,
 }
 

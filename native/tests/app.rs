@@ -1,4 +1,4 @@
-//! Apps behind vports, in the place of devices: what any of them may rely on.
+//! Apps behind vports, in place of devices: what every app can rely on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use opavnic_native::testing::{assert_balance, two_hosts};
 use opavnic_native::vnet::{SIZE, VnetHeader};
 use opavnic_native::worker::{Shared, State};
 
-/// Where the number of passes that a frame has left stands.
+/// The byte that holds the remaining passes of a frame.
 const LEFT: usize = 14;
 
-/// Sends a frame back while it has passes left.
+/// Returns a frame to its sender while it has passes left.
 #[derive(Default)]
 struct Echo {
     calls: AtomicUsize,

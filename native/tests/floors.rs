@@ -1,10 +1,10 @@
-//! The floors of the crate: which module may name which. Cargo holds crates apart; within one, this does.
+//! The layers of the crate: which module may use which. Cargo enforces this between crates, this test within one.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the ground up. A module may name those of the floors below its own, and none beside it.
+/// From the bottom up. A module may use those on lower floors, but none on its own.
 const FLOORS: &[&[&str]] = &[
     &["checksum", "counters", "frame", "hash", "preemption_backoff", "random", "tap", "vnet", "wire"],
     &["encap", "fabric", "relay", "segment"],
@@ -17,7 +17,7 @@ const FLOORS: &[&[&str]] = &[
     &["ejfat"],
 ];
 
-/// The root names every module, to compose them; it is named by none.
+/// The root of the crate, which may use every module.
 const ROOT: &str = "lib";
 
 struct Source {
@@ -26,7 +26,7 @@ struct Source {
     text: String,
 }
 
-/// All sources, each under the name of its module at the top: `core/train.rs` belongs to `core`.
+/// All source files with their top-level modules: `core/train.rs` belongs to `core`.
 fn sources() -> Vec<Source> {
     fn collect(folder: &Path, module: Option<&str>, sources: &mut Vec<Source>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -48,24 +48,27 @@ fn sources() -> Vec<Source> {
 
 fn floor(module: &str) -> usize {
     let found = FLOORS.iter().position(|floor| floor.contains(&module));
-    found.unwrap_or_else(|| panic!("module {module} stands on no floor: add it to FLOORS in {}", file!()))
+    found.unwrap_or_else(|| panic!("module {module} is on no floor: add it to FLOORS in {}", file!()))
 }
 
-/// The modules that a text names as `crate::MODULE`, comments included.
+/// The modules that a text mentions as `crate::MODULE`, including comments.
 fn named(text: &str) -> BTreeSet<&str> {
     let name = |rest: &str| rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
     text.split("crate::").skip(1).map(|rest| &rest[..name(rest)]).collect()
 }
 
 #[test]
-fn modules_name_those_of_lower_floors_alone() {
+fn modules_use_only_those_on_lower_floors() {
     for source in sources().iter().filter(|source| source.module != ROOT) {
         for name in named(&source.text) {
             let path = source.path.display();
-            assert!(!name.is_empty(), "{path}: write `use crate::a; use crate::b;`, one module each");
+            assert!(
+                !name.is_empty(),
+                "{path}: write `use crate::a; use crate::b;`, one line for each module"
+            );
             assert!(
                 name == source.module || floor(name) < floor(&source.module),
-                "{path} names crate::{name}, which is not below {}: see FLOORS in {}",
+                "{path} uses crate::{name}, which is not below {}: see FLOORS in {}",
                 source.module,
                 file!()
             );
@@ -73,9 +76,9 @@ fn modules_name_those_of_lower_floors_alone() {
     }
 }
 
-/// What stands on the highest floor is an application: the datapath knows `app::NativeApp` alone.
+/// Modules on the top floor are apps, which the datapath knows only as `app::NativeApp`.
 #[test]
-fn applications_are_named_where_the_crate_is_composed_and_nowhere_else() {
+fn apps_are_named_only_where_the_crate_is_composed() {
     for app in FLOORS[FLOORS.len() - 1] {
         for source in sources().iter().filter(|source| source.module != *app) {
             let lines = source.text.lines().filter(|line| line.to_lowercase().contains(app));

@@ -1,5 +1,5 @@
-//! The load balancer behind a vport of the fast datapath. Load balancers that send to each other come to an end:
-//! each pass takes one from the TTL, or a header away.
+//! The load balancer as an app behind a vport of the datapath. Load balancers that send to each other stop at some
+//! point, because each pass decrements the TTL or removes a header.
 
 use crate::app::{Batch, NativeApp, Outlet};
 use crate::ejfat::shared::Shared;
