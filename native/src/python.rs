@@ -1,4 +1,4 @@
-//! What Python sees: `opavnic._native`. Its types are declared in opavnic/_native.pyi.
+//! The Python interface of the datapath. Its types are declared in opavnic/_native.pyi.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::app::NativeApp;
 use crate::core::{Core, Options, Vport};
-use crate::counters::{DROP_NAMES, Element, FaultCount, Group, Vnic};
+use crate::counters::{DROP_NAMES, Element, FaultCount, Tally, Traffic, Vnic};
 use crate::devices::Device;
 use crate::encap::{self, Channels, Sources, VportConfig, mac_key};
 use crate::fabric::{
@@ -67,7 +67,7 @@ impl VportArgs {
     }
 }
 
-/// Exact addresses; masks and the addresses they apply to.
+/// Exact addresses; masks with their addresses.
 type SourceArgs = (Vec<[u8; 6]>, Vec<([u8; 6], [u8; 6])>);
 
 fn build_sources((exact, masked): SourceArgs) -> Sources {
@@ -110,12 +110,12 @@ struct LinkArgs {
     ends: [(u32, Option<u32>); 2],
     up: bool,
     slow: bool,
-    /// For either end: chance of 2^53, and bits to flip or 0 for loss.
+    /// For either end: probability in units of 2^-53, and number of bits to flip, 0 for loss.
     faults: [Vec<(u64, u32)>; 2],
     streams: [u64; 2],
 }
 
-/// LIDs that a dense table takes; the unicast range of OPA with 24-bit LIDs is larger than any lab.
+/// The limit of a dense forwarding table. The unicast LIDs of OPA have 24 bits, far more than any lab uses.
 const LFT_LIMIT: u32 = 1 << 20;
 
 fn direction(args: DirectionArgs) -> Option<Direction> {
@@ -178,53 +178,48 @@ fn build_link(args: LinkArgs) -> Link {
 
 // --- to Python ---------------------------------------------------------------------------------------------
 
-fn element_dict<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyDict>> {
+fn set_numbers(dict: &Bound<'_, PyDict>, numbers: &[(&'static str, u64)]) -> PyResult<()> {
+    numbers.iter().try_for_each(|(name, number)| dict.set_item(name, number))
+}
+
+/// Return the packets by drop reason, without zeros.
+pub fn tally_dict<'py, const REASONS: usize>(
+    py: Python<'py>,
+    names: &[&'static str; REASONS],
+    tally: &Tally<REASONS>,
+) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("in_packets", element.in_packets)?;
-    dict.set_item("in_bytes", element.in_bytes)?;
-    dict.set_item("copies", element.copies)?;
-    dict.set_item("out_packets", element.out_packets)?;
-    dict.set_item("out_bytes", element.out_bytes)?;
-    let drops = PyDict::new(py);
-    for (name, count) in DROP_NAMES.iter().zip(element.drops) {
-        if count != 0 {
-            drops.set_item(name, count)?;
+    for (name, packets) in names.iter().zip(**tally) {
+        if packets != 0 {
+            dict.set_item(name, packets)?;
         }
     }
-    dict.set_item("drops", drops)?;
     Ok(dict)
 }
 
-fn group_tuple(group: &Group) -> Vec<u64> {
-    let mut values =
-        vec![group.packets, group.bytes, group.unicast, group.mcastbcast, group.untagged, group.vlan];
-    values.extend(group.sizes);
-    values
+fn element_dict<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    set_numbers(&dict, &element.numbers())?;
+    dict.set_item("drops", tally_dict(py, &DROP_NAMES, &element.drops)?)?;
+    Ok(dict)
+}
+
+fn traffic_dict<'py>(py: Python<'py>, traffic: &Traffic) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    set_numbers(&dict, &traffic.numbers())?;
+    dict.set_item("sizes", traffic.sizes)?;
+    Ok(dict)
 }
 
 fn vnic_dict<'py>(py: Python<'py>, vnic: &Vnic) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("tx", group_tuple(&vnic.tx))?;
-    dict.set_item("rx", group_tuple(&vnic.rx))?;
-    for (name, value) in [
-        ("tx_dlid_zero", vnic.tx_dlid_zero),
-        ("tx_drop_state", vnic.tx_drop_state),
-        ("tx_smac_filt", vnic.tx_smac_filt),
-        ("tx_carrier_errors", vnic.tx_carrier_errors),
-        ("rx_drop_state", vnic.rx_drop_state),
-        ("rx_nohandler", vnic.rx_nohandler),
-        ("rx_oversize", vnic.rx_oversize),
-        ("rx_runt", vnic.rx_runt),
-        ("rx_fifo_errors", vnic.rx_fifo),
-        ("tx_cut", vnic.tx_cut),
-        ("rx_merged", vnic.rx_merged),
-    ] {
-        dict.set_item(name, value)?;
-    }
+    dict.set_item("tx", traffic_dict(py, &vnic.tx)?)?;
+    dict.set_item("rx", traffic_dict(py, &vnic.rx)?)?;
+    set_numbers(&dict, &vnic.numbers())?;
     Ok(dict)
 }
 
-/// What a vport counted since the last time: as the driver does, and as the law sees frames from and to the host.
+/// What a vport has counted since the last time: as the driver does, and for the conservation law.
 type VportHarvest = (Vnic, Element, Element);
 
 fn take_vport(vport: &mut Vport) -> VportHarvest {
@@ -239,17 +234,17 @@ fn vport_dict<'py>(py: Python<'py>, (vnic, tx, rx): &VportHarvest) -> PyResult<B
     Ok(dict)
 }
 
-/// Link, end that it starts from, switches that it came to, bytes.
+/// Link, end where the packet enters it, number of switches entered so far, bytes.
 type PacketTuple<'py> = (u32, u8, u32, Bound<'py, PyBytes>);
 
-/// What was counted since the last time, taken out of the core under its lock.
+/// What has been counted since the last time, taken from the core under its lock.
 struct Harvest {
     port_tx: Vec<Element>,
     port_rx: Vec<Element>,
     switches: Vec<Element>,
     directions: Vec<[Element; 2]>,
     faults: Vec<[Vec<FaultCount>; 2]>,
-    /// Random words.
+    /// Random words drawn, by link and end.
     drawn: Vec<[u64; 2]>,
     vports: Vec<(usize, VportHarvest)>,
 }
@@ -311,12 +306,12 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Lock the core without holding the GIL, so that the thread is never waited for with it.
+    /// Lock the core without holding the GIL, so that waiting for the thread does not stop Python.
     fn with<R: Send>(&self, py: Python<'_>, action: impl FnOnce(&mut State) -> R + Send) -> R {
         py.detach(|| action(&mut self.shared.lock()))
     }
 
-    /// Put an app behind a vport, in the place of a device; it goes with the vport.
+    /// Attach an app to a vport, in place of a device, until the vport is removed.
     pub fn attach(&self, py: Python<'_>, vport: usize, app: Arc<dyn NativeApp>) -> PyResult<()> {
         let found = self.with(py, |state| state.set_app(vport, Some(app)));
         if found { Ok(()) } else { Err(no_vport(vport)) }
@@ -399,7 +394,7 @@ impl Engine {
         if found { Ok(()) } else { Err(no_vport(vport)) }
     }
 
-    /// Let go of a vport; return what it counted to the last.
+    /// Remove a vport and return its final counts.
     fn remove_vport<'py>(&self, py: Python<'py>, vport: usize) -> PyResult<Bound<'py, PyDict>> {
         let poller = &self.shared.poller;
         let harvest = self.with(py, |state| {
@@ -407,7 +402,7 @@ impl Engine {
             let harvest = take_vport(slot);
             state.set_app(vport, None);
             state.core.vports[vport] = Vport::default();
-            // it only takes one out, which cannot fail
+            // removing a descriptor cannot fail
             let _ = state.devices.set(poller, vport, None);
             Some(harvest)
         });
@@ -429,7 +424,7 @@ impl Engine {
         .ok_or_else(|| no_vport(vport))
     }
 
-    /// Swap the fabric; return what was counted on the old one, which is where the indexes belong.
+    /// Replace the fabric; return the counts of the old one, with its indexes.
     fn set_fabric<'py>(
         &self,
         py: Python<'py>,
@@ -445,7 +440,7 @@ impl Engine {
         self.with(py, |state| {
             let harvest = Harvest::take(&mut state.core);
             state.core.set_fabric(fabric)?;
-            // what the thread drew since the caller last heard of it; links keep their indexes
+            // skip what the thread has drawn since the caller last collected; links keep their indexes
             for (streams, drawn) in state.core.streams.iter_mut().zip(&harvest.drawn) {
                 for (stream, words) in streams.iter_mut().zip(drawn) {
                     stream.skip(*words);
@@ -579,7 +574,7 @@ fn relay(py: Python<'_>, a: RawFd, b: RawFd, stop: RawFd) -> PyResult<()> {
     Ok(py.detach(|| crate::relay::relay(a, b, stop))?)
 }
 
-/// Add all of it to the module.
+/// Add the datapath to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VNET_HEADER_SIZE", SIZE)?;
     module.add_class::<Engine>()?;

@@ -112,7 +112,7 @@ fn fault_of_one_way_leaves_the_other_alone() {
 fn host_that_refuses_is_counted_per_frame() {
     let (mut core, mut host) = (two_hosts(OPTIONS), Kept { refuses: true, ..Kept::default() });
     send(&mut core, &mut host, 100);
-    assert_eq!(core.vports[1].counters.rx_fifo, 1);
+    assert_eq!(core.vports[1].counters.rx_fifo_errors, 1);
     assert_eq!(core.vports[1].counters.rx.packets, 0);
     assert_balance(&core);
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use opavnic_native::core::Options;
 use opavnic_native::devices::Devices;
-use opavnic_native::ejfat::counters::{Counters, Drop};
+use opavnic_native::ejfat::counters::Counters;
+use opavnic_native::ejfat::drops::Drop;
 use opavnic_native::ejfat::parse::is_for_node;
 use opavnic_native::ejfat::pipeline::{Outcome, process};
 use opavnic_native::ejfat::shared::{MAX_PUNTS, Shared, Work};
@@ -243,7 +244,7 @@ fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count(
     }
     let work = shared.lock();
     assert_eq!(work.punts, [sent[1].clone()]);
-    assert_eq!(work.counters.drops[Drop::BadVersion as usize], 1);
+    assert_eq!(work.counters.drops[Drop::ParserBadVersion as usize], 1);
     assert_eq!((work.counters.tx_packets, work.counters.balance()), (2, 0));
     assert_balance(&core);
 }

@@ -201,7 +201,7 @@ class _Bed:
         def complete() -> bool:
             nonlocal delivered
             vports = self._engine.collect()["vports"]
-            delivered += sum(vnic["rx"][0] for vnic in vports.values())
+            delivered += sum(vnic["rx"]["packets"] for vnic in vports.values())
             return delivered >= packets
 
         _until(complete, "packets were lost")
