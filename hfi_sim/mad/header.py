@@ -57,6 +57,24 @@ class Method(Code):
     DELETE_RESP = 0x95, "DeleteResp"
 
 
+class MadStatus(Code):
+    """Status of a response, 16 bits."""
+
+    OK = 0x0000, "ok"
+    BUSY = 0x0001, "busy"
+    BAD_VERSION = 0x0004, "bad base or class version"
+    UNSUPPORTED_METHOD = 0x0008, "method not supported"
+    UNSUPPORTED = 0x000C, "method and attribute do not go together"
+    """The method, the attribute, or the two together are not supported."""
+    INVALID = 0x001C, "a value in attribute or modifier is wrong"
+    """A value of the attribute or of its modifier is invalid: no such vport, a range outside the table."""
+    DENIED = 0x0700, "denied"
+    """The sender may not do that: a Set not from a full member of the management partition, a Get from outside it.
+
+    Source: the subnet administration's "request denied"; the driver knows no such refusal.
+    """
+
+
 RESPONSE_BIT: Final = 0x80
 """The bit of the method that marks a response."""
 
@@ -72,7 +90,7 @@ class MadHeader(WireHeader):
     ]
     class_version: Annotated[int, Field(8, "version of the class", HEX)] = 0x80
     method: Annotated[int, Field(8, "what is asked for; bit 7 marks a response", HEX, Method)]
-    status: Annotated[int, Field(16, "0 in a response: it was done", HEX)] = 0
+    status: Annotated[int, Field(16, "0 in a response: it was done", HEX, MadStatus)] = 0
     class_specific: Annotated[int, Field(16, "hop pointer and count in directed routes, else 0", HEX)] = 0
     tid: Annotated[int, Field(64, "transaction id: a response repeats it", HEX)]
     attr_id: Annotated[int, Field(16, "which attribute", HEX)]

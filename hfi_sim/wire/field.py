@@ -43,7 +43,7 @@ class Code(IntEnum):
 
     text: str
 
-    def __new__(cls, value: int, text: str) -> Self:
+    def __new__(cls, value: int, text: str = "") -> Self:
         """Make the member `value`, which people read as `text`."""
         member = int.__new__(cls, value)
         member._value_ = value

@@ -5,46 +5,13 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
-from hfi_sim.mad.header import EMA_OUI, RESPONSE_BIT, MadClass, MadHeader, Method, mad_size
+from hfi_sim.mad.attributes import AttrId, attribute_text
+from hfi_sim.mad.header import EMA_OUI, RESPONSE_BIT, MadClass, MadHeader, MadStatus, Method, mad_size
 from hfi_sim.types import LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.l4 import L4, QP_TEXTS
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import QUAD_WORD
 
-_EMA_ATTRIBUTES: Final[dict[int, str]] = {
-    0x01: "ClassPortInfo",
-    0x02: "Notice",
-    0x11: "VeswPortInfo",
-    0x12: "MacEntries",
-    0x13: "IfaceUcastMacs",
-    0x14: "IfaceMcastMacs",
-    0x15: "DeleteVesw",
-    0x20: "SummaryCounters",
-    0x22: "ErrorCounters",
-}
-_SUBNET_ATTRIBUTES: Final[dict[int, str]] = {
-    0x02: "Notice",
-    0x10: "NodeDescription",
-    0x11: "NodeInfo",
-    0x12: "SwitchInfo",
-    0x15: "PortInfo",
-    0x16: "PartitionTable",
-    0x20: "SMInfo",
-}
-_COMMON_ATTRIBUTES: Final[dict[int, str]] = {0x01: "ClassPortInfo", 0x02: "Notice"}
-_ATTRIBUTES: Final[dict[int, dict[int, str]]] = {
-    MadClass.EMA: _EMA_ATTRIBUTES,
-    MadClass.SUBN_LID: _SUBNET_ATTRIBUTES,
-    MadClass.SUBN_DIRECTED: _SUBNET_ATTRIBUTES,
-}
-_STATUS_NAMES: Final[dict[int, str]] = {
-    0x0000: "",
-    0x0001: "busy",
-    0x0004: "bad base or class version",
-    0x0008: "method not supported",
-    0x000C: "method and attribute do not go together",
-    0x001C: "a value in attribute or modifier is wrong",
-}
 _ETHERTYPES: Final[dict[int, str]] = {
     0x0800: "IPv4",
     0x0806: "ARP",
@@ -53,6 +20,7 @@ _ETHERTYPES: Final[dict[int, str]] = {
     0x88A8: "service VLAN tag (802.1ad)",
     0x88CC: "LLDP",
 }
+_OF_PORT: Final = (AttrId.CLASS_PORT_INFO, AttrId.NOTICE)
 VLAN_TYPES: Final = (0x8100, 0x88A8)
 """Ethernet types of a tag, behind which another one follows."""
 _IP_PROTOCOLS: Final[dict[int, str]] = {1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 58: "ICMPv6"}
@@ -120,18 +88,18 @@ def mad_field(name: str, value: int, header: MadHeader) -> str:
         case "method":
             return Method.text_of(value, "unknown method" + (", a response" if value & RESPONSE_BIT else ""))
         case "status":
-            return _STATUS_NAMES.get(value, "failed")
+            return MadStatus.text_of(value, "failed")
         case "attr_id":
             return attribute(header.mgmt_class, value)
         case "attr_mod":
-            if header.mgmt_class == MadClass.EMA and header.attr_id not in (0x01, 0x02):
+            if header.mgmt_class == MadClass.EMA and header.attr_id not in _OF_PORT:
                 return f"vport {value & 0xFF}"
     return ""
 
 
 def attribute(mgmt_class: int, attr_id: int) -> str:
     """Return the name of an attribute of a management class."""
-    return _ATTRIBUTES.get(mgmt_class, _COMMON_ATTRIBUTES).get(attr_id, "unknown attribute")
+    return attribute_text(mgmt_class, attr_id) or "unknown attribute"
 
 
 def vendor_field(name: str, value: Any) -> str:

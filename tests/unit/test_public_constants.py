@@ -17,10 +17,11 @@ import hfi_sim.types as lids
 from hfi_sim import lanes, subnet_manager
 from hfi_sim.mad import header as mad
 from hfi_sim.mad import stack
+from hfi_sim.mad.attributes import SubnetAttrId
 from hfi_sim.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.subnet_manager import NoticeKind
-from hfi_sim.wire import icrc, meanings
+from hfi_sim.wire import icrc
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import L2_16B, Lrh16B
 from opavnic import adapter, encap
@@ -155,9 +156,7 @@ SUBNET_ATTRIBUTES = {
 
 
 def test_subnet_management_attributes_have_their_public_numbers() -> None:
-    assert {
-        name: number for number, name in meanings._SUBNET_ATTRIBUTES.items()
-    }.items() <= SUBNET_ATTRIBUTES.items()
+    assert {code.text: int(code) for code in SubnetAttrId}.items() <= SUBNET_ATTRIBUTES.items()
 
 
 FIELDS_16B = [

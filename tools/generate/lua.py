@@ -11,6 +11,9 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
 
+from hfi_sim.mad.attributes import AttrId, CommonAttrId, SubnetAttrId
+from hfi_sim.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
+from hfi_sim.reliable.header import RcHeader, RcOpcode
 from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Order, Place, Shown
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
@@ -36,6 +39,23 @@ def scripts(root: Path) -> Iterator[tuple[str, str]]:
         "trailer": rows("trailer", Trailer, "opa", {"lt": "tail.lt"}),
     }
     yield f"{lua}/opa16b.lua", fill(root / lua / "opa16b.lua", sections)
+    sections = {
+        "codes": _together(*map(codes, (MadClass, Method, MadStatus, AttrId, SubnetAttrId, CommonAttrId))),
+        "headers": _together(
+            rows("mad", MadHeader, "ema"),
+            rows("rmpp", RmppHeader, "ema.rmpp"),
+            rows("vendor", VendorHeader, "ema", constants={"OUI_EMA": int.from_bytes(EMA_OUI)}),
+        ),
+    }
+    yield f"{lua}/opa_ema.lua", fill(root / lua / "opa_ema.lua", sections)
+    sections = {"rc": _together(codes(RcOpcode), rows("header", RcHeader, "opa_rc"))}
+    yield f"{lua}/opa_rc.lua", fill(root / lua / "opa_rc.lua", sections)
+
+
+def _together(*sections: Section) -> Section:
+    """Return one section of several."""
+    origins = sorted({origin for section in sections for origin in section.origin.split(", ")})
+    return Section("".join(section.text for section in sections), ", ".join(origins))
 
 
 def rows(
@@ -55,7 +75,7 @@ def rows(
         place.name: f"{prefix}.{(filters or {}).get(place.name, place.name)}" for place in declared.places
     }
     lines = [f"local {table.upper()}_SIZE = {declared.size}"]
-    lines += [f"local {name} = {value}" for name, value in (constants or {}).items()]
+    lines += [f"local {name} = 0x{value:X}" for name, value in (constants or {}).items()]
     lines.append(f"local {table} = {{")
     lines += [f"  {_row(declared, place, names[place.name])}," for place in declared.places]
     lines.append("}")
@@ -129,7 +149,7 @@ def _proto_field(place: Place, name: str, size: int, shift: int) -> str:
 def _names(field: Field) -> str:
     if isinstance(field.codes, type):
         return f"{_constant(field.codes)}_NAMES"
-    texts = [f"[{number}] = {_text(text)}" for number, text in field.texts.items()]
+    texts = [f"[{number:#x}] = {_text(text)}" for number, text in field.texts.items()]
     return f"{{{', '.join(texts)}}}" if texts else "nil"
 
 

@@ -37,8 +37,8 @@ local L4_NAMES = {
 
 -- generated: lrh16b (made by `make generated` from hfi_sim/wire/lrh16b.py; do not edit)
 local HEADER_SIZE = 16
-local L2_16B = 2
-local LT_HEAD = 1
+local L2_16B = 0x2
+local LT_HEAD = 0x1
 local header = {
   {"slid_low", 0, 3, ProtoField.uint24("opa.slid_low", "slid_low", base.HEX, nil, 0xFFFFF, "source LID, bits 19:0"), shift = 0, bits = 20},
   {"length_qw", 2, 2, ProtoField.uint16("opa.length_qw", "length_qw", base.DEC, nil, 0x7FF0, "whole packet in 8-byte units: header, L4, payload, pad, ICRC, tail"), shift = 4, bits = 11},
@@ -47,8 +47,8 @@ local header = {
   {"sc", 6, 2, ProtoField.uint16("opa.sc", "sc", base.DEC, nil, 0x1F0, "service class (service channel)"), shift = 4, bits = 5},
   {"rc", 7, 1, ProtoField.uint8("opa.rc", "rc", base.DEC, nil, 0xE, "routing control"), shift = 1, bits = 3},
   {"fecn", 7, 1, ProtoField.bool("opa.fecn", "fecn", 8, nil, 0x10, "forward explicit congestion notification"), shift = 4, bits = 1},
-  {"l2", 7, 1, ProtoField.uint8("opa.l2", "l2", base.DEC, {[0] = "not 16B", [1] = "not 16B", [2] = "16B", [3] = "not 16B"}, 0x60, "packet format: 2 is 16B"), shift = 5, bits = 2},
-  {"lt", 7, 1, ProtoField.uint8("opa.lt", "lt", base.DEC, {[0] = "not a head flit", [1] = "head flit"}, 0x80, "link transfer: 1 is a head flit"), shift = 7, bits = 1},
+  {"l2", 7, 1, ProtoField.uint8("opa.l2", "l2", base.DEC, {[0x0] = "not 16B", [0x1] = "not 16B", [0x2] = "16B", [0x3] = "not 16B"}, 0x60, "packet format: 2 is 16B"), shift = 5, bits = 2},
+  {"lt", 7, 1, ProtoField.uint8("opa.lt", "lt", base.DEC, {[0x0] = "not a head flit", [0x1] = "head flit"}, 0x80, "link transfer: 1 is a head flit"), shift = 7, bits = 1},
   {"l4", 8, 1, ProtoField.uint8("opa.l4", "l4", base.HEX, L4_NAMES, nil, "what follows the header: 0x78 Ethernet, 0x08 management")},
   {"slid_high", 9, 1, ProtoField.uint8("opa.slid_high", "slid_high", base.HEX, nil, 0xF, "source LID, bits 23:20"), shift = 0, bits = 4},
   {"dlid_high", 9, 1, ProtoField.uint8("opa.dlid_high", "dlid_high", base.HEX, nil, 0xF0, "destination LID, bits 23:20"), shift = 4, bits = 4},
@@ -77,9 +77,9 @@ local ethernet_l4 = {
 local FM_SIZE = 8
 local fm = {
   {"dest_reserved", 0, 1, ProtoField.uint8("opa.dest_reserved", "dest_reserved", base.HEX, nil, nil, "0; given on as received")},
-  {"dest_qp", 1, 3, ProtoField.uint24("opa.dest_qp", "dest_qp", base.DEC, {[0] = "the subnet manager's QP", [1] = "the management QP"}, nil, "destination queue pair: 0 the subnet manager's, 1 everything else")},
+  {"dest_qp", 1, 3, ProtoField.uint24("opa.dest_qp", "dest_qp", base.DEC, {[0x0] = "the subnet manager's QP", [0x1] = "the management QP"}, nil, "destination queue pair: 0 the subnet manager's, 1 everything else")},
   {"src_reserved", 4, 1, ProtoField.uint8("opa.src_reserved", "src_reserved", base.HEX, nil, nil, "0; given on as received")},
-  {"src_qp", 5, 3, ProtoField.uint24("opa.src_qp", "src_qp", base.DEC, {[0] = "the subnet manager's QP", [1] = "the management QP"}, nil, "source queue pair")},
+  {"src_qp", 5, 3, ProtoField.uint24("opa.src_qp", "src_qp", base.DEC, {[0x0] = "the subnet manager's QP", [0x1] = "the management QP"}, nil, "source queue pair")},
 }
 -- end of generated
 
@@ -88,7 +88,7 @@ local TRAILER_SIZE = 5
 local trailer = {
   {"icrc", 0, 4, ProtoField.uint32("opa.icrc", "icrc", base.HEX, nil, nil, "checksum over what must not change on the way")},
   {"tail", 4, 1, ProtoField.uint8("opa.tail", "tail", base.DEC, nil, 0x3F, "number of pad bytes, 0 to 7"), shift = 0, bits = 6},
-  {"lt", 4, 1, ProtoField.uint8("opa.tail.lt", "lt", base.DEC, {[0] = "left to the hardware", [1] = "tail flit", [2] = "impossible: 01 is a tail flit", [3] = "impossible: 01 is a tail flit"}, 0xC0, "link transfer: 01 is a tail flit; a receiver also takes 00"), shift = 6, bits = 2},
+  {"lt", 4, 1, ProtoField.uint8("opa.tail.lt", "lt", base.DEC, {[0x0] = "left to the hardware", [0x1] = "tail flit", [0x2] = "impossible: 01 is a tail flit", [0x3] = "impossible: 01 is a tail flit"}, 0xC0, "link transfer: 01 is a tail flit; a receiver also takes 00"), shift = 6, bits = 2},
 }
 -- end of generated
 
