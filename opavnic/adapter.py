@@ -99,8 +99,6 @@ class Adapter:
         """Whether the HFI side is up: the demultiplexer knows this VNIC."""
         self.offload: Offload | None = None
         """The datapath that carries its frames in place of this object, if there is one."""
-        self.tx_cut = self.rx_merged = 0
-        """Frames that the host never saw one by one: cut from larger ones, or merged into them, by `offload`."""
         self._demux = demux
         self._arriving = arriving
         self._backlog: deque[tuple[bytes, Hold]] = deque()

@@ -89,7 +89,7 @@ class NativeDatapath:
         )
 
 
-def _port(lane: _native.Lane | None) -> _native.Port:
+def _port(direction: _native.Direction | None) -> _native.Port:
     return {
         "active": True,
         "lid": 0,
@@ -97,7 +97,7 @@ def _port(lane: _native.Lane | None) -> _native.Port:
         "sendable": [],
         "admitted": [],
         "groups": [],
-        "lane": lane,
+        "direction": direction,
         "vesw_mask": 0,
         "vesws": {},
         "nohandler": None,
