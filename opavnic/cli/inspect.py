@@ -49,6 +49,10 @@ def status(
     )
     if data["apps"]:
         print_table(("app", "what", "value"), list(_app_rows(data["apps"])))
+    if failed := data.get("em_failed"):
+        say(
+            f"the Ethernet Manager has failed ({failed}); VNICs stay as they are; see: opavnic logs --lab {data['lab']}"
+        )
     if lost := data["balance"]:
         say(
             f"packets not accounted for (a bug): {', '.join(f'{name} {count:+}' for name, count in lost.items())}"

@@ -43,6 +43,10 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
             raise LabError(
                 f"lab {lab.model.name} has no Ethernet Manager of its own (em: {lab.model.em.mode})"
             )
+        if failed := manager.failed:
+            raise LabError(
+                f"the Ethernet Manager of lab {lab.model.name} has failed ({failed}); the log says where"
+            )
         return manager.em, manager.em.core
 
     one_at_a_time = asyncio.Lock()
@@ -65,6 +69,7 @@ def em_routes(lab: Lab) -> list[web.RouteDef]:
             found = [{"path": problem.path, "message": problem.message} for problem in said]
             return web.json_response({"error": "\n".join(map(str, said)), "problems": found}, status=422)
         converged = await em.wait_converged(APPLY_LIMIT_S)
+        running()  # it may have failed meanwhile
         return web.json_response({"changes": changes, "sets": core.sets - sets, "converged": converged})
 
     async def vesws(_: web.Request) -> web.Response:

@@ -442,6 +442,7 @@ class Lab:
             "datapath": self.datapath.name,
             "datapath_reason": self.datapath.reason,
             "em": self.model.em.mode,
+            "em_failed": "" if self._manager is None else self._manager.failed,
             "driver_quirks": self.model.driver_quirks,
             "fabric_id": self.model.fabric.id,
             "seed": self.model.seed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from hfi_sim.core_runner import failure_text
 from hfi_sim.hfi import HfiPort
 from hfi_sim.mad.stack import MadRequest
 from opavnic.em_port import make_em
@@ -54,10 +55,17 @@ class BuiltinManager:
 
     @property
     def trouble(self) -> list[str]:
-        """Ports whose agent makes no sense or refuses, with the reason."""
+        """What keeps the lab from becoming ready: agents that refuse or make no sense, or a manager that failed."""
+        if failed := self.failed:
+            return [f"the Ethernet Manager has failed ({failed}); the log says where"]
         core = self.em.core
         ports = () if core is None else core.ports.values()
         return [f"{port.facts.name}: {port.isolated}" for port in ports if port.isolated]
+
+    @property
+    def failed(self) -> str:
+        """Why the manager does nothing any more, in a line; empty while it works."""
+        return "" if self.em.failure is None else failure_text(self.em.failure)
 
     @property
     def vesw_names(self) -> dict[int, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.mad.header import Method
+from hfi_sim.mad.header import MadHeader, Method
 from hfi_sim.mad.stack import MadRequest
 from hfi_sim.types import MacAddr
 from unit.vema.em.em_fabric import PKEY, EmFabric, config
@@ -226,6 +226,33 @@ async def test_changed_mtu_and_members_are_previewed_then_applied() -> None:
     await converged(fabric, em)
     assert em.preview(wanted) == []
     assert set(fabric.dlids(1).values()) == {fabric.port(3).lid}
+    em.stop()
+
+
+@pytest.mark.breaks_core
+async def test_core_that_raises_ends_the_wait_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    em.apply(config(vesw={"mtu": 9000}))
+
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("vport 7")
+
+    monkeypatch.setattr(em.core, "answer", broken)
+    began = fabric.clock.time()
+    assert not await em.wait_converged(60.0)
+    assert fabric.clock.time() - began < 1.0
+    assert isinstance(em.failure, KeyError)
+    assert not em.converged
+    assert not await em.wait_converged(60.0)  # nor does anybody wait who comes later
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert errors == ["[em1:1 Ethernet Manager] failed, and does nothing any more: KeyError: 'vport 7'"]
+    em.trap(MadRequest(b"", MadHeader(mgmt_class=0x34, method=5, tid=1, attr_id=2), 1, 0xFFFF, 0, 1))
+    assert fabric.netdev(1).set_mac(NEW_MAC) == 0  # agents go on, and their traps are ignored
     em.stop()
 
 
