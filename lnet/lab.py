@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiohttp import web
 
+from hfi_sim.did_you_mean import nearest
 from hfi_sim.hfi import HfiPort
-from hfi_sim.names import nearest
 from lnet.config import LndConfig
 from lnet.dlc import error_yaml
 from lnet.errors import CommandError, NidError

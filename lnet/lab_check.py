@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hfi_sim.names import nearest
+from hfi_sim.did_you_mean import nearest
 from lnet.errors import ConfigError, NidError
 from lnet.networks import parse_networks
 from lnet.targets import KibTarget, parse_targets

@@ -22,7 +22,7 @@ from lnet.actions import Action
 from lnet.bonding import next_route
 from lnet.config import LndConfig
 from lnet.conns import ConnTable
-from lnet.delivered import DeliveredIds
+from lnet.duplicate_filter import DeliveredIds
 from lnet.errors import CommandError
 from lnet.lnet_hdr import LnetHdr
 from lnet.nid import Net, Nid

@@ -9,7 +9,7 @@ import typer
 
 from ejfat.cli.errors import explained
 from ejfat.conformance import run_ejfat
-from opavnic.cli.results import report
+from opavnic.cli.conformance_report import report
 
 
 def ejfat(

@@ -24,7 +24,7 @@ from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.carrier import LabCarrier
 from ejfat.live.neighbors import IpAddress
 from ejfat.pipeline.native import NativePipeline
-from hfi_sim.names import nearest
+from hfi_sim.did_you_mean import nearest
 from opavnic.lab.apps import node_netdev
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab

@@ -10,13 +10,13 @@ from typing import Any
 
 from hfi_sim.clock import TimerHandle
 from hfi_sim.counters import Drop
+from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FaultError
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults.spec import PACKET_KINDS, FaultKind, FaultSpec
 from hfi_sim.faults.syntax import parse_fault, spec_text
 from hfi_sim.faults.targets import cut_between, directions_of, links_of
 from hfi_sim.link import Link, LinkDirection, Passage, PlainFault
-from hfi_sim.names import unknown_name
 from hfi_sim.random_stream import RandomStream, threshold
 from hfi_sim.switch import Switch
 from hfi_sim.wire.icrc import TRAILER_SIZE

@@ -15,9 +15,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FaultError
 from hfi_sim.faults.spec import FaultKind, FaultSpec, Match
-from hfi_sim.names import unknown_name
 from hfi_sim.wire.l4 import L4
 
 _NUMBER: Final = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)\s*([a-zA-Z%]*)")

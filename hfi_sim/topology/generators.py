@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import TopologyError
-from hfi_sim.names import unknown_name
 from hfi_sim.topology.model import End, Topology
 
 

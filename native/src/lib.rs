@@ -9,9 +9,9 @@ pub mod fabric;
 pub mod frame;
 pub mod gro;
 pub mod icrc;
+pub mod preemption_backoff;
 pub mod random;
 pub mod relay;
-pub mod rest;
 pub mod segment;
 pub mod tap;
 #[doc(hidden)]

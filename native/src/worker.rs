@@ -9,7 +9,7 @@ use std::thread::{JoinHandle, yield_now};
 
 use crate::core::{Core, Upcall};
 use crate::ejfat::app;
-use crate::rest::{Rest, sleep_exactly};
+use crate::preemption_backoff::{Rest, sleep_exactly};
 use crate::tap::{Devices, Poller, Signal, read};
 use crate::vnet::{SIZE, VnetHeader};
 

@@ -12,8 +12,8 @@ import typer
 from opavnic.bench.mad import DEFAULT_SECONDS, bench_mad
 from opavnic.cli.bench_datapath import datapath
 from opavnic.cli.bench_em import em
-from opavnic.cli.joined import JoinedGroup
 from opavnic.cli.output import print_json, print_table
+from opavnic.cli.plugin_group import JoinedGroup
 
 
 class BenchGroup(JoinedGroup):

@@ -12,10 +12,10 @@ from typing import Annotated, Final
 
 import typer
 
-from opavnic.cli.joined import JoinedGroup
+from opavnic.cli.conformance_report import report
 from opavnic.cli.numbers import MAX_LID, METAVAR, number
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail
-from opavnic.cli.results import report
+from opavnic.cli.plugin_group import JoinedGroup
 from opavnic.conformance.datapaths import AUTO, find_datapath
 from opavnic.conformance.encap import run_encap
 from opavnic.conformance.result import Result

@@ -122,8 +122,8 @@ def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
 
 
 def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, engine: str) -> _Shown:
+    from hfi_sim.did_you_mean import unknown_name
     from hfi_sim.fabric import Fabric
-    from hfi_sim.names import unknown_name
     from hfi_sim.subnet_manager import Routing, SubnetManager
 
     try:

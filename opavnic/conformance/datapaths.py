@@ -7,7 +7,7 @@ from typing import Final
 
 from opavnic.conformance.native_datapath import NativeDatapath
 from opavnic.conformance.python_datapath import PythonDatapath
-from opavnic.conformance.situations import Datapath
+from opavnic.conformance.vector_setup import Datapath
 from opavnic.errors import DatapathUnavailableError
 
 AUTO: Final = "auto"

@@ -8,7 +8,7 @@ from typing import Any
 
 from hfi_sim.types import MacAddr
 from opavnic.conformance.result import Difference, Result, compare
-from opavnic.conformance.situations import Datapath, EncapOutcome, EncapSituation
+from opavnic.conformance.vector_setup import Datapath, EncapOutcome, EncapSituation
 from opavnic.conformance.vectors import Json, read_cases
 from opavnic.encap import HEADER_SIZE, pad_frame, pbc
 from opavnic.flow import innermost_ethertype_at

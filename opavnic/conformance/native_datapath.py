@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opavnic.adapter import Adapter
 from opavnic.conformance.python_datapath import configured_adapter, set_up_vports
-from opavnic.conformance.situations import (
+from opavnic.conformance.vector_setup import (
     EncapOutcome,
     EncapSituation,
     RxOutcome,
@@ -15,7 +15,7 @@ from opavnic.conformance.situations import (
     rx_counters,
     tx_counters,
 )
-from opavnic.datapath.accounts import add_vnic
+from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.datapath.snapshot import take_vport
 from opavnic.encap import pad_frame

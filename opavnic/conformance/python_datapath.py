@@ -10,7 +10,7 @@ from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import seal_packet
 from opavnic.adapter import Adapter
-from opavnic.conformance.situations import (
+from opavnic.conformance.vector_setup import (
     EncapOutcome,
     EncapSituation,
     RxOutcome,

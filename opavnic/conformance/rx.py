@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from opavnic.conformance.result import Difference, Result, compare
-from opavnic.conformance.situations import Datapath, RxOutcome, VportSetup, VportState
+from opavnic.conformance.vector_setup import Datapath, RxOutcome, VportSetup, VportState
 from opavnic.conformance.vectors import Json, read_cases
 
 _DROPS = ("rx_nohandler", "rx_drop_state", "rx_oversize", "rx_runt")

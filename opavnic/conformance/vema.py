@@ -12,7 +12,7 @@ from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.types import MacAddr
 from opavnic.adapter import Adapter
 from opavnic.conformance.result import Difference, Result, compare
-from opavnic.conformance.situations import group_counters
+from opavnic.conformance.vector_setup import group_counters
 from opavnic.conformance.vectors import Json, read_cases
 from opavnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters
 from opavnic.demux import VnicDemux

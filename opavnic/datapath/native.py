@@ -23,7 +23,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.adapter import Adapter
-from opavnic.datapath.accounts import add_counts, add_vnic
+from opavnic.datapath.counter_merge import add_counts, add_vnic
 from opavnic.datapath.handover import carry_on
 from opavnic.datapath.node import NodeNetdev
 from opavnic.datapath.selection import NOT_BUILT, load_native

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from hfi_sim.names import nearest
+from hfi_sim.did_you_mean import nearest
 from hfi_sim.netdev.base import Netdev
 from opavnic.datapath.node import NodeNetdev
 from opavnic.lab.errors import LabError

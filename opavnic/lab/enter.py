@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 from typing import Final, NoReturn
 
-from hfi_sim.names import nearest
+from hfi_sim.did_you_mean import nearest
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, Libc
 from opavnic.lab.errors import LabError, LabInputError, PrivilegeError, ProgramError
 from opavnic.lab.identity import current_namespace

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FaultError
 from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
-from hfi_sim.names import unknown_name
 from hfi_sim.topology import Topology
 from hfi_sim.topology.ibnet import dumps
 from opavnic.lab.errors import LabInputError

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from hfi_sim.names import nearest
+from hfi_sim.did_you_mean import nearest
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.model import APPS, CrossError, LabModel, cross_problems
 from opavnic.lab.yaml_source import YamlError, YamlSource, read_text

@@ -21,10 +21,10 @@ from pydantic import (
     model_validator,
 )
 
+from hfi_sim.did_you_mean import hint, nearest
 from hfi_sim.errors import FabricError, FaultError
 from hfi_sim.fabric import Fabric as FabricOfNodes
 from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
-from hfi_sim.names import hint, nearest
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.types import PKEY_FULL_MEMBER
 from opavnic.lab.fabric_model import Fabric

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from hfi_sim.names import nearest
+from hfi_sim.did_you_mean import nearest
 from hfi_sim.netdev.namespace import Libc
 from opavnic.lab.errors import JournalError, LabError, LabRunningError, NoLabError
 from opavnic.lab.identity import NamespaceId, boot_id

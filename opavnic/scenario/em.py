@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.mad.header import Method
-from hfi_sim.names import unknown_name
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.types import mac_text, parse_mac
 from opavnic.em_port import make_em

@@ -14,8 +14,8 @@ from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6NDOptDstLLAddr, I
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet
 
+from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.hfi import HfiPort
-from hfi_sim.names import unknown_name
 from hfi_sim.types import MacAddr, mac_text, parse_mac
 from opavnic.lab.memory_host import MemoryHost
 from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary

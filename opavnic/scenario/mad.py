@@ -8,8 +8,8 @@ from dataclasses import fields as fields_of
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.hfi import HfiPort
-from hfi_sim.names import unknown_name
 from opavnic.scenario.em import CONVERGENCE_S, DEFAULT_PKEY
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from vema.attributes.vesw_port_info import VeswPortInfo

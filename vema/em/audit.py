@@ -17,7 +17,7 @@ from hfi_sim.errors import WireError
 from vema.em.dialogue import Request, request_for
 from vema.em.mac_tables import EMPTY, ENTRY, SECTIONS, digest_of, section_key, section_range
 from vema.em.messages import read_response
-from vema.em.records import VportKey
+from vema.em.persisted import VportKey
 from vema.em.state import Port, Vesw, Vport
 from vema.errors import AgentError
 from vema.types import AttrId

@@ -23,10 +23,10 @@ from vema.em.desired import EmConfig, PortFacts, Roster
 from vema.em.dialogue import PORT, Effect, Request
 from vema.em.groups import Groups
 from vema.em.mac_tables import VeswTable
+from vema.em.persisted import CountersRecord, EventRecord, Gone, Memory, Record, SlotsRecord, VportRecord
 from vema.em.plan import plan_vesws
-from vema.em.records import CountersRecord, EventRecord, Gone, Memory, Record, SlotsRecord, VportRecord
 from vema.em.state import Desired, Port, Vesw, Vport, member_addresses, table_events
-from vema.em.work import WorkQueue
+from vema.em.vport_queue import WorkQueue
 from vema.errors import AgentError
 from vema.traps import notice_of
 from vema.types import AttrId, EthLinkStatus, TrapOpcode

@@ -22,7 +22,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from hfi_sim.names import hint
+from hfi_sim.did_you_mean import hint
 from hfi_sim.types import LID_MULTICAST_FIRST, PKEY_FULL_MEMBER, is_multicast_lid
 from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
 from vema.em.problems import KeyPath, Problem, model_problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Sequence
 
-from vema.em.records import CountersRecord, EventRecord, Gone, Record, VportRecord
+from vema.em.persisted import CountersRecord, EventRecord, Gone, Record, VportRecord
 from vema.em.store import Store, StoreError
 
 log = logging.getLogger("vema.em")

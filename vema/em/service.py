@@ -36,8 +36,8 @@ from vema.em.election import (
     Role,
 )
 from vema.em.memory import StoreWriter
+from vema.em.persisted import EventRecord
 from vema.em.preview import Picture, preview
-from vema.em.records import EventRecord
 from vema.em.store import Store
 from vema.em.verify import Difference, verify
 from vema.types import EMA_OUI

@@ -11,8 +11,8 @@ from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.desired import EmConfig, PortFacts
 from vema.em.mac_tables import DIRTY, EMPTY, NO_TABLE, Address, Conflict, MemberTable, Owner, VeswTable
+from vema.em.persisted import NO_MAC, EventRecord, VportKey, VportRecord
 from vema.em.plan import VeswPlan
-from vema.em.records import NO_MAC, EventRecord, VportKey, VportRecord
 from vema.traps import TRAP_BURST, TRAP_WINDOW_MS
 from vema.types import MAX_VPORTS
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from hfi_sim.private_file import close_to_others, make_private_file
-from vema.em.records import CountersRecord, EventRecord, Gone, Memory, Record, SlotsRecord, VportRecord
+from vema.em.persisted import CountersRecord, EventRecord, Gone, Memory, Record, SlotsRecord, VportRecord
 from vema.em.store_rows import (
     Row,
     StoredCounters,

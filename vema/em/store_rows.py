@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hfi_sim.types import MacAddr
-from vema.em.records import CountersRecord, EventRecord, SlotsRecord, VportRecord
+from vema.em.persisted import CountersRecord, EventRecord, SlotsRecord, VportRecord
 
 Row = Sequence[Any]
 

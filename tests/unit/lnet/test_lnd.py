@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lnet.actions import AcceptConn, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
 from lnet.config import LndConfig
-from lnet.delivered import DeliveredIds
+from lnet.duplicate_filter import DeliveredIds
 from lnet.lnet_hdr import LnetHdr, LnetMsgType
 from lnet.msg import ConnParams, KibMsg, KibRej, MsgType, RdmaDesc, RdmaFrag, RejectReason
 from lnet.nid import Nid

@@ -18,7 +18,7 @@ from hfi_sim.link import LinkPort
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from opavnic.adapter import Adapter
-from opavnic.datapath.accounts import add_counts
+from opavnic.datapath.counter_merge import add_counts
 from opavnic.datapath.handover import carry_on
 from opavnic.datapath.selection import load_native
 from opavnic.datapath.snapshot import take_fabric, take_vport

@@ -13,7 +13,7 @@ from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import check_packet
 from native_module import needs_native
-from opavnic.datapath.accounts import add_vnic
+from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.selection import load_native
 from opavnic.flow import flow_hash15
 from unit.opavnic.datapath.twins import NativeTwin, Twin, make_twin, some_frame

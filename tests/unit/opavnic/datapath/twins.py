@@ -9,7 +9,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.adapter import Adapter
-from opavnic.datapath.accounts import add_counts
+from opavnic.datapath.counter_merge import add_counts
 from opavnic.datapath.selection import load_native
 from opavnic.datapath.snapshot import take_fabric, take_vport
 from opavnic.vnic_port import VnicPort

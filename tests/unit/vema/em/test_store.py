@@ -13,7 +13,7 @@ import pytest
 from hfi_sim.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
 from vema.em.memory import RECORDS_LOST, StoreWriter
-from vema.em.records import CountersRecord, EventRecord, Gone, SlotsRecord, VportRecord
+from vema.em.persisted import CountersRecord, EventRecord, Gone, SlotsRecord, VportRecord
 from vema.em.store import IN_MEMORY, Store, StoreError
 
 

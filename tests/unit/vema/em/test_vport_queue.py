@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vema.em.work import WorkQueue
+from vema.em.vport_queue import WorkQueue
 
 
 def _drain(queue: WorkQueue[str, int]) -> list[tuple[str, int]]:
