@@ -19,8 +19,8 @@ from hfi_sim.conveyor import Hold
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.errors import NetdevError
 from hfi_sim.hfi import HfiPort
+from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.mad.stack import MadRequest
 from hfi_sim.port_state import CapabilityMask3, PortEvent, PortEventKind
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.packet import seal_packet

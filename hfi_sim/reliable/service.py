@@ -111,6 +111,6 @@ class ReliableService:
 
     def _transmit(self, dlid: int, payload: bytes) -> None:
         lrh = Lrh16B(slid=self.port.lid, dlid=dlid, l4=L4.VENDOR_RC, pkey=self.pkey)
-        drop = self.port.send(build_packet(lrh, payload, self.port.icrc))
+        drop = self.port.send_built(build_packet(lrh, payload, self.port.icrc), lrh.slid, dlid, self.pkey)
         if drop is not None:
             log.debug("[%s] packet to lid %#x ended here: %s", self.port.name, dlid, drop)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.mad.header import Method
+from hfi_sim.mad.message import Mad
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.vnic_port import VnicPort
@@ -68,11 +69,12 @@ class _Bench:
             fabric.connect(port, switch.ports[number])
         SubnetManager(fabric, self._em).sweep()
         self._agent = VnicPort(self._host, fabric.clock, name_for=lambda vport_num: f"veth{vport_num}").agent
-        self._responses: list[bytes | None] = []
+        self._responses: list[Mad | None] = []
         self.requests = self._make_requests()
         """The MADs that are measured, by name; the first makes the vport."""
+        self._built = {request.header: request.build() for request in self.requests.values()}
 
-    def _make_requests(self) -> dict[str, bytes]:
+    def _make_requests(self) -> dict[str, Mad]:
         lid = self._host.lid
         info = VeswPortInfo(
             fabric_id=1,
@@ -96,18 +98,20 @@ class _Bench:
             "Get SummaryCounters": self._request(Method.GET, AttrId.SUMMARY_COUNTERS, b""),
         }
 
-    def _request(self, method: Method, attr_id: AttrId, data: bytes) -> bytes:
+    def _request(self, method: Method, attr_id: AttrId, data: bytes) -> Mad:
         return build_request(method, attr_id, data, attr_mod=_VPORT)
 
-    def ask_agent(self, request: bytes) -> None:
+    def ask_agent(self, request: Mad) -> None:
         """Hand a request to the agent."""
-        response = self._agent.receive(request)
-        read_response(request, response or b"")
+        response = self._agent.receive(self._built[request.header])
+        read_response(request, Mad.parse(response or b""))
 
-    def ask_over_fabric(self, request: bytes) -> None:
+    def ask_over_fabric(self, request: Mad) -> None:
         """Send a request to the agent; the response is there when the call returns."""
         self._em.mad.submit(self._host.lid, request, self._responses.append)
-        read_response(request, self._responses.pop() or b"")
+        response = self._responses.pop()
+        if response is not None:
+            read_response(request, response)
 
 
 def _measure(where: str, exchange: str, seconds: float, ask: Callable[[], None]) -> MadFigure:

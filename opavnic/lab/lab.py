@@ -16,8 +16,8 @@ from typing import Any, Final, Literal, Self
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.errors import HfiSimError, NetdevError
 from hfi_sim.faults import Faults
+from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.mad.stack import MadRequest
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tap import TapNetdev, close_descriptors
 from opavnic.adapter import Adapter

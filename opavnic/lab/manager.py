@@ -7,7 +7,7 @@ import time
 
 from hfi_sim.core_runner import failure_text
 from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.stack import MadRequest
+from hfi_sim.mad.agents import MadRequest
 from opavnic.em_port import make_em
 from opavnic.lab.errors import LabError
 from opavnic.lab.model import LabModel

@@ -10,8 +10,8 @@ import pytest
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
+from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.mad.stack import MadRequest
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.types import MacAddr

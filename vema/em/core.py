@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hfi_sim.errors import WireError
+from hfi_sim.mad.message import Mad
 from vema.em import dialogue
 from vema.em.audit import Audit
 from vema.em.desired import EmConfig, PortFacts, Roster
@@ -175,7 +176,7 @@ class EmCore:
         if not port.blocked and (port.wake_at <= now or port.wake_at > again):
             self._schedule(port, again)
 
-    def answer(self, now: float, request: Request, mad: bytes | None) -> None:
+    def answer(self, now: float, request: Request, mad: Mad | None) -> None:
         """Take the response to a request, or None where there was none after all retries."""
         self._queue.finished(request.guid)
         port = self.ports.get(request.guid)
@@ -418,7 +419,7 @@ class EmCore:
             port.refusals = 0
         return None
 
-    def _take_port_answer(self, now: float, port: Port, request: Request, mad: bytes) -> None:
+    def _take_port_answer(self, now: float, port: Port, request: Request, mad: Mad) -> None:
         found = dialogue.take_port_answer(port, request, mad)
         if found is not None:
             taken = {vport.vesw_id for vport in port.vports.values()}

@@ -21,8 +21,9 @@ from typing import Final, Protocol
 from hfi_sim.clock import Clock
 from hfi_sim.core_runner import CoreRunner
 from hfi_sim.errors import HfiSimError, WireError
+from hfi_sim.mad.agents import AgentHandler, AgentRegistration, MadRequest
 from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.mad.stack import AgentHandler, AgentRegistration, MadRequest
+from hfi_sim.mad.message import Mad
 from hfi_sim.mad.transactions import Done
 from vema.em.core import EmCore
 from vema.em.desired import Checked, EmConfig, PortFacts, Roster, met_by
@@ -53,7 +54,7 @@ class MadTransport(Protocol):
     """The MAD stack of the port that the EM runs on; `hfi_sim.mad.stack.MadStack` is one."""
 
     def submit(
-        self, dlid: int, mad: bytes, done: Done, *, timeout_s: float = 1.0, retries: int = 3, sl: int = 0
+        self, dlid: int, mad: Mad, done: Done, *, timeout_s: float = 1.0, retries: int = 3, sl: int = 0
     ) -> int:
         """Send a request with a fresh transaction id; call `done` once, with the response or None."""
         ...
@@ -295,11 +296,11 @@ class EthernetService:
         }
         return await verify(core.desired, list(core.ports.values()), self, groups)
 
-    async def request(self, request: Request, *, retries: int | None = None) -> bytes | None:
+    async def request(self, request: Request, *, retries: int | None = None) -> Mad | None:
         """Send one request beside those of the core (to look, not to change) and return the response."""
-        answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Mad | None] = asyncio.get_running_loop().create_future()
 
-        def done(mad: bytes | None) -> None:
+        def done(mad: Mad | None) -> None:
             if not answer.done():
                 answer.set_result(mad)
 
@@ -371,7 +372,7 @@ class EthernetService:
     def _send(self, request: Request) -> None:
         retries = self._running().config.limits.retries
 
-        def done(mad: bytes | None) -> None:
+        def done(mad: Mad | None) -> None:
             self._arrived(lambda core, now: core.answer(now, request, mad))
 
         self.transport.submit(request.dlid, request.mad, done, timeout_s=request.timeout_s, retries=retries)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadHeader, Method
-from hfi_sim.mad.stack import MadRequest
 from hfi_sim.types import MacAddr
 from unit.vema.em.em_fabric import PKEY, EmFabric, config
 from vema.attributes.mac_entries import MacEntries, MacEntry
