@@ -90,6 +90,7 @@ class Fabric:
         self.before_counting: list[Callable[[], None]] = []
         """Called before counters are read: a datapath that counts for itself adds here what it counted."""
         self._guids: dict[int, str] = {}
+        self._next_guid = GUID_BASE
         self._observers: list[PacketObserver] = []
         self._handlers: list[Callable[[FabricNotice], None]] = []
 
@@ -130,9 +131,10 @@ class Fabric:
         if name in self.hfis or name in self.switches:
             raise FabricError(f"a node named {name!r} is already on the fabric")
         if guid is None:
-            guid = GUID_BASE
+            guid = self._next_guid
             while guid in self._guids:
                 guid += GUID_STEP
+            self._next_guid = guid + GUID_STEP
         if guid in self._guids:
             raise FabricError(f"node {name!r}: GUID {guid:#018x} belongs to {self._guids[guid]!r}")
         self._guids[guid] = name

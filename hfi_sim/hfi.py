@@ -43,8 +43,8 @@ log = logging.getLogger("hfi_sim.hfi")
 RX_BUFFER_BYTES: Final = 1 << 20
 """What a stalled port keeps from a link without credits; more is dropped (rx_overflow)."""
 
-NetdevFactory = Callable[[str], Netdev]
-"""Makes the network device of a given name on the host that the HFI sits in."""
+NetdevFactory = Callable[[int], Netdev]
+"""Makes the network device of a vport, by its number, on the host that the HFI sits in, and chooses its name."""
 
 L4Handler = Callable[["HfiPort", bytes], Drop | None]
 """Takes a whole packet. A returned Drop is counted by the port; None says that the handler has it."""
@@ -322,15 +322,15 @@ class HfiPort:
         """Call `handler` when the port announces a new capability (the subnet manager's trap 144)."""
         self._capability_handlers.append(handler)
 
-    def alloc_rdma_netdev(self, name: str) -> Netdev:
-        """Allocate a network device on the host that this HFI sits in.
+    def alloc_rdma_netdev(self, vport_num: int) -> Netdev:
+        """Allocate the network device of a vport on the host that this HFI sits in.
 
         Raises:  NetdevError: the HFI sits in no host that can make one, or the host refused.
         Source:  seed 000, "verbs to allocate and free the OPA_VNIC RDMA netdev"
         """
         if self.hfi.netdevs is None:
-            raise NetdevError(f"{self.hfi.name} has no host to allocate netdev {name!r} on")
-        return self.hfi.netdevs(name)
+            raise NetdevError(f"{self.hfi.name} has no host to allocate the netdev of vport {vport_num} on")
+        return self.hfi.netdevs(vport_num)
 
 
 class Hfi:

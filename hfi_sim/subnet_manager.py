@@ -137,9 +137,13 @@ class SubnetManager:
         self._pkeys[port.guid] = tuple(dict.fromkeys(pkeys))
         self._program_pkeys(port)
 
+    def pkeys_of(self, port: HfiPort) -> tuple[int, ...]:
+        """Return the partitions that `set_pkeys` has put `port` in."""
+        return self._pkeys.get(port.guid, ())
+
     def _program_pkeys(self, port: HfiPort) -> None:
         management = PKEY_FULL_MANAGEMENT if port.guid in self._management else PKEY_LIMITED_MANAGEMENT
-        port.set_pkeys((management, *self._pkeys.get(port.guid, ())))
+        port.set_pkeys((management, *self.pkeys_of(port)))
 
     def subscribe(self, handler: Callable[[SmNotice], None]) -> Callable[[], None]:
         """Call `handler` for each notice; the returned function ends that."""

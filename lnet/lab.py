@@ -46,8 +46,6 @@ _ROUTES: Final = ("/lnet/{host}/{command}", "/lnet-send", "/lnet-selftest")
 
 _T = TypeVar("_T")
 
-MANAGEMENT_PARTITION = 0x7FFF
-
 
 class LnetLab:
     """The LNet nodes of a lab."""
@@ -83,14 +81,12 @@ class LnetLab:
                 stack.callback(host.shutdown)
 
     def _interfaces(self, name: str, section: LnetModel) -> list[Interface]:
-        wiring = self._lab.wiring
-        ports = [port for hfi in wiring.hfis[name] for port in hfi.ports.values()]
+        world = self._lab.world
         interfaces = []
-        for index, (text, port) in enumerate(zip(section.addresses, ports, strict=False)):
+        for index, (text, port) in enumerate(zip(section.addresses, world.hosts[name].ports, strict=False)):
             addr = IPv4Address(text)
             self._ports[addr] = port
-            kept = [pkey for pkey in port.pkeys.entries if pkey & 0x7FFF != MANAGEMENT_PARTITION]
-            wiring.subnet_manager.set_pkeys(port, [*kept, section.pkey])
+            world.add_pkey(port, section.pkey)
             interfaces.append(Interface(f"ib{index}", addr, port))
         return interfaces
 
@@ -100,7 +96,7 @@ class LnetLab:
             interfaces,
             self.resolve,
             asyncio.get_running_loop(),
-            random.Random(f"{self._lab.wiring.fabric.seed} {name}"),
+            random.Random(f"{self._lab.world.fabric.seed} {name}"),
             stamp=time.time_ns() // 1000,
             config=LndConfig(
                 timeout_s=section.timeout,

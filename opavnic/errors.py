@@ -11,5 +11,9 @@ class VectorFileError(OpavnicError):
     """A file of test vectors cannot be read, or a line of it is no case."""
 
 
+class EndError(OpavnicError):
+    """Something that was started did not end: it took too long, or was cancelled."""
+
+
 class DatapathUnavailableError(OpavnicError):
     """The datapath asked for is not installed here."""

@@ -1,6 +1,6 @@
 """All VNIC business of one HFI port: the management agent, the VNICs it creates, and their packets.
 
-vnics = VnicPort(hfi.ports[1], clock, name_for=lambda vport_num: f"veth{vport_num}")
+vnics = VnicPort(hfi.ports[1], clock)
 
 From here on the port announces Ethernet on fabric, and an EM can configure it.
 
@@ -45,7 +45,6 @@ class VnicPort:
         port: HfiPort,
         clock: Clock,
         *,
-        name_for: Callable[[VportNum], str],
         driver_quirks: bool = False,
         sets_need_full_member: bool = True,
         smac_filter: bool = True,
@@ -53,7 +52,7 @@ class VnicPort:
     ) -> None:
         """Register the agent and announce Ethernet on fabric.
 
-        Args:  name_for: the name of the netdev of a vport. driver_quirks: follow the public driver where it
+        Args:  driver_quirks: follow the public driver where it
                surprises (see docs/vema.md). sets_need_full_member: refuse Sets that are not from full
                members of the management partition; see Agent. smac_filter: see Adapter. attached: where the packet
                counters of the VNICs are entered, so that the fabric holds them to the conservation law
@@ -67,7 +66,6 @@ class VnicPort:
         """The vports that an EM has ever made here, also those that a crash has taken away."""
         self.bad_class_version = 0
         """Requests of another class version than 0x80, which are dropped."""
-        self._name_for = name_for
         self._driver_quirks = driver_quirks
         self._smac_filter = smac_filter
         self._attached = {} if attached is None else attached
@@ -107,7 +105,7 @@ class VnicPort:
         Raises:  VnicUnavailableError: the host has no netdev to give.
         """
         try:
-            netdev = self.port.alloc_rdma_netdev(self._name_for(vport_num))
+            netdev = self.port.alloc_rdma_netdev(vport_num)
         except NetdevError as error:
             raise VnicUnavailableError(str(error)) from error
         name = self._name_of(vport_num)

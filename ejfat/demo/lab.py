@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opavnic.datapath.node import NodeNetdev
+from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.lab.apps import NodeHost, node_netdev
 from opavnic.lab.hosts import LabHost, plan_interfaces
 from opavnic.lab.lab import Lab
@@ -26,7 +26,7 @@ class NodeLab(Lab):
             return NodeHost(name, plan_interfaces(self.model, name))
         return super()._make_host(name)
 
-    def node_netdev(self, host: str) -> NodeNetdev:
+    def node_netdev(self, host: str) -> MemoryNetdev:
         """Return the netdev of a node's first VNIC, once the lab has started.
 
         Raises:  LabError: the host is none, or its VNIC has not been made.

@@ -322,8 +322,8 @@ class _Demo:
                 problems.append(f"{count} events {what}")
         if counters.balance:
             problems.append(f"{counters.balance} frames are neither forwarded nor counted as dropped")
-        if self.lab.wiring.fabric.balance():
-            problems.append(f"the fabric misses packets: {self.lab.wiring.fabric.balance()}")
+        if self.lab.world.fabric.balance():
+            problems.append(f"the fabric misses packets: {self.lab.world.fabric.balance()}")
         return DemoResult(
             ok=not problems,
             events=ledger.events,

@@ -11,8 +11,8 @@ from ejfat.live.ports import FramePort
 from ejfat.pipeline.native import NativePipeline
 
 if TYPE_CHECKING:  # a lab has them already, a program that stands alone starts sooner without
+    from hfi_sim.netdev.base import Netdev
     from opavnic.datapath.native import NativeDatapath
-    from opavnic.datapath.node import NodeNetdev
 
 
 class NativeCarrier:
@@ -75,7 +75,7 @@ class LabCarrier:
     def __init__(
         self,
         pipeline: NativePipeline,
-        netdev: NodeNetdev,
+        netdev: Netdev,
         datapath: NativeDatapath,
         receive: Callable[[bytes], None],
     ) -> None:

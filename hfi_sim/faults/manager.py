@@ -179,7 +179,7 @@ class Faults:
         self._hooks[name] = (crash, restart)
 
     def unhook(self, name: str) -> None:
-        """Let `crash on NAME` be refused again."""
+        """Let `crash on NAME` be refused again; what a fault holds down stays down when that fault ends."""
         self._hooks.pop(name, None)
 
     def _check_place(self, spec: FaultSpec) -> None:
@@ -288,7 +288,7 @@ class Faults:
     def _start_crash(self, fault: ActiveFault) -> Callable[[], None]:
         """Crash what is hooked under a name; it comes back once no fault holds it down any more."""
         name = fault.spec.on
-        crash, restart = self._hooks[name]
+        crash, _ = self._hooks[name]
         down = self._crashed.setdefault(name, set())
         if not down:
             crash()
@@ -296,7 +296,8 @@ class Faults:
 
         def end() -> None:
             down.discard(fault.number)
-            if not down:
+            if not down and name in self._hooks:
+                _, restart = self._hooks[name]
                 restart()
 
         return end

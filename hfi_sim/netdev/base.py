@@ -1,15 +1,18 @@
 """What a network device is to a VNIC, in the words of the kernel's net_device and net_device_ops.
 
 The host side (a kernel with its programs, or a test) opens and closes the device, changes its address and its
-address lists, and sends frames: that arrives at the `NetdevOps` which the adapter installs. The adapter hands
-received frames up and moves the carrier: those are methods of the `Netdev`.
+address lists, and sends frames: these calls arrive at the `NetdevOps` that the adapter installs. The adapter hands
+received frames up and switches the carrier through methods of the `Netdev`.
+
+Whatever differs between kinds of devices is asked of the `Netdev` itself (`kernel_counters`, `can_hand_over`,
+`native_app`, ...), so that no caller needs to know which kind it has.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from hfi_sim.types import MacAddr
 
@@ -41,6 +44,13 @@ class NetdevOps(Protocol):
         """The host takes frames again after `Netdev.rx_stopped`."""
 
 
+class NativeApp(Protocol):
+    """The native half of a program that stands on a netdev."""
+
+    def attach(self, engine: Any, vport: int) -> None:
+        """Take the frames of a vport of the native datapath's engine, and send from there."""
+
+
 class Netdev(ABC):
     """One network device. Attributes are what the host sees; `ops` is the adapter, once there is one."""
 
@@ -60,16 +70,57 @@ class Netdev(ABC):
     ops: NetdevOps | None
     queue_stopped: bool = False
     """Frames of the host have to wait."""
+    merges: bool = True
+    """Whether the host accepts received packets that were merged (GRO); a reader that merges packets must obey it."""
+    native_app: NativeApp | None = None
+    """The native half of the program that stands on the device: while it is set, the native datapath may carry the
+    frames without Python. What the program sends through Python still goes the way of Python."""
 
     @property
     def rx_stopped(self) -> bool:
-        """Whether the host takes no frame now and will say when it does again (`ndo_rx_wake`): a frame may wait."""
+        """Whether the host accepts no frame now and will call `ndo_rx_wake` once it does: a frame may wait."""
         return False
 
     @property
     def host_address(self) -> MacAddr:
-        """The device address that the host has, where it would not take `address`."""
+        """The device address that the host has; it differs where the host refused `address`."""
         return self.address
+
+    @property
+    def host_sees_running(self) -> bool:
+        """Whether the host has noticed that the device has its carrier and is not dormant: from then on it sends.
+
+        A device without a kernel notices at once.
+        """
+        return self.is_up and self.carrier and not self.dormant
+
+    def kernel_counters(self) -> dict[str, int] | None:
+        """Return what a kernel has counted at the device, under its names; None where there is no kernel.
+
+        Raises:  NetdevError: the interface is gone.
+        """
+        return None
+
+    # --- another reader of the frames, such as the native datapath ------------------------------------------
+
+    @property
+    def can_hand_over(self) -> bool:
+        """Whether `hand_over` has a descriptor to give, whose frames carry the virtio-net header."""
+        return False
+
+    def hand_over(self, follow: Callable[[], None] | None = None) -> int:
+        """Stop reading frames here; return the descriptor for another reader, or -1 where the device has none.
+
+        The device still owns the descriptor: `close` closes it, and everything but frames stays with the device.
+
+        Args:  follow: called when `queue_stopped` or `merges` has changed; the reader must obey both.
+        """
+        return -1
+
+    def resume(self) -> None:  # noqa: B027 - a device without a descriptor never stops reading
+        """Read frames here again, after `hand_over`."""
+
+    # --- what the adapter does to the device ----------------------------------------------------------------
 
     @abstractmethod
     def receive(self, frame: bytes) -> bool:

@@ -19,7 +19,7 @@ DEFAULT_QUEUE: Final = 1024
 
 
 class MemoryNetdev(Netdev):
-    """A netdev for tests, for tools, and for hosts where no TAP can be had."""
+    """A netdev for tests, for tools, and for programs of this process; needs no privilege."""
 
     def __init__(
         self,
@@ -205,3 +205,8 @@ class MemoryNetdev(Netdev):
         self.is_up = False
         self.carrier = False
         self.closed = True
+
+
+def memory_netdev(vport_num: int) -> MemoryNetdev:
+    """Make the netdev `vethN` of a vport: a NetdevFactory for hosts whose interface names do not matter."""
+    return MemoryNetdev(f"veth{vport_num}")

@@ -91,7 +91,6 @@ class TapNetdev(Netdev):
                 watcher.links.set_alias(self.ifindex, alias)
             lists = watcher.links.address_lists().get(self.ifindex, AddressLists())
             self.merges = watcher.links.merges_received(name)
-            """Whether the host lets received packets be merged (GRO): who merges them has to obey."""
         except BaseException:
             os.close(self._fd)
             raise
@@ -118,19 +117,24 @@ class TapNetdev(Netdev):
         """The device address as the kernel has it: never zero, whatever the EM has set."""
         return self.kernel.address
 
+    @property
+    def host_sees_running(self) -> bool:
+        """Whether the kernel has noticed: Linux looks at carrier and dormancy once in a second."""
+        return self.kernel.running
+
     # the descriptor, and who reads it
 
     def fileno(self) -> int:
         """Return the descriptor of the TAP; -1 after close."""
         return self._fd
 
+    @property
+    def can_hand_over(self) -> bool:
+        """Whether the TAP is alive and its frames carry the header that another reader expects."""
+        return self.vnet_hdr and self._usable
+
     def hand_over(self, follow: Callable[[], None] | None = None) -> int:
-        """Stop reading frames here and return the descriptor to one who does.
-
-        The device still owns it: it is closed by `close`, and everything but frames stays with this class.
-
-        Args:  follow: called when `queue_stopped` or `merges` has changed, which the reader has to obey.
-        """
+        """Stop reading frames here and return the descriptor; see `Netdev.hand_over`."""
         self._reader_follows = follow or _nothing
         if self._reading:
             self._reading = False
@@ -439,7 +443,7 @@ def _open_tap(name: str, vnet_hdr: bool) -> int:
 
 
 class TapFactory:
-    """Makes the TAPs of one host: `factory(name)` is a NetdevFactory."""
+    """Makes the TAPs of one host by name; the host's NetdevFactory chooses the names."""
 
     def __init__(
         self,

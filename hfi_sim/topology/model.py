@@ -103,6 +103,8 @@ class Topology:
     name: str = "fabric"
     nodes: dict[str, Node] = field(default_factory=dict)
     cables: list[Cable] = field(default_factory=list)
+    switch_ports_max: int = MAX_SWITCH_PORTS
+    """The largest switch; more than hardware has makes a fabric of one switch as large as a benchmark wants it."""
     _twice: list[Node] = field(default_factory=list, repr=False)
     _next_port: dict[str, int] = field(default_factory=dict, repr=False)
 
@@ -235,7 +237,7 @@ class Topology:
     def _node_problems(self) -> Iterator[str]:
         guids: dict[int, str] = {}
         for node in self.nodes.values():
-            limit = MAX_HFI_PORTS if node.kind is NodeKind.HFI else MAX_SWITCH_PORTS
+            limit = MAX_HFI_PORTS if node.kind is NodeKind.HFI else self.switch_ports_max
             if not 1 <= node.ports <= limit:
                 kind = "an HFI" if node.kind is NodeKind.HFI else "a switch"
                 yield f"{_at(node.place)}node {node.name!r} has {node.ports} ports; {kind} has 1 to {limit}"

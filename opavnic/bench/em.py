@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from hfi_sim.fabric import GUID_BASE, GUID_STEP, Fabric
-from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.em_port import make_em
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
 from vema.em.desired import EmConfig, parse_config
 from vema.em.service import EthernetService
-from vema.types import MAC_TABLE_ENTRIES, VportNum
+from vema.types import MAC_TABLE_ENTRIES
 
 SIZES: Final = (10, 100, 1000, 10000)
 MEMBERS: Final = 10
@@ -122,9 +122,9 @@ class _Fabric:
         self.vnics = []
         ports = []
         for n in range(vports):
-            hfi = fabric.add_hfi(f"h{n}", guid=GUID_BASE + (n + 16) * GUID_STEP, netdevs=MemoryNetdev)
+            hfi = fabric.add_hfi(f"h{n}", guid=GUID_BASE + (n + 16) * GUID_STEP, netdevs=memory_netdev)
             fabric.connect(hfi.ports[1], switch.ports[n + 2])
-            self.vnics.append(VnicPort(hfi.ports[1], loop, name_for=_name))
+            self.vnics.append(VnicPort(hfi.ports[1], loop))
             ports.append(hfi.ports[1])
         self.sm = SubnetManager(fabric, self.em_port)
         for port in ports:
@@ -134,10 +134,6 @@ class _Fabric:
     def sets(self) -> int:
         """Return how many Sets the agents have taken."""
         return sum(vnic.agent.counters.sets for vnic in self.vnics)
-
-
-def _name(vport_num: VportNum) -> str:
-    return f"vnic{vport_num}"
 
 
 async def measure(plan: Plan, directory: Path) -> Figures:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from hfi_sim.fabric import Fabric
 from hfi_sim.mad.header import Method
 from hfi_sim.mad.message import Mad
-from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.vnic_port import VnicPort
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
@@ -63,12 +63,12 @@ class _Bench:
     def __init__(self) -> None:
         fabric = Fabric()
         self._em = fabric.add_hfi("em").ports[1]
-        self._host = fabric.add_hfi("h1", netdevs=MemoryNetdev).ports[1]
+        self._host = fabric.add_hfi("h1", netdevs=memory_netdev).ports[1]
         switch = fabric.add_switch("sw")
         for number, port in enumerate((self._em, self._host), 1):
             fabric.connect(port, switch.ports[number])
         SubnetManager(fabric, self._em).sweep()
-        self._agent = VnicPort(self._host, fabric.clock, name_for=lambda vport_num: f"veth{vport_num}").agent
+        self._agent = VnicPort(self._host, fabric.clock).agent
         self._responses: list[Mad | None] = []
         self.requests = self._make_requests()
         """The MADs that are measured, by name; the first makes the vport."""

@@ -20,7 +20,6 @@ from opavnic.cli.numbers import MAX_LID, MAX_VPORT, METAVAR, as_number, number
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
 from opavnic.files import FileError, read_stream
 from opavnic.lab.client import LabClient
-from opavnic.lab.model import EM_NODE
 from opavnic.lab.runtime import running_lab
 from opavnic.mad_client import MadClient, MadSocketError
 from opavnic.mad_frames import awaits_response
@@ -28,6 +27,7 @@ from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
 from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
 from opavnic.observe.pcapng import PcapngReader, PcapngWriter
 from opavnic.signals import interruptible
+from opavnic.world.em_node import EM_NODE
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries
 from vema.em.messages import build_request, read_response

@@ -66,7 +66,7 @@ class NativeDatapath:
 
     def rx(self, vports: Sequence[VportSetup], packet: bytes) -> RxOutcome:
         """Set up the vports of a port and give it one packet."""
-        demux, adapters = set_up_vports(vports)
+        demux, adapters, _ = set_up_vports(vports)
         engine = self._native.Engine(merge=False)
         index = {adapter: engine.add_vport() for adapter in adapters.values()}
         vesws = {key: index[vnic] for key, vnic in demux.table.items() if isinstance(vnic, Adapter)}

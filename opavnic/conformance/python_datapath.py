@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hfi_sim.counters import Drop
-from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import seal_packet
 from opavnic.adapter import Adapter
@@ -52,19 +52,15 @@ class PythonDatapath:
 
     def rx(self, vports: Sequence[VportSetup], packet: bytes) -> RxOutcome:
         """Set up the vports of a port and give it one packet."""
-        demux, adapters = set_up_vports(vports)
+        demux, adapters, netdevs = set_up_vports(vports)
         demux.receive(packet)
-        frames = {}
-        for vport_num, adapter in adapters.items():
-            assert isinstance(adapter.netdev, MemoryNetdev)  # noqa: S101 - _adapter made it
-            if adapter.netdev.received:
-                frames[vport_num] = adapter.netdev.received.popleft()
+        frames = {num: netdev.received.popleft() for num, netdev in netdevs.items() if netdev.received}
         return RxOutcome(frames, {num: rx_counters(adapter.counters) for num, adapter in adapters.items()})
 
 
 def configured_adapter(situation: EncapSituation, transmit: Callable[[bytes], Drop | None]) -> Adapter:
     """Return a VNIC that is set up for an encapsulation vector."""
-    adapter = _adapter(VportNum(1), VnicDemux(driver_quirks=True), transmit)
+    adapter = _adapter(memory_netdev(1), VportNum(1), VnicDemux(driver_quirks=True), transmit)
     adapter.apply(replace(situation.info, config_state=ConfigState.FORWARDING))
     for batch in situation.mac_batches:
         adapter.update_mac_table(batch.offset, batch.entries, batch.digest)
@@ -72,21 +68,27 @@ def configured_adapter(situation: EncapSituation, transmit: Callable[[bytes], Dr
     return adapter
 
 
-def set_up_vports(vports: Sequence[VportSetup]) -> tuple[VnicDemux, dict[int, Adapter]]:
-    """Return a port's demultiplexer and its VNICs by vport, set up for a receive vector."""
+def set_up_vports(
+    vports: Sequence[VportSetup],
+) -> tuple[VnicDemux, dict[int, Adapter], dict[int, MemoryNetdev]]:
+    """Return a port's demultiplexer, and its VNICs and their netdevs by vport, set up for a receive vector."""
     demux = VnicDemux(driver_quirks=True)
-    adapters = {vport.vport_num: _adapter(VportNum(vport.vport_num), demux) for vport in vports}
+    netdevs = {vport.vport_num: memory_netdev(vport.vport_num) for vport in vports}
+    adapters = {number: _adapter(netdev, VportNum(number), demux) for number, netdev in netdevs.items()}
     for vport in vports:
-        _set_up(adapters[vport.vport_num], vport)
-    return demux, adapters
+        _set_up(adapters[vport.vport_num], netdevs[vport.vport_num], vport)
+    return demux, adapters, netdevs
 
 
 def _adapter(
-    vport_num: VportNum, demux: VnicDemux, transmit: Callable[[bytes], Drop | None] = lambda _: None
+    netdev: MemoryNetdev,
+    vport_num: VportNum,
+    demux: VnicDemux,
+    transmit: Callable[[bytes], Drop | None] = lambda _: None,
 ) -> Adapter:
     return Adapter(
         vport_num,
-        MemoryNetdev(f"veth{vport_num}"),
+        netdev,
         demux=demux,
         transmit=transmit,
         report=lambda _vnic, _opcode: None,
@@ -94,9 +96,7 @@ def _adapter(
     )
 
 
-def _set_up(adapter: Adapter, vport: VportSetup) -> None:
-    netdev = adapter.netdev
-    assert isinstance(netdev, MemoryNetdev)  # noqa: S101 - _adapter made it
+def _set_up(adapter: Adapter, netdev: MemoryNetdev, vport: VportSetup) -> None:
     info = replace(
         VeswPortInfo.power_on(),
         vesw_id=vport.vesw_id,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hfi_sim.clock import ManualClock
-from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.types import MacAddr
 from opavnic.adapter import Adapter
 from opavnic.conformance.result import Difference, Result, compare
@@ -91,12 +91,15 @@ class _Port:
     demux: VnicDemux = field(default_factory=lambda: VnicDemux(driver_quirks=True))
     traps: list[Trap] = field(default_factory=list)
     adapters: dict[int, Adapter] = field(default_factory=dict)
+    netdevs: dict[int, MemoryNetdev] = field(default_factory=dict)
+    """By vport, as are the adapters."""
 
     def create_vnic(self, vport_num: VportNum, report: VnicReport) -> Adapter:
         """Make an adapter with a netdev in memory."""
+        netdev = self.netdevs[vport_num] = memory_netdev(vport_num)
         adapter = Adapter(
             vport_num,
-            MemoryNetdev(f"veth{vport_num}"),
+            netdev,
             demux=self.demux,
             transmit=lambda _packet: None,
             report=report,
@@ -105,12 +108,6 @@ class _Port:
         )
         self.adapters[vport_num] = adapter
         return adapter
-
-    def netdev(self, vport_num: int) -> MemoryNetdev:
-        """Return the netdev of a vport."""
-        netdev = self.adapters[vport_num].netdev
-        assert isinstance(netdev, MemoryNetdev)  # noqa: S101 - create_vnic made it
-        return netdev
 
 
 class _SessionRun:
@@ -180,7 +177,7 @@ class _SessionRun:
         return adapter
 
     def _host_op(self, op: str, adapter: Adapter, step: Json) -> dict[str, Any]:
-        netdev = self._port.netdev(adapter.vport_num)
+        netdev = self._port.netdevs[adapter.vport_num]
         if op == "open":
             error = netdev.open()
             return {"rc": error, "rx_mode": error == 0}

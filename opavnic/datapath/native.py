@@ -21,11 +21,9 @@ from typing import Final
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.base import Netdev
-from hfi_sim.netdev.tap import TapNetdev
 from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_counts, add_vnic
 from opavnic.datapath.handover import carry_on
-from opavnic.datapath.node import NodeNetdev
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.datapath.snapshot import (
     Elements,
@@ -139,19 +137,19 @@ class NativeDatapath:
         return changed
 
     def _take_over(self, adapter: Adapter, netdev: Netdev) -> None:
-        if isinstance(netdev, TapNetdev):
+        if netdev.can_hand_over:
             fd = netdev.hand_over(lambda: self._follow(adapter, netdev))
             datagrams = bool(_set_offloads(fd) & _USO4_USO6)
             self._index[adapter] = self._engine.add_vport(fd, datagrams=datagrams)
             self._follow(adapter, netdev)
-        elif isinstance(netdev, NodeNetdev) and netdev.native_app is not None:
+        elif netdev.native_app is not None:
             self._index[adapter] = self._engine.add_vport()
             netdev.native_app.attach(self._engine, self._index[adapter])
         adapter.offload = self
         log.info("[%s] carried by the native datapath", netdev.name)
 
-    def _follow(self, adapter: Adapter, netdev: TapNetdev) -> None:
-        """Do as the device says: leave its frames in the host's queue or read them, merge or not."""
+    def _follow(self, adapter: Adapter, netdev: Netdev) -> None:
+        """Obey the device: read its frames or leave them in the host's queue, merge packets or not."""
         index = self._index.get(adapter)
         if index is not None and not self._closed:
             self._engine.set_device(index, reading=not netdev.queue_stopped, merging=netdev.merges)
@@ -196,7 +194,7 @@ class NativeDatapath:
         carry_on(self._elements, engine.take_packets())
         for index, number in engine.take_lost():
             for adapter, known in self._index.items():
-                if known == index and isinstance(adapter.netdev, TapNetdev):
+                if known == index:
                     log.error("[%s] TAP lost: %s", adapter.netdev.name, errno.errorcode.get(number, number))
                     adapter.netdev.resume()  # its own reader finds the same, and ends the device
         if engine.failure is not None:
@@ -230,9 +228,7 @@ class NativeDatapath:
 
 
 def _can_be_carried(netdev: Netdev | None) -> bool:
-    if isinstance(netdev, TapNetdev):
-        return netdev.vnet_hdr and netdev.fileno() >= 0 and netdev.dead is None
-    return isinstance(netdev, NodeNetdev) and netdev.native_app is not None
+    return netdev is not None and (netdev.can_hand_over or netdev.native_app is not None)
 
 
 def _set_offloads(fd: int) -> int:

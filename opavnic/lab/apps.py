@@ -12,10 +12,9 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hfi_sim.did_you_mean import nearest
-from hfi_sim.netdev.base import Netdev
-from opavnic.datapath.node import NodeNetdev
+from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.lab.errors import LabError
-from opavnic.lab.hosts import Interface, LabHost
+from opavnic.lab.hosts import InMemoryHost, Interface
 from opavnic.lab.model import APPS, AppModel
 
 if TYPE_CHECKING:
@@ -46,18 +45,11 @@ ServiceFactory = Callable[["Lab"], Awaitable[LabService | None]]
 SERVICES: Final = "opavnic.services"
 
 
-class NodeHost(LabHost):
-    """A host without a kernel and without programs: its VNICs are an app's, no TAP is made."""
+class NodeHost(InMemoryHost):
+    """A host without a kernel and without programs of its own: an app of this process uses its VNICs."""
 
-    def _make(self, name: str) -> NodeNetdev:
-        return NodeNetdev(name)
-
-    def _configure(self, interface: Interface, netdev: Netdev) -> None:
-        assert isinstance(netdev, NodeNetdev)  # noqa: S101 - made by _make
-        netdev.change_mtu(interface.vesw.mtu)
-        refused = netdev.open()
-        if refused:
-            self.trouble.append(f"{interface}: cannot be set up (errno {-refused})")
+    def _occupy(self, interface: Interface, netdev: MemoryNetdev) -> None:
+        interface.app_netdev = netdev
 
 
 async def start_app(lab: Lab, app: AppModel) -> LabApp:
@@ -78,13 +70,13 @@ def service_factories() -> Iterator[tuple[str, ServiceFactory]]:
         yield point.name, point.load()
 
 
-def node_netdev(lab: Lab, host: str) -> NodeNetdev:
+def node_netdev(lab: Lab, host: str) -> MemoryNetdev:
     """Return the netdev of a node's first VNIC, once the lab has started.
 
-    Raises:  LabError: the host is none, or its VNIC has not been made.
+    Raises:  LabError: the host is not a node, or its VNIC has not been made.
     """
     interfaces = lab.host(host).interfaces
-    netdev = interfaces[0].netdev if interfaces else None
-    if not isinstance(netdev, NodeNetdev):
+    netdev = interfaces[0].app_netdev if interfaces else None
+    if netdev is None:
         raise LabError(f"host {host} has no VNIC in this process")
     return netdev

@@ -51,7 +51,7 @@ async def _stream(request: web.Request, lab: Lab) -> web.StreamResponse:
     match = parse_match(f"{key}={value}" for key, value in query.items())
     news = asyncio.Event()
     epoch_s = time.time() - asyncio.get_running_loop().time()
-    capture = Capture(lab.wiring.fabric, place, match, epoch_s=epoch_s, on_packet=news.set)
+    capture = Capture(lab.world.fabric, place, match, epoch_s=epoch_s, on_packet=news.set)
     response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE})
     try:
         _tell_native(lab)

@@ -10,11 +10,11 @@ from typing import Any
 
 from opavnic.lab.cleanup import Removed
 from opavnic.lab.control import ControlServer, lab_routes
-from opavnic.lab.ends import Ends
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.logs import LogHub
 from opavnic.signals import call_on_ending_signals
+from opavnic.world.ends import Ends
 
 log = logging.getLogger("opavnic.lab")
 

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from ipaddress import IPv4Interface
 from typing import Any, Final
 
-from hfi_sim.netdev.tap import TapNetdev
 from opavnic.lab.errors import LabError
 from opavnic.lab.hosts import Interface
 from opavnic.lab.lab import Lab, NetdevKind
@@ -150,7 +149,7 @@ async def run_demo(
             result.transfers.append(await _transfer(lab, vesw.name, "h1", "h2"))
         result.mads = lab.mads
         result.counts = counts(lab)
-        result.balance = lab.wiring.fabric.balance()
+        result.balance = lab.world.fabric.balance()
         result.tap_drops = sum(values["tx_dropped"] for values in lab.kernel_counters().values())
     result.took_s = round(time.monotonic() - start, 2)
     return result
@@ -253,7 +252,7 @@ def _counts(lab: Lab) -> list[Count]:
     for interface in lab.interfaces:
         rows += _netdev_counts(lab, interface)
     for name in lab.hosts:
-        port = lab.wiring.vnic_port(name)
+        port = lab.world.hosts[name].port
         assert port.link is not None  # noqa: S101 - the lab has cabled it
         adapters = [a for item in lab.host(name).interfaces if (a := lab.adapter(item)) is not None]
         out, back = port.link.direction_from(port), port.link.direction_from(port.link.far_end(port))
@@ -285,9 +284,9 @@ def _netdev_counts(lab: Lab, interface: Interface) -> list[Count]:
     netdev = interface.netdev
     if adapter is None or netdev is None:
         return []
-    if isinstance(netdev, TapNetdev):
+    kernel = netdev.kernel_counters()
+    if kernel is not None:
         kind = "TAP"
-        kernel = netdev.kernel_counters()
         sent, received = kernel["tx_packets"], kernel["rx_packets"]
     elif interface.memory_host is not None:
         kind = "netdev"

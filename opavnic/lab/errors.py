@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from opavnic.errors import OpavnicError
 
-class LabError(Exception):
+
+class LabError(OpavnicError):
     """Root of all errors of the lab; the message is one line for stderr."""
 
 

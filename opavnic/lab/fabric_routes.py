@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 def fault_list(lab: Lab) -> dict[str, Any]:
     """Return the faults of a lab as plain data."""
-    return {"seed": lab.model.seed, "faults": lab.faults.show()}
+    return {"seed": lab.model.seed, "faults": lab.world.faults.show()}
 
 
 def topology_status(lab: Lab) -> dict[str, Any]:
     """Return the fabric of a lab as plain data."""
-    manager = lab.wiring.subnet_manager
+    manager = lab.world.subnet_manager
     return {
         "lab": lab.model.name,
-        "ibnetdiscover": dumps(Topology.of_fabric(lab.wiring.fabric, lab.model.name)),
-        "down": [link.name for link in lab.wiring.fabric.links if not link.up],
+        "ibnetdiscover": dumps(Topology.of_fabric(lab.world.fabric, lab.model.name)),
+        "down": [link.name for link in lab.world.fabric.links if not link.up],
         "engine": manager.routing.engine,
         "deadlock": manager.deadlock(),
-        "lids": {port.name: port.lid for port in lab.wiring.fabric.hfi_ports()},
+        "lids": {port.name: port.lid for port in lab.world.fabric.hfi_ports()},
     }
 
 
@@ -50,11 +50,11 @@ def route_status(lab: Lab, source: str, target: str) -> dict[str, Any]:
     Raises:  LabInputError: no such port or HFI.
     """
     a, b = _port(lab, source), _port(lab, target)
-    return {"from": a.name, "to": b.name, "lid": b.lid, "paths": lab.wiring.subnet_manager.routes(a, b)}
+    return {"from": a.name, "to": b.name, "lid": b.lid, "paths": lab.world.subnet_manager.routes(a, b)}
 
 
 def _port(lab: Lab, name: str) -> HfiPort:
-    ports = {port.name: port for port in lab.wiring.fabric.hfi_ports()}
+    ports = {port.name: port for port in lab.world.fabric.hfi_ports()}
     port = ports.get(name) or ports.get(f"{name}:1")
     if port is None:
         raise LabInputError(unknown_name("HFI port", name, ports))
@@ -68,14 +68,14 @@ def routes(lab: Lab) -> list[web.RouteDef]:
         return web.json_response(fault_list(lab))
 
     async def post_fault(request: web.Request) -> web.Response:
-        fault = lab.faults.add(str((await json_object(request)).get("fault", "")))
+        fault = lab.world.faults.add(str((await json_object(request)).get("fault", "")))
         if lab.native is not None:
             lab.native.refresh()  # from now on Python carries what the fault may disturb
         return web.json_response({"number": fault.number, **fault_list(lab)})
 
     async def remove_fault(request: web.Request) -> web.Response:
         number = (await json_object(request)).get("number")
-        _remove(lab.faults, number)
+        _remove(lab.world.faults, number)
         return web.json_response(fault_list(lab))
 
     async def get_topology(request: web.Request) -> web.Response:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address, IPv4Interface, IPv6Interface
 from pathlib import Path
 from typing import Final
@@ -38,9 +39,16 @@ class Interface:
     netdev: Netdev | None = None
     """There once the EM has created the vport."""
     memory_host: MemoryHost | None = None
+    """The small IP stack on the netdev, in a lab in memory."""
+    app_netdev: MemoryNetdev | None = None
+    """The netdev once more, where an app of this process uses it."""
 
     def __str__(self) -> str:
         return f"{self.host}/{self.vesw.name}"
+
+
+_SetUp = Callable[[Interface], None]
+"""Sets a new netdev up as an interface of the lab file."""
 
 
 class LabHost:
@@ -89,31 +97,28 @@ class LabHost:
     def _taken(self, name: str) -> bool:
         return name in self.reserved
 
-    def make_netdev(self, name: str) -> Netdev:
-        """Make the netdev called `name`, and set it up once the one who asked for it is done with it.
+    def make_netdev(self, vport_num: int) -> Netdev:
+        """Make the netdev of a vport under the name of `name_for`, and set it up once the caller is done with it.
 
         Raises:  NetdevError: the host refused.
         """
         try:
-            netdev = self._make(name)
+            netdev, set_up = self._make(self.name_for(vport_num))
         except NetdevError as error:
             self.trouble.append(f"{self.name}: {error}")
             raise
-        interface = next((item for item in self.interfaces if item.name == name), None)
-        if interface is not None:
+        if 1 <= vport_num <= len(self.interfaces):
+            interface = self.interfaces[vport_num - 1]
             interface.netdev = netdev
-            asyncio.get_running_loop().call_soon(self._configure, interface, netdev)
+            asyncio.get_running_loop().call_soon(set_up, interface)
         return netdev
 
     def forget_netdevs(self) -> None:
-        """Know of no netdev: their driver is gone."""
+        """Forget all netdevs: their driver is gone."""
         for interface in self.interfaces:
-            interface.netdev = interface.memory_host = None
+            interface.netdev = interface.memory_host = interface.app_netdev = None
 
-    def _make(self, name: str) -> Netdev:
-        raise NotImplementedError
-
-    def _configure(self, interface: Interface, netdev: Netdev) -> None:
+    def _make(self, name: str) -> tuple[Netdev, _SetUp]:
         raise NotImplementedError
 
     def release(self) -> list[int]:
@@ -151,11 +156,11 @@ class TapHost(LabHost):
         """Return whether an interface of that name is there now."""
         return self._factory.watcher.links.find(name) is not None
 
-    def _make(self, name: str) -> TapNetdev:
-        return self._factory(name)
+    def _make(self, name: str) -> tuple[Netdev, _SetUp]:
+        tap = self._factory(name)
+        return tap, partial(self._set_up, tap)
 
-    def _configure(self, interface: Interface, netdev: Netdev) -> None:
-        assert isinstance(netdev, TapNetdev)  # noqa: S101 - made by _make
+    def _set_up(self, netdev: TapNetdev, interface: Interface) -> None:
         links = self._factory.watcher.links
         try:
             links.set_mtu(netdev.ifindex, interface.vesw.mtu)  # an EM lowers an MTU, it never raises one
@@ -179,17 +184,21 @@ class TapHost(LabHost):
 class InMemoryHost(LabHost):
     """A host without a kernel: memory netdevs, each with a responder."""
 
-    def _make(self, name: str) -> MemoryNetdev:
-        return MemoryNetdev(name)
+    def _make(self, name: str) -> tuple[Netdev, _SetUp]:
+        netdev = MemoryNetdev(name)
+        return netdev, partial(self._set_up, netdev)
 
-    def _configure(self, interface: Interface, netdev: Netdev) -> None:
-        assert isinstance(netdev, MemoryNetdev)  # noqa: S101 - made by _make
-        if interface.address is not None and isinstance(interface.address.ip, IPv4Address):
-            interface.memory_host = MemoryHost(netdev, interface.address.ip)
+    def _set_up(self, netdev: MemoryNetdev, interface: Interface) -> None:
+        self._occupy(interface, netdev)
         netdev.change_mtu(interface.vesw.mtu)
         refused = netdev.open()
         if refused:
             self.trouble.append(f"{interface}: cannot be set up (errno {-refused})")
+
+    def _occupy(self, interface: Interface, netdev: MemoryNetdev) -> None:
+        """Put on the netdev what answers on it."""
+        if interface.address is not None and isinstance(interface.address.ip, IPv4Address):
+            interface.memory_host = MemoryHost(netdev, interface.address.ip)
 
 
 def plan_interfaces(model: LabModel, host: str) -> list[Interface]:

@@ -8,18 +8,18 @@ import logging
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.errors import HfiSimError, NetdevError
-from hfi_sim.faults import Faults
 from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.tap import TapNetdev, close_descriptors
+from hfi_sim.netdev.tap import close_descriptors
+from hfi_sim.precise_loop import timer_resolution_s as resolution_of
+from hfi_sim.wire.icrc import Icrc
 from opavnic.adapter import Adapter
 from opavnic.datapath.native import NativeDatapath
 from opavnic.datapath.selection import Choice, choose_datapath
@@ -27,7 +27,6 @@ from opavnic.errors import DatapathUnavailableError
 from opavnic.lab import descriptors
 from opavnic.lab.apps import LabApp, LabService, NodeHost, service_factories, start_app
 from opavnic.lab.cleanup import Removed, netdev_names, remove_namespaces, take_over
-from opavnic.lab.ends import Ends
 from opavnic.lab.errors import LabError, PrivilegeError
 from opavnic.lab.hosts import (
     InMemoryHost,
@@ -56,11 +55,13 @@ from opavnic.lab.runtime import (
     runtime_root,
 )
 from opavnic.lab.status import counter_status, drop_status, link_status, vnic_state, vnic_status
+from opavnic.lab.topology import lab_topology
 from opavnic.lab.units import counted
 from opavnic.lab.vnics import HostVnic, vnics_of
-from opavnic.lab.wiring import Wiring, wire
 from opavnic.mad_socket import MadSocketServer
-from opavnic.vnic_port import VnicPort
+from opavnic.world.em_node import EM_NODE
+from opavnic.world.ends import Ends
+from opavnic.world.world import World
 from vema.types import EMA_OUI, VportNum
 
 log = logging.getLogger("opavnic.lab")
@@ -74,10 +75,7 @@ _LOOK_AGAIN_S: Final = 0.01
 class Lab:
     """One lab, from its model. Attributes are there after `start`."""
 
-    wiring: Wiring
     hosts: dict[str, LabHost]
-    vnic_ports: dict[str, VnicPort]
-    """The management agent and the VNICs of each host's port."""
 
     def __init__(
         self,
@@ -103,7 +101,6 @@ class Lab:
         self.directory = LabDir(runtime_root() / model.name)
         self.progress = progress if progress is not None else log.info
         self.hosts = {}
-        self.vnic_ports = {}
         self.apps: dict[str, LabApp] = {}
         """Apps that run, by host."""
         self.services: dict[str, LabService] = {}
@@ -111,7 +108,7 @@ class Lab:
         self._private = private
         self._timer_resolution_s = timer_resolution_s
         self._journal = Journal(model.name, os.getpid(), process_start_time(os.getpid()) or 0, file, private)
-        self._faults: Faults | None = None
+        self._world: World | None = None
         self._manager: BuiltinManager | None = None
         self._ends = Ends()
         self._removed = Removed(model.name)
@@ -197,19 +194,16 @@ class Lab:
         self._ends.add("namespaces", lambda: remove_namespaces(self._journal, self._removed))
         for name in self.model.hosts:
             self.hosts[name] = self._make_host(name)
-        self.wiring = wire(self.model, lambda name: self.hosts[name].make_netdev, self._timer_resolution_s)
-        self._ends.add("subnet manager", self.wiring.subnet_manager.stop)
-        self._faults = Faults(self.wiring.fabric)
+        self._world = self._make_world()
         self._make_vnic_ports()
         self._ends.add("interfaces", self._give_interfaces_back, patience_s=None)
         self._start_datapath()
         self._ends.add("programs", self._end_programs, patience_s=None)
-        self._ends.add("faults", self._faults.clear)
         await self._open_mad_socket()
         if self.model.em.mode == "builtin":
             vesws = counted(len(self.model.vesws), "virtual switch", "virtual switches")
             self.progress(f"the Ethernet Manager configures {vesws}")
-            self._manager = BuiltinManager(self.model, self.wiring)
+            self._manager = BuiltinManager(self.model, self.world)
             self._ends.add("Ethernet Manager", self._manager.close)
             await self._wait_ready(self._manager)
         for app in self.model.apps:
@@ -221,10 +215,34 @@ class Lab:
                 self.services[name] = service
                 self._ends.add(f"service {name}", service.stop)
         for fault in self.model.faults:
-            self.faults.add(fault)
+            self.world.faults.add(fault)
         if self._native is not None:
             self._native.refresh()
         self.progress("ready")
+
+    def _make_world(self) -> World:
+        model, loop = self.model, asyncio.get_running_loop()
+        resolution = self._timer_resolution_s
+        topology = lab_topology(
+            model.fabric.topology,
+            {name: (host.hfis, host.ports) for name, host in model.hosts.items()},
+            [EM_NODE],
+            link=model.fabric.link,
+        )
+        world = World(
+            topology,
+            clock=loop,
+            seed=model.seed,
+            icrc=Icrc(model.icrc.polynomial),
+            timer_resolution_s=resolution_of(loop) if resolution is None else resolution,
+            routing=model.fabric.routing,
+            ends=self._ends,
+        )
+        for name in model.hosts:
+            if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
+                world.set_pkeys(world.hosts[name].port, pkeys)
+        world.subnet_manager.sweep()
+        return world
 
     def _choose_datapath(self) -> None:
         try:
@@ -238,15 +256,16 @@ class Lab:
 
     def _start_datapath(self) -> None:
         if self.datapath.name == "native":
-            self._native = NativeDatapath(
-                self.wiring.fabric,
-                self.vnic_ports,
+            native = self._native = NativeDatapath(
+                self.world.fabric,
+                self.world.vnic_ports,
                 asyncio.get_running_loop(),
                 on_failure=self._datapath_failed,
                 icrc=self.model.icrc.links == "always",
             )
             self._ends.add("native datapath", self._native.close)
-            self.faults.on_change = self._native.changed
+            self.world.faults.on_change = self._native.changed
+            self.world.on_crash(lambda _host: native.refresh())  # it holds TAPs open as well
 
     def _datapath_failed(self, reason: str) -> None:
         log.error("%s", reason)
@@ -312,30 +331,21 @@ class Lab:
         reserved = names_asked_for(item for host in machine for item in host.interfaces)
         for host in machine:
             host.reserved = reserved
+        can_crash = hosts_that_can_crash(self.model)
         for name, host in self.hosts.items():
-            self.vnic_ports[name] = VnicPort(
-                self.wiring.vnic_port(name),
-                asyncio.get_running_loop(),
+            self.world.add_vnic_port(
+                name,
+                netdevs=host.make_netdev,
+                can_crash=name in can_crash,
                 driver_quirks=self.model.driver_quirks,
                 sets_need_full_member=self.model.em.sets_need_full_member,
-                name_for=host.name_for,
-                attached=self.wiring.fabric.attached,
             )
-            self._ends.add(f"VNICs of {name}", self.vnic_ports[name].close)
-        for name in hosts_that_can_crash(self.model):
-            self.faults.hook(name, partial(self._crash, name), self.vnic_ports[name].restart)
-
-    def _crash(self, host: str) -> None:
-        """Unload the driver of a host: its VNICs are gone until it is loaded again and an EM configures it."""
-        self.vnic_ports[host].crash()
-        if self._native is not None:  # it holds TAPs open as well
-            self._native.refresh()
-        self.hosts[host].forget_netdevs()
+        self.world.on_crash(lambda name: self.hosts[name].forget_netdevs())
 
     async def _open_mad_socket(self) -> None:
         """Let programs outside manage from the `em` node; traps to it go to them and to the built-in manager."""
-        mad = self.wiring.em_port.mad
-        server = MadSocketServer(mad, agents=self._agent_lids)
+        mad = self.world.em_port.mad
+        server = MadSocketServer(mad, agents=lambda: list(self.world.agent_lids()))
 
         def trap(request: MadRequest) -> None:
             server.trap(request)
@@ -346,9 +356,6 @@ class Lab:
         if self._claimed:
             await server.start(self.directory.mad_socket)
             self._ends.add("MAD socket", server.close)
-
-    def _agent_lids(self) -> list[int]:
-        return [port.port.lid for port in self.vnic_ports.values()]
 
     async def _wait_ready(self, manager: BuiltinManager) -> None:
         deadline = asyncio.get_running_loop().time() + CONVERGENCE_S
@@ -370,14 +377,14 @@ class Lab:
     # looking
 
     @property
-    def faults(self) -> Faults:
-        """The faults of the fabric.
+    def world(self) -> World:
+        """Its fabric and what runs on it.
 
         Raises:  LabError: the lab has not been started.
         """
-        if self._faults is None:
+        if self._world is None:
             raise LabError(f"lab {self.model.name} has no fabric yet: start it first")
-        return self._faults
+        return self._world
 
     @property
     def manager(self) -> BuiltinManager | None:
@@ -391,7 +398,7 @@ class Lab:
 
     def vnics(self) -> Iterator[HostVnic]:
         """Yield all VNICs, also those that an EM has made and the lab file does not know."""
-        for name, port in self.vnic_ports.items():
+        for name, port in self.world.vnic_ports.items():
             yield from vnics_of(self.hosts[name], port)
 
     def host(self, name: str) -> LabHost:
@@ -409,12 +416,12 @@ class Lab:
 
     def adapter(self, interface: Interface) -> Adapter | None:
         """Return the VNIC behind an interface, once the EM has created it."""
-        return self.vnic_ports[interface.host].adapters.get(VportNum(interface.vport_num))
+        return self.world.vnic_ports[interface.host].adapters.get(VportNum(interface.vport_num))
 
     @property
     def mads(self) -> int:
         """MADs that all ports have sent, responses and retries included."""
-        return sum(port.mad.sent for port in self.wiring.fabric.hfi_ports())
+        return sum(port.mad.sent for port in self.world.fabric.hfi_ports())
 
     def kernel_counters(self) -> dict[str, dict[str, int]]:
         """Return what the kernel has counted at each TAP, by host and virtual switch; none of one that is gone.
@@ -423,9 +430,10 @@ class Lab:
         """
         found = {}
         for vnic in self.vnics():
-            if isinstance(vnic.netdev, TapNetdev):
-                with contextlib.suppress(NetdevError):
-                    found[str(vnic)] = vnic.netdev.kernel_counters()
+            with contextlib.suppress(NetdevError):
+                counted = None if vnic.netdev is None else vnic.netdev.kernel_counters()
+                if counted is not None:
+                    found[str(vnic)] = counted
         return found
 
     def status(self, *, counters: bool = False) -> dict[str, Any]:
@@ -454,15 +462,15 @@ class Lab:
                 if app.host in self.apps
             ],
             "links": link_status(
-                self.wiring.fabric, self.datapath.name, self._native.slow_links() if self._native else {}
+                self.world.fabric, self.datapath.name, self._native.slow_links() if self._native else {}
             ),
-            "drops": drop_status(self.wiring.fabric, kernel),
-            "balance": self.wiring.fabric.balance(),
+            "drops": drop_status(self.world.fabric, kernel),
+            "balance": self.world.fabric.balance(),
         }
         if counters:
             adapters = {str(vnic): vnic.adapter for vnic in self.vnics() if vnic.adapter is not None}
-            agents = {host: port.agent.counters for host, port in self.vnic_ports.items()}
-            data["counters"] = counter_status(self.wiring.fabric, agents, adapters)
+            agents = {host: port.agent.counters for host, port in self.world.vnic_ports.items()}
+            data["counters"] = counter_status(self.world.fabric, agents, adapters)
             data["counters"] |= kernel
         return data
 
@@ -472,7 +480,7 @@ class Lab:
             vesw_names |= self._manager.vesw_names
         rows = []
         for name, host in self.hosts.items():
-            port = self.vnic_ports[name]
+            port = self.world.vnic_ports[name]
             rows.append(
                 {
                     "name": name,

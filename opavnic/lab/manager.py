@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 from hfi_sim.core_runner import failure_text
-from hfi_sim.hfi import HfiPort
 from hfi_sim.mad.agents import MadRequest
 from opavnic.em_port import make_em
 from opavnic.lab.errors import LabError
 from opavnic.lab.model import LabModel
-from opavnic.lab.wiring import Wiring
+from opavnic.world.world import World
 from vema.em.desired import EmConfig, parse_config
 from vema.errors import VemaError
 
@@ -20,29 +18,19 @@ COUNTERS_S = 10.0
 
 
 class BuiltinManager:
-    """An Ethernet Manager at work on a wired fabric."""
+    """An Ethernet Manager at work on a world."""
 
-    def __init__(self, model: LabModel, wiring: Wiring) -> None:
+    def __init__(self, model: LabModel, world: World) -> None:
         """Begin to configure every member of every virtual switch; needs a running event loop.
 
         Raises:  LabError: the manager cannot do what the lab file asks for.
         """
-        host_of = {
-            port.guid: host
-            for host, hfis in wiring.hfis.items()
-            for hfi in hfis
-            for port in hfi.ports.values()
-        }
-
-        def name_of_host(port: HfiPort) -> str:
-            return host_of.get(port.guid, port.hfi.name)
-
         self.em = make_em(
-            wiring.subnet_manager,
-            wiring.em_port,
-            clock=asyncio.get_running_loop(),
+            world.subnet_manager,
+            world.em_port,
+            clock=world.clock,
             wall_clock=time.time,
-            host_of=name_of_host,
+            host_of=world.host_of,
             hear_traps=False,
         )
         try:

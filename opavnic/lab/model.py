@@ -30,13 +30,13 @@ from hfi_sim.types import PKEY_FULL_MEMBER
 from opavnic.lab.fabric_model import Fabric
 from opavnic.lab.sections import AlsoAccepts, Section, Time, empty_is_default
 from opavnic.lab.topology import cut_off, lab_topology
+from opavnic.world.em_node import EM_NODE
 from vema.em.problems import KeyPath, Problem, path_text
 
 MAX_VPORTS: Final = 255
 """VNICs on one HFI port (ClassPortInfo says so)."""
-EM_NODE: Final = "em"
 SWITCH: Final = "sw0"
-"""Nodes that every fabric has; no host may have their names."""
+"""A node that every fabric has, as it has the EM's; no host may have their names."""
 INTERFACE_NAME_MAX: Final = 15
 """IFNAMSIZ - 1."""
 

@@ -18,12 +18,10 @@ from hfi_sim.faults import Faults
 from hfi_sim.lanes import FlowControl
 from hfi_sim.netdev.base import ETH_MTU_MAX, Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
-from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.port_state import CapabilityMask3
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.topology import Topology
 from hfi_sim.trace import Trace
-from opavnic.adapter import Adapter
 from opavnic.scenario.clock import RunningLoopClock
 from opavnic.scenario.em import ScenarioEm
 from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic, check_time
@@ -32,12 +30,12 @@ from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.real import RealGround
 from opavnic.scenario.timeline import Timeline
 from opavnic.vnic_port import VnicPort
+from opavnic.world.em_node import EM_NODE
 from vema.simulator import MadSimulator
 from vema.types import VportNum
 
 log = logging.getLogger("opavnic.scenario")
 
-EM_NODE: Final = "em"
 DEFAULT_SEED: Final = 1
 DEFAULT_FABRIC_ID: Final = 0x001
 
@@ -246,7 +244,6 @@ class Scenario:
         self.vnic_ports[host.name] = VnicPort(
             host.port,
             self.clock,
-            name_for=lambda vport_num: f"v{vport_num}",
             attached=self.fabric.attached,
         )
 
@@ -257,14 +254,14 @@ class Scenario:
             vnic.link = None
         self.vnic_ports[host.name].crash()
 
-    def _make_netdev(self, host_name: str, name: str) -> Netdev:
-        """Make the netdev of a vport and set it up once the one who asked is done with it."""
-        vport_num = int(name[1:])
+    def _make_netdev(self, host_name: str, vport_num: int) -> Netdev:
+        """Make the netdev of a vport, and set it up once the caller is done with it."""
         vnic = self._manager.vnic_of_vport(host_name, vport_num)
         if vnic is None:
             raise NetdevError(f"{host_name}: no virtual switch of the scenario has vport {vport_num}")
         key = (host_name, vport_num)
         vnic.vport_num = vport_num
+        name = f"v{vport_num}"
         netdev: Netdev
         if self.ground is not None:
             netdev, link = self.ground.make(host_name, name, vnic, partial(self._deliver, key))
@@ -308,7 +305,9 @@ class Scenario:
     def is_up(self, vnic: ScenarioVnic) -> bool:
         """Return whether a VNIC is operational, and its host knows that."""
         adapter = vnic.host.vnic_port.adapters.get(VportNum(vnic.vport_num))
-        return adapter is not None and adapter.hfi_up and adapter.netdev.is_up and _host_knows(adapter)
+        if adapter is None or not adapter.hfi_up or not adapter.netdev.is_up:
+            return False
+        return adapter.netdev.host_sees_running or not adapter.is_passing
 
     # --- time ----------------------------------------------------------------------------------------------
 
@@ -328,13 +327,6 @@ class Scenario:
         from opavnic.observe.pcapng import write_trace
 
         return write_trace(path, self.trace.records)
-
-
-def _host_knows(adapter: Adapter) -> bool:
-    """Return whether frames of the host come through: Linux looks at carrier and dormancy once in a second."""
-    if not isinstance(adapter.netdev, TapNetdev) or not adapter.is_passing:
-        return True
-    return adapter.netdev.kernel.running
 
 
 def _task_text(task: asyncio.Task[Any]) -> str:

@@ -69,15 +69,15 @@ STAGES = {
     "second host": ("opavnic.lab.lab.create_namespace", 1),
     "watching a host": ("hfi_sim.netdev.watch.open_notifications", 1),
     "names of the host itself": ("opavnic.lab.lab.avoid_taken_names", 0),
-    "wiring": ("opavnic.lab.lab.wire", 0),
-    "VNIC ports": ("opavnic.lab.lab.VnicPort.__init__", 1),
+    "wiring": ("opavnic.lab.lab.World.__init__", 0),
+    "VNIC ports": ("opavnic.world.world.VnicPort.__init__", 1),
     "datapath": ("opavnic.lab.lab.Lab._start_datapath", 0),
     "MAD socket": ("opavnic.lab.lab.MadSocketServer.start", 0),
     "manager": ("opavnic.lab.manager.em_config", 0),
     "waiting": ("opavnic.lab.lab.vnic_state", 0),
     "app": ("ejfat.live.app.LbApp.start", 0),
     "reservation of the app": ("ejfat.live.app.LbApp.reserve", 0),
-    "fault": ("opavnic.lab.lab.Faults.add", 0),
+    "fault": ("opavnic.world.world.Faults.add", 0),
 }
 
 

@@ -16,7 +16,6 @@ import pytest
 
 from e2e.conftest import Program
 from e2e.kernel import wait_until
-from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.trace import Trace
 from native_module import needs_native
 from opavnic.lab.lab import Lab
@@ -59,7 +58,7 @@ async def stream(lab: Lab, size: int) -> None:
 
 
 def drops(lab: Lab, reason: str) -> int:
-    return sum(drops.get(reason, 0) for drops in lab.wiring.fabric.drops().values())
+    return sum(drops.get(reason, 0) for drops in lab.world.fabric.drops().values())
 
 
 @pytest.mark.parametrize("mtu", [1500, 10000])
@@ -67,7 +66,7 @@ async def test_stream_over_native_datapath_arrives_as_it_was_sent(mtu: int) -> N
     async with Lab(model(mtu)) as lab:
         await stream(lab, 100 << 20)
         assert lab.status()["datapath"] == "native"
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
         adapter = lab.adapter(lab.interface("h1", "blue"))
         assert adapter is not None
         # every segment was a packet of its own, although the host handed over few large ones
@@ -80,7 +79,7 @@ async def test_stream_over_native_datapath_arrives_as_it_was_sent(mtu: int) -> N
 async def test_gigabyte_over_native_datapath_arrives_as_it_was_sent(mtu: int) -> None:
     async with Lab(model(mtu)) as lab:
         await stream(lab, 1 << 30)
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
 
 
 def carriers(lab: Lab) -> dict[str, tuple[str, str]]:
@@ -94,14 +93,14 @@ def carriers(lab: Lab) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize("icrc", ["always", "offload"])
 async def test_damaged_packets_are_all_rejected_and_the_stream_arrives(icrc: str) -> None:
     async with Lab(model(icrc={"links": icrc})) as lab:
-        lab.faults.add(f"corrupt on h2 {1 / 3000}")
+        lab.world.faults.add(f"corrupt on h2 {1 / 3000}")
         await stream(lab, 200 << 20)
         assert carriers(lab)["h2"] == ("native", "")
-        fault = lab.faults.show()[0]
+        fault = lab.world.faults.show()[0]
         assert fault["hits"] > fault["seen"] / 6000 > 10
         # the frame of a damaged packet never comes to a host
         assert drops(lab, "rx_icrc") == fault["hits"]
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
         errors = await lab.run("h2", ["nstat", "-asz", "TcpInCsumErrors"])
         assert re.search(r"TcpInCsumErrors +0 ", errors.stdout), errors.stdout
 
@@ -135,28 +134,28 @@ def test_damage_by_the_fault_command_stays_on_the_native_datapath(opavnic: Progr
 
 async def test_lost_packets_are_counted_and_the_stream_arrives() -> None:
     async with Lab(model()) as lab:
-        fault = lab.faults.add("loss on h2 0.1%")
+        fault = lab.world.faults.add("loss on h2 0.1%")
         await stream(lab, 20 << 20)
-        assert lab.faults.show()[0]["hits"] == drops(lab, "link_fault") > 0
-        lab.faults.remove(fault.number)
+        assert lab.world.faults.show()[0]["hits"] == drops(lab, "link_fault") > 0
+        lab.world.faults.remove(fault.number)
         before = drops(lab, "link_fault")
         await stream(lab, 20 << 20)
         assert drops(lab, "link_fault") == before
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
 
 
 async def test_fault_that_takes_python_moves_its_link_there_and_back() -> None:
     async with Lab(model()) as lab:
         assert carriers(lab)["h2"] == ("native", "")
-        fault = lab.faults.add("corrupt on h2 1% bits=2 skip=10")
+        fault = lab.world.faults.add("corrupt on h2 1% bits=2 skip=10")
         await stream(lab, 1 << 20)
         assert carriers(lab)["h2"] == ("python", "faults")
         assert carriers(lab)["h1"] == ("native", "")
-        assert lab.faults.show()[0]["hits"] == drops(lab, "rx_icrc") > 0
-        lab.faults.remove(fault.number)
+        assert lab.world.faults.show()[0]["hits"] == drops(lab, "rx_icrc") > 0
+        lab.world.faults.remove(fault.number)
         await stream(lab, 1 << 20)
         assert carriers(lab)["h2"] == ("native", "")
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
 
 
 async def datagrams_merged(lab: Lab, count: int) -> int:
@@ -176,7 +175,7 @@ async def datagrams_merged(lab: Lab, count: int) -> int:
     out, _ = await asyncio.to_thread(receiver.communicate)
     assert out == "whole\n"
     lab.native.sync()
-    assert lab.wiring.fabric.balance() == {}
+    assert lab.world.fabric.balance() == {}
     return adapter.rx_merged - before
 
 
@@ -190,7 +189,6 @@ async def test_host_that_switches_gro_off_receives_every_frame_as_it_was_sent() 
         interface = lab.interface("h2", "blue")
         adapter = lab.adapter(interface)
         assert adapter is not None
-        assert isinstance(adapter.netdev, TapNetdev)
         netdev = adapter.netdev
         await lab.run("h2", [*DATAGRAMS, "gro", "blue", "off"])
         await wait_until(lambda: not netdev.merges, "gro off", timeout_s=20)
@@ -220,16 +218,16 @@ def with_mtu(lab: Lab, mtu: int) -> Vesw:
 
 async def add_and_remove_faults(lab: Lab, turn: int) -> None:
     text = ("corrupt on h2 0.1%", "loss on h1 0.1%", "corrupt on h2 0.1% bits=3 skip=100")[turn % 3]
-    fault = lab.faults.add(text)
+    fault = lab.world.faults.add(text)
     await lab.run("h1", ["true"])
-    lab.faults.remove(fault.number)
+    lab.world.faults.remove(fault.number)
 
 
 async def capture_for_a_while(lab: Lab, turn: int) -> None:
-    trace = Trace(lab.wiring.fabric, keep=2000)
+    trace = Trace(lab.world.fabric, keep=2000)
     await lab.run("h1", ["true"])
     trace.stop()
-    icrc = lab.wiring.fabric.icrc
+    icrc = lab.world.fabric.icrc
     assert all(icrc.check(record.packet) for record in trace.records)
 
 
@@ -246,7 +244,7 @@ async def test_change_under_a_running_stream_loses_no_byte_of_it(
                 turn += 1
                 await lab.run("h1", ["true"])  # the stream goes on meanwhile
             await running
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
         assert set(carriers(lab).values()) == {("native", ""), ("python", "em:1 has no VNICs")}
 
 
@@ -278,17 +276,17 @@ async def test_slow_link_is_carried_by_python_and_status_says_so() -> None:
         )  # four links, two milliseconds each; no packet is early, whatever the machine does
         assert {link["datapath"] for link in lab.status()["links"]} == {"python"}
         assert lab.status()["links"][0]["datapath_reason"] == "latency 0.002 s"
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
 
 
 async def test_observer_sees_complete_packets_of_offloaded_sends() -> None:
     async with Lab(model()) as lab:
         seen: list[bytes] = []
-        lab.wiring.fabric.observe(lambda _direction, packet, _drop: seen.append(packet))
+        lab.world.fabric.observe(lambda _direction, packet, _drop: seen.append(packet))
         assert lab.native is not None
         lab.native.refresh()
         await stream(lab, 1 << 20)
-        icrc = lab.wiring.fabric.icrc
+        icrc = lab.world.fabric.icrc
         frames = [packet for packet in seen if packet[8] == 0x78]
         assert len(frames) > (1 << 20) / 1448
         assert all(icrc.check(packet) for packet in frames)
@@ -302,7 +300,7 @@ async def test_interface_set_down_and_up_passes_frames_again() -> None:
         await lab.run("h2", ["ip", "link", "set", "dev", "blue", "up"])
         again = await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])
         assert again.returncode == 0, again.stdout
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
 
 
 async def test_stopped_queue_is_left_unread_until_it_is_woken() -> None:
@@ -321,7 +319,7 @@ async def test_stopped_queue_is_left_unread_until_it_is_woken() -> None:
         adapter.netdev.wake_queue()
         heard = await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])
         assert heard.returncode == 0, heard.stdout
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
 
 
 def test_dead_thread_ends_the_lab_with_its_reason(opavnic: Program, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Site:
 
     @property
     def adapter(self) -> Adapter:
-        return self.lab.vnic_ports["h1"].adapters[VportNum(1)]
+        return self.lab.world.vnic_ports["h1"].adapters[VportNum(1)]
 
     async def configure(self, **changes: Any) -> None:
         """Set the VeswPortInfo as an EM does, with `changes`."""
@@ -110,7 +110,7 @@ class Site:
         A host joins the all-hosts group as it sets the interface up, and an IPv6 group of its own when the link
         is ready.
         """
-        await self.em.set_sink(self.lab.wiring.em_port.lid)
+        await self.em.set_sink(self.lab.world.em_port.lid)
         await self.configure()
         opcodes = await self.em.take_traps(5)
         await self.em.new_window()
@@ -184,7 +184,7 @@ async def member(site: Site, *groups: str) -> AsyncIterator[None]:
 
 
 async def test_first_open_sends_three_traps_and_one_for_each_group_that_the_host_joins(fresh: Site) -> None:
-    await fresh.em.set_sink(fresh.lab.wiring.em_port.lid)
+    await fresh.em.set_sink(fresh.lab.world.em_port.lid)
     await fresh.configure()
     async with asyncio.timeout(PATIENCE_S):
         while not fresh.em.traps:
@@ -353,12 +353,12 @@ async def test_mtu_sends_no_trap_and_is_held_to_what_the_em_allows(site: Site) -
 
 async def test_sixth_change_of_a_window_sends_no_trap_and_the_count_tells_it(site: Site) -> None:
     before = await site.em.gen_counts()
-    suppressed = site.lab.vnic_ports["h1"].agent.counters.traps_suppressed
+    suppressed = site.lab.world.vnic_ports["h1"].agent.counters.traps_suppressed
     await site.batch(*(f"link set dev blue address 02:00:00:00:00:{last:02x}" for last in range(1, 9)))
     assert await site.em.take_traps(5) == [UCAST] * 5
     await site.assert_lists_agree()
     assert await site.em.gen_counts() == (before[0] + 8, before[1])
-    assert site.lab.vnic_ports["h1"].agent.counters.traps_suppressed == suppressed + 3
+    assert site.lab.world.vnic_ports["h1"].agent.counters.traps_suppressed == suppressed + 3
     await site.em.new_window()
     assert await site.em.take_traps(0) == []
     await site.host("ip", "link", "set", "dev", "blue", "address", OTHER)
@@ -378,20 +378,20 @@ async def test_link_toggled_quickly_sends_no_more_than_the_rate_allows(site: Sit
 async def test_without_a_sink_no_trap_is_sent_and_the_counts_go_on(site: Site) -> None:
     await site.em.set_sink(0)
     before = await site.em.gen_counts()
-    sent = site.lab.vnic_ports["h1"].agent.counters.traps
+    sent = site.lab.world.vnic_ports["h1"].agent.counters.traps
     await site.host("ip", "link", "set", "dev", "blue", "address", OTHER)
     await site.hears()
     assert await site.em.gen_counts() == (before[0] + 1, before[1])
-    await site.em.set_sink(site.lab.wiring.em_port.lid)
+    await site.em.set_sink(site.lab.world.em_port.lid)
     assert await site.em.take_traps(0) == []
-    assert site.lab.vnic_ports["h1"].agent.counters.traps == sent
+    assert site.lab.world.vnic_ports["h1"].agent.counters.traps == sent
 
 
 async def test_failing_port_turns_the_carrier_off_and_on_again_without_a_trap(site: Site) -> None:
     def carrier(on: bool) -> Callable[[], bool]:
         return lambda: site.adapter.netdev.carrier is on
 
-    cable = site.lab.wiring.vnic_port("h1").link
+    cable = site.lab.world.hosts["h1"].port.link
     assert cable is not None
     for closed in (False, True):
         if closed:
@@ -401,7 +401,7 @@ async def test_failing_port_turns_the_carrier_off_and_on_again_without_a_trap(si
         await wait_until(carrier(False), "carrier off")
         assert "LOWER_UP" not in (await site.link())["flags"]
         cable.set_up(True)
-        site.lab.wiring.subnet_manager.sweep()
+        site.lab.world.subnet_manager.sweep()
         await wait_until(carrier(True), "carrier on")
         if not closed:
             assert "LOWER_UP" in (await site.link())["flags"]

@@ -12,7 +12,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
 from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.types import MacAddr
 from opavnic.em_port import make_em
@@ -37,7 +37,7 @@ class Site:
         self.fabric = Fabric(asyncio.get_running_loop())
         left, right = self.fabric.add_switch("left"), self.fabric.add_switch("right")
         self.em = self.fabric.add_hfi("em").ports[1]
-        self.hosts = [self.fabric.add_hfi(name, netdevs=MemoryNetdev).ports[1] for name in ("h1", "h2")]
+        self.hosts = [self.fabric.add_hfi(name, netdevs=memory_netdev).ports[1] for name in ("h1", "h2")]
         self.fabric.connect(left.ports[1], right.ports[1], latency_s=LATENCY_S)
         for port, switch_port in zip(
             (self.em, *self.hosts), (left.ports[2], left.ports[3], right.ports[2]), strict=True
@@ -47,15 +47,7 @@ class Site:
         for port in self.hosts:
             self.subnet_manager.set_pkeys(port, [0x8002, 0x8003])
         self.subnet_manager.sweep()
-        self.vnics = [
-            VnicPort(
-                port,
-                self.fabric.clock,
-                name_for=lambda number: f"veth{number}",
-                attached=self.fabric.attached,
-            )
-            for port in self.hosts
-        ]
+        self.vnics = [VnicPort(port, self.fabric.clock, attached=self.fabric.attached) for port in self.hosts]
         self.manager = make_em(
             self.subnet_manager,
             self.em,

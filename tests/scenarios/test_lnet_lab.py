@@ -149,9 +149,9 @@ async def test_lnet_starts_and_ends_with_its_lab() -> None:
     with pytest.raises(CommandError, match="LNet on a has ended"):
         await load
     await asyncio.sleep(0.05)  # what was on the links arrives, and may be answered
-    sent = lab.mads, [port.tx.in_packets for port in lab.wiring.fabric.hfi_ports()]
+    sent = lab.mads, [port.tx.in_packets for port in lab.world.fabric.hfi_ports()]
     await asyncio.sleep(0.05)
-    assert sent == (lab.mads, [port.tx.in_packets for port in lab.wiring.fabric.hfi_ports()])
+    assert sent == (lab.mads, [port.tx.in_packets for port in lab.world.fabric.hfi_ports()])
 
 
 async def test_selftest_leaves_everybody_else_a_turn() -> None:

@@ -79,7 +79,7 @@ async def test_app_runs_in_a_lab_and_ends_with_it() -> None:
         sender = lab.interface("s", "daq").memory_host
         assert sender is not None
         assert await sender.ping(lab.interface("lb", "daq").address.ip, 1) == 1  # type: ignore[union-attr, arg-type]
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
 
 
 @pytest.mark.parametrize(("options", "used"), [("{}", True), ("{v1: false}", False)])

@@ -123,7 +123,7 @@ def test_set_lid_of_active_port_reports_lid_change() -> None:
 def test_alloc_rdma_netdev_without_host_raises() -> None:
     pair = make_pair()
     with pytest.raises(NetdevError, match="a has no host"):
-        pair.a.alloc_rdma_netdev("blue")
+        pair.a.alloc_rdma_netdev(1)
 
 
 @pytest.mark.parametrize(

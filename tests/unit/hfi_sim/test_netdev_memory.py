@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.types import MacAddr
 
 MAC = MacAddr(b"\x02\0\0\0\0\1")
@@ -170,3 +170,24 @@ def test_closed_device_is_down_and_takes_nothing() -> None:
     netdev.close()
     netdev.close()
     assert (netdev.is_up, netdev.carrier, netdev.receive(b"1")) == (False, False, False)
+
+
+def test_device_without_a_kernel_notices_its_carrier_at_once() -> None:
+    netdev, _ = make()
+    netdev.open()
+    seen = [netdev.host_sees_running]
+    netdev.set_carrier(True)
+    seen.append(netdev.host_sees_running)
+    netdev.set_dormant(True)
+    seen.append(netdev.host_sees_running)
+    netdev.set_dormant(False)
+    netdev.stop()
+    assert [*seen, netdev.host_sees_running] == [False, True, False, False]
+
+
+def test_device_in_memory_has_no_kernel_and_no_descriptor() -> None:
+    netdev = memory_netdev(7)
+    assert netdev.name == "veth7"
+    assert netdev.kernel_counters() is None
+    assert not netdev.can_hand_over
+    assert netdev.hand_over() == -1

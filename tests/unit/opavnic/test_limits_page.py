@@ -26,14 +26,13 @@ PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="ut
         f"metadata | {files.MAX_DOCUMENT} bytes, unpacked |",
         f"certificate | {files.MAX_TEXT} bytes |",
         f"control API of a lab | {json_body.MAX_BODY} bytes, {json_body.MAX_VALUES} values |",
-        f"The control socket takes {connections.MAX_CONNECTIONS} connections at once; the next one takes "
-        "the place of one that has sent no whole request yet, and is answered 503 where all are being answered. "
+        f"The control socket takes {connections.MAX_CONNECTIONS} connections at once.",
         f"Of these, {connections.MAX_FOLLOWERS} may follow the log and {connections.MAX_FOLLOWERS} may capture. "
-        f"One that has sent no whole request after {connections.PATIENCE_S:g} seconds,",
+        f"A connection that has sent no whole request after {connections.PATIENCE_S:g} seconds is closed",
         f"The raw MAD socket takes {mad_socket.MAX_PROGRAMS} programs;",
-        f"Of one program {mad_socket.MAX_WAITING} requests wait for their response at a time, in messages of at "
-        f"most {MAX_MESSAGE} bytes, and no trap is kept for it while it leaves more than ",
-        f"{mad_socket.MAX_UNREAD} bytes unread.",
+        f"Of one program, at most {mad_socket.MAX_WAITING} requests wait for their response at a time, in messages "
+        f"of at most {MAX_MESSAGE} bytes.",
+        f"a program that leaves more than {mad_socket.MAX_UNREAD} bytes unread.",
         f"holds {descriptors.PER_HOST} descriptors for each host, {descriptors.PER_VNIC} for each VNIC, and up to "
         f"{descriptors.OWN} more",
     ],

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from hfi_sim.fabric import Fabric
 from hfi_sim.mad.header import MadClass, MadHeader, Method
 from hfi_sim.mad.message import Mad
-from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.types import MacAddr
 from opavnic.cli.conformance import app
@@ -56,14 +56,12 @@ class SmallLab(threading.Thread):
         self.done = asyncio.Event()
         fabric = Fabric(self.loop, timer_resolution_s=1.0)
         self.em = fabric.add_hfi("em").ports[1]
-        self.host = fabric.add_hfi("h1", netdevs=MemoryNetdev).ports[1]
+        self.host = fabric.add_hfi("h1", netdevs=memory_netdev).ports[1]
         switch = fabric.add_switch("sw")
         for number, port in enumerate((self.em, self.host), 1):
             fabric.connect(port, switch.ports[number])
         SubnetManager(fabric, self.em).sweep()
-        self.vnics = VnicPort(
-            self.host, self.loop, name_for=lambda number: f"veth{number}", driver_quirks=True
-        )
+        self.vnics = VnicPort(self.host, self.loop, driver_quirks=True)
         self.server = MadSocketServer(self.em.mad, agents=lambda: self.many or [self.host.lid])
         self.em.mad.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self.server.trap)
         await self.server.start(self.path)

@@ -15,7 +15,7 @@ from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.message import Mad
 from hfi_sim.netdev.base import Netdev
-from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.types import MacAddr
@@ -58,7 +58,6 @@ class TwoHosts:
             VnicPort(
                 port,
                 self.fabric.clock,
-                name_for=lambda vport_num: f"veth{vport_num}",
                 driver_quirks=self.driver_quirks,
                 attached=self.fabric.attached,
             )
@@ -69,10 +68,10 @@ class TwoHosts:
         self.traps.append((request.slid, request.mad))
         self.on_trap(request.slid)
 
-    def _netdev(self, name: str) -> Netdev:
+    def _netdev(self, vport_num: int) -> Netdev:
         if self.out_of_netdevs:
-            raise NetdevError(f"cannot make {name}")
-        return MemoryNetdev(name)
+            raise NetdevError(f"cannot make veth{vport_num}")
+        return memory_netdev(vport_num)
 
     def ask(
         self,
@@ -311,5 +310,5 @@ def test_crash_withdraws_the_announcement_and_restart_begins_without_a_memory() 
 
 
 def _reopen(port: HfiPort, lab: TwoHosts) -> None:
-    VnicPort(port, lab.fabric.clock, name_for=str)
+    VnicPort(port, lab.fabric.clock)
     assert lab.ask(port.lid, Method.GET, AttrId.VESW_PORT_INFO)

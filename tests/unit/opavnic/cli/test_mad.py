@@ -41,8 +41,8 @@ async def served(root: Path, *hosts: str) -> AsyncIterator[Lab]:
     text = LAB % ", ".join(f"{host}: {{}}" for host in hosts)
     async with Lab(parse_lab(text, "lab.yaml"), netdev="memory") as lab:
         control = ControlServer(directory.control_socket, lab_routes(lab, hub, lab.stop))
-        lids = [lab.wiring.vnic_port(host).lid for host in hosts]
-        mads = MadSocketServer(lab.wiring.em_port.mad, agents=lambda: lids)
+        lids = [lab.world.hosts[host].port.lid for host in hosts]
+        mads = MadSocketServer(lab.world.em_port.mad, agents=lambda: lids)
         await control.start()
         await mads.start(directory.mad_socket)
         try:
@@ -76,7 +76,7 @@ async def test_only_agent_of_a_lab_needs_no_lid(tmp_path: Path, run: Callable[..
 
 async def test_one_of_several_agents_has_to_be_named(tmp_path: Path, run: Callable[..., Any]) -> None:
     async with served(tmp_path, "h1", "h2") as lab:
-        first, second = (lab.wiring.vnic_port(host).lid for host in ("h1", "h2"))
+        first, second = (lab.world.hosts[host].port.lid for host in ("h1", "h2"))
         said = f"opavnic: which agent? Say --lid: there are agents at {first:#x}, {second:#x}\n"
         for command in (
             ["get", "vesw-port-info"],
@@ -88,7 +88,7 @@ async def test_one_of_several_agents_has_to_be_named(tmp_path: Path, run: Callab
 
 async def test_number_is_taken_in_decimal_and_in_hex(tmp_path: Path, run: Callable[..., Any]) -> None:
     async with served(tmp_path, "h1", "h2") as lab:
-        lid = lab.wiring.vnic_port("h1").lid
+        lid = lab.world.hosts["h1"].port.lid
         first = await run("mad", "get", "vesw-port-info", "--lid", str(lid), "--vport", "1")
         assert first[0] == 0
         assert await run("mad", "get", "0x11", "--lid", f"{lid:#x}", "--vport", "0x01") == first

@@ -119,7 +119,7 @@ async def test_json_line_says_what_passed_vnics_and_links(directory: LabDir, run
 async def test_loss_is_named_by_link_and_reason(directory: LabDir, run: Callable[..., Any]) -> None:
     async with served(directory) as lab:
         await pinging(lab)()
-        lab.faults.add("loss on h2 l4=ethernet count=2")
+        lab.world.faults.add("loss on h2 l4=ethernet count=2")
         code, out, _ = await run("-n", "1", "--json", meanwhile=pinging(lab, answered=3, timeout_s=1.0))
         assert code == 0
         data = json.loads(out)
@@ -161,10 +161,10 @@ async def test_vnic_that_is_gone_by_a_crash_is_shown_and_counts_on_when_it_is_ba
             return vnic["state"], round(vnic["rx_packets_per_s"] * data["seconds"])
 
         async def crash() -> None:
-            lab.faults.add("crash on h2")
+            lab.world.faults.add("crash on h2")
 
         async def mend() -> None:
-            lab.faults.clear()
+            lab.world.faults.clear()
             assert lab.manager is not None
             assert await lab.manager.em.wait_converged(60)
 

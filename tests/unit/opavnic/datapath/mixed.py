@@ -15,7 +15,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Faults
 from hfi_sim.lanes import FlowControl
 from hfi_sim.link import LinkPort
-from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_counts
@@ -79,7 +79,7 @@ class Mixed:
             ends = self.switches[number].ports[7], self.switches[(number + 1) % plan.switches].ports[8]
             fabric.connect(*ends, **KINDS[plan.trunks[number % len(plan.trunks)]])
         for number in range(plan.hosts):
-            hfi = fabric.add_hfi(f"h{number}", netdevs=lambda name: MemoryNetdev(name))
+            hfi = fabric.add_hfi(f"h{number}", netdevs=memory_netdev)
             kind = plan.host_link[number] if number < len(plan.host_link) else "fast"
             far: LinkPort = self.switches[number % plan.switches].ports[1 + number // plan.switches]
             fabric.connect(hfi.ports[1], far, **KINDS[kind])
@@ -92,7 +92,7 @@ class Mixed:
         self.faults = Faults(fabric)
         for port in self.ports:
             self.sm.join(self.group, port)
-            vnics = VnicPort(port, self.clock, name_for=lambda n: f"veth{n}", attached=fabric.attached)
+            vnics = VnicPort(port, self.clock, attached=fabric.attached)
             self.vnic_ports.append(vnics)
             adapter = vnics.create_vnic(VportNum(1), lambda _vnic, _opcode: None)
             adapter.apply(

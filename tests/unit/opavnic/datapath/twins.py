@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, replace
 
 from hfi_sim.fabric import Fabric
-from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_counts
@@ -45,10 +45,7 @@ def make_twin(rng: random.Random) -> Twin:
     fabric = Fabric()
     left, right = fabric.add_switch("left", ports=4), fabric.add_switch("right", ports=4)
     fabric.connect(left.ports[4], right.ports[4])
-    hfis = [
-        fabric.add_hfi(f"h{number}", netdevs=lambda name: MemoryNetdev(name))
-        for number in range(1, HOSTS + 1)
-    ]
+    hfis = [fabric.add_hfi(f"h{number}", netdevs=memory_netdev) for number in range(1, HOSTS + 1)]
     fabric.connect(hfis[0].ports[1], left.ports[1])
     fabric.connect(hfis[1].ports[1], left.ports[2])
     fabric.connect(hfis[2].ports[1], right.ports[1])
@@ -60,9 +57,7 @@ def make_twin(rng: random.Random) -> Twin:
     vnic_ports, adapters = [], []
     for hfi in hfis:
         port = hfi.ports[1]
-        vnics = VnicPort(
-            port, fabric.clock, name_for=lambda number: f"veth{number}", attached=fabric.attached
-        )
+        vnics = VnicPort(port, fabric.clock, attached=fabric.attached)
         vnic_ports.append(vnics)
         for number, (vesw_id, pkey, group) in enumerate(zip(VESWS, PKEYS, groups, strict=True), start=1):
             if rng.random() < 0.2:

@@ -52,7 +52,7 @@ async def ping(lab: Lab) -> bool:
 
 
 def observers(lab: Lab) -> int:
-    return sum(len(link.observers) for link in lab.wiring.fabric.links)
+    return sum(len(link.observers) for link in lab.world.fabric.links)
 
 
 def records(data: bytes) -> list[TraceRecord]:
@@ -84,7 +84,7 @@ async def test_reader_that_leaves_ends_the_capture_though_nothing_passes(
     monkeypatch.setattr(Capture, "stop", stop_and_tell)
     async with http.get("/capture?l4=0x55") as answer:
         await answer.content.readexactly(28)  # a section block
-        assert observers(lab) == len(lab.wiring.fabric.links)
+        assert observers(lab) == len(lab.world.fabric.links)
     await asyncio.wait_for(stopped.wait(), 30)
     assert observers(lab) == 0
 
@@ -94,7 +94,7 @@ async def test_reader_that_does_not_read_makes_nobody_wait(
 ) -> None:
     monkeypatch.setattr(capture, "MAX_WAITING", 200)
     async with http.get("/capture?on=h1->sw0&count=2") as answer:
-        link = lab.wiring.vnic_port("h1").link
+        link = lab.world.hosts["h1"].port.link
         assert link is not None
         for _ in range(5):  # at once, before anything can be taken
             link.directions[0].transmit(bytes(7) + b"\xc0" + b"\x55" + bytes(91))

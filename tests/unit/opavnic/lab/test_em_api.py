@@ -121,7 +121,7 @@ async def test_fabric_that_changes_while_a_configuration_is_checked_is_no_intern
 ) -> None:
     def judged(data: object, roster: desired.Roster) -> desired.Checked:
         found = desired.checked(data, roster)
-        for hfi in lab.wiring.hfis["h1"]:
+        for hfi in lab.world.hosts["h1"].hfis:
             hfi.ports[1].set_pkeys([0x8009])
         return found
 

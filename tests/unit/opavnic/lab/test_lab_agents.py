@@ -72,8 +72,8 @@ def lab(**em: object) -> Lab:
 async def ask(lab: Lab, method: Method, attr_id: AttrId, data: bytes = b"") -> bytes:
     """Send a request from h2 to vport 9 of h1 and return the data of the response."""
     request = build_request(method, attr_id, data, attr_mod=9)
-    wiring = lab.wiring
-    response = await wiring.vnic_port("h2").mad.request(wiring.vnic_port("h1").lid, request)
+    world = lab.world
+    response = await world.hosts["h2"].port.mad.request(world.hosts["h1"].port.lid, request)
     return read_response(request, response)
 
 
@@ -84,7 +84,7 @@ async def test_limited_member_may_get_and_its_sets_are_refused_and_counted() -> 
         with pytest.raises(AgentError) as refused:
             await ask(running, Method.SET, AttrId.VESW_PORT_INFO, VeswPortInfo.power_on().build())
         assert refused.value.status == MadStatus.DENIED
-        assert running.vnic_ports["h1"].adapters == {}
+        assert running.world.vnic_ports["h1"].adapters == {}
         agents = running.status(counters=True)["counters"]
         assert (agents["h1 agent"]["denied"], agents["h2 agent"]["denied"]) == (1, 0)
         assert (agents["h1 agent"]["gets"], agents["h1 agent"]["sets"]) == (1, 1)
@@ -97,20 +97,20 @@ async def test_full_member_of_a_data_partition_may_neither_get_nor_set() -> None
         {"name": "x", "hosts": {"h1": None, "h2": None}, "vesws": [vesw], "em": "external"}
     )
     async with Lab(model, netdev="memory", timer_resolution_s=0.0) as running:
-        h1, h2 = (running.wiring.vnic_port(host) for host in ("h1", "h2"))
+        h1, h2 = (running.world.hosts[host].port for host in ("h1", "h2"))
         for method in (Method.GET, Method.SET):
             request = build_request(method, AttrId.VESW_PORT_INFO, attr_mod=1)
             with pytest.raises(AgentError) as refused:
                 read_response(request, await h2.mad.request(h1.lid, request, pkey=0x8001))
             assert refused.value.status == MadStatus.DENIED
-        assert running.vnic_ports["h1"].agent.counters.denied == 2
+        assert running.world.vnic_ports["h1"].agent.counters.denied == 2
 
 
 @pytest.mark.looptime
 async def test_lab_that_follows_the_driver_lets_limited_members_set() -> None:
     async with lab(sets_need_full_member=False) as running:
         await ask(running, Method.SET, AttrId.VESW_PORT_INFO, VeswPortInfo.power_on().build())
-        assert list(running.vnic_ports["h1"].adapters) == [9]
+        assert list(running.world.vnic_ports["h1"].adapters) == [9]
 
 
 @pytest.mark.looptime
@@ -124,11 +124,11 @@ async def test_counters_by_mad_are_those_of_status_under_the_drivers_names() -> 
         running.interface("h1", "blue").netdev.set_carrier(False)  # type: ignore[union-attr]
         assert await responder.ping(IPv4Address("10.9.2.2"), 1) == 0
         stats = running.status(counters=True)["counters"]["h1/blue ethtool"]
-        wiring = running.wiring
+        world = running.world
         answers = {}
         for attribute in (AttrId.SUMMARY_COUNTERS, AttrId.ERROR_COUNTERS):
             request = build_request(Method.GET, attribute, attr_mod=1)
-            response = await wiring.em_port.mad.request(wiring.vnic_port("h1").lid, request)
+            response = await world.em_port.mad.request(world.hosts["h1"].port.lid, request)
             answers[attribute] = read_response(request, response)
     assert list(stats) == ETHTOOL_NAMES
     summary = SummaryCounters.parse(answers[AttrId.SUMMARY_COUNTERS])

@@ -72,10 +72,10 @@ async def start(text: str) -> Lab:
 @pytest.mark.looptime
 async def test_lab_on_a_clos_with_a_fault_of_its_own_carries_pings() -> None:
     async with await start(LAB) as lab:
-        fabric = lab.wiring.fabric
+        fabric = lab.world.fabric
         assert list(fabric.switches) == ["spine0", "spine1", "leaf0", "leaf1"]
         assert list(fabric.hfis) == ["em", "h1", "h2", "h3", "h3.2"]
-        assert lab.wiring.em_port.lid == 1
+        assert lab.world.em_port.lid == 1
         h1, h3 = lab.interface("h1", "blue"), lab.interface("h3", "blue")
         assert h1.memory_host is not None
         assert h3.address is not None
@@ -88,7 +88,7 @@ async def test_lab_on_a_clos_with_a_fault_of_its_own_carries_pings() -> None:
 @pytest.mark.looptime
 async def test_lab_with_an_explicit_topology_has_its_rates() -> None:
     async with await start(EXPLICIT) as lab:
-        rates = {link.name: (link.rate_bps, link.latency_s) for link in lab.wiring.fabric.links}
+        rates = {link.name: (link.rate_bps, link.latency_s) for link in lab.world.fabric.links}
         assert rates["h2:1--right:1"] == (25e9, 1e-6)
         assert rates["h1:1--left:1"] == (100e9, 300e-9)
         h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
@@ -99,7 +99,7 @@ async def test_lab_with_an_explicit_topology_has_its_rates() -> None:
 @pytest.mark.looptime
 async def test_links_of_a_lab_have_the_jitter_queue_and_credits_of_its_file() -> None:
     async with await start(LINK) as lab:
-        for link in lab.wiring.fabric.links:
+        for link in lab.world.fabric.links:
             assert (link.rate_bps, link.jitter_s, link.queue_bytes) == (10e9, pytest.approx(1e-6), 1 << 20)
             for direction in link.directions:
                 assert direction.lanes is not None
@@ -107,7 +107,7 @@ async def test_links_of_a_lab_have_the_jitter_queue_and_credits_of_its_file() ->
         h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
         assert h1.memory_host is not None
         assert await h1.memory_host.ping(h2.address.ip, 3) == 3  # type: ignore[union-attr,arg-type]
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
 
 
 @pytest.mark.parametrize(
@@ -336,36 +336,36 @@ async def test_host_whose_driver_crashes_is_configured_again_when_it_is_back() -
             return [vnic["state"] for vnic in lab.status()["hosts"][1]["vnics"]]
 
         assert [await answered(vesw) for vesw in ("blue", "red")] == [1, 1]
-        agent = lab.vnic_ports["h2"].agent
+        agent = lab.world.vnic_ports["h2"].agent
         for _ in range(2):
             await asyncio.sleep(1)
             assert states() == ["not created by the EM"] * 2
             assert [await answered(vesw) for vesw in ("blue", "red")] == [0, 0]
-            assert lab.vnic_ports["h2"].adapters == {}
+            assert lab.world.vnic_ports["h2"].adapters == {}
             await asyncio.sleep(1)
             assert await lab.manager.em.wait_converged(60)
             assert states() == ["up", "up"]
             assert [await answered(vesw) for vesw in ("blue", "red")] == [1, 1]
-            assert lab.vnic_ports["h2"].agent is not agent
+            assert lab.world.vnic_ports["h2"].agent is not agent
             assert await lab.manager.em.verify() == []
             await asyncio.sleep(10 - 2 - 2 * 0.05)
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
     assert lab.status()["hosts"][1]["vnics"][0]["state"] != "up"
 
 
 @pytest.mark.looptime
 async def test_lab_ends_cleanly_while_a_driver_is_down() -> None:
     async with await start(CRASH) as lab:
-        lab.faults.add("crash on h1")
-        assert lab.vnic_ports["h1"].adapters == {}
-    assert [row["state"] for row in lab.faults.show()] == []
-    assert lab.wiring.fabric.balance() == {}
+        lab.world.faults.add("crash on h1")
+        assert lab.world.vnic_ports["h1"].adapters == {}
+    assert [row["state"] for row in lab.world.faults.show()] == []
+    assert lab.world.fabric.balance() == {}
 
 
 def test_lab_that_was_not_started_has_no_faults_and_says_so() -> None:
     lab = Lab(parse_lab(CRASH, "lab.yaml"), netdev="memory")
     with pytest.raises(LabError, match="lab crash has no fabric yet: start it first"):
-        _ = lab.faults
+        _ = lab.world.faults
 
 
 def test_every_lab_of_the_page_about_fabrics_is_right_and_names_every_key_and_fault() -> None:
@@ -404,7 +404,7 @@ async def test_each_fault_is_set_by_file_command_and_python_and_leaves_the_lab_a
     )
     async with await start(file) as lab:
         assert lab.manager is not None
-        lab.faults.add(text)
+        lab.world.faults.add(text)
         server = ControlServer(tmp_path / "sock", routes(lab))
         await server.start()
         async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
@@ -419,5 +419,5 @@ async def test_each_fault_is_set_by_file_command_and_python_and_leaves_the_lab_a
         h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
         assert h1.memory_host is not None
         assert await h1.memory_host.ping(h2.address.ip, 3) == 3  # type: ignore[union-attr,arg-type]
-        assert all(link.up and link.rate_bps == 100e9 for link in lab.wiring.fabric.links)
-        assert lab.wiring.fabric.balance() == {}
+        assert all(link.up and link.rate_bps == 100e9 for link in lab.world.fabric.links)
+        assert lab.world.fabric.balance() == {}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 from ipaddress import IPv4Address
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from hfi_sim.errors import NetdevError
-from hfi_sim.netdev.base import Netdev
 from opavnic.lab.demo import run_demo
 from opavnic.lab.errors import LabError
 from opavnic.lab.hosts import InMemoryHost, Interface, avoid_taken_names, plan_interfaces
@@ -55,7 +56,7 @@ async def test_members_reach_each_other_and_nobody_else() -> None:
         assert await ping(lab, "h3", "red", "10.9.3.2") == 2
         assert await ping(lab, "h1", "blue", "10.9.2.3") == 0
         assert await ping(lab, "h1", "blue", "10.9.3.2") == 0
-        assert lab.wiring.fabric.balance() == {}
+        assert lab.world.fabric.balance() == {}
 
 
 @pytest.mark.looptime
@@ -69,7 +70,7 @@ async def test_status_shows_what_the_manager_has_set() -> None:
         )
         assert vnics["h2", "red"]["vport_num"] == 2
         assert vnics["h2", "red"]["mtu"] == 9000
-        assert vnics["h1", "blue"]["mac"] == f"06:2c:00:{lab.wiring.vnic_port('h1').lid:02x}:00:00"
+        assert vnics["h1", "blue"]["mac"] == f"06:2c:00:{lab.world.hosts['h1'].port.lid:02x}:00:00"
         assert status["balance"] == {}
         assert status["counters"]["h1/blue ethtool"]["tx_errors"] == 0
 
@@ -95,7 +96,7 @@ async def test_external_manager_is_waited_for_by_nobody() -> None:
 class BrokenHost(InMemoryHost):
     """A host that has no netdev to give."""
 
-    def _make(self, name: str) -> Netdev:  # type: ignore[override]
+    def _make(self, name: str) -> NoReturn:
         raise NetdevError(f"cannot make TAP {name}: no room")
 
 
@@ -142,6 +143,16 @@ def test_vports_are_numbered_in_the_order_of_the_file() -> None:
     host = InMemoryHost("h2", interfaces)
     assert [host.name_for(number) for number in (1, 2, 3)] == ["blue", "red", "vnic3"]
     assert [host.name_of(number) for number in (1, 2, 3)] == ["blue", "red", "vnic3"]
+
+
+async def test_host_names_the_netdev_of_a_vport_and_keeps_it_where_the_file_asks_for_it() -> None:
+    host = InMemoryHost("h2", plan_interfaces(model(), "h2"))
+    red, beside = host.make_netdev(2), host.make_netdev(3)
+    assert (red.name, beside.name) == ("red", "vnic3")
+    assert [item.netdev for item in host.interfaces] == [None, red]
+    await asyncio.sleep(0)  # it is set up once the caller is done with it
+    assert host.interfaces[1].memory_host is not None
+    assert host.trouble == [f"h2/red: cannot be set up (errno {errno.ENODEV})"]  # there is no adapter yet
 
 
 @pytest.mark.parametrize(

@@ -128,13 +128,13 @@ async def test_error_inside_the_lab_is_not_hidden_by_one_of_its_end(monkeypatch:
 STAGES = {
     "the datapath": "opavnic.lab.lab.choose_datapath",
     "hosts": "opavnic.lab.lab.InMemoryHost.__init__",
-    "wiring": "opavnic.lab.lab.wire",
-    "faults": "opavnic.lab.lab.Faults.hook",
-    "VNIC ports": "opavnic.lab.lab.VnicPort.__init__",
+    "wiring": "opavnic.lab.lab.World.__init__",
+    "faults": "opavnic.world.world.Faults.hook",
+    "VNIC ports": "opavnic.world.world.VnicPort.__init__",
     "MAD socket": "opavnic.lab.lab.MadSocketServer.__init__",
     "manager": "opavnic.lab.manager.em_config",
     "waiting": "opavnic.lab.lab.vnic_state",
-    "fault of the file": "opavnic.lab.lab.Faults.add",
+    "fault of the file": "opavnic.world.world.Faults.add",
 }
 
 

@@ -28,7 +28,7 @@ async def configure(lab: Lab, host: str, vport: int, **fields: Any) -> None:
     """Set VeswPortInfo of a vport, from the management port: these fields, the others as after power-on."""
     data = replace(VeswPortInfo.power_on(), **fields).build()
     request = build_request(Method.SET, AttrId.VESW_PORT_INFO, data, attr_mod=vport)
-    read_response(request, await lab.wiring.em_port.mad.request(lab.wiring.vnic_port(host).lid, request))
+    read_response(request, await lab.world.em_port.mad.request(lab.world.hosts[host].port.lid, request))
 
 
 def vnics(lab: Lab, host: str) -> dict[str, dict[str, Any]]:
@@ -76,7 +76,7 @@ async def test_vport_that_the_file_does_not_name_counts_on_after_a_crash_and_top
     async with memory_lab("external") as lab:
         for vport in (200, 201):
             await configure(lab, "h1", vport, vesw_id=9, config_state=ConfigState.FORWARDING)
-        port = lab.vnic_ports["h1"]
+        port = lab.world.vnic_ports["h1"]
         port.frames(200)[0].out_packets = 5  # type: ignore[arg-type]
         before = Sample.from_status(lab.status())
         port.crash()

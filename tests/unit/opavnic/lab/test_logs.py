@@ -342,8 +342,8 @@ vesws:
 async def test_lab_whose_log_takes_nothing_works_and_accounts_for_every_packet() -> None:
     hub = LogHub(Path("/dev/full"))
     async with Lab(parse_lab(LAB, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as lab:
-        lab.faults.add("crash on h1")
-        lab.faults.clear()
+        lab.world.faults.add("crash on h1")
+        lab.world.faults.clear()
         assert lab.manager is not None
         await lab.manager.em.wait_for(lambda: False, 60.0)  # long enough to find h1 without a memory
         assert lab.manager.em.converged

@@ -11,7 +11,7 @@ from typing import Any
 from hfi_sim.clock import Clock
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
-from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.em_port import make_em
 from opavnic.vnic_port import VnicPort
@@ -43,7 +43,7 @@ class EmFabric:
         self.sm.sweep()
 
     def _node(self, name: str, switch_port: int) -> HfiPort:
-        port = self.fabric.add_hfi(name, netdevs=MemoryNetdev).ports[1]
+        port = self.fabric.add_hfi(name, netdevs=memory_netdev).ports[1]
         self.fabric.connect(port, self.switch.ports[switch_port])
         return port
 
@@ -52,11 +52,7 @@ class EmFabric:
         old = self.vnics.pop(port.name, None)
         if old is not None:
             old.close()
-
-        def name_for(num: VportNum) -> str:
-            return f"{port.hfi.name}v{num}"
-
-        self.vnics[port.name] = VnicPort(port, self.clock, name_for=name_for)
+        self.vnics[port.name] = VnicPort(port, self.clock)
 
     def em(self, number: int = 1, *, database: Path | str = ":memory:") -> EthernetService:
         """Return an EM on node em`number`, not started."""

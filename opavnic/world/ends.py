@@ -1,4 +1,4 @@
-"""Who starts a thing says at once how it ends; then everything ends, whatever one of the ends does."""
+"""Whatever starts something registers at once how it ends; then everything ends, even if one of the ends fails."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from hfi_sim.errors import HfiSimError
-from opavnic.lab.errors import LabError
+from opavnic.errors import EndError, OpavnicError
 
-log = logging.getLogger("opavnic.lab")
+log = logging.getLogger("opavnic.world")
 
 PATIENCE_S: Final = 10.0
 """How long one thing may take to end before it is given up."""
@@ -23,7 +23,7 @@ _CANCELLED_S: Final = 1.0
 class Ends:
     """The ends of what was started: the last one first.
 
-    An end that fails, or takes too long, is logged and entered in `failed`; the others come about all the same.
+    An end that fails, or takes too long, is logged and entered in `failed`; the others still run.
     """
 
     def __init__(self) -> None:
@@ -36,8 +36,8 @@ class Ends:
     ) -> None:
         """Have `end` called when everything ends.
 
-        Args:  what: names it in messages. patience_s: a coroutine that takes longer is given up; None: it is waited
-               for, because it has a limit of its own.
+        Args:  what: names it in messages. patience_s: a coroutine that takes longer is given up; None: wait for it,
+               because it has a limit of its own.
         """
         self._stack.push_async_callback(self._end, what, end, patience_s)
 
@@ -54,14 +54,14 @@ class Ends:
             if inspect.isawaitable(ending):
                 await _within(patience_s, ending)
         except Exception as error:
-            known = isinstance(error, LabError | HfiSimError)
+            known = isinstance(error, OpavnicError | HfiSimError)
             reason = " ".join(str(error).split()) if known else f"{type(error).__name__}: {error}"
             self.failed.append(f"{what}: {reason}")
             log.error("%s did not end as it should: %s", what, reason, exc_info=None if known else error)
 
 
 async def _within(patience_s: float | None, ending: Awaitable[object]) -> None:
-    """Wait for an end. Raises what it raises; LabError: it was given up, or is cancelled."""
+    """Wait for an end. Raises what it raises; EndError: it was given up or cancelled."""
     task = asyncio.ensure_future(ending)
     try:
         await asyncio.wait({task}, timeout=patience_s)
@@ -69,16 +69,16 @@ async def _within(patience_s: float | None, ending: Awaitable[object]) -> None:
             task.cancel()
             task.add_done_callback(_heard)
             await asyncio.wait({task}, timeout=_CANCELLED_S)
-            raise LabError(f"not ended within {patience_s:g} s, given up")
+            raise EndError(f"not ended within {patience_s:g} s, given up")
     except asyncio.CancelledError:  # we are cancelled, and with us what we wait for
         task.cancel()
         raise
     if task.cancelled():
-        raise LabError("its end was cancelled")
+        raise EndError("its end was cancelled")
     task.result()
 
 
 def _heard(task: asyncio.Future[object]) -> None:
-    """Take note of how a task has ended that nobody waits for any more."""
+    """Retrieve the outcome of a task that nobody waits for any more, so that asyncio does not complain."""
     if not task.cancelled():
         task.exception()

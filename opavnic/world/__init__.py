@@ -1,0 +1,1 @@
+"""One way to wire a fabric: the World, and the parts that run on it."""

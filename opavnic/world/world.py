@@ -1,0 +1,230 @@
+"""A world: a fabric that is wired, with its subnet manager, its faults and the VNIC ports of its hosts.
+
+world = World(topology, clock=clock)
+world.set_pkeys(world.hosts["h1"].port, [0x8002])
+world.subnet_manager.sweep()
+world.add_vnic_port("h1", netdevs=lambda vport_num: MemoryNetdev(f"veth{vport_num}"))
+...
+await world.close()
+
+Labs, scenarios, demonstrations and benchmarks all stand on one. A world knows no lab file and no directory, and needs
+no event loop where it is given another clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from hfi_sim.clock import Clock
+from hfi_sim.did_you_mean import unknown_name
+from hfi_sim.fabric import Fabric
+from hfi_sim.faults import Faults
+from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
+from hfi_sim.lanes import FlowControl
+from hfi_sim.subnet_manager import Routing, SubnetManager
+from hfi_sim.topology import Topology
+from hfi_sim.wire.icrc import Icrc
+from opavnic.errors import OpavnicError
+from opavnic.vnic_port import VnicPort
+from opavnic.world.em_node import EM_NODE
+from opavnic.world.ends import Ends
+
+CrashHandler = Callable[[str], None]
+"""Told the name of a host whose driver has just gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorldHost:
+    """One machine on the fabric, with its HFIs."""
+
+    name: str
+    hfis: tuple[Hfi, ...]
+
+    @property
+    def port(self) -> HfiPort:
+        """The port that carries its VNICs: port 1 of its first HFI."""
+        return self.hfis[0].ports[1]
+
+    @property
+    def ports(self) -> list[HfiPort]:
+        """All its ports, HFI by HFI."""
+        return [port for hfi in self.hfis for port in hfi.ports.values()]
+
+
+class World:
+    """A wired fabric and what runs on its ports. `ends` undoes everything, the last thing first."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        clock: Clock | None = None,
+        seed: int = 1,
+        icrc: Icrc | None = None,
+        timer_resolution_s: float | None = None,
+        routing: Routing | str | None = None,
+        flow: FlowControl | None = None,
+        jitter_s: float = 0.0,
+        em_node: str | None = EM_NODE,
+        ends: Ends | None = None,
+    ) -> None:
+        """Build the fabric. Nothing passes until the caller has the subnet manager sweep.
+
+        Args:    clock: an event loop or another clock; None: packets arrive at once. seed: all randomness comes from
+                 it. timer_resolution_s: link delays below it pass at once; see Fabric. routing: or the name of an
+                 engine. flow, jitter_s: of links that have none themselves. em_node: where the managers run, attached
+                 to a switch if the topology lacks it; None: no EM, and a subnet manager that sees the whole fabric.
+                 ends: where this world enters its ends, if not in a list of its own.
+        Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
+        """
+        self.fabric = Fabric(clock, seed=seed, icrc=icrc, timer_resolution_s=timer_resolution_s)
+        self.clock: Clock = self.fabric.clock
+        self.topology = topology
+        if em_node is not None and em_node not in topology.nodes:
+            topology.attach(em_node)
+        topology.build(self.fabric, flow=flow, jitter_s=jitter_s)
+        self.hosts: dict[str, WorldHost] = {}
+        """Every host by name; the EM's node is none of them."""
+        self._host_of: dict[int, str] = {}
+        for name, nodes in topology.hosts().items():
+            if name != em_node:
+                self._enter_host(name, [self.fabric.hfis[node.name] for node in nodes])
+        self._em_port = None if em_node is None else self.fabric.hfis[em_node].ports[1]
+        engine = Routing(engine=routing) if isinstance(routing, str) else routing
+        self.subnet_manager = SubnetManager(self.fabric, self._em_port, routing=engine)
+        self.faults = Faults(self.fabric)
+        self.vnic_ports: dict[str, VnicPort] = {}
+        """The management agent and the VNICs of each host that has any."""
+        self._crash_handlers: list[CrashHandler] = []
+        self.ends = Ends() if ends is None else ends
+        """How everything on this world ends: whoever starts something registers its end here."""
+        self.ends.add("subnet manager", self.subnet_manager.stop)
+        self.ends.add("faults", self.faults.clear)
+
+    async def __aenter__(self) -> Self:
+        """Return the world; `close` it when the context is left."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End everything.
+
+        Raises:  OpavnicError: something did not end as it should; the rest has. If the context is left by an error,
+                 that one gets a note instead.
+        """
+        failed = await self.close()
+        if failed and error is None:
+            raise OpavnicError("; ".join(failed))
+        if failed and error is not None:
+            error.add_note("; ".join(failed))
+
+    async def close(self) -> list[str]:
+        """End everything, the last thing first; return what did not end as it should, and why."""
+        return await self.ends.close()
+
+    # --- hosts ---------------------------------------------------------------------------------------------
+
+    @property
+    def em_port(self) -> HfiPort:
+        """The port that the Ethernet Manager and the subnet manager run on.
+
+        Raises:  OpavnicError: this world was made without one.
+        """
+        if self._em_port is None:
+            raise OpavnicError(f"the fabric {self.topology.name} has no node for an Ethernet Manager")
+        return self._em_port
+
+    def host(self, name: str) -> WorldHost:
+        """Return a host.
+
+        Raises:  OpavnicError: there is none of that name.
+        """
+        if name not in self.hosts:
+            raise OpavnicError(unknown_name("host", name, self.hosts))
+        return self.hosts[name]
+
+    def host_of(self, port: HfiPort) -> str:
+        """Return the name of the host that a port belongs to; that of its HFI if it is no host's."""
+        return self._host_of.get(port.hfi.node_guid, port.hfi.name)
+
+    def add_host(self, name: str, hfis: Iterable[str] = (), *, ports: int = 1) -> WorldHost:
+        """Add a host to a world that is already built. The caller cables its HFIs.
+
+        Args:    hfis: the names of its HFIs; one with the name of the host unless given. ports: of each HFI.
+        Raises:  FabricError: a name is taken.
+        """
+        added = [self.fabric.add_hfi(hfi, ports=ports) for hfi in tuple(hfis) or (name,)]
+        return self._enter_host(name, added)
+
+    def _enter_host(self, name: str, hfis: Iterable[Hfi]) -> WorldHost:
+        host = self.hosts[name] = WorldHost(name, tuple(hfis))
+        self._host_of |= {hfi.node_guid: name for hfi in host.hfis}
+        return host
+
+    # --- partitions ----------------------------------------------------------------------------------------
+
+    def set_pkeys(self, port: HfiPort, pkeys: Iterable[int]) -> None:
+        """Put a port in these partitions, besides the management partition."""
+        self.subnet_manager.set_pkeys(port, pkeys)
+
+    def add_pkey(self, port: HfiPort, pkey: int) -> None:
+        """Put a port in one more partition."""
+        self.subnet_manager.set_pkeys(port, [*self.subnet_manager.pkeys_of(port), pkey])
+
+    # --- VNIC ports ----------------------------------------------------------------------------------------
+
+    def add_vnic_port(
+        self,
+        host: str,
+        *,
+        netdevs: NetdevFactory,
+        can_crash: bool = True,
+        driver_quirks: bool = False,
+        sets_need_full_member: bool = True,
+        smac_filter: bool = True,
+    ) -> VnicPort:
+        """Start the management agent on the port of a host; from here on an EM can configure VNICs there.
+
+        Args:    netdevs: makes the netdev of a vport. can_crash: let the fault `crash on HOST` unload its driver.
+                 The others are those of VnicPort.
+        Raises:  OpavnicError: no such host. FabricError: its port has an agent already.
+        """
+        port = self.host(host).port
+        port.hfi.netdevs = netdevs
+        vnic_port = VnicPort(
+            port,
+            self.clock,
+            driver_quirks=driver_quirks,
+            sets_need_full_member=sets_need_full_member,
+            smac_filter=smac_filter,
+            attached=self.fabric.attached,
+        )
+        self.vnic_ports[host] = vnic_port
+        self.ends.add(f"VNICs of {host}", partial(self._close_vnic_port, host))
+        if can_crash:
+            self.faults.hook(host, partial(self.crash, host), vnic_port.restart)
+        return vnic_port
+
+    def _close_vnic_port(self, host: str) -> None:
+        self.faults.unhook(host)  # a fault that ends later must not start the driver again
+        self.vnic_ports[host].close()
+
+    def crash(self, host: str) -> None:
+        """Unload the driver of a host: its VNICs are gone until it is loaded again and an EM configures it."""
+        self.vnic_ports[host].crash()
+        for handler in tuple(self._crash_handlers):
+            handler(host)
+
+    def on_crash(self, handler: CrashHandler) -> Callable[[], None]:
+        """Call `handler` when the driver of a host has gone; the returned function ends that."""
+        self._crash_handlers.append(handler)
+        return partial(self._crash_handlers.remove, handler)
+
+    def agent_lids(self) -> Iterator[int]:
+        """Yield the LIDs of the ports that have a management agent."""
+        return (vnic_port.port.lid for vnic_port in self.vnic_ports.values())
