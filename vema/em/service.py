@@ -46,8 +46,8 @@ from vema.types import EMA_OUI
 log = logging.getLogger("vema.em")
 
 TURN: Final = 32
-"""Answers that are taken, and vports that are served, in one turn of the event loop: others have theirs before all
-vports of a large fabric were looked at."""
+"""Answers that are taken, vports that are served, and MAC tables that are computed in one turn of the event loop:
+everybody else has a turn before all of a large fabric was looked at."""
 
 
 class MadTransport(Protocol):
@@ -348,7 +348,7 @@ class EthernetService:
             self._ports_changed = False
             core.set_sink(now, self.topology.lid)
             core.set_ports(now, self.topology.ports())
-        core.wake(now)
+        core.wake(now, TURN)
         self._follow_election(now, core)
         requests = core.next_requests(TURN)
         self._writer.write(core.take_records())
