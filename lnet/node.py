@@ -26,7 +26,8 @@ from hfi_sim.reliable import (
 from hfi_sim.reliable.service import DEFAULT_PKEY, ReliableService
 from lnet.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn, SendMsg
 from lnet.config import LndConfig
-from lnet.lnd import GetHandler, Lnd, nothing_to_get
+from lnet.deliveries import GetHandler, nothing_to_get
+from lnet.lnd import Lnd
 from lnet.networks import NetworkGroup
 from lnet.nid import Nid
 from lnet.objects import DevEvent, KibDev

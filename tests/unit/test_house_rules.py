@@ -16,8 +16,8 @@ HAND_WRITTEN = [path for path in MODULES if not path.name.endswith(("_pb2.py", "
 
 IO_MODULES = {
     "aiohttp", "asyncio", "concurrent", "ctypes", "fcntl", "grpc", "mmap", "multiprocessing", "os", "pathlib",
-    "pyroute2", "random", "select", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile",
-    "termios", "threading", "time", "tty",
+    "pyroute2", "random", "select", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess",
+    "tempfile", "termios", "threading", "time", "tty",
 }  # fmt: skip
 """What a sans-IO core does without: sockets, files, processes, a clock and chance of its own."""
 
