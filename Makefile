@@ -8,20 +8,20 @@ STAMP  := $(VENV)/.stamp
 # program:package pairs that the demo and the tests start as real programs
 TOOLS  := ip:iproute2 ping:iputils-ping iperf3:iperf3 tcpdump:tcpdump tshark:tshark
 
-.PHONY: help venv native deps bench-peers demo test test-fast test-slow chaos sanitize memcheck fuzz lint format proto clean
+.PHONY: help venv native deps bench-peers demo test test-fast test-slow chaos sanitize memcheck fuzz lint format generated proto clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 venv: $(STAMP) ## make .venv with everything in it; the program is .venv/bin/opavnic
 
-$(STAMP): pyproject.toml Makefile $(wildcard native/Cargo.* native/src/*.rs)
+$(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.* native/src/*.rs)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "opavnic needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || sh tools/install-packages.sh python3-venv
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -e '.[dev]' -e bench
 	@touch $@
 
 native: ## build the fast datapath again; `make venv` builds it too, where cargo is
@@ -77,19 +77,23 @@ fuzz: ## each fuzz target of native/ for FUZZ_S seconds, with AddressSanitizer; 
 	set -e; for target in native/fuzz/fuzz_targets/*.rs; do \
 	  native/target/fuzz/$(HOST)/release/$$(basename $$target .rs) -max_total_time=$(FUZZ_S) -max_len=4000; done
 
-lint: venv ## style, types, floors
+lint: venv ## style, types, floors, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.generate --check
 	@if command -v cargo >/dev/null; then cd native && cargo fmt --check && cargo clippy --locked --quiet --all-targets -- -D warnings; fi
 
 format: venv ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+generated: venv ## make the generated files again from their declarations (tools/generate)
+	$(BIN)/python -m tools.generate
+
 proto: venv ## make the gRPC messages and stubs again from their .proto files
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. ejfat/control/pb/*.proto
 
 clean: ## remove what the build made
-	rm -rf $(VENV) native/target build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) native/target build dist *.egg-info bench/build bench/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,21 +1,17 @@
-"""LNet in a lab: a service with a node on each host that has a section `lnet`, and the routes of the control API.
+"""LNet in a lab while it runs: a node on each host that has a section `lnet`, and the routes of the control API.
 
-    POST /lnet/{host}/{command}    a command of lnetctl; answers {"output": YAML, "exit": 0 or 1}
-    POST /lnet-send, /lnet-selftest  messages from one host to another; answer plain data
-The lab finds this through the entry point groups "opavnic.services" and "opavnic.control".
+POST /lnet/{host}/{command}    a command of lnetctl; answers {"output": YAML, "exit": 0 or 1}
+POST /lnet-send, /lnet-selftest  messages from one host to another; answer plain data
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
-import random
 import time
 from collections.abc import Callable
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from aiohttp import web
 
@@ -25,53 +21,44 @@ from lnet.config import LndConfig
 from lnet.dlc import error_yaml
 from lnet.errors import CommandError, NidError
 from lnet.host import LnetHost
-from lnet.lab_check import check_lab, read_targets
 from lnet.networks import parse_networks
 from lnet.nid import Nid
 from lnet.node import Interface
+from lnet.part import LnetModel, read_targets
 from lnet.tx import TxKind
-from opavnic.lab.errors import LabError, LabInputError
-from opavnic.lab.json_body import json_object
-from vema.em.problems import path_text
+from opavnic.errors import InputError, OpavnicError
+from opavnic.world.json_body import json_object
+from opavnic.world.part import Asked, PartWorld, RunningPart
 
-if TYPE_CHECKING:
-    from opavnic.lab.lab import Lab
-    from opavnic.lab.model import LnetModel
-
-log = logging.getLogger("lnet.lab")
-
-SERVICE: Final = "lnet"
-"""Its name among the services of a lab."""
 _ROUTES: Final = ("/lnet/{host}/{command}", "/lnet-send", "/lnet-selftest")
 
 _T = TypeVar("_T")
 
 
-class LnetLab:
-    """The LNet nodes of a lab."""
+class LnetLab(RunningPart):
+    """The LNet nodes of a lab, for as long as the context lasts."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, world: PartWorld, asked: Asked) -> None:
         """Start LNet on every host that asks for it.
 
-        Raises:  LabError: networks, targets or addresses that do not fit.
+        Raises:  ConfigError: the targets of one cannot be read.
         """
         self.hosts: dict[str, LnetHost] = {}
-        self._lab = lab
+        self._world = world
         self._ports: dict[IPv4Address, HfiPort] = {}
-        directory = Path(lab.file).parent
-        problems = check_lab(lab.model, directory)
-        if problems:
-            raise LabError("; ".join(f"{path_text(problem.path)}: {problem.message}" for problem in problems))
-        sections = {name: host.lnet for name, host in lab.model.hosts.items() if host.lnet is not None}
-        interfaces = {name: self._interfaces(name, section) for name, section in sections.items()}
+        interfaces = {name: self._interfaces(name, section) for name, section in asked.hosts.items()}
         try:
-            for name, section in sections.items():
-                self.hosts[name] = self._start(name, section, interfaces[name], directory)
+            for name, section in asked.hosts.items():
+                self.hosts[name] = self._start(name, section, interfaces[name], asked.directory)
         except BaseException:
             self._shutdown()
             raise
 
-    async def stop(self) -> None:
+    def __enter__(self) -> Self:
+        """Return the nodes, which run already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Leave the ports; what was asked of a host and is not done is refused."""
         self._shutdown()
 
@@ -81,12 +68,13 @@ class LnetLab:
                 stack.callback(host.shutdown)
 
     def _interfaces(self, name: str, section: LnetModel) -> list[Interface]:
-        world = self._lab.world
         interfaces = []
-        for index, (text, port) in enumerate(zip(section.addresses, world.hosts[name].ports, strict=False)):
+        for index, (text, port) in enumerate(
+            zip(section.addresses, self._world.hosts[name].ports, strict=False)
+        ):
             addr = IPv4Address(text)
             self._ports[addr] = port
-            world.add_pkey(port, section.pkey)
+            self._world.add_pkey(port, section.pkey)
             interfaces.append(Interface(f"ib{index}", addr, port))
         return interfaces
 
@@ -95,8 +83,8 @@ class LnetLab:
             name,
             interfaces,
             self.resolve,
-            asyncio.get_running_loop(),
-            random.Random(f"{self._lab.world.fabric.seed} {name}"),
+            self._world.clock,
+            self._world.rng(name),
             stamp=time.time_ns() // 1000,
             config=LndConfig(
                 timeout_s=section.timeout,
@@ -118,12 +106,18 @@ class LnetLab:
         return port.lid if port is not None and port.lid else None
 
     def host(self, name: str) -> LnetHost:
-        """Return the node of a host. Raises LabInputError where there is none."""
+        """Return the node of a host. Raises InputError where there is none."""
         if name not in self.hosts:
-            raise LabInputError(f'host "{name}" has no LNet ({nearest(name, self.hosts)})')
+            raise InputError(f'host "{name}" has no LNet ({nearest(name, self.hosts)})')
         return self.hosts[name]
 
     # --- the control API -----------------------------------------------------------------------------------
+
+    def routes(self) -> list[web.RouteDef]:
+        if not self.hosts:
+            return [web.post(path, _without_lnet) for path in _ROUTES]
+        handlers = (self.command, self.send, self.selftest)
+        return [web.post(path, handler) for path, handler in zip(_ROUTES, handlers, strict=True)]
 
     async def command(self, request: web.Request) -> web.Response:
         """Run a command of lnetctl on one host."""
@@ -171,48 +165,27 @@ class LnetLab:
         try:
             return Nid.parse(to)
         except NidError as error:
-            raise LabError(str(error)) from error
+            raise OpavnicError(str(error)) from error
 
 
 def _arguments(body: dict[str, Any]) -> dict[str, Any]:
     arguments = body.get("args", {})
     if not isinstance(arguments, dict):
-        raise LabError('"args" is no JSON object')
+        raise OpavnicError('"args" is no JSON object')
     return arguments
 
 
 def _field(body: dict[str, Any], key: str, kind: Callable[[Any], _T]) -> _T:
-    """Return one value of a request. Raises LabError where it is missing or of another kind."""
+    """Return one value of a request. Raises OpavnicError where it is missing or of another kind."""
     try:
         return kind(body[key])
     except (KeyError, TypeError, ValueError):
-        raise LabError(f'"{key}" is missing or wrong: {body.get(key)!r}') from None
+        raise OpavnicError(f'"{key}" is missing or wrong: {body.get(key)!r}') from None
 
 
 def _refused(verb: str, error: CommandError) -> web.Response:
     return web.json_response({"output": error_yaml(verb, "lnet", error), "exit": 1})
 
 
-async def start_lnet(lab: Lab) -> LnetLab | None:
-    """Start LNet in a lab that asks for it.
-
-    Raises:  LabError: the lab file's sections `lnet` do not fit.
-    """
-    if not any(host.lnet is not None for host in lab.model.hosts.values()):
-        return None
-    lnet = LnetLab(lab)
-    log.info("LNet on %s", ", ".join(lnet.hosts))
-    return lnet
-
-
-def control_routes(lab: Lab) -> list[web.RouteDef]:
-    """Return the routes of the control API of a lab, whether it has LNet or not."""
-    lnet = lab.services.get(SERVICE)
-    if not isinstance(lnet, LnetLab):
-        return [web.post(path, _without_lnet) for path in _ROUTES]
-    handlers = (lnet.command, lnet.send, lnet.selftest)
-    return [web.post(path, handler) for path, handler in zip(_ROUTES, handlers, strict=True)]
-
-
 async def _without_lnet(_: web.Request) -> web.Response:
-    raise LabError("no host of this lab has LNet; in the lab file, a host has it by its section lnet")
+    raise OpavnicError("no host of this lab has LNet; in the lab file, a host has it by its section lnet")

@@ -11,6 +11,18 @@ class VectorFileError(OpavnicError):
     """A file of test vectors cannot be read, or a line of it is no case."""
 
 
+class InputError(OpavnicError):
+    """A request to something that runs makes no sense there: a host, link or fault that it does not have."""
+
+
+class TooManyError(OpavnicError):
+    """As many ask the same as may at once."""
+
+
+class PartError(OpavnicError):
+    """An installed package brings a part that cannot be used."""
+
+
 class EndError(OpavnicError):
     """Something that was started did not end: it took too long, or was cancelled."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import distributions
 from typing import Final
@@ -25,9 +25,15 @@ def log_packages() -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def listening(handler: logging.Handler, level: int) -> Iterator[None]:
-    """Give `handler` what those packages log from `level` up; afterwards their loggers are as they were."""
-    before = [(logger, logger.level) for logger in map(logging.getLogger, log_packages())]
+def listening(handler: logging.Handler, level: int, more: Iterable[str] = ()) -> Iterator[None]:
+    """Give `handler` what those packages, and loggers under the names in `more`, log from `level` up.
+
+    Afterwards their loggers are as they were.
+    """
+    names = dict.fromkeys((*log_packages(), *more))
+    # a logger under another of them would give each record twice
+    own = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
+    before = [(logger, logger.level) for logger in map(logging.getLogger, own)]
     for logger, _ in before:
         logger.addHandler(handler)
         if not logger.isEnabledFor(level):

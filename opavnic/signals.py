@@ -1,7 +1,8 @@
 """The signals that end a command: SIGINT (Ctrl-C), SIGTERM and SIGHUP all do the same, once.
 
-SIGINT is heard also where it was ignored at the start, as shells have it for jobs in the background of a script. A
-SIGHUP that was ignored stays ignored: that is what nohup(1) asks for.
+SIGINT is heard also where it was ignored at the start, as shells have it for jobs in the background of a script: from
+the first moment on (`opavnic.cli.start`), and only a program that `opavnic exec` becomes ignores it again. A SIGHUP
+that was ignored stays ignored: that is what nohup(1) asks for.
 
 Exit codes: a command that runs until it is ended (`up`, `capture`, `top`, `logs -f`) ends with 0, one that was
 interrupted on its way to an end of its own (`up -d`, `demo`) with EXIT_INTERRUPTED.
@@ -23,6 +24,9 @@ from typing import Final, TypeVar
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_INTERRUPTED: Final = 130
 Result = TypeVar("Result")
+
+sigint_was_ignored = False
+"""Whether this program inherited SIGINT ignored; a program that takes its place is to find it so."""
 
 
 def heard() -> tuple[signal.Signals, ...]:

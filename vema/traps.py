@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.mad.header import DATA_OFFSET_VENDOR, RMPP_LAYOUT, MadClass, MadHeader, Method
+from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.types import EMA_OUI, AttrId, TrapOpcode, VportNum
+from vema.types import AttrId, TrapOpcode, VportNum
 
 TRAP_SIZE: Final = 272
 """Bytes of a trap as the driver hands it over; the fabric fills the MAD up with zeros."""
@@ -22,7 +22,7 @@ TRAP_BURST: Final = 4
 """Traps of one window after the one that opened it."""
 _EPSILON_MS: Final = 1e-6
 
-_VENDOR_PREFIX: Final = bytes(RMPP_LAYOUT.sizeof() + 1) + EMA_OUI
+_VENDOR_PREFIX: Final = RmppHeader().build() + VendorHeader().build()
 
 
 @dataclass(frozen=True, slots=True)

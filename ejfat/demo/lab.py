@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.lab.apps import NodeHost, node_netdev
-from opavnic.lab.hosts import LabHost, plan_interfaces
+from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
+from opavnic.lab.machine import NetdevKind
 from opavnic.lab.model import LabModel
 
 
@@ -17,18 +17,17 @@ class NodeLab(Lab):
     Args:  nodes: hosts that are nodes; in a lab in memory all are.
     """
 
-    def __init__(self, model: LabModel, *, nodes: frozenset[str], **options: Any) -> None:
-        super().__init__(model, **options)
-        self._nodes = nodes
-
-    def _make_host(self, name: str) -> LabHost:
-        if name in self._nodes or self.netdev == "memory":
-            return NodeHost(name, plan_interfaces(self.model, name))
-        return super()._make_host(name)
+    def __init__(self, model: LabModel, *, nodes: frozenset[str], netdev: NetdevKind, **options: Any) -> None:
+        app_hosts = frozenset(model.hosts) if netdev == "memory" else nodes
+        super().__init__(model, netdev=netdev, app_hosts=app_hosts, **options)
 
     def node_netdev(self, host: str) -> MemoryNetdev:
         """Return the netdev of a node's first VNIC, once the lab has started.
 
-        Raises:  LabError: the host is none, or its VNIC has not been made.
+        Raises:  LabError: the host is not a node, or its VNIC has not been made.
         """
-        return node_netdev(self, host)
+        interfaces = self.host(host).interfaces
+        netdev = interfaces[0].app_netdev if interfaces else None
+        if netdev is None:
+            raise LabError(f"host {host} has no VNIC in this process")
+        return netdev

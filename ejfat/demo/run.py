@@ -26,7 +26,7 @@ from ejfat.demo.nodes import Source, Stream, Worker
 from ejfat.demo.processes import ProcessSource, ProcessWorker
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.memory_host import MemoryUdpHost
-from opavnic.lab.lab import NetdevKind
+from opavnic.lab.machine import NetdevKind
 from opavnic.lab.model import LabModel
 
 SOURCES = ("s1", "s2", "s3")

@@ -12,7 +12,7 @@ from ejfat.pipeline.native import NativePipeline
 
 if TYPE_CHECKING:  # a lab has them already, a program that stands alone starts sooner without
     from hfi_sim.netdev.base import Netdev
-    from opavnic.datapath.native import NativeDatapath
+    from opavnic.world.carrier import NativeCarrier as Carrier
 
 
 class NativeCarrier:
@@ -76,7 +76,7 @@ class LabCarrier:
         self,
         pipeline: NativePipeline,
         netdev: Netdev,
-        datapath: NativeDatapath,
+        datapath: Carrier,
         receive: Callable[[bytes], None],
     ) -> None:
         """Args:  receive: takes the frames that are Python's."""

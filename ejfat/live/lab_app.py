@@ -1,4 +1,4 @@
-"""The load balancer as an app of a lab: `apps: [{kind: ejfat-lb, host: lb, options: {...}}]`.
+"""The load balancer while it runs on a host of a lab.
 
 It has a VNIC of its own and no TAP. Programs on the other hosts reach its control plane over a Unix socket in the
 lab's directory, for namespaces do not part the file system.
@@ -8,91 +8,27 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from dataclasses import replace
-from ipaddress import ip_address
+from collections.abc import AsyncIterator, Sequence
+from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Any, Final
 
 from ejfat.control.balancer import Policy
-from ejfat.control.grpc.listening import check_listen
-from ejfat.control.names import check_name
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.errors import BadRequestError
+from ejfat.errors import EjfatError
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.carrier import LabCarrier
 from ejfat.live.neighbors import IpAddress
+from ejfat.part import LbOptions
 from ejfat.pipeline.native import NativePipeline
-from hfi_sim.did_you_mean import nearest
-from opavnic.lab.apps import node_netdev
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import AppModel, LabModel
-from vema.em.problems import Problem, model_problems
+from hfi_sim.netdev.memory import MemoryNetdev
+from opavnic.world.part import AskedApp, PartVnic, PartWorld, RunningPart
 
-KIND = "ejfat-lb"
-_LONGEST_SOCKET_PATH = 107
+_LONGEST_SOCKET_PATH: Final = 107
 """Bytes of a Unix socket's path on Linux."""
 
 
-class LbOptions(BaseModel):
-    """The options of the app."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    reserve: str = "run"
-    """The name under which an instance is reserved at start; empty: none is."""
-    senders: list[str] = []
-    """Hosts, or addresses, that may send; empty: all other hosts of the virtual switch."""
-    listen: str = ""
-    """gRPC of the control plane: HOST:PORT on the machine; empty: a Unix socket in the lab's directory."""
-    period: float = Field(default=1.0, ge=0.05)
-    """Seconds between looks at the workers."""
-    lead: float = Field(default=0.8, gt=0)
-    """Seconds from a decision to the tick at which it takes effect."""
-    fill_gain: float = Field(default=0.0, ge=0)
-    """Weight per second that a full worker loses to empty ones."""
-    v1: bool = True
-    """Serve senders of header version 1 too."""
-    pipeline: Literal["auto", "python", "native"] = "auto"
-    """auto: the native one where it is built; on the native datapath, inside its thread."""
-
-
-def check_lab(model: LabModel, directory: Path) -> list[Problem]:
-    """Return what is wrong with the apps of this kind in a lab file."""
-    del directory
-    problems = []
-    for index, app in enumerate(model.apps):
-        if app.kind != KIND:
-            continue
-        try:
-            options = LbOptions.model_validate(app.options)
-        except ValidationError as error:
-            found = model_problems(error, LbOptions)
-            problems += [replace(one, path=("apps", index, "options", *one.path)) for one in found]
-            continue
-        if model.address(model.vesws_of(app.host)[0], app.host) is None:
-            problems.append(Problem(("apps", index, "host"), f"{KIND} needs a virtual switch with a subnet"))
-        try:
-            if options.listen:
-                check_listen(options.listen)
-        except BadRequestError as error:
-            problems.append(Problem(("apps", index, "options", "listen"), str(error)))
-        try:
-            if options.reserve:
-                check_name("reservation", options.reserve)
-        except BadRequestError as error:
-            problems.append(Problem(("apps", index, "options", "reserve"), str(error)))
-        for place, sender in enumerate(options.senders):
-            if sender not in model.hosts and not _is_address(sender):
-                known = nearest(sender, model.hosts)
-                path = ("apps", index, "options", "senders", place)
-                problems.append(Problem(path, f'"{sender}" is neither a host nor an address ({known})'))
-    return problems
-
-
-class LabLoadBalancer:
+class LabLoadBalancer(RunningPart):
     """A load balancer that runs on a node of a lab."""
 
     def __init__(
@@ -100,19 +36,17 @@ class LabLoadBalancer:
         app: LbApp,
         control: str,
         carrier: LabCarrier | None,
-        ends: contextlib.AsyncExitStack,
+        uri: str,
     ) -> None:
         self.app = app
         self.carrier = carrier
         """What brings frames to the native pipeline inside the lab's native datapath, where that is so."""
         self.control = control
         """Where its gRPC is: HOST:PORT or unix:PATH."""
-        self.uri = ""
+        self.uri = uri
         """Of the reservation made at start; empty: none was."""
-        self._ends = ends
 
     def status(self) -> dict[str, Any]:
-        """Return what `opavnic status` shows."""
         return {
             "uri": self.uri,
             "control": self.control,
@@ -122,22 +56,19 @@ class LabLoadBalancer:
             **self.app.status(),
         }
 
-    async def stop(self) -> None:
-        """End it."""
-        await self._ends.aclose()
 
+@contextlib.asynccontextmanager
+async def load_balancer(
+    world: PartWorld, asked: AskedApp, kind: str, senders: Sequence[IpAddress]
+) -> AsyncIterator[LabLoadBalancer]:
+    """Run a load balancer on its host.
 
-async def start_lb(lab: Lab, model: AppModel) -> LabLoadBalancer:
-    """Start a load balancer on its node.
-
-    Raises:  LabError, EjfatError: it cannot start.
+    Args:    kind: what the lab calls it. senders: the addresses that may send.
+    Raises:  EjfatError: it cannot start.
     """
-    options = LbOptions.model_validate(model.options)
-    interface = lab.host(model.host).interfaces[0]
-    if interface.address is None:
-        raise LabError(f"{KIND} on {model.host}: the virtual switch {interface.vesw.name} has no subnet")
-    netdev = node_netdev(lab, model.host)
-    own = interface.address.ip
+    options: LbOptions = asked.options
+    netdev, address = _on_vnic(world.hosts[asked.host].vnics[0], f"{kind} on {asked.host}")
+    own = address.ip
     plane = PlaneConfig(
         mac=int.from_bytes(netdev.address, "big"),
         instances=(InstanceAddresses(own if own.version == 4 else None, own if own.version == 6 else None),),
@@ -148,41 +79,29 @@ async def start_lb(lab: Lab, model: AppModel) -> LabLoadBalancer:
     async with contextlib.AsyncExitStack() as ends:
         control = options.listen
         if not control:
-            path = lab.directory.path / f"{KIND}-{model.host}.sock"
-            if lab.netdev == "memory" or len(str(path).encode()) > _LONGEST_SOCKET_PATH:
-                path = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="ejfat-")), f"{KIND}.sock")
+            path = None if world.runtime is None else world.runtime / f"{kind}-{asked.host}.sock"
+            if path is None or len(str(path).encode()) > _LONGEST_SOCKET_PATH:
+                path = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="ejfat-")), f"{kind}.sock")
             control = f"unix:{path}"
         config = AppConfig(plane, listen=control, period_s=options.period, pipeline=options.pipeline)
         app = LbApp(config, netdev.transmit)
         ends.push_async_callback(app.stop)
         netdev.on_receive = app.receive
         carrier = None
-        if lab.native is not None and isinstance(app.pipeline, NativePipeline):
-            carrier = LabCarrier(app.pipeline, netdev, lab.native, app.receive)
+        if world.native is not None and isinstance(app.pipeline, NativePipeline):
+            carrier = LabCarrier(app.pipeline, netdev, world.native, app.receive)
             app.still = carrier.still
             ends.callback(carrier.close)
             carrier.start()
         await app.start()
-        uri = str(app.reserve(options.reserve, _senders(lab, model, options))) if options.reserve else ""
-        balancer = LabLoadBalancer(app, control, carrier, ends.pop_all())
-        balancer.uri = uri
-    lab.progress(f"{KIND} on {model.host} is {own}, its control plane {control}")
-    return balancer
+        uri = str(app.reserve(options.reserve, list(senders))) if options.reserve else ""
+        world.progress(f"{kind} on {asked.host} is {own}, its control plane {control}")
+        yield LabLoadBalancer(app, control, carrier, uri)
 
 
-def _senders(lab: Lab, model: AppModel, options: LbOptions) -> list[IpAddress]:
-    vesw = lab.host(model.host).interfaces[0].vesw
-    names = options.senders or [host for host in vesw.members if host != model.host]
-    addresses: list[IpAddress] = []
-    for name in names:
-        address = lab.model.address(vesw, name) if name in lab.model.hosts else None
-        addresses.append(ip_address(name) if address is None else address.ip)
-    return addresses
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
+def _on_vnic(vnic: PartVnic, who: str) -> tuple[MemoryNetdev, IPv4Interface | IPv6Interface]:
+    if vnic.address is None:
+        raise EjfatError(f"{who}: the virtual switch {vnic.vesw} has no subnet")
+    if vnic.app_netdev is None:
+        raise EjfatError(f"{who}: its host has no VNIC in this process")
+    return vnic.app_netdev, vnic.address

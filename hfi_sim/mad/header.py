@@ -6,14 +6,12 @@ its 2048 bytes.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import ClassVar, Final, Self
-
-import construct
+from typing import Annotated, Final
 
 from hfi_sim.errors import WireError
+from hfi_sim.wire.field import BYTES, HEX, Code, Field
+from hfi_sim.wire.header import WireHeader, declared
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, FmHeader
 from hfi_sim.wire.lrh16b import Lrh16B
@@ -26,136 +24,106 @@ MAD_SIZE: Final = 2048
 MAD_SIZE_IB: Final = 256
 """Bytes of a MAD of base version 1."""
 
-OUI_OFFSET: Final = 37
-"""Where the OUI of a vendor-class MAD stands."""
-DATA_OFFSET_VENDOR: Final = 40
-"""Where the data of a vendor-class MAD with RMPP header and OUI starts."""
+EMA_OUI: Final = bytes.fromhex("00066a")
+"""The OUI that EMA MADs and notices carry (Intel)."""
+_OUI_TEXTS: Final = {int.from_bytes(EMA_OUI): "the OUI of the VNIC's management"}
 
 
-class MadClass(IntEnum):
+class MadClass(Code):
     """Management classes that have a name here; others stay plain ints."""
 
-    SUBN_LID = 0x01
-    """Subnet management, LID routed."""
-    SUBN_ADM = 0x03
-    """Subnet administration."""
-    PERFORMANCE = 0x04
-    """Performance management."""
-    EMA = 0x34
-    """Ethernet management agent of a VNIC (vendor class with OUI 00066a)."""
-    SUBN_DIRECTED = 0x81
-    """Subnet management, directed route."""
+    SUBN_LID = 0x01, "subnet management, LID routed"
+    SUBN_ADM = 0x03, "subnet administration"
+    PERFORMANCE = 0x04, "performance management"
+    EMA = 0x34, "Ethernet management agent"
+    """The agent of a VNIC: a vendor class with OUI 00066a."""
+    SUBN_DIRECTED = 0x81, "subnet management, directed route"
 
 
-class Method(IntEnum):
+class Method(Code):
     """Methods of a MAD; bit 7 marks a response."""
 
-    GET = 0x01
-    SET = 0x02
-    SEND = 0x03
-    TRAP = 0x05
-    REPORT = 0x06
-    TRAP_REPRESS = 0x07
-    GET_TABLE = 0x12
-    DELETE = 0x15
-    GET_RESP = 0x81
-    REPORT_RESP = 0x86
-    GET_TABLE_RESP = 0x92
-    DELETE_RESP = 0x95
+    GET = 0x01, "Get"
+    SET = 0x02, "Set"
+    SEND = 0x03, "Send"
+    TRAP = 0x05, "Trap"
+    REPORT = 0x06, "Report"
+    TRAP_REPRESS = 0x07, "TrapRepress"
+    GET_TABLE = 0x12, "GetTable"
+    DELETE = 0x15, "Delete"
+    GET_RESP = 0x81, "GetResp"
+    REPORT_RESP = 0x86, "ReportResp"
+    GET_TABLE_RESP = 0x92, "GetTableResp"
+    DELETE_RESP = 0x95, "DeleteResp"
+
+
+class MadStatus(Code):
+    """Status of a response, 16 bits."""
+
+    OK = 0x0000, "ok"
+    BUSY = 0x0001, "busy"
+    BAD_VERSION = 0x0004, "bad base or class version"
+    UNSUPPORTED_METHOD = 0x0008, "method not supported"
+    UNSUPPORTED = 0x000C, "method and attribute do not go together"
+    """The method, the attribute, or the two together are not supported."""
+    INVALID = 0x001C, "a value in attribute or modifier is wrong"
+    """A value of the attribute or of its modifier is invalid: no such vport, a range outside the table."""
+    DENIED = 0x0700, "denied"
+    """The sender may not do that: a Set not from a full member of the management partition, a Get from outside it.
+
+    Source: the subnet administration's "request denied"; the driver knows no such refusal.
+    """
 
 
 RESPONSE_BIT: Final = 0x80
 """The bit of the method that marks a response."""
 
-LAYOUT: Final = construct.Struct(
-    "base_version" / construct.Int8ub * "0x80: 2048 bytes; 1: 256 bytes",
-    "mgmt_class" / construct.Int8ub * "management class: 0x34 is the Ethernet management agent",
-    "class_version" / construct.Int8ub * "version of the class",
-    "method" / construct.Int8ub * "what is asked for; bit 7 marks a response",
-    "status" / construct.Int16ub * "0 in a response: it was done",
-    "class_specific" / construct.Int16ub * "hop pointer and count in directed routes, else 0",
-    "tid" / construct.Int64ub * "transaction id: a response repeats it",
-    "attr_id" / construct.Int16ub * "which attribute",
-    "reserved" / construct.Int16ub * "0; given back as received",
-    "attr_mod" / construct.Int32ub * "attribute modifier: which instance",
-)
-"""The common header of every MAD."""
 
-RMPP_LAYOUT: Final = construct.Struct(
-    "version" / construct.Int8ub * "0: not in use",
-    "type" / construct.Int8ub * "0: not in use",
-    "rtime_flags" / construct.Int8ub * "response time (5 bits) and flags (3 bits)",
-    "rmpp_status" / construct.Int8ub * "0: normal",
-    "segment" / construct.Int32ub * "segment number",
-    "length" / construct.Int32ub * "payload length, or new window",
-)
-"""The RMPP header, bytes 24 to 35; all zero in the MADs of this project."""
-
-VENDOR_LAYOUT: Final = construct.Struct(
-    "vendor_reserved" / construct.Int8ub * "0; given back as received",
-    "oui" / construct.Bytes(3) * "whose class it is: 00066a",
-)
-"""The vendor header, bytes 36 to 39."""
-
-_HEADER: Final = struct.Struct(">BBBBHHQHHI")
-_WIDTHS: Final[dict[str, int]] = {
-    "base_version": 8,
-    "mgmt_class": 8,
-    "class_version": 8,
-    "method": 8,
-    "status": 16,
-    "class_specific": 16,
-    "tid": 64,
-    "attr_id": 16,
-    "reserved": 16,
-    "attr_mod": 32,
-}
-
-
+@declared("mad_header", "MAD header", "big", source="the InfiniBand architecture; opa_smi.h of Linux")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadHeader:
+class MadHeader(WireHeader):
     """The first 24 bytes of a MAD."""
 
-    SIZE: ClassVar[int] = 24
+    base_version: Annotated[int, Field(8, "0x80: 2048 bytes; 1: 256 bytes", HEX)] = BASE_VERSION_OPA
+    mgmt_class: Annotated[
+        int, Field(8, "management class: 0x34 is the Ethernet management agent", HEX, MadClass)
+    ]
+    class_version: Annotated[int, Field(8, "version of the class", HEX)] = 0x80
+    method: Annotated[int, Field(8, "what is asked for; bit 7 marks a response", HEX, Method)]
+    status: Annotated[int, Field(16, "0 in a response: it was done", HEX, MadStatus)] = 0
+    class_specific: Annotated[int, Field(16, "hop pointer and count in directed routes, else 0", HEX)] = 0
+    tid: Annotated[int, Field(64, "transaction id: a response repeats it", HEX)]
+    attr_id: Annotated[int, Field(16, "which attribute", HEX)]
+    reserved: Annotated[int, Field(16, "0; given back as received", HEX)] = 0
+    attr_mod: Annotated[int, Field(32, "attribute modifier: which instance", HEX)] = 0
 
-    base_version: int = BASE_VERSION_OPA
-    mgmt_class: int
-    class_version: int = 0x80
-    method: int
-    status: int = 0
-    """16 bits; 0 is success."""
-    class_specific: int = 0
-    """16 bits."""
-    tid: int
-    """Transaction id, 64 bits."""
-    attr_id: int
-    """16 bits."""
-    reserved: int = 0
-    """The 16 bits after attr_id."""
-    attr_mod: int = 0
-    """32 bits."""
 
-    @classmethod
-    def parse(cls, data: bytes | bytearray | memoryview) -> Self:
-        """Read the header at the start of `data`.
+@declared("rmpp", "RMPP header", "big", source="the InfiniBand architecture")
+@dataclass(frozen=True, slots=True)
+class RmppHeader(WireHeader):
+    """Bytes 24 to 35 of a vendor-class MAD; all zero in the MADs of this project."""
 
-        Raises:  WireError: fewer than 24 bytes. No value of the fields is refused.
-        """
-        if len(data) < cls.SIZE:
-            raise WireError("mad_header", len(data), f"{len(data)} bytes, the MAD header needs {cls.SIZE}")
-        values = _HEADER.unpack_from(data)
-        return cls(**dict(zip(_WIDTHS, values, strict=True)))
+    version: Annotated[int, Field(8, "0: not in use")] = 0
+    type: Annotated[int, Field(8, "0: not in use")] = 0
+    rtime_flags: Annotated[int, Field(8, "response time (5 bits) and flags (3 bits)", HEX)] = 0
+    rmpp_status: Annotated[int, Field(8, "0: normal")] = 0
+    segment: Annotated[int, Field(32, "segment number")] = 0
+    length: Annotated[int, Field(32, "payload length, or new window")] = 0
 
-    def build(self) -> bytes:
-        """Return the 24 bytes.
 
-        Raises:  ValueError: a value does not fit its field.
-        """
-        values = [getattr(self, name) for name in _WIDTHS]
-        for (name, width), value in zip(_WIDTHS.items(), values, strict=True):
-            if not 0 <= value < 1 << width:
-                raise ValueError(f"{name} {value:#x} does not fit {width} bits")
-        return _HEADER.pack(*values)
+@declared("vendor", "vendor header", "big", source="ib_mad.h of Linux: struct ib_vendor_mad")
+@dataclass(frozen=True, slots=True)
+class VendorHeader(WireHeader):
+    """Bytes 36 to 39 of a vendor-class MAD."""
+
+    vendor_reserved: Annotated[int, Field(8, "0; given back as received", HEX)] = 0
+    oui: Annotated[bytes, Field(24, "whose class it is: 00066a", BYTES, _OUI_TEXTS)] = EMA_OUI
+
+
+DATA_OFFSET_VENDOR: Final = MadHeader.SIZE + RmppHeader.SIZE + VendorHeader.SIZE
+"""Where the data of a vendor-class MAD with RMPP header and OUI starts."""
+OUI_OFFSET: Final = DATA_OFFSET_VENDOR - VendorHeader.SIZE + VendorHeader.HEADER.place("oui").offset
+"""Where the OUI of a vendor-class MAD stands."""
 
 
 def mad_size(base_version: int) -> int:

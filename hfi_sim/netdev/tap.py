@@ -81,7 +81,9 @@ class TapNetdev(Netdev):
         self.vnet_hdr = vnet_hdr
         self._loop = loop
         self._watcher = watcher
-        self._fd = run_in_namespace(watcher.namespace, lambda: _open_tap(name, vnet_hdr))
+        self._fd = run_in_namespace(
+            watcher.namespace, lambda: open_tap(name, vnet_hdr=vnet_hdr, carrier=False)
+        )
         try:
             state = watcher.links.find(name)
             if state is None:
@@ -419,8 +421,11 @@ def _nothing() -> None:
     """Stand in for a reader that follows nothing."""
 
 
-def _open_tap(name: str, vnet_hdr: bool) -> int:
-    """Return the descriptor of a new TAP in the network namespace of this thread."""
+def open_tap(name: str, *, vnet_hdr: bool = False, carrier: bool = True) -> int:
+    """Return the non-blocking descriptor of a new TAP in the network namespace of this thread.
+
+    Raises:  NetdevError: no right to, or the name is taken.
+    """
     try:
         fd = os.open(TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -429,10 +434,11 @@ def _open_tap(name: str, vnet_hdr: bool) -> int:
         features = bytearray(4)
         fcntl.ioctl(fd, _TUNGETFEATURES, features)
         flags = _IFF_TAP | _IFF_NO_PI | _IFF_TUN_EXCL | (_IFF_VNET_HDR if vnet_hdr else 0)
-        flags |= struct.unpack("I", features)[0] & _IFF_NO_CARRIER
+        if not carrier:
+            flags |= struct.unpack("I", features)[0] & _IFF_NO_CARRIER
         fcntl.ioctl(fd, _TUNSETIFF, _IFREQ.pack(name.encode(), flags))
         fcntl.ioctl(fd, _TUNSETOFFLOAD, 0)
-        fcntl.ioctl(fd, _TUNSETCARRIER, struct.pack("i", 0))
+        fcntl.ioctl(fd, _TUNSETCARRIER, struct.pack("i", carrier))
     except OSError as error:
         os.close(fd)
         reason = error.strerror

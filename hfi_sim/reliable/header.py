@@ -1,41 +1,19 @@
 """The header of the reliable connection service: 28 bytes, big-endian, behind the 16B header (L4 0x7A).
 
-    offset  size  field
-    0       1     opcode     what the packet does (`RcOpcode`)
-    1       1     flags      bit 0 LAST packet of a message, bit 1 ACK_REQ: answer with an acknowledgement
-    2       2     tag        REQ: the service asked for; DATA: the kind of the message; otherwise 0
-    4       4     dst_conn   the receiver's number of the connection; 0 in a REQ
-    8       4     src_conn   the sender's number of the connection
-    12      4     psn        DATA: packet sequence number, modulo 2**32; otherwise 0
-    16      4     ack        the next psn the sender of this packet expects
-    20      8     sack       bit i: packet ack + 1 + i has arrived already
-    28      ..    payload    REQ, REP, REJ: private data of the user; DATA: a piece of a message
+Behind it stands what the packet carries: private data of the user in REQ, REP and REJ, a piece of a message in DATA.
 
 The project's own format: nothing public describes what hfi1 does for verbs on 16B packets in enough detail.
 """
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Final, Self
-
-from construct import Int8ub, Int16ub, Int32ub, Int64ub, Struct
+from typing import Annotated, Final, Self
 
 from hfi_sim.errors import WireError
-
-LAYOUT: Final = Struct(
-    "opcode" / Int8ub,
-    "flags" / Int8ub,
-    "tag" / Int16ub,
-    "dst_conn" / Int32ub,
-    "src_conn" / Int32ub,
-    "psn" / Int32ub,
-    "ack" / Int32ub,
-    "sack" / Int64ub,
-)
-_FAST: Final = struct.Struct(">BBHIIIIQ")
+from hfi_sim.wire.field import HEX, Field
+from hfi_sim.wire.header import WireBytes, WireHeader, declared
 
 SACK_BITS: Final = 64
 """Packets beyond the next expected one that a single acknowledgement can name."""
@@ -70,42 +48,35 @@ class RcFlags(IntFlag):
     """The sender waits for an acknowledgement."""
 
 
+_FLAG_PARTS: Final = {
+    "last": (RcFlags.LAST, "the last packet of its message"),
+    "ack_req": (RcFlags.ACK_REQ, "the sender waits for an acknowledgement"),
+}
+
+
+@declared("rc_header", "reliable connection header", "big")
 @dataclass(frozen=True, slots=True)
-class RcHeader:
-    """One header; the field widths are those of the table at the top of this module."""
+class RcHeader(WireHeader):
+    """One header of the service."""
 
-    opcode: int
-    flags: int = 0
-    tag: int = 0
-    dst_conn: int = 0
-    src_conn: int = 0
-    psn: int = 0
-    ack: int = 0
-    sack: int = 0
-
-    SIZE = _FAST.size
+    opcode: Annotated[int, Field(8, "what the packet does", codes=RcOpcode)]
+    flags: Annotated[int, Field(8, "what the receiver is to know of the packet", HEX, parts=_FLAG_PARTS)] = 0
+    tag: Annotated[
+        int, Field(16, "REQ: the service asked for; DATA: the kind of the message; otherwise 0")
+    ] = 0
+    dst_conn: Annotated[int, Field(32, "the receiver's number of the connection; 0 in a REQ", HEX)] = 0
+    src_conn: Annotated[int, Field(32, "the sender's number of the connection", HEX)] = 0
+    psn: Annotated[int, Field(32, "DATA: packet sequence number, modulo 2**32; otherwise 0")] = 0
+    ack: Annotated[int, Field(32, "the next psn that the sender of this packet expects")] = 0
+    sack: Annotated[int, Field(64, "bit i: packet ack + 1 + i has arrived already", HEX)] = 0
 
     @classmethod
-    def parse(cls, data: bytes | memoryview) -> Self:
+    def parse(cls, data: WireBytes) -> Self:
         """Read the header at the start of `data`.
 
         Raises:  WireError: shorter than 28 bytes, or an opcode that does not exist.
         """
-        if len(data) < cls.SIZE:
-            raise WireError("rc header", len(data), f"{len(data)} bytes, {cls.SIZE} are needed")
-        header = cls(*_FAST.unpack_from(data))
+        header = cls(*cls.HEADER.unpack(data))
         if not RcOpcode.REQ <= header.opcode <= RcOpcode.RESET:
-            raise WireError("rc opcode", 0, f"unknown opcode {header.opcode:#04x}")
+            raise WireError("rc_opcode", 0, f"unknown opcode {header.opcode:#04x}")
         return header
-
-    def build(self) -> bytes:
-        """Return the 28 bytes.
-
-        Raises:  ValueError: a field is wider than its place.
-        """
-        try:
-            return _FAST.pack(
-                self.opcode, self.flags, self.tag, self.dst_conn, self.src_conn, self.psn, self.ack, self.sack
-            )
-        except struct.error as error:
-            raise ValueError(f"{self} does not fit the reliable connection header: {error}") from None

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hfi_sim.errors import WireError
-from hfi_sim.mad.header import DATA_OFFSET_VENDOR, RMPP_LAYOUT, VENDOR_LAYOUT, MadHeader, is_vendor_class
-from hfi_sim.mad.header import LAYOUT as MAD_LAYOUT
-from hfi_sim.wire import lrh16b, meanings
+from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MadHeader, RmppHeader, VendorHeader, is_vendor_class
+from hfi_sim.wire import meanings
+from hfi_sim.wire.field import Place, bytes_where
+from hfi_sim.wire.header import Header
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE, Icrc
-from hfi_sim.wire.l4 import ETHERNET_LAYOUT, FM_LAYOUT, L4, EthernetL4, FmHeader
-from hfi_sim.wire.layout import LayoutField, byte_where, bytes_where, layout_fields, quad_word_where
+from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.packet import MIN_PACKET, QUAD_WORD, parse_packet
+from hfi_sim.wire.packet import MIN_PACKET, QUAD_WORD, Trailer, parse_packet
 
 _ETHERNET_HEADER: Final = 14
 _SHOWN_BYTES: Final = 16
@@ -54,22 +54,29 @@ class Description:
         """Append one field."""
         self.fields.append(DescribedField(layer, where, name, value, meaning))
 
-    def add_layout(
+    def add_header(
         self,
         layer: str,
-        declaration: Any,
+        header: Header,
         data: bytes,
-        offset: int,
+        start: int,
         *,
-        where: Callable[[int, LayoutField], str],
-        meaning: Callable[[str, Any], str],
+        where: Callable[[Place, int], str] = Place.in_bytes,
+        meaning: Callable[[str, Any], str] = lambda name, value: "",
     ) -> None:
-        """Append all fields of a construct declaration that starts `offset` bytes into the packet."""
-        values = declaration.parse(data[offset:])
-        for item in layout_fields(declaration):
-            value = values[item.name]
-            text = value.hex() if isinstance(value, bytes) else int(value)
-            self.add(layer, where(offset, item), item.name, text, meaning(item.name, value) or item.meaning)
+        """Append all fields of a header that starts `start` bytes into the packet.
+
+        Args:    where: how its positions are written. meaning: what a value says, where that takes more than the
+                 declaration; empty: what the declaration says.
+        """
+        values = header.read(data[start:])
+        for place in header.places:
+            value = values[place.field_name]
+            if not isinstance(value, bytes):
+                value = value >> place.shift & (1 << place.width_bits) - 1
+            said = meaning(place.name, value) or place.field.text_of(value) or place.meaning
+            text = value.hex() if isinstance(value, bytes) else value
+            self.add(layer, where(place, start), place.name, text, said)
 
 
 def describe_packet(data: bytes, icrc: Icrc | None) -> Description:
@@ -84,12 +91,12 @@ def describe_packet(data: bytes, icrc: Icrc | None) -> Description:
         parse_packet(data)
     except WireError as fault:
         described.faults.append(fault)
-    described.add_layout(
+    described.add_header(
         "16B",
-        lrh16b.LAYOUT,
+        Lrh16B.HEADER,
         data,
         0,
-        where=quad_word_where,
+        where=Place.in_quad_words,
         meaning=lambda name, value: meanings.header_field(name, value, lrh, len(data)),
     )
     end = lrh.length_qw * QUAD_WORD
@@ -133,17 +140,17 @@ def _describe_bytes(
 def _describe_l4(described: Description, l4: int, data: bytes) -> None:
     """Append the L4 header and what it carries; `data` ends where the payload ends."""
     if l4 == L4.ETHERNET and len(data) >= HEADER_SIZE + EthernetL4.SIZE:
-        described.add_layout(
+        described.add_header(
             "Ethernet L4",
-            ETHERNET_LAYOUT,
+            EthernetL4.HEADER,
             data,
             HEADER_SIZE,
-            where=quad_word_where,
+            where=Place.in_quad_words,
             meaning=meanings.ethernet_l4_field,
         )
         _describe_ethernet(described, data, HEADER_SIZE + EthernetL4.SIZE)
     elif l4 == L4.FM and len(data) >= HEADER_SIZE + FmHeader.SIZE:
-        described.add_layout("FM", FM_LAYOUT, data, HEADER_SIZE, where=byte_where, meaning=meanings.fm_field)
+        described.add_header("FM", FmHeader.HEADER, data, HEADER_SIZE, meaning=meanings.fm_field)
         _describe_mad(described, data, HEADER_SIZE + FmHeader.SIZE)
     else:
         _describe_bytes(described, "payload", "payload", data, HEADER_SIZE)
@@ -154,21 +161,18 @@ def _describe_mad(described: Description, data: bytes, start: int) -> None:
         _mark_short(described, "MAD", "MAD header", data, start, MadHeader.SIZE)
         return
     header = MadHeader.parse(data[start:])
-    described.add_layout(
+    described.add_header(
         "MAD",
-        MAD_LAYOUT,
+        MadHeader.HEADER,
         data,
         start,
-        where=byte_where,
         meaning=lambda name, value: meanings.mad_field(name, value, header),
     )
     rest = start + MadHeader.SIZE
     if is_vendor_class(header.mgmt_class) and len(data) - start >= DATA_OFFSET_VENDOR:
-        for layer, declaration in (("RMPP", RMPP_LAYOUT), ("vendor", VENDOR_LAYOUT)):
-            described.add_layout(
-                layer, declaration, data, rest, where=byte_where, meaning=meanings.vendor_field
-            )
-            rest += declaration.sizeof()
+        for layer, kind in (("RMPP", RmppHeader), ("vendor", VendorHeader)):
+            described.add_header(layer, kind.HEADER, data, rest, meaning=meanings.vendor_field)
+            rest += kind.SIZE
     _describe_bytes(described, "MAD", "data", data, rest)
 
 
@@ -217,12 +221,20 @@ def _describe_trailer(described: Description, packet: bytes, payload_end: int, i
             ", zero" if not any(pad) else ", not zero: allowed, not usual"
         )
         described.add("trailer", bytes_where(payload_end, icrc_at), "pad", pad.hex(), meaning)
-    last = len(packet) // QUAD_WORD - 1
-    found = int.from_bytes(packet[icrc_at:-1], "little")
-    described.add("trailer", f"QW{last} 24-55", "icrc", found, _icrc_meaning(described, packet, found, icrc))
-    tail = packet[-1]
-    described.add("trailer", f"QW{last} 56-61", "tail", tail & 0x3F, meanings.pad_count(tail & 0x3F))
-    described.add("trailer", f"QW{last} 62-63", "lt", tail >> 6, meanings.tail_lt(tail >> 6))
+    described.add_header(
+        "trailer",
+        Trailer.HEADER,
+        packet,
+        icrc_at,
+        where=Place.in_quad_words,
+        meaning=lambda name, value: (
+            _icrc_meaning(described, packet, value, icrc)
+            if name == "icrc"
+            else meanings.pad_count(value)
+            if name == "tail"
+            else ""
+        ),
+    )
 
 
 def _icrc_meaning(described: Description, packet: bytes, found: int, icrc: Icrc | None) -> str:

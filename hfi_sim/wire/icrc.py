@@ -21,6 +21,8 @@ from typing import Final
 
 import crcmod
 
+from hfi_sim.wire.lrh16b import Lrh16B
+
 _Crc32 = Callable[[bytes | bytearray | memoryview, int], int]
 
 
@@ -45,12 +47,10 @@ TRAILER_SIZE: Final = ICRC_SIZE + TAIL_SIZE
 PAD_COUNT_MASK: Final = 0x07
 """The bits of the last byte that hold the number of pad bytes."""
 
-VARIABLE_QW0: Final = 1 << 31 | 0x1F << 52 | 1 << 60
-"""BECN, SC and FECN: the bits of quad word 0 that may change on the way."""
-VARIABLE_QW1: Final = 0xFF << 48
-"""Age: the bits of quad word 1 that may change on the way."""
-
 _QUAD_WORDS: Final = Struct("<QQ")
+VARIABLE_QW0, VARIABLE_QW1 = _QUAD_WORDS.unpack(Lrh16B.HEADER.variable_mask())
+"""The bits of the header's quad words that may change on the way: BECN, SC and FECN; age."""
+
 _PAD_COUNT_BYTE: Final = tuple(bytes([count]) for count in range(8))
 
 

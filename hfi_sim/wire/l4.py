@@ -8,67 +8,36 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import ClassVar, Final, Self
+from typing import Annotated, Final, Self
 
-import construct
-
-from hfi_sim.errors import WireError
-from hfi_sim.wire.layout import little_bits, low_bits_first
+from hfi_sim.wire.field import HEX, Code, Field
+from hfi_sim.wire.header import WireHeader, declared
 
 
-class L4(IntEnum):
+class L4(Code):
     """The L4 types of a 16B packet that have a name here; others stay plain ints."""
 
-    FM = 0x08
-    """Management: FM header, then a MAD."""
-    IB_LOCAL = 0x09
-    """InfiniBand without a global route header."""
-    IB_GLOBAL = 0x0A
-    """InfiniBand with a global route header."""
-    ETHERNET = 0x78
-    """Ethernet L4 header, then an Ethernet frame."""
-    EEPH = 0x79
-    """Encapsulated Ethernet of another kind; not handled."""
-    VENDOR_RC = 0x7A
-    """Reliable connections of this project's own; no hardware speaks it."""
+    FM = 0x08, "management: FM header and MAD"
+    IB_LOCAL = 0x09, "InfiniBand, no global route header"
+    IB_GLOBAL = 0x0A, "InfiniBand with global route header"
+    ETHERNET = 0x78, "Ethernet of a virtual switch"
+    EEPH = 0x79, "encapsulated Ethernet of another kind"
+    VENDOR_RC = 0x7A, "this project's reliable connections"
 
 
-ETHERNET_LAYOUT: Final = low_bits_first(
-    "reserved" / little_bits(16) * "0; given on as received",
-    "vesw_id" / little_bits(16) * "virtual Ethernet switch id, 12 bits used",
-)
-"""The first half of quad word 2."""
-
-FM_LAYOUT: Final = construct.BitStruct(
-    "dest_reserved" / construct.BitsInteger(8) * "0; given on as received",
-    "dest_qp"
-    / construct.BitsInteger(24)
-    * "destination queue pair: 0 the subnet manager's, 1 everything else",
-    "src_reserved" / construct.BitsInteger(8) * "0; given on as received",
-    "src_qp" / construct.BitsInteger(24) * "source queue pair",
-)
-"""Two big-endian 32-bit words."""
-
+QP_TEXTS: Final = {0: "the subnet manager's QP", 1: "the management QP"}
+"""The queue pairs that have a name."""
 _ETHERNET: Final = struct.Struct("<HH")
 _FM: Final = struct.Struct(">II")
 
 
-def _check_width(name: str, value: int, width: int) -> None:
-    if not 0 <= value < 1 << width:
-        raise ValueError(f"{name} {value:#x} does not fit {width} bits")
-
-
+@declared("ethernet_l4", "Ethernet L4 header", "little", source="seed 000, the packet table, quad word 2")
 @dataclass(frozen=True, slots=True)
-class EthernetL4:
+class EthernetL4(WireHeader):
     """The 4 bytes between the 16B header and the Ethernet frame."""
 
-    SIZE: ClassVar[int] = 4
-
-    vesw_id: int
-    """Virtual Ethernet switch id: 12 bits are used, the field has 16."""
-    reserved: int = 0
-    """The 16 bits before it."""
+    vesw_id: Annotated[int, Field(16, "virtual Ethernet switch id, 12 bits used", at=16)]
+    reserved: Annotated[int, Field(16, "0; given on as received", HEX)] = 0
 
     @classmethod
     def parse(cls, data: bytes | bytearray | memoryview) -> Self:
@@ -77,9 +46,7 @@ class EthernetL4:
         Raises:  WireError: fewer than 4 bytes.
         """
         if len(data) < cls.SIZE:
-            raise WireError(
-                "ethernet_l4", len(data), f"{len(data)} bytes, the Ethernet L4 header needs {cls.SIZE}"
-            )
+            cls.HEADER.check_size(data)
         reserved, vesw_id = _ETHERNET.unpack_from(data)
         return cls(vesw_id, reserved)
 
@@ -88,25 +55,24 @@ class EthernetL4:
 
         Raises:  ValueError: a value does not fit 16 bits.
         """
-        _check_width("vesw_id", self.vesw_id, 16)
-        _check_width("reserved", self.reserved, 16)
-        return _ETHERNET.pack(self.reserved, self.vesw_id)
+        try:
+            return _ETHERNET.pack(self.reserved, self.vesw_id)
+        except struct.error:
+            raise self.HEADER.misfit(self) from None
 
 
+@declared("fm_header", "FM header", "big", source="the public hfi1 driver: two words, 24 bits of each used")
 @dataclass(frozen=True, slots=True)
-class FmHeader:
+class FmHeader(WireHeader):
     """The 8 bytes between the 16B header and a MAD."""
 
-    SIZE: ClassVar[int] = 8
-
-    dest_qp: int
-    """Destination queue pair, 24 bits."""
-    src_qp: int
-    """Source queue pair, 24 bits."""
-    dest_reserved: int = 0
-    """The 8 bits above dest_qp."""
-    src_reserved: int = 0
-    """The 8 bits above src_qp."""
+    dest_qp: Annotated[
+        int,
+        Field(24, "destination queue pair: 0 the subnet manager's, 1 everything else", codes=QP_TEXTS, at=8),
+    ]
+    src_qp: Annotated[int, Field(24, "source queue pair", codes=QP_TEXTS, at=40)]
+    dest_reserved: Annotated[int, Field(8, "0; given on as received", HEX)] = 0
+    src_reserved: Annotated[int, Field(8, "0; given on as received", HEX)] = 0
 
     @classmethod
     def parse(cls, data: bytes | bytearray | memoryview) -> Self:
@@ -115,7 +81,7 @@ class FmHeader:
         Raises:  WireError: fewer than 8 bytes.
         """
         if len(data) < cls.SIZE:
-            raise WireError("fm_header", len(data), f"{len(data)} bytes, the FM header needs {cls.SIZE}")
+            cls.HEADER.check_size(data)
         dest, src = _FM.unpack_from(data)
         return cls(dest & 0xFFFFFF, src & 0xFFFFFF, dest >> 24, src >> 24)
 
@@ -124,8 +90,6 @@ class FmHeader:
 
         Raises:  ValueError: a value does not fit its field.
         """
-        _check_width("dest_qp", self.dest_qp, 24)
-        _check_width("src_qp", self.src_qp, 24)
-        _check_width("dest_reserved", self.dest_reserved, 8)
-        _check_width("src_reserved", self.src_reserved, 8)
+        if (self.dest_qp | self.src_qp) >> 24 | (self.dest_reserved | self.src_reserved) >> 8:
+            raise self.HEADER.misfit(self)
         return _FM.pack(self.dest_reserved << 24 | self.dest_qp, self.src_reserved << 24 | self.src_qp)

@@ -7,86 +7,46 @@ low eight of the 16 bits that the table calls reserved.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Final, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Final, Self
 
-from hfi_sim.errors import WireError
-from hfi_sim.wire.layout import little_bits, low_bits_first
+from hfi_sim.wire.field import FLAG, HEX, Field
+from hfi_sim.wire.header import WireHeader, declared
+from hfi_sim.wire.l4 import L4
 
 L2_16B: Final = 2
 """The L2 field of a 16B packet."""
 LT_HEAD: Final = 1
 """The LT bit of a head flit."""
 
-LAYOUT: Final = low_bits_first(
-    # quad word 0
-    "slid_low" / little_bits(20) * "source LID, bits 19:0",
-    "length_qw" / little_bits(11) * "whole packet in 8-byte units: header, L4, payload, pad, ICRC, tail",
-    "becn" / little_bits(1) * "backward explicit congestion notification; may change on the way",
-    "dlid_low" / little_bits(20) * "destination LID, bits 19:0",
-    "sc" / little_bits(5) * "service class (service channel); may change on the way",
-    "rc" / little_bits(3) * "routing control",
-    "fecn" / little_bits(1) * "forward explicit congestion notification; may change on the way",
-    "l2" / little_bits(2) * "packet format: 2 is 16B",
-    "lt" / little_bits(1) * "link transfer: 1 is a head flit",
-    # quad word 1
-    "l4" / little_bits(8) * "what follows the header: 0x78 Ethernet, 0x08 management",
-    "slid_high" / little_bits(4) * "source LID, bits 23:20",
-    "dlid_high" / little_bits(4) * "destination LID, bits 23:20; 0xF is multicast",
-    "pkey" / little_bits(16) * "partition key; bit 15 says full member",
-    "entropy" / little_bits(16) * "spreads flows over paths; a VNIC uses the low 8 bits",
-    "age" / little_bits(8) * "age of the packet; may change on the way",
-    "reserved" / little_bits(8) * "0; given on as received",
-)
-"""The layout in document order; the codec below does the same with shifts, and a test holds both equal."""
-
+_L2_TEXTS: Final = {value: "16B" if value == L2_16B else "not 16B" for value in range(4)}
+_LT_TEXTS: Final = {0: "not a head flit", LT_HEAD: "head flit"}
 _QUAD_WORDS: Final = struct.Struct("<QQ")
 
-_WIDTHS: Final[dict[str, int]] = {
-    "slid": 24,
-    "dlid": 24,
-    "length_qw": 11,
-    "becn": 1,
-    "sc": 5,
-    "rc": 3,
-    "fecn": 1,
-    "l2": 2,
-    "lt": 1,
-    "l4": 8,
-    "pkey": 16,
-    "entropy": 16,
-    "age": 8,
-    "reserved": 8,
-}
 
-
+@declared("lrh16b", "16B header", "little", source="seed 000, the packet table, quad words 0 and 1")
 @dataclass(frozen=True, slots=True)
-class Lrh16B:
-    """One 16B header. LIDs are whole 24-bit values here; the wire splits them 20 + 4."""
+class Lrh16B(WireHeader):
+    """One 16B header. A LID is one 24-bit value here; the wire splits it 20 + 4."""
 
-    slid: int
-    """Source LID, 24 bits."""
-    dlid: int
-    """Destination LID, 24 bits."""
-    length_qw: int = 0
-    """Length of the whole packet in 8-byte units, 11 bits; `build_packet` fills it."""
-    becn: bool = False
-    sc: int = 0
-    """Service class, 5 bits."""
-    rc: int = 0
-    """Routing control, 3 bits."""
-    fecn: bool = False
-    l2: int = L2_16B
-    lt: int = LT_HEAD
-    l4: int = 0
-    """Type of what follows, 8 bits: see `L4`; unknown values are kept."""
-    pkey: int = 0xFFFF
-    entropy: int = 0
-    """16 bits."""
-    age: int = 0
-    """8 bits."""
-    reserved: int = 0
-    """The 8 bits above age."""
+    slid: Annotated[int, Field(24, "source LID", HEX, split=((0, 20), (72, 4)))]
+    dlid: Annotated[int, Field(24, "destination LID", HEX, split=((32, 20), (76, 4)))]
+    length_qw: Annotated[
+        int, Field(11, "whole packet in 8-byte units: header, L4, payload, pad, ICRC, tail")
+    ] = 0
+    becn: Annotated[bool, Field(1, "backward explicit congestion notification", FLAG, may_change=True)] = (
+        False
+    )
+    sc: Annotated[int, Field(5, "service class (service channel)", may_change=True)] = 0
+    rc: Annotated[int, Field(3, "routing control")] = 0
+    fecn: Annotated[bool, Field(1, "forward explicit congestion notification", FLAG, may_change=True)] = False
+    l2: Annotated[int, Field(2, "packet format: 2 is 16B", codes=_L2_TEXTS)] = L2_16B
+    lt: Annotated[int, Field(1, "link transfer: 1 is a head flit", codes=_LT_TEXTS)] = LT_HEAD
+    l4: Annotated[int, Field(8, "what follows the header: 0x78 Ethernet, 0x08 management", HEX, L4)] = 0
+    pkey: Annotated[int, Field(16, "partition key; bit 15 says full member", HEX)] = 0xFFFF
+    entropy: Annotated[int, Field(16, "spreads flows over paths; a VNIC uses the low 8 bits", HEX)] = 0
+    age: Annotated[int, Field(8, "age of the packet", may_change=True)] = 0
+    reserved: Annotated[int, Field(8, "0; given on as received", HEX)] = 0
 
     @classmethod
     def parse(cls, data: bytes | bytearray | memoryview) -> Self:
@@ -95,7 +55,7 @@ class Lrh16B:
         Raises:  WireError: fewer than 16 bytes. No value of the fields is refused.
         """
         if len(data) < SIZE:
-            raise WireError("lrh16b", len(data), f"{len(data)} bytes, the 16B header needs {SIZE}")
+            cls.HEADER.check_size(data)
         qw0, qw1 = _QUAD_WORDS.unpack_from(data)
         return cls(
             slid=(qw0 & 0xFFFFF) | (qw1 >> 8 & 0xF) << 20,
@@ -131,7 +91,7 @@ class Lrh16B:
             | self.l2 >> 2
             | (self.lt | self.becn | self.fecn) >> 1
         ):
-            raise ValueError(self._misfit(length))
+            raise self.HEADER.misfit(replace(self, length_qw=length))
         qw0 = (
             (self.slid & 0xFFFFF)
             | length << 20
@@ -154,14 +114,8 @@ class Lrh16B:
         )
         return _QUAD_WORDS.pack(qw0, qw1)
 
-    def _misfit(self, length_qw: int) -> str:
-        """Return a sentence about the first value that does not fit its field."""
-        values = {name: getattr(self, name) for name in _WIDTHS} | {"length_qw": length_qw}
-        name = next(name for name, width in _WIDTHS.items() if values[name] >> width)
-        return f"{name} {values[name]:#x} does not fit {_WIDTHS[name]} bits"
 
-
-SIZE: Final = 16
+SIZE: Final = Lrh16B.SIZE
 """Bytes of the header."""
 
 

@@ -5,75 +5,13 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
-from hfi_sim.mad.header import RESPONSE_BIT, MadClass, MadHeader, Method, mad_size
+from hfi_sim.mad.attributes import AttrId, attribute_text
+from hfi_sim.mad.header import EMA_OUI, RESPONSE_BIT, MadClass, MadHeader, MadStatus, Method, mad_size
 from hfi_sim.types import LID_PERMISSIVE, is_multicast_lid
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
+from hfi_sim.wire.l4 import L4, QP_TEXTS
+from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import QUAD_WORD
 
-_L4_NAMES: Final[dict[int, str]] = {
-    L4.ETHERNET: "Ethernet of a virtual switch",
-    L4.FM: "management: FM header and MAD",
-    L4.IB_LOCAL: "InfiniBand, no global route header",
-    L4.IB_GLOBAL: "InfiniBand with global route header",
-    L4.EEPH: "encapsulated Ethernet of another kind",
-    L4.VENDOR_RC: "this project's reliable connections",
-}
-_CLASS_NAMES: Final[dict[int, str]] = {
-    MadClass.SUBN_LID: "subnet management, LID routed",
-    MadClass.SUBN_ADM: "subnet administration",
-    MadClass.PERFORMANCE: "performance management",
-    MadClass.EMA: "Ethernet management agent",
-    MadClass.SUBN_DIRECTED: "subnet management, directed route",
-}
-_METHOD_NAMES: Final[dict[int, str]] = {
-    Method.GET: "Get",
-    Method.SET: "Set",
-    Method.SEND: "Send",
-    Method.TRAP: "Trap",
-    Method.REPORT: "Report",
-    Method.TRAP_REPRESS: "TrapRepress",
-    Method.GET_TABLE: "GetTable",
-    Method.DELETE: "Delete",
-    Method.GET_RESP: "GetResp",
-    Method.REPORT_RESP: "ReportResp",
-    Method.GET_TABLE_RESP: "GetTableResp",
-    Method.DELETE_RESP: "DeleteResp",
-}
-_EMA_ATTRIBUTES: Final[dict[int, str]] = {
-    0x01: "ClassPortInfo",
-    0x02: "Notice",
-    0x11: "VeswPortInfo",
-    0x12: "MacEntries",
-    0x13: "IfaceUcastMacs",
-    0x14: "IfaceMcastMacs",
-    0x15: "DeleteVesw",
-    0x20: "SummaryCounters",
-    0x22: "ErrorCounters",
-}
-_SUBNET_ATTRIBUTES: Final[dict[int, str]] = {
-    0x02: "Notice",
-    0x10: "NodeDescription",
-    0x11: "NodeInfo",
-    0x12: "SwitchInfo",
-    0x15: "PortInfo",
-    0x16: "PartitionTable",
-    0x20: "SMInfo",
-}
-_COMMON_ATTRIBUTES: Final[dict[int, str]] = {0x01: "ClassPortInfo", 0x02: "Notice"}
-_ATTRIBUTES: Final[dict[int, dict[int, str]]] = {
-    MadClass.EMA: _EMA_ATTRIBUTES,
-    MadClass.SUBN_LID: _SUBNET_ATTRIBUTES,
-    MadClass.SUBN_DIRECTED: _SUBNET_ATTRIBUTES,
-}
-_STATUS_NAMES: Final[dict[int, str]] = {
-    0x0000: "",
-    0x0001: "busy",
-    0x0004: "bad base or class version",
-    0x0008: "method not supported",
-    0x000C: "method and attribute do not go together",
-    0x001C: "a value in attribute or modifier is wrong",
-}
 _ETHERTYPES: Final[dict[int, str]] = {
     0x0800: "IPv4",
     0x0806: "ARP",
@@ -82,10 +20,10 @@ _ETHERTYPES: Final[dict[int, str]] = {
     0x88A8: "service VLAN tag (802.1ad)",
     0x88CC: "LLDP",
 }
+_OF_PORT: Final = (AttrId.CLASS_PORT_INFO, AttrId.NOTICE)
 VLAN_TYPES: Final = (0x8100, 0x88A8)
 """Ethernet types of a tag, behind which another one follows."""
 _IP_PROTOCOLS: Final[dict[int, str]] = {1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 58: "ICMPv6"}
-_OUI_INTEL: Final = bytes.fromhex("00066a")
 
 
 def lid(value: int) -> str:
@@ -112,12 +50,8 @@ def header_field(name: str, value: int, lrh: Lrh16B, size: int) -> str:
             return f"{direction} congestion " + ("notified" if value else "not notified")
         case "sc":
             return f"service class {value}"
-        case "l2":
-            return "16B" if value == L2_16B else "not 16B"
-        case "lt":
-            return "head flit" if value == LT_HEAD else "not a head flit"
         case "l4":
-            return _L4_NAMES.get(value, "unknown L4 type")
+            return L4.text_of(value, "unknown L4 type")
         case "pkey":
             return pkey(value)
     return ""
@@ -141,7 +75,7 @@ def fm_field(name: str, value: int) -> str:
     if not name.endswith("_qp"):
         return ""
     side = "destination" if name == "dest_qp" else "source"
-    return f"{side}: " + {0: "the subnet manager's QP", 1: "the management QP"}.get(value, f"QP {value}")
+    return f"{side}: " + QP_TEXTS.get(value, f"QP {value}")
 
 
 def mad_field(name: str, value: int, header: MadHeader) -> str:
@@ -150,30 +84,28 @@ def mad_field(name: str, value: int, header: MadHeader) -> str:
         case "base_version":
             return f"{mad_size(value)} bytes of MAD" if value in (1, 0x80) else "unknown base version"
         case "mgmt_class":
-            return _CLASS_NAMES.get(value, "unknown class")
+            return MadClass.text_of(value, "unknown class")
         case "method":
-            return _METHOD_NAMES.get(
-                value, "unknown method" + (", a response" if value & RESPONSE_BIT else "")
-            )
+            return Method.text_of(value, "unknown method" + (", a response" if value & RESPONSE_BIT else ""))
         case "status":
-            return _STATUS_NAMES.get(value, "failed")
+            return MadStatus.text_of(value, "failed")
         case "attr_id":
             return attribute(header.mgmt_class, value)
         case "attr_mod":
-            if header.mgmt_class == MadClass.EMA and header.attr_id not in (0x01, 0x02):
+            if header.mgmt_class == MadClass.EMA and header.attr_id not in _OF_PORT:
                 return f"vport {value & 0xFF}"
     return ""
 
 
 def attribute(mgmt_class: int, attr_id: int) -> str:
     """Return the name of an attribute of a management class."""
-    return _ATTRIBUTES.get(mgmt_class, _COMMON_ATTRIBUTES).get(attr_id, "unknown attribute")
+    return attribute_text(mgmt_class, attr_id) or "unknown attribute"
 
 
 def vendor_field(name: str, value: Any) -> str:
     """Return what a field of the RMPP or vendor header says."""
     if name == "oui":
-        return "the OUI of the VNIC's management" if value == _OUI_INTEL else "another vendor's OUI"
+        return "" if value == EMA_OUI else "another vendor's OUI"
     return ""
 
 
@@ -221,8 +153,3 @@ def byte_count(count: int) -> str:
 def pad_count(value: int) -> str:
     """Return what the Tail field says."""
     return f"pad of {byte_count(value)}" if value <= 7 else "impossible: pad counts are 0 to 7"
-
-
-def tail_lt(value: int) -> str:
-    """Return what LT says in the last byte of a packet."""
-    return {1: "tail flit", 0: "left to the hardware"}.get(value, "impossible: 01 is a tail flit")

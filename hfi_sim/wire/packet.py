@@ -13,22 +13,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
 from hfi_sim.counters import Drop
 from hfi_sim.errors import WireError
+from hfi_sim.wire.field import HEX, Field
+from hfi_sim.wire.header import WireHeader, declared
 from hfi_sim.wire.icrc import ICRC_SIZE, PAD_COUNT_MASK, TAIL_SIZE, TRAILER_SIZE, Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.layout import little_bits, low_bits_first
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 
-TRAILER_LAYOUT: Final = low_bits_first(
-    "icrc" / little_bits(32) * "checksum over what must not change on the way",
-    "tail" / little_bits(6) * "number of pad bytes, 0 to 7",
-    "lt" / little_bits(2) * "link transfer: 01 is a tail flit; a receiver also takes 00",
-)
-"""Bits 24 to 63 of the last quad word: the five bytes after the pad."""
+_TAIL_LT_TEXTS: Final = {
+    0: "left to the hardware",
+    1: "tail flit",
+    2: "impossible: 01 is a tail flit",
+    3: "impossible: 01 is a tail flit",
+}
+
+
+@declared("trailer", "trailer", "little", source="seed 000, the packet table, the last quad word")
+@dataclass(frozen=True, slots=True)
+class Trailer(WireHeader):
+    """The five bytes behind the pad: bits 24 to 63 of the last quad word."""
+
+    icrc: Annotated[int, Field(32, "checksum over what must not change on the way", HEX)]
+    tail: Annotated[int, Field(6, "number of pad bytes, 0 to 7")]
+    lt: Annotated[
+        int, Field(2, "link transfer: 01 is a tail flit; a receiver also takes 00", codes=_TAIL_LT_TEXTS)
+    ] = 1
+
 
 QUAD_WORD: Final = 8
 MIN_PACKET: Final = 24

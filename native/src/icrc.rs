@@ -6,9 +6,7 @@
 //! crc32fast does the work on a masked copy of the header.
 
 use crate::wire::TRAILER;
-
-/// Bits of the header that may change on the way, and count as ones.
-const VARIABLE: [u8; 16] = [0, 0, 0, 0x80, 0, 0, 0xf0, 0x11, 0, 0, 0, 0, 0, 0, 0xff, 0];
+use crate::wire::lrh16b::MAY_CHANGE as VARIABLE;
 
 /// Compute the ICRC of a whole packet of 21 bytes or more.
 #[inline]

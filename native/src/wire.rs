@@ -1,24 +1,27 @@
 //! The 16B packet: header fields, padding, ICRC and tail. Little-endian, as the document has it.
 
+mod fields;
+
 use std::ops::Range;
 
 use crate::icrc::icrc;
+pub use fields::{ethernet_l4, l4 as l4_types, lrh16b, trailer};
 
 /// Bytes of the 16B header.
-pub const HEADER: usize = 16;
+pub const HEADER: usize = lrh16b::SIZE;
 /// Bytes of the 16B header and the Ethernet L4 header behind it.
-pub const VNIC_HEADER: usize = 20;
+pub const VNIC_HEADER: usize = HEADER + ethernet_l4::SIZE;
 /// ICRC (4) and tail (1).
-pub const TRAILER: usize = 5;
+pub const TRAILER: usize = trailer::SIZE;
 /// The shortest and the longest packet.
 pub const MIN_PACKET: usize = 24;
-pub const MAX_PACKET: usize = 2047 * 8;
+pub const MAX_PACKET: usize = lrh16b::LENGTH_QW.mask as usize * 8;
 /// The longest Ethernet frame that one packet carries.
 pub const MAX_FRAME: usize = MAX_PACKET - VNIC_HEADER - TRAILER;
 
-pub const L4_ETHERNET: u8 = 0x78;
-pub const L4_FM: u8 = 0x08;
-const TAIL_LT: u8 = 0x40;
+pub const L4_ETHERNET: u8 = l4_types::ETHERNET;
+pub const L4_FM: u8 = l4_types::FM;
+const TAIL_LT: u8 = trailer::LT.put(1) as u8;
 const TAIL_FAULTS: u8 = 0xb8;
 
 pub const LID_PERMISSIVE: u32 = 0xff_ffff;
@@ -34,40 +37,94 @@ fn le32(data: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(data[at..at + 4].try_into().unwrap())
 }
 
+/// Where a field stands in a little-endian header: bits of the 32-bit word at a byte.
+#[derive(Clone, Copy)]
+pub struct Field {
+    word: usize,
+    shift: u32,
+    pub mask: u32,
+}
+
+impl Field {
+    /// Declare a field by its first bit and its width.
+    pub const fn new(first_bit: u32, bits: u32) -> Self {
+        assert!(first_bit % 32 + bits <= 32, "a field lies within one word");
+        Field { word: (first_bit / 32 * 4) as usize, shift: first_bit % 32, mask: u32::MAX >> (32 - bits) }
+    }
+
+    /// Read the field of a header that starts with `header`.
+    #[inline]
+    pub fn get(self, header: &[u8]) -> u32 {
+        le32(header, self.word) >> self.shift & self.mask
+    }
+
+    /// Return the bits that a value is in the word of the field; what does not fit is left out.
+    #[inline]
+    pub const fn put(self, value: u32) -> u32 {
+        (value & self.mask) << self.shift
+    }
+
+    /// Return the same of a value that may run over into the next field, as the driver's do.
+    #[inline]
+    pub const fn put_unmasked(self, value: u32) -> u32 {
+        value << self.shift
+    }
+}
+
+/// A value whose low bits stand at one place, and its high bits at another.
+#[derive(Clone, Copy)]
+pub struct Split {
+    pub low: Field,
+    pub high: Field,
+}
+
+impl Split {
+    #[inline]
+    pub fn get(self, header: &[u8]) -> u32 {
+        self.low.get(header) | self.high.get(header) << self.low.mask.count_ones()
+    }
+
+    /// Return the bits of the high part of a value in its word.
+    #[inline]
+    pub const fn put_high(self, value: u32) -> u32 {
+        self.high.put(value >> self.low.mask.count_ones())
+    }
+}
+
 #[inline]
 pub fn slid(packet: &[u8]) -> u32 {
-    (le32(packet, 0) & 0xf_ffff) | (u32::from(packet[9]) & 0x0f) << 20
+    lrh16b::SLID.get(packet)
 }
 
 #[inline]
 pub fn dlid(packet: &[u8]) -> u32 {
-    (le32(packet, 4) & 0xf_ffff) | (u32::from(packet[9]) >> 4) << 20
+    lrh16b::DLID.get(packet)
 }
 
 #[inline]
 pub fn length(packet: &[u8]) -> usize {
-    (le32(packet, 0) >> 20 & 0x7ff) as usize * 8
+    lrh16b::LENGTH_QW.get(packet) as usize * 8
 }
 
 #[inline]
 pub fn pkey(packet: &[u8]) -> u16 {
-    u16::from_le_bytes([packet[10], packet[11]])
+    lrh16b::PKEY.get(packet) as u16
 }
 
 #[inline]
 pub fn l4(packet: &[u8]) -> u8 {
-    packet[8]
+    lrh16b::L4.get(packet) as u8
 }
 
 #[inline]
 pub fn l2(packet: &[u8]) -> u8 {
-    packet[7] >> 5 & 3
+    lrh16b::L2.get(packet) as u8
 }
 
 /// The virtual Ethernet switch id: 12 bits.
 #[inline]
 pub fn vesw_id(packet: &[u8]) -> u16 {
-    u16::from_le_bytes([packet[18], packet[19]]) & 0xfff
+    ethernet_l4::VESW_ID.get(&packet[HEADER..]) as u16 & 0xfff
 }
 
 /// Return the number of pad bytes and the whole length for an Ethernet frame of `frame` bytes (>= 60).
@@ -103,14 +160,18 @@ impl HeaderWords {
     /// Source: the public driver's opa_vnic_make_header(), which masks nothing but LIDs.
     pub fn new(f: &HeaderFields) -> Self {
         HeaderWords {
-            d0: f.slid & 0xf_ffff,
-            d1: (f.dlid & 0xf_ffff) | u32::from(f.sc) << 20 | u32::from(f.rc) << 25 | 0xc000_0000,
-            d2: u32::from(L4_ETHERNET)
-                | (f.slid >> 20 & 0xf) << 8
-                | (f.dlid >> 20 & 0xf) << 12
-                | u32::from(f.pkey) << 16,
-            d3: u32::from(f.entropy),
-            d4: u32::from(f.vesw_id) << 16,
+            d0: lrh16b::SLID.low.put(f.slid),
+            d1: lrh16b::DLID.low.put(f.dlid)
+                | lrh16b::SC.put_unmasked(f.sc.into())
+                | lrh16b::RC.put_unmasked(f.rc.into())
+                | lrh16b::L2.put(lrh16b::L2_16B)
+                | lrh16b::LT.put(lrh16b::LT_HEAD),
+            d2: lrh16b::L4.put(L4_ETHERNET.into())
+                | lrh16b::SLID.put_high(f.slid)
+                | lrh16b::DLID.put_high(f.dlid)
+                | lrh16b::PKEY.put(f.pkey.into()),
+            d3: lrh16b::ENTROPY.put(f.entropy.into()),
+            d4: ethernet_l4::VESW_ID.put(f.vesw_id.into()),
         }
     }
 
@@ -118,7 +179,7 @@ impl HeaderWords {
     #[inline]
     pub fn write(&self, packet: &mut [u8]) {
         let len_qw = (packet.len() / 8) as u32;
-        packet[0..4].copy_from_slice(&(self.d0 | len_qw << 20).to_le_bytes());
+        packet[0..4].copy_from_slice(&(self.d0 | lrh16b::LENGTH_QW.put_unmasked(len_qw)).to_le_bytes());
         packet[4..8].copy_from_slice(&self.d1.to_le_bytes());
         packet[8..12].copy_from_slice(&self.d2.to_le_bytes());
         packet[12..16].copy_from_slice(&self.d3.to_le_bytes());
@@ -163,7 +224,7 @@ pub fn check(packet: &[u8], with_icrc: bool) -> Result<(), Fault> {
     if size < MIN_PACKET {
         return Err(Fault::Truncated);
     }
-    if packet[7] >> 5 != 0b110 {
+    if lrh16b::L2.get(packet) != lrh16b::L2_16B || lrh16b::LT.get(packet) != lrh16b::LT_HEAD {
         return Err(Fault::L2);
     }
     let tail = packet[size - 1];
@@ -172,7 +233,7 @@ pub fn check(packet: &[u8], with_icrc: bool) -> Result<(), Fault> {
     }
     let left = size as isize - (HEADER + TRAILER) as isize - isize::from(tail & 7);
     let needed = match l4(packet) {
-        L4_ETHERNET => 4,
+        L4_ETHERNET => ethernet_l4::SIZE as isize,
         L4_FM => 8,
         _ => 0,
     };

@@ -49,10 +49,9 @@ def status(
     )
     if data["apps"]:
         print_table(("app", "what", "value"), list(_app_rows(data["apps"])))
-    if failed := data.get("em_failed"):
-        say(
-            f"the Ethernet Manager has failed ({failed}); VNICs stay as they are; see: opavnic logs --lab {data['lab']}"
-        )
+    if parts := data.get("parts"):
+        rows = [row for name, values in parts.items() for row in _rows(name, values)]
+        print_table(("part", "what", "value"), rows)
     if lost := data["balance"]:
         say(
             f"packets not accounted for (a bug): {', '.join(f'{name} {count:+}' for name, count in lost.items())}"
@@ -66,14 +65,17 @@ def status(
 
 def _app_rows(apps: list[dict[str, Any]]) -> Iterator[tuple[object, ...]]:
     for app in apps:
-        for what, value in app.items():
-            if what not in ("kind", "host") and value not in ("", {}):
-                text = (
-                    ", ".join(f"{key} {item}" for key, item in value.items())
-                    if isinstance(value, dict)
-                    else value
-                )
-                yield f"{app['kind']} on {app['host']}", what, text
+        said = {what: value for what, value in app.items() if what not in ("kind", "host")}
+        yield from _rows(f"{app['kind']} on {app['host']}", said)
+
+
+def _rows(name: str, said: dict[str, Any]) -> Iterator[tuple[object, ...]]:
+    """Yield what an app or a part says of itself, but for what is empty."""
+    for what, value in said.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {item}" for key, item in value.items())
+        if value != "":
+            yield name, what, value
 
 
 def _carrier(link: dict[str, Any]) -> str:

@@ -211,6 +211,6 @@ def lab_schema() -> None:
     Example:
       opavnic lab-schema > lab.schema.json
     """
-    from opavnic.lab.model import LabModel
+    from opavnic.lab.parts import lab_model
 
-    print_json(LabModel.model_json_schema())
+    print_json(lab_model().model_json_schema())

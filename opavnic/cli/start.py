@@ -8,10 +8,12 @@ import sys
 
 def start() -> None:
     """Run the program and end with its exit code."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:  # a program that `exec` starts is to ignore it then as well
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # else a traceback of half an import
+    # shells start background jobs of scripts that way
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # else a traceback of half an import
+    from opavnic import signals
     from opavnic.cli.main import main
 
-    signal.signal(signal.SIGINT, before)
+    signals.sigint_was_ignored = ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from aiohttp import web
+
 from opavnic.lab.cleanup import Removed
-from opavnic.lab.control import ControlServer, lab_routes
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.logs import LogHub
 from opavnic.signals import call_on_ending_signals
 from opavnic.world.ends import Ends
+from opavnic.world.parts.control import ControlServer, LabRoutes, LogLines
 
 log = logging.getLogger("opavnic.lab")
 
@@ -36,6 +38,14 @@ async def run_lab(lab: Lab, ready: Callable[[dict[str, Any]], None]) -> Removed:
     if lab.failure:
         raise LabError("; ".join([lab.failure, *removed.failed]))
     return removed
+
+
+def lab_routes(lab: Lab, lines: LogLines, down: Callable[[], Awaitable[Any]]) -> list[web.RouteDef]:
+    """Return what the control API of a lab serves.
+
+    Args:    down: ends the lab and returns what was removed, as plain data.
+    """
+    return [*LabRoutes(lab.status, lines, down).routes(), *lab.routes()]
 
 
 async def _live(lab: Lab, ready: Callable[[dict[str, Any]], None], end: asyncio.Event, ends: Ends) -> Removed:

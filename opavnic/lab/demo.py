@@ -16,9 +16,11 @@ from ipaddress import IPv4Interface
 from typing import Any, Final
 
 from opavnic.lab.errors import LabError
-from opavnic.lab.hosts import Interface
-from opavnic.lab.lab import Lab, NetdevKind
+from opavnic.lab.lab import Lab
+from opavnic.lab.machine import NetdevKind
 from opavnic.lab.model import LabModel
+from opavnic.lab.status import kernel_counters
+from opavnic.world.ground.host import Interface
 
 PINGS: Final = 5
 TRANSFER_S: Final = 2.0
@@ -147,10 +149,10 @@ async def run_demo(
         for vesw in model.vesws:
             progress(f"transfer h1 -> h2 in {vesw.name}")
             result.transfers.append(await _transfer(lab, vesw.name, "h1", "h2"))
-        result.mads = lab.mads
+        result.mads = lab.world.mads
         result.counts = counts(lab)
         result.balance = lab.world.fabric.balance()
-        result.tap_drops = sum(values["tx_dropped"] for values in lab.kernel_counters().values())
+        result.tap_drops = sum(values["tx_dropped"] for values in kernel_counters(lab.vnics()).values())
     result.took_s = round(time.monotonic() - start, 2)
     return result
 
@@ -243,7 +245,7 @@ def counts(lab: Lab) -> list[Count]:
 
     All of it is read without giving the event loop a turn, so that nothing moves meanwhile.
     """
-    with lab.native.still() if lab.native is not None else contextlib.nullcontext():
+    with lab.world.carrier.still() if lab.world.carrier is not None else contextlib.nullcontext():
         return _counts(lab)
 
 

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, Libc
+from opavnic import signals
 from opavnic.lab.errors import LabError, LabInputError, PrivilegeError, ProgramError
 from opavnic.lab.identity import current_namespace
 from opavnic.lab.runtime import Journal
@@ -61,6 +62,8 @@ def become(journal: Journal, host: str, command: list[str]) -> NoReturn:
         signal.SIGXFSZ,
     ):  # Python ignores them, and an ignored signal outlives exec
         signal.signal(number, signal.SIG_DFL)
+    if signals.sigint_was_ignored:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     environment = {**os.environ, "OPAVNIC_LAB": journal.lab, "OPAVNIC_HOST": host}
     try:
         os.execvpe(command[0], command, environment)  # noqa: S606 - the very purpose: an argument list, no shell

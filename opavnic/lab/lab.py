@@ -7,75 +7,56 @@ import contextlib
 import logging
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from hfi_sim.did_you_mean import nearest
-from hfi_sim.errors import HfiSimError, NetdevError
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.tap import close_descriptors
+from hfi_sim.errors import HfiSimError
 from hfi_sim.precise_loop import timer_resolution_s as resolution_of
 from hfi_sim.wire.icrc import Icrc
 from opavnic.adapter import Adapter
-from opavnic.datapath.native import NativeDatapath
 from opavnic.datapath.selection import Choice, choose_datapath
-from opavnic.errors import DatapathUnavailableError
+from opavnic.errors import DatapathUnavailableError, OpavnicError
 from opavnic.lab import descriptors
-from opavnic.lab.apps import LabApp, LabService, NodeHost, service_factories, start_app
-from opavnic.lab.cleanup import Removed, netdev_names, remove_namespaces, take_over
-from opavnic.lab.errors import LabError, PrivilegeError
-from opavnic.lab.hosts import (
-    InMemoryHost,
-    Interface,
-    LabHost,
-    TapHost,
-    avoid_taken_names,
-    names_asked_for,
-    plan_interfaces,
-)
-from opavnic.lab.identity import NamespaceId
-from opavnic.lab.manager import BuiltinManager
+from opavnic.lab.cleanup import Removed, take_over
+from opavnic.lab.em_config import em_config
+from opavnic.lab.errors import LabError
+from opavnic.lab.machine import Machine, NetdevKind
 from opavnic.lab.model import LabModel, hosts_that_can_crash
-from opavnic.lab.namespaces import (
-    NETNS_DIR,
-    create_namespace,
-    end_programs,
-    private_directory,
-)
-from opavnic.lab.runtime import (
-    Journal,
-    LabDir,
-    NamespaceEntry,
-    NetdevEntry,
-    process_start_time,
-    runtime_root,
-)
-from opavnic.lab.status import counter_status, drop_status, link_status, vnic_state, vnic_status
+from opavnic.lab.parts import RunningParts, check_parts
+from opavnic.lab.programs import run_program, start_program
+from opavnic.lab.runtime import Journal, LabDir, process_start_time, runtime_root
+from opavnic.lab.status import lab_status, vnic_state
 from opavnic.lab.topology import lab_topology
 from opavnic.lab.units import counted
 from opavnic.lab.vnics import HostVnic, vnics_of
-from opavnic.mad_socket import MadSocketServer
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.ends import Ends
+from opavnic.world.ground.host import GroundHost, Interface
+from opavnic.world.part import PartHost, PartVnic, PartWorld
+from opavnic.world.parts.capture import Captures
+from opavnic.world.parts.datapath import native_datapath
+from opavnic.world.parts.em import BuiltinManager, ethernet_manager
+from opavnic.world.parts.em_routes import NoManager
+from opavnic.world.parts.fabric import FabricRoutes
+from opavnic.world.parts.mad_socket import mad_socket
 from opavnic.world.world import World
-from vema.types import EMA_OUI, VportNum
+from vema.types import VportNum
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 log = logging.getLogger("opavnic.lab")
 
-NetdevKind = Literal["tap", "memory"]
 CONVERGENCE_S: Final = 30.0
 """How long it may take until every VNIC is operational."""
 _LOOK_AGAIN_S: Final = 0.01
 
 
 class Lab:
-    """One lab, from its model. Attributes are there after `start`."""
-
-    hosts: dict[str, LabHost]
+    """One lab, from its model: it makes the hosts, a World over them and the parts, and ends them all."""
 
     def __init__(
         self,
@@ -86,34 +67,37 @@ class Lab:
         private: bool = False,
         progress: Callable[[str], None] | None = None,
         timer_resolution_s: float | None = None,
+        app_hosts: Collection[str] = (),
     ) -> None:
         """Prepare a lab; nothing is made yet.
 
-        Args:  netdev: tap needs privilege, memory none. file: where the model comes from. private: this process
-               is in user, mount and network namespaces of its own. progress: told what is being done.
-               timer_resolution_s: link delays below it pass at once; 0 on virtual time, None for what the loop can
-               keep.
+        Args:  netdev: tap needs privilege, memory does not. file: where the model comes from, absolute; "" where it was
+               made in Python. private: this process is in user, mount and network namespaces of its own. progress: told
+               what is being done. timer_resolution_s: link delays below it pass at once; 0 on virtual time, None for
+               what the loop can keep. app_hosts: hosts whose VNICs the caller uses from this process, beside those of
+               the apps of the model.
         """
         self.model = model
-        self.file = file
-        """The lab file, absolute; "" where the model was made in Python."""
         self.netdev: NetdevKind = netdev
         self.directory = LabDir(runtime_root() / model.name)
         self.progress = progress if progress is not None else log.info
-        self.hosts = {}
-        self.apps: dict[str, LabApp] = {}
-        """Apps that run, by host."""
-        self.services: dict[str, LabService] = {}
-        """Services that run, by name."""
-        self._private = private
+        self._file = file
         self._timer_resolution_s = timer_resolution_s
         self._journal = Journal(model.name, os.getpid(), process_start_time(os.getpid()) or 0, file, private)
-        self._world: World | None = None
-        self._manager: BuiltinManager | None = None
         self._ends = Ends()
-        self._removed = Removed(model.name)
+        self._machine = Machine(
+            model,
+            self.directory,
+            self._journal,
+            self._ends,
+            netdev=netdev,
+            app_hosts={*app_hosts, *(app.host for app in model.apps)},
+        )
+        self.parts = RunningParts(self._ends)
+        self._world: World | None = None
+        self.manager: BuiltinManager | None = None
+        """The lab's own Ethernet Manager; None where the lab file leaves the work to others."""
         self._stopping: asyncio.Future[Removed] | None = None
-        self._native: NativeDatapath | None = None
         self.datapath = Choice("python")
         """What carries frames; settled by `start`."""
         self.failure = ""
@@ -183,42 +167,38 @@ class Lab:
             removed = await self.stop()
             if removed.failed:
                 error.add_note(removed.complaint)
-            if isinstance(error, HfiSimError):
+            if isinstance(error, HfiSimError | OpavnicError) and not isinstance(error, LabError):
                 raise LabError(str(error)) from error
             raise
 
     async def _start(self) -> None:
         self._started_at = asyncio.get_running_loop().time()
+        lab_file_directory = Path(self._file).parent
+        check_parts(self.model, lab_file_directory)
         self._choose_datapath()
         self.progress(f"making {counted(len(self.model.hosts), 'host')}")
-        self._ends.add("namespaces", lambda: remove_namespaces(self._journal, self._removed))
-        for name in self.model.hosts:
-            self.hosts[name] = self._make_host(name)
+        self._machine.make_hosts(vnet_hdr=self.datapath.name == "native")
         self._world = self._make_world()
-        self._make_vnic_ports()
-        self._ends.add("interfaces", self._give_interfaces_back, patience_s=None)
-        self._start_datapath()
-        self._ends.add("programs", self._end_programs, patience_s=None)
-        await self._open_mad_socket()
-        if self.model.em.mode == "builtin":
-            vesws = counted(len(self.model.vesws), "virtual switch", "virtual switches")
-            self.progress(f"the Ethernet Manager configures {vesws}")
-            self._manager = BuiltinManager(self.model, self.world)
-            self._ends.add("Ethernet Manager", self._manager.close)
-            await self._wait_ready(self._manager)
-        for app in self.model.apps:
-            self.apps[app.host] = running = await start_app(self, app)
-            self._ends.add(f"app {app.kind} on {app.host}", running.stop)
-        for name, factory in service_factories():
-            service = await factory(self)
-            if service is not None:
-                self.services[name] = service
-                self._ends.add(f"service {name}", service.stop)
+        self._ends.add(
+            "interfaces", lambda: self._machine.give_interfaces_back(self.vnics()), patience_s=None
+        )
+        await self._start_own_parts(self._world)
+        world = self._as_parts_see_it(self._world)
+        await self.parts.start_installed(self.model, lab_file_directory, world)
         for fault in self.model.faults:
             self.world.faults.add(fault)
-        if self._native is not None:
-            self._native.refresh()
+        self.world.refresh()
         self.progress("ready")
+
+    def _choose_datapath(self) -> None:
+        try:
+            self.datapath = choose_datapath(
+                self.model.datapath, tap=self.netdev == "tap", polynomial=self.model.icrc.polynomial
+            )
+        except DatapathUnavailableError as error:
+            raise LabError(f"datapath: native: {error}; or write auto or python") from error
+        if self.datapath.reason and self.netdev == "tap":
+            self.progress(f"on the Python datapath: {self.datapath.reason}")
 
     def _make_world(self) -> World:
         model, loop = self.model, asyncio.get_running_loop()
@@ -242,126 +222,44 @@ class Lab:
             if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
                 world.set_pkeys(world.hosts[name].port, pkeys)
         world.subnet_manager.sweep()
-        return world
-
-    def _choose_datapath(self) -> None:
-        try:
-            self.datapath = choose_datapath(
-                self.model.datapath, tap=self.netdev == "tap", polynomial=self.model.icrc.polynomial
-            )
-        except DatapathUnavailableError as error:
-            raise LabError(f"datapath: native: {error}; or write auto or python") from error
-        if self.datapath.reason and self.netdev == "tap":
-            self.progress(f"on the Python datapath: {self.datapath.reason}")
-
-    def _start_datapath(self) -> None:
-        if self.datapath.name == "native":
-            native = self._native = NativeDatapath(
-                self.world.fabric,
-                self.world.vnic_ports,
-                asyncio.get_running_loop(),
-                on_failure=self._datapath_failed,
-                icrc=self.model.icrc.links == "always",
-            )
-            self._ends.add("native datapath", self._native.close)
-            self.world.faults.on_change = self._native.changed
-            self.world.on_crash(lambda _host: native.refresh())  # it holds TAPs open as well
-
-    def _datapath_failed(self, reason: str) -> None:
-        log.error("%s", reason)
-        self.failure = reason
-        self._on_failure()
-
-    def on_failure(self, handler: Callable[[], None]) -> None:
-        """Call `handler` when `failure` is set, now if it is already: the lab should be stopped."""
-        self._on_failure = handler
-        if self.failure:
-            handler()
-
-    @property
-    def native(self) -> NativeDatapath | None:
-        """The native datapath, where the lab runs on it."""
-        return self._native
-
-    def _make_host(self, name: str) -> LabHost:
-        interfaces = plan_interfaces(self.model, name)
-        if any(app.host == name for app in self.model.apps):
-            return NodeHost(name, interfaces)
-        if self.netdev == "memory":
-            return InMemoryHost(name, interfaces)
-        return self._make_tap_host(name, interfaces)
-
-    def _make_tap_host(self, name: str, interfaces: list[Interface]) -> TapHost:
-        mark = f"opavnic:{self.model.name}"
-        vnet_hdr = self.datapath.name == "native"
-        if self.model.hosts[name].netns == "host":
-            if self._private:
-                raise PrivilegeError(
-                    f"host {name} has netns: host, and without privilege the machine's own interfaces are out of "
-                    "reach: run this as root"
-                )
-            host = TapHost(name, interfaces, None, mark, vnet_hdr=vnet_hdr)
-            self._ends.add(f"host {name}", host.close)
-            machine = filter(_is_machine, self.hosts.values())
-            others = {item.name for other in machine for item in other.interfaces}
-            avoid_taken_names(
-                self.model.name, interfaces, lambda wanted: wanted in others or host.has_interface(wanted)
-            )
-        else:
-            host = TapHost(name, interfaces, self._make_namespace(name), mark, vnet_hdr=vnet_hdr)
-            self._ends.add(f"host {name}", host.close)
-        where = host.namespace.name if host.namespace is not None else None
-        self._journal.netdevs += [NetdevEntry(name, item.name, where) for item in interfaces]
-        self.directory.save(self._journal)
-        return host
-
-    def _make_namespace(self, host: str) -> Path:
-        directory = private_directory(self.directory.private_names) if self._private else NETNS_DIR
-        path = directory / f"opavnic-{self.model.name}-{host}"
-
-        def announce(identity: NamespaceId) -> None:
-            self._journal.namespaces.append(NamespaceEntry.of(host, path, identity))
-            self.directory.save(self._journal)
-
-        create_namespace(path, announce)
-        return path
-
-    def _make_vnic_ports(self) -> None:
-        machine = [host for host in self.hosts.values() if _is_machine(host)]
-        reserved = names_asked_for(item for host in machine for item in host.interfaces)
-        for host in machine:
-            host.reserved = reserved
-        can_crash = hosts_that_can_crash(self.model)
+        can_crash = hosts_that_can_crash(model)
         for name, host in self.hosts.items():
-            self.world.add_vnic_port(
+            world.add_vnic_port(
                 name,
                 netdevs=host.make_netdev,
                 can_crash=name in can_crash,
-                driver_quirks=self.model.driver_quirks,
-                sets_need_full_member=self.model.em.sets_need_full_member,
+                driver_quirks=model.driver_quirks,
+                sets_need_full_member=model.em.sets_need_full_member,
             )
-        self.world.on_crash(lambda name: self.hosts[name].forget_netdevs())
+        world.on_crash(self._machine.forget_netdevs)
+        return world
 
-    async def _open_mad_socket(self) -> None:
-        """Let programs outside manage from the `em` node; traps to it go to them and to the built-in manager."""
-        mad = self.world.em_port.mad
-        server = MadSocketServer(mad, agents=lambda: list(self.world.agent_lids()))
-
-        def trap(request: MadRequest) -> None:
-            server.trap(request)
-            if self._manager is not None:
-                self._manager.trap(request)
-
-        mad.register_agent(MadClass.EMA, EMA_OUI, (Method.TRAP,), trap)
-        if self._claimed:
-            await server.start(self.directory.mad_socket)
-            self._ends.add("MAD socket", server.close)
+    async def _start_own_parts(self, world: World) -> None:
+        own = self.parts.own
+        own += [FabricRoutes(world, self.model.name), Captures(world)]
+        if self.datapath.name == "native":
+            icrc = self.model.icrc.links == "always"
+            datapath = native_datapath(world, icrc=icrc, on_failure=self._datapath_failed)
+            await self.parts.start_own("native datapath", datapath)
+        self._ends.add("programs", self._machine.end_programs, patience_s=None)
+        socket = self.directory.mad_socket if self._claimed else None
+        await self.parts.start_own("MAD socket", mad_socket(world, socket))
+        em = self.model.em.mode
+        if em != "builtin":
+            own.append(NoManager(f"lab {self.model.name} has no Ethernet Manager of its own (em: {em})"))
+            return
+        self.progress(
+            "the Ethernet Manager configures "
+            + counted(len(self.model.vesws), "virtual switch", "virtual switches")
+        )
+        manager = ethernet_manager(world, em_config(self.model))
+        self.manager = await self.parts.start_own("Ethernet Manager", manager)
+        await self._wait_ready(self.manager)
 
     async def _wait_ready(self, manager: BuiltinManager) -> None:
         deadline = asyncio.get_running_loop().time() + CONVERGENCE_S
         while True:
-            trouble = [line for host in self.hosts.values() for line in host.trouble] + manager.trouble
-            if trouble:
+            if trouble := self._machine.trouble + manager.trouble:
                 raise LabError("; ".join(dict.fromkeys(trouble)))
             missing = [
                 f"{vnic} is {state}"
@@ -373,6 +271,32 @@ class Lab:
             if asyncio.get_running_loop().time() > deadline:
                 raise LabError(f"not ready within {CONVERGENCE_S:g} s: {', '.join(missing)}")
             await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel says "up" when it likes
+
+    def _as_parts_see_it(self, world: World) -> PartWorld:
+        hosts = {}
+        for name, host in self.hosts.items():
+            vnics = [PartVnic(i.vesw.name, i.address, i.netdev, i.app_netdev) for i in host.interfaces]
+            hosts[name] = PartHost(name, world.hosts[name].ports, vnics)
+        return PartWorld(
+            clock=world.clock,
+            seed=self.model.seed,
+            hosts=hosts,
+            add_pkey=world.add_pkey,
+            progress=self.progress,
+            runtime=self.directory.path if self._claimed else None,
+            native=world.carrier,
+        )
+
+    def _datapath_failed(self, reason: str) -> None:
+        log.error("%s", reason)
+        self.failure = reason
+        self._on_failure()
+
+    def on_failure(self, handler: Callable[[], None]) -> None:
+        """Call `handler` when `failure` is set, now if it is already: the lab should be stopped."""
+        self._on_failure = handler
+        if self.failure:
+            handler()
 
     # looking
 
@@ -387,21 +311,21 @@ class Lab:
         return self._world
 
     @property
-    def manager(self) -> BuiltinManager | None:
-        """The lab's own Ethernet Manager; None where the lab file leaves the work to others."""
-        return self._manager
+    def hosts(self) -> dict[str, GroundHost]:
+        """Its hosts, as far as they have been made."""
+        return self._machine.hosts
 
     @property
     def interfaces(self) -> list[Interface]:
         """All VNICs that the lab file asks for."""
-        return [interface for host in self.hosts.values() for interface in host.interfaces]
+        return self._machine.interfaces
 
     def vnics(self) -> Iterator[HostVnic]:
         """Yield all VNICs, also those that an EM has made and the lab file does not know."""
         for name, port in self.world.vnic_ports.items():
             yield from vnics_of(self.hosts[name], port)
 
-    def host(self, name: str) -> LabHost:
+    def host(self, name: str) -> GroundHost:
         """Return a host. Raises LabError with the nearest name where there is none."""
         if name not in self.hosts:
             raise LabError(f'unknown host "{name}" ({nearest(name, self.hosts)})')
@@ -418,99 +342,38 @@ class Lab:
         """Return the VNIC behind an interface, once the EM has created it."""
         return self.world.vnic_ports[interface.host].adapters.get(VportNum(interface.vport_num))
 
-    @property
-    def mads(self) -> int:
-        """MADs that all ports have sent, responses and retries included."""
-        return sum(port.mad.sent for port in self.world.fabric.hfi_ports())
-
-    def kernel_counters(self) -> dict[str, dict[str, int]]:
-        """Return what the kernel has counted at each TAP, by host and virtual switch; none of one that is gone.
-
-        A TAP of which the lab file does not know goes by host and interface.
-        """
-        found = {}
-        for vnic in self.vnics():
-            with contextlib.suppress(NetdevError):
-                counted = None if vnic.netdev is None else vnic.netdev.kernel_counters()
-                if counted is not None:
-                    found[str(vnic)] = counted
-        return found
-
     def status(self, *, counters: bool = False) -> dict[str, Any]:
         """Return the lab as plain data, with what every element counted where asked for."""
-        if self._native is not None:
-            self._native.sync()
-        kernel = {f"{name} netdev": values for name, values in self.kernel_counters().items()}
-        data: dict[str, Any] = {
+        head = {
             "lab": self.model.name,
             "pid": os.getpid(),
-            "file": self._journal.file,
+            "file": self._file,
             "uptime_s": round(asyncio.get_running_loop().time() - self._started_at, 6),
             "netdev": self.netdev,
             "datapath": self.datapath.name,
             "datapath_reason": self.datapath.reason,
             "em": self.model.em.mode,
-            "em_failed": "" if self._manager is None else self._manager.failed,
             "driver_quirks": self.model.driver_quirks,
             "fabric_id": self.model.fabric.id,
             "seed": self.model.seed,
-            "mads": self.mads,
-            "hosts": self._host_status(),
-            "apps": [
-                {"kind": app.kind, "host": app.host, **self.apps[app.host].status()}
-                for app in self.model.apps
-                if app.host in self.apps
-            ],
-            "links": link_status(
-                self.world.fabric, self.datapath.name, self._native.slow_links() if self._native else {}
-            ),
-            "drops": drop_status(self.world.fabric, kernel),
-            "balance": self.world.fabric.balance(),
         }
-        if counters:
-            adapters = {str(vnic): vnic.adapter for vnic in self.vnics() if vnic.adapter is not None}
-            agents = {host: port.agent.counters for host, port in self.world.vnic_ports.items()}
-            data["counters"] = counter_status(self.world.fabric, agents, adapters)
-            data["counters"] |= kernel
-        return data
+        names = {vesw.id: vesw.name for vesw in self.model.vesws}
+        if self.manager is not None:
+            names |= self.manager.vesw_names
+        return lab_status(head, self.world, self.hosts, self.parts, vesw_names=names, counters=counters)
 
-    def _host_status(self) -> list[dict[str, Any]]:
-        vesw_names = {vesw.id: vesw.name for vesw in self.model.vesws}
-        if self._manager is not None:
-            vesw_names |= self._manager.vesw_names
-        rows = []
-        for name, host in self.hosts.items():
-            port = self.world.vnic_ports[name]
-            rows.append(
-                {
-                    "name": name,
-                    "namespace": host.namespace_name,
-                    "lid": port.port.lid,
-                    "vnics": [
-                        vnic_status(vnic, port.frames(vnic.vport_num), vesw_names)
-                        for vnic in vnics_of(host, port)
-                    ],
-                }
-            )
-        return rows
+    def routes(self) -> list[web.RouteDef]:
+        """Return what its parts serve on the control API."""
+        return self.parts.routes()
 
     # programs
 
     def popen(self, host: str, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
         """Start a program on a host; `options` are those of subprocess.Popen. Text, not bytes.
 
-        Raises:  LabError: no such host, no such program, or a lab in memory.
+        Raises:  LabError: no such host, no such program, or the host runs none.
         """
-        namespace = self.host(host).namespace
-        if self.netdev == "memory":
-            raise LabError("hosts in memory run no programs")
-        if isinstance(self.host(host), NodeHost):
-            raise LabError(f"host {host} is an app's: it runs no programs")
-        options.setdefault("preexec_fn", descriptors.for_programs())
-        try:
-            return run_in_namespace(namespace, lambda: subprocess.Popen(list(command), text=True, **options))
-        except OSError as error:
-            raise LabError(f"cannot run {command[0]}: {error.strerror}") from error
+        return start_program(self.host(host), command, **options)
 
     async def run(
         self, host: str, command: Sequence[str], *, timeout_s: float = 60.0
@@ -519,21 +382,7 @@ class Lab:
 
         Raises:  LabError: as popen, or it took longer than timeout_s; then it was killed.
         """
-        process = self.popen(host, command, stdin=-3, stdout=-1, stderr=-1)
-
-        def wait() -> subprocess.CompletedProcess[str]:
-            try:
-                out, err = process.communicate(timeout=timeout_s)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
-                raise
-            return subprocess.CompletedProcess(list(command), process.returncode, out, err)
-
-        try:
-            return await asyncio.to_thread(wait)
-        except subprocess.TimeoutExpired as error:
-            raise LabError(f"{command[0]} on {host} took longer than {timeout_s:g} s") from error
+        return await run_program(self.host(host), command, timeout_s)
 
     # going
 
@@ -544,29 +393,11 @@ class Lab:
         return await asyncio.shield(self._stopping)
 
     async def _stop(self) -> Removed:
-        self._removed.failed = await self._ends.close()
+        removed = self._machine.removed
+        removed.failed = await self._ends.close()
         if self.netdev == "tap":
-            self._removed.directory = str(self.directory.path)
-        return self._removed
-
-    async def _end_programs(self) -> None:
-        self._removed.programs = await asyncio.to_thread(end_programs, self._journal.identities)
-
-    async def _give_interfaces_back(self) -> None:
-        """Close the TAPs of all hosts side by side, and note which were there."""
-        made = {(vnic.host, vnic.interface) for vnic in self.vnics() if vnic.netdev is not None}
-        made_beside = [vnic for vnic in self.vnics() if vnic.asked is None and vnic.netdev is not None]
-        descriptors: list[int] = []
-        try:
-            for host in self.hosts.values():
-                descriptors += host.release()
-        finally:
-            await asyncio.to_thread(close_descriptors, descriptors)
-        self._journal.netdevs = [entry for entry in self._journal.netdevs if (entry.host, entry.name) in made]
-        for vnic in made_beside:
-            where = self.hosts[vnic.host].namespace_name
-            self._journal.netdevs.append(NetdevEntry(vnic.host, vnic.interface, where))
-        self._removed.netdevs = netdev_names(self._journal)
+            removed.directory = str(self.directory.path)
+        return removed
 
     def release(self) -> None:
         """Remove the lab's directory and give its name back, after `stop`; nothing where it was not claimed."""
@@ -578,8 +409,3 @@ class Lab:
 
 def _nothing() -> None:
     """Stand in where nobody wants to hear."""
-
-
-def _is_machine(host: LabHost) -> bool:
-    """Return whether a host is the machine itself."""
-    return isinstance(host, TapHost) and host.namespace is None

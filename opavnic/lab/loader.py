@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from hfi_sim.did_you_mean import nearest
 from opavnic.lab.errors import ConfigError
-from opavnic.lab.model import APPS, CrossError, LabModel, cross_problems
+from opavnic.lab.model import CrossError, LabModel, cross_problems
+from opavnic.lab.parts import lab_model, part_problems
 from opavnic.lab.yaml_source import YamlError, YamlSource, read_text
 from vema.em.problems import Problem, model_problems
 
 MAX_FILE_BYTES: Final = 1 << 20
 KIND: Final = "lab file"
-CHECKS: Final = "opavnic.lab_checks"
-"""Entry point group of packages that know more of a section: name -> (model, directory) -> list[Problem]."""
 
 
 def load_lab(file: Path) -> LabModel:
@@ -49,25 +46,14 @@ def parse_lab(text: str, source: str) -> LabModel:
     problems = list(document.problems)
     model = None
     try:
-        model = LabModel.model_validate(document.data)
+        model = lab_model().model_validate(document.data)
     except ValidationError as error:
         problems += _problems(error, document.data)
     if model is not None:
-        problems += _unknown_apps(model)
-        for point in entry_points(group=CHECKS):
-            problems += point.load()(model, Path(source).parent)
+        problems += part_problems(model, Path(source).parent)
     if problems or model is None:
         raise ConfigError(document.lines(source, problems))
     return model
-
-
-def _unknown_apps(model: LabModel) -> list[Problem]:
-    known = sorted(point.name for point in entry_points(group=APPS))
-    return [
-        Problem(("apps", index, "kind"), f'unknown kind of app "{app.kind}" ({nearest(app.kind, known)})')
-        for index, app in enumerate(model.apps)
-        if app.kind not in known
-    ]
 
 
 def _problems(error: ValidationError, data: Any) -> list[Problem]:
@@ -75,4 +61,4 @@ def _problems(error: ValidationError, data: Any) -> list[Problem]:
         cause = item.get("ctx", {}).get("error")
         if isinstance(cause, CrossError):
             return cause.problems
-    return [*model_problems(error, LabModel), *cross_problems(data)]
+    return [*model_problems(error, lab_model()), *cross_problems(data)]

@@ -20,6 +20,7 @@ from hfi_sim.clock import TimerHandle
 from hfi_sim.text import visible
 from opavnic.lab.log_file import LogFile
 from opavnic.lab.log_limits import INTERVAL_S, Alike, RateLimit, shortened
+from opavnic.lab.parts import part_log_names
 from opavnic.log_packages import listening
 
 KEPT_LINES: Final = 2000
@@ -102,7 +103,7 @@ class LogHub(logging.Handler):
         """Records since `_lost_since` that are not in the file."""
         self._lost_since = self._lost_why = ""
         self._listening = contextlib.ExitStack()
-        self._listening.enter_context(listening(self, level))
+        self._listening.enter_context(listening(self, level, part_log_names()))
         bugs = logging.getLogger("asyncio")  # what a task or a callback raised that nobody waits for
         bugs.addHandler(self)
         self._listening.callback(bugs.removeHandler, self)

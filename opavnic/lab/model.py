@@ -1,6 +1,7 @@
 """What a lab file says: fabric, hosts, virtual Ethernet switches. Checked whole before anything is made.
 
-The same model is built in Python: `LabModel(name=..., hosts={...}, vesws=[...])`.
+The same model is built in Python: `LabModel(name=..., hosts={...}, vesws=[...])`. The sections of installed parts are
+added to it by `opavnic.lab.parts.lab_model`.
 """
 
 from __future__ import annotations
@@ -26,19 +27,17 @@ from hfi_sim.errors import FabricError, FaultError
 from hfi_sim.fabric import Fabric as FabricOfNodes
 from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
-from hfi_sim.types import PKEY_FULL_MEMBER
 from opavnic.lab.fabric_model import Fabric
-from opavnic.lab.sections import AlsoAccepts, Section, Time, empty_is_default
+from opavnic.lab.sections import AlsoAccepts, PartitionKey, Section, empty_is_default
 from opavnic.lab.topology import cut_off, lab_topology
 from opavnic.world.em_node import EM_NODE
+from opavnic.world.ground.host import INTERFACE_NAME_MAX
 from vema.em.problems import KeyPath, Problem, path_text
 
 MAX_VPORTS: Final = 255
 """VNICs on one HFI port (ClassPortInfo says so)."""
 SWITCH: Final = "sw0"
 """A node that every fabric has, as it has the EM's; no host may have their names."""
-INTERFACE_NAME_MAX: Final = 15
-"""IFNAMSIZ - 1."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -80,24 +79,6 @@ def _check_interface(name: str) -> str:
             f"and not {', '.join(sorted(_RESERVED_INTERFACES))}"
         )
     return name
-
-
-def _check_ipv4(text: str) -> str:
-    try:
-        return str(ipaddress.IPv4Address(text))
-    except ValueError:
-        raise ValueError(f'"{text}" is no IPv4 address such as 10.1.1.2') from None
-
-
-def _check_pkey(pkey: int) -> int:
-    if not pkey & PKEY_FULL_MEMBER and pkey & 0x7FFF:
-        raise ValueError(
-            f"pkey {pkey:#06x} is a limited membership: its members could not talk to each other; "
-            f"write {pkey | PKEY_FULL_MEMBER:#06x}"
-        )
-    if not pkey & 0x7FFF:
-        raise ValueError(f"pkey {pkey:#06x} names no partition: the low 15 bits are 0")
-    return pkey
 
 
 def _parse_subnet(value: object) -> Subnet:
@@ -149,26 +130,6 @@ FaultText = Annotated[
 ]
 
 
-class LnetModel(Section):
-    """LNet on a host: its HFIs as the interfaces ib0, ib1, ... of networks."""
-
-    networks: str = ""
-    """As the module parameter: o2ib0(ib0,ib1),o2ib1(ib2); none: `lnetctl net add` makes them."""
-    addresses: list[Annotated[str, AfterValidator(_check_ipv4)]] = Field(min_length=1, max_length=16)
-    """The address of each HFI port in turn: ib0, ib1, ..."""
-    targets: str | None = None
-    """A targets file, from the directory of the lab file: NID IP1 ... IPN in each line."""
-    pkey: Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)] = 0x8001
-    timeout: Annotated[Time, Field(gt=0)] = 50.0
-    """A message that could not be sent by then is reported failed."""
-    idle_timeout: Annotated[Time, Field(gt=0)] | None = None
-    """Close connections that were idle so long; none: they stay up."""
-    announce: bool = False
-    """Tell peers this host's addresses, and use theirs where no target says otherwise."""
-    weighted: bool = False
-    """Give a degraded device a share of the messages by its speed."""
-
-
 class Host(Section):
     """One machine: a network namespace with HFIs."""
 
@@ -177,8 +138,6 @@ class Host(Section):
     hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
     ports: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
     """Ports of each HFI. VNICs are on port 1 of the first HFI."""
-    lnet: LnetModel | None = None
-    """LNet on this host; see docs/lnet.md."""
 
 
 class Vesw(Section):
@@ -187,7 +146,7 @@ class Vesw(Section):
     id: Annotated[int, Field(strict=True, ge=1, le=4095)]
     name: Annotated[str, AfterValidator(_check_interface)]
     """Also the name of its interface on every member."""
-    pkey: Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)] = 0x8001
+    pkey: PartitionKey = 0x8001
     """The partition of its members. 0xffff is the management partition: its members may configure every agent."""
     mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = DEFAULT_MTU
     """Bytes of Ethernet payload."""
@@ -221,22 +180,18 @@ class IcrcModel(Section):
     """offload: the native datapath leaves the ICRC out on links inside the process."""
 
 
-APPS: Final = "opavnic.apps"
-"""Entry point group of packages that bring kinds of apps: kind -> an AppFactory."""
-
-
 class AppModel(Section):
     """A program of the lab's own process that stands on a host, which then has neither TAP nor namespace."""
 
     kind: str
-    """What an installed package brings: ejfat-lb."""
+    """The name of an installed part: ejfat-lb."""
     host: str
     options: dict[str, Any] = Field(default_factory=dict)
-    """What the kind understands."""
+    """What the part understands."""
 
 
 class LabModel(Section):
-    """A whole lab file."""
+    """A whole lab file, but for the sections of parts."""
 
     name: LabName
     fabric: Annotated[Fabric, BeforeValidator(empty_is_default)] = Fabric()

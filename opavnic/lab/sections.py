@@ -9,11 +9,13 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     GetJsonSchemaHandler,
     WithJsonSchema,
 )
 from pydantic_core import CoreSchema
 
+from hfi_sim.types import PKEY_FULL_MEMBER
 from opavnic.lab.units import parse_rate, parse_size, parse_time
 
 MAX_DELAY_S: Final = 3600.0
@@ -43,12 +45,25 @@ class AlsoAccepts:
         return {"anyOf": [handler(schema), {"enum": self._words}]}
 
 
+def _check_pkey(pkey: int) -> int:
+    if not pkey & PKEY_FULL_MEMBER and pkey & 0x7FFF:
+        raise ValueError(
+            f"pkey {pkey:#06x} is a limited membership: its members could not talk to each other; "
+            f"write {pkey | PKEY_FULL_MEMBER:#06x}"
+        )
+    if not pkey & 0x7FFF:
+        raise ValueError(f"pkey {pkey:#06x} names no partition: the low 15 bits are 0")
+    return pkey
+
+
 def _check_delay(seconds: float) -> float:
     if seconds > MAX_DELAY_S:
         raise ValueError(f"{seconds:g} s is no delay of a link: at most {MAX_DELAY_S:g} s")
     return seconds
 
 
+PartitionKey = Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)]
+"""The partition of those who talk to each other: a full membership."""
 Rate = Annotated[
     float,
     BeforeValidator(parse_rate),

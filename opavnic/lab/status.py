@@ -2,19 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
 from hfi_sim.counters import PacketCounters
+from hfi_sim.errors import NetdevError
 from hfi_sim.fabric import Fabric
 from hfi_sim.types import mac_text
 from opavnic.adapter import Adapter
-from opavnic.lab.vnics import HostVnic
+from opavnic.lab.parts import RunningParts
+from opavnic.lab.vnics import HostVnic, vnics_of
+from opavnic.vnic_port import VnicPort
+from opavnic.world.ground.host import GroundHost
+from opavnic.world.world import World
 from vema.agent import AgentCounters
 from vema.types import ConfigState
 
 KERNEL_DROPS: Final = ("tx_dropped", "rx_dropped")
+
+
+def lab_status(
+    head: Mapping[str, Any],
+    world: World,
+    hosts: Mapping[str, GroundHost],
+    running: RunningParts,
+    *,
+    vesw_names: Mapping[int, str],
+    counters: bool,
+) -> dict[str, Any]:
+    """Return a lab as plain data, with what every element counted where asked for.
+
+    Args:  head: what the lab says of itself, `datapath` among it. vesw_names: of the virtual switches known, by id.
+    """
+    carrier = world.carrier
+    if carrier is not None:
+        carrier.sync()
+    vnics = [vnic for name, port in world.vnic_ports.items() for vnic in vnics_of(hosts[name], port)]
+    kernel = {f"{name} netdev": values for name, values in kernel_counters(vnics).items()}
+    data: dict[str, Any] = {
+        **head,
+        "mads": world.mads,
+        "hosts": [host_status(host, world.vnic_ports[name], vesw_names) for name, host in hosts.items()],
+        "apps": running.app_status(),
+        "links": link_status(
+            world.fabric, head["datapath"], carrier.slow_links() if carrier is not None else {}
+        ),
+        "drops": drop_status(world.fabric, kernel),
+        "balance": world.fabric.balance(),
+    }
+    if parts := running.status():
+        data["parts"] = parts
+    if counters:
+        adapters = {str(vnic): vnic.adapter for vnic in vnics if vnic.adapter is not None}
+        agents = {host: port.agent.counters for host, port in world.vnic_ports.items()}
+        data["counters"] = counter_status(world.fabric, agents, adapters)
+        data["counters"] |= kernel
+    return data
+
+
+def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
+    """Return what the kernel has counted at each TAP, by host and virtual switch; none of one that is gone.
+
+    A TAP of which the lab file does not know goes by host and interface.
+    """
+    found = {}
+    for vnic in vnics:
+        with contextlib.suppress(NetdevError):
+            counted = None if vnic.netdev is None else vnic.netdev.kernel_counters()
+            if counted is not None:
+                found[str(vnic)] = counted
+    return found
+
+
+def host_status(host: GroundHost, port: VnicPort, vesw_names: Mapping[int, str]) -> dict[str, Any]:
+    """Return one host with its VNICs."""
+    return {
+        "name": host.name,
+        "namespace": host.namespace_name,
+        "lid": port.port.lid,
+        "vnics": [
+            vnic_status(vnic, port.frames(vnic.vport_num), vesw_names) for vnic in vnics_of(host, port)
+        ],
+    }
 
 
 def vnic_status(

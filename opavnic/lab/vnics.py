@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hfi_sim.netdev.base import Netdev
 from opavnic.adapter import Adapter
-from opavnic.lab.hosts import Interface, LabHost
 from opavnic.vnic_port import VnicPort
+from opavnic.world.ground.host import GroundHost, Interface
 from vema.types import VportNum
 
 
@@ -33,7 +33,7 @@ class HostVnic:
         return f"{self.host}/{self.interface}" if self.asked is None else str(self.asked)
 
 
-def vnics_of(host: LabHost, port: VnicPort) -> list[HostVnic]:
+def vnics_of(host: GroundHost, port: VnicPort) -> list[HostVnic]:
     """Return the VNICs of a host by their vport numbers: what the file asks for, and what was ever made beside it."""
     asked = {VportNum(interface.vport_num): interface for interface in host.interfaces}
     return [

@@ -17,8 +17,8 @@ from scapy.packet import Packet
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.hfi import HfiPort
 from hfi_sim.types import MacAddr, mac_text, parse_mac
-from opavnic.lab.memory_host import MemoryHost
 from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary
+from opavnic.world.ground.memory_host import MemoryHost
 from vema.types import VportNum
 
 if TYPE_CHECKING:

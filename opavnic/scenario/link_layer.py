@@ -16,7 +16,7 @@ from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.types import MacAddr
-from opavnic.lab.memory_host import MemoryHost
+from opavnic.world.ground.memory_host import MemoryHost
 
 if TYPE_CHECKING:
     from opavnic.scenario.hosts import ScenarioVnic

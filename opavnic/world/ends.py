@@ -7,7 +7,8 @@ import contextlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from contextlib import AbstractAsyncContextManager
+from typing import Final, TypeVar
 
 from hfi_sim.errors import HfiSimError
 from opavnic.errors import EndError, OpavnicError
@@ -16,6 +17,7 @@ log = logging.getLogger("opavnic.world")
 
 PATIENCE_S: Final = 10.0
 """How long one thing may take to end before it is given up."""
+_T = TypeVar("_T")
 _CANCELLED_S: Final = 1.0
 """How long what was given up may take to notice."""
 
@@ -40,6 +42,14 @@ class Ends:
                because it has a limit of its own.
         """
         self._stack.push_async_callback(self._end, what, end, patience_s)
+
+    async def enter(
+        self, what: str, context: AbstractAsyncContextManager[_T], patience_s: float | None = PATIENCE_S
+    ) -> _T:
+        """Enter a context and leave it when everything ends; return what it gives. Arguments as those of `add`."""
+        entered = await context.__aenter__()
+        self.add(what, lambda: context.__aexit__(None, None, None), patience_s)
+        return entered
 
     async def close(self) -> list[str]:
         """End everything, each thing once; return `failed`."""

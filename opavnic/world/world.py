@@ -25,16 +25,21 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Faults
 from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
 from hfi_sim.lanes import FlowControl
+from hfi_sim.mad.agents import MadRequest
+from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.topology import Topology
 from hfi_sim.wire.icrc import Icrc
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
+from opavnic.world.carrier import Carrier
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.ends import Ends
+from vema.types import EMA_OUI
 
 CrashHandler = Callable[[str], None]
 """Told the name of a host whose driver has just gone."""
+TrapHandler = Callable[[MadRequest], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,10 @@ class World:
         self.faults = Faults(self.fabric)
         self.vnic_ports: dict[str, VnicPort] = {}
         """The management agent and the VNICs of each host that has any."""
+        self.carrier: Carrier | None = None
+        """What carries packets past Python; None: Python carries all."""
         self._crash_handlers: list[CrashHandler] = []
+        self._trap_handlers: list[TrapHandler] = []
         self.ends = Ends() if ends is None else ends
         """How everything on this world ends: whoever starts something registers its end here."""
         self.ends.add("subnet manager", self.subnet_manager.stop)
@@ -175,6 +183,36 @@ class World:
     def add_pkey(self, port: HfiPort, pkey: int) -> None:
         """Put a port in one more partition."""
         self.subnet_manager.set_pkeys(port, [*self.subnet_manager.pkeys_of(port), pkey])
+
+    # --- what passes ---------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Have the carrier look at once at what has changed: observers, faults, devices."""
+        if self.carrier is not None:
+            self.carrier.refresh()
+
+    @property
+    def mads(self) -> int:
+        """MADs that all ports have sent, responses and retries included."""
+        return sum(port.mad.sent for port in self.fabric.hfi_ports())
+
+    def on_trap(self, handler: TrapHandler) -> Callable[[], None]:
+        """Call `handler` for each trap that reaches the EM's node; the returned function ends that."""
+        if not self._trap_handlers:
+            self._trap_agent = self.em_port.mad.register_agent(
+                MadClass.EMA, EMA_OUI, (Method.TRAP,), self._trap
+            )
+        self._trap_handlers.append(handler)
+        return partial(self._leave_traps, handler)
+
+    def _leave_traps(self, handler: TrapHandler) -> None:
+        self._trap_handlers.remove(handler)
+        if not self._trap_handlers:
+            self.em_port.mad.unregister_agent(self._trap_agent)
+
+    def _trap(self, request: MadRequest) -> None:
+        for handler in tuple(self._trap_handlers):
+            handler(request)
 
     # --- VNIC ports ----------------------------------------------------------------------------------------
 

@@ -152,8 +152,8 @@ class SteadyLab(LabHandle):
 
     def come_up(self, programs: Programs) -> None:
         """Start it and wait until it is ready."""
+        from opavnic.lab.em_config import em_config
         from opavnic.lab.loader import load_lab
-        from opavnic.lab.manager import em_config
 
         self.client = programs.start("up", str(self.file))
         programs.clients.remove(self.client)  # ended at the end, not at the end of a round

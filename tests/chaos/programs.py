@@ -65,6 +65,7 @@ class Client:
         """Start it. Args: deaf: SIGINT is ignored, as in background jobs of scripts."""
         self.words = words
         self.file = file
+        self.deaf = deaf
         # what it inherits is set here, not in the child: no code of ours runs between fork and exec
         before = signal.getsignal(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.SIG_IGN if deaf else signal.SIG_DFL)
@@ -85,6 +86,16 @@ class Client:
     def pid(self) -> int:
         """Its process id."""
         return self.process.pid
+
+    @property
+    def hears(self) -> bool:
+        """Whether SIGINT reaches it by now, or it has ended: a program that inherits it ignored has to ask for it."""
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text()
+        except FileNotFoundError:
+            return True
+        ignored = next((line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:")), "0")
+        return not int(ignored, 16) >> signal.SIGINT - 1 & 1
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal; nothing where it has ended."""
@@ -170,6 +181,8 @@ class Programs:
         """Send a signal to a client that is to end on it, and look at what it said; return its exit code."""
         name = f"opavnic {' '.join(client.words)}"
         if client.process.poll() is None:
+            if client.deaf and number == signal.SIGINT and not wait_for(lambda: client.hears, limit_s):
+                self.found(f"`{name}` still ignores SIGINT after {limit_s:g} s")
             self.note(f"{number.name} to `{name}`")
             client.send(number)
         code = client.wait(limit_s)

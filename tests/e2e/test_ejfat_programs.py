@@ -294,7 +294,8 @@ async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(
         try:
             await wait_for_line(worker, "session")
             await wait_until(
-                lambda: lab.apps["lb"].app.plane.get("1").balancer.epochs.current is not None, "an epoch"
+                lambda: lab.parts.apps["lb"].app.plane.get("1").balancer.epochs.current is not None,
+                "an epoch",
             )  # type: ignore[attr-defined]
             what = ["--event-size", str(SIZE), "--rate", "50", "--json", str(tmp_path / "data.bin")]
             sender = await lab.run("src", [*EJFAT, "send", "--uri", status["uri"], *what])

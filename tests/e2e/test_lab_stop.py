@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import inspect
 import os
 import signal
 import threading
@@ -65,15 +66,15 @@ def left_on_the_machine() -> tuple[list[str], list[str]]:
 
 
 STAGES = {
-    "first host": ("opavnic.lab.lab.create_namespace", 0),
-    "second host": ("opavnic.lab.lab.create_namespace", 1),
+    "first host": ("opavnic.lab.machine.create_namespace", 0),
+    "second host": ("opavnic.lab.machine.create_namespace", 1),
     "watching a host": ("hfi_sim.netdev.watch.open_notifications", 1),
-    "names of the host itself": ("opavnic.lab.lab.avoid_taken_names", 0),
+    "names of the host itself": ("opavnic.lab.machine.avoid_taken_names", 0),
     "wiring": ("opavnic.lab.lab.World.__init__", 0),
     "VNIC ports": ("opavnic.world.world.VnicPort.__init__", 1),
-    "datapath": ("opavnic.lab.lab.Lab._start_datapath", 0),
-    "MAD socket": ("opavnic.lab.lab.MadSocketServer.start", 0),
-    "manager": ("opavnic.lab.manager.em_config", 0),
+    "datapath": ("opavnic.lab.lab.native_datapath", 0),
+    "MAD socket": ("opavnic.world.parts.mad_socket.MadSocketServer.start", 0),
+    "manager": ("opavnic.lab.lab.em_config", 0),
     "waiting": ("opavnic.lab.lab.vnic_state", 0),
     "app": ("ejfat.live.app.LbApp.start", 0),
     "reservation of the app": ("ejfat.live.app.LbApp.reserve", 0),
@@ -141,13 +142,15 @@ def failing_at_the_end(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, name = owner_of(path)
     genuine = getattr(owner, name)
 
-    async def call(*arguments: Any) -> None:
-        done = genuine(*arguments)
-        if done is not None:
-            await done
+    async def later(*arguments: Any) -> None:
+        await genuine(*arguments)
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(owner, name, call)
+    def at_once(*arguments: Any) -> None:
+        genuine(*arguments)
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(owner, name, later if inspect.iscoroutinefunction(genuine) else at_once)
 
 
 async def end_of(lab: Lab) -> Removed:
@@ -158,12 +161,12 @@ async def end_of(lab: Lab) -> Removed:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("opavnic.lab.control.ControlServer.close", "control API: RuntimeError: boom"),
-        ("opavnic.lab.manager.BuiltinManager.close", "Ethernet Manager: RuntimeError: boom"),
+        ("opavnic.world.parts.control.ControlServer.close", "control API: RuntimeError: boom"),
+        ("vema.em.service.EthernetService.stop", "Ethernet Manager: RuntimeError: boom"),
         ("opavnic.mad_socket.MadSocketServer.close", "MAD socket: RuntimeError: boom"),
-        ("opavnic.lab.lab.Lab._end_programs", "programs: RuntimeError: boom"),
+        ("opavnic.lab.machine.Machine.end_programs", "programs: RuntimeError: boom"),
         ("opavnic.lab.logs.LogHub.end_followers", "readers of the log: RuntimeError: boom"),
-        ("ejfat.live.lab_app.LabLoadBalancer.stop", "app ejfat-lb on n1: RuntimeError: boom"),
+        ("ejfat.live.app.LbApp.stop", "app ejfat-lb on n1: RuntimeError: boom"),
     ],
 )
 async def test_end_that_fails_at_any_stage_is_named_and_leaves_no_namespace(

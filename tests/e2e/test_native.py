@@ -18,8 +18,8 @@ from e2e.conftest import Program
 from e2e.kernel import wait_until
 from hfi_sim.trace import Trace
 from native_module import needs_native
+from opavnic.lab.em_config import em_config
 from opavnic.lab.lab import Lab
-from opavnic.lab.manager import em_config
 from opavnic.lab.model import LabModel, Vesw
 from opavnic.lab.namespaces import NETNS_DIR
 from processes import child
@@ -160,21 +160,21 @@ async def test_fault_that_takes_python_moves_its_link_there_and_back() -> None:
 
 async def datagrams_merged(lab: Lab, count: int) -> int:
     """Send datagrams that wait together at the datapath; return how many writes to h2 they saved."""
-    assert lab.native is not None
+    assert lab.world.carrier is not None
     adapter = lab.adapter(lab.interface("h2", "blue"))
     assert adapter is not None
     await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])  # addresses are resolved from here on
     receiver = lab.popen("h2", [*DATAGRAMS, "receive", "10.9.2.2", str(count)], stdin=-3, stdout=-1)
     assert receiver.stdout is not None
     assert await asyncio.to_thread(receiver.stdout.readline) == "listening\n"
-    lab.native.sync()
+    lab.world.carrier.sync()
     before = adapter.rx_merged
-    with lab.native.still():
+    with lab.world.carrier.still():
         sent = await lab.run("h1", [*DATAGRAMS, "send", "10.9.2.2", str(count)])
         assert sent.returncode == 0, sent.stderr
     out, _ = await asyncio.to_thread(receiver.communicate)
     assert out == "whole\n"
-    lab.native.sync()
+    lab.world.carrier.sync()
     assert lab.world.fabric.balance() == {}
     return adapter.rx_merged - before
 
@@ -283,8 +283,8 @@ async def test_observer_sees_complete_packets_of_offloaded_sends() -> None:
     async with Lab(model()) as lab:
         seen: list[bytes] = []
         lab.world.fabric.observe(lambda _direction, packet, _drop: seen.append(packet))
-        assert lab.native is not None
-        lab.native.refresh()
+        assert lab.world.carrier is not None
+        lab.world.carrier.refresh()
         await stream(lab, 1 << 20)
         icrc = lab.world.fabric.icrc
         frames = [packet for packet in seen if packet[8] == 0x78]
@@ -307,14 +307,14 @@ async def test_stopped_queue_is_left_unread_until_it_is_woken() -> None:
     async with Lab(model()) as lab:
         adapter = lab.adapter(lab.interface("h1", "blue"))
         assert adapter is not None
-        assert lab.native is not None
+        assert lab.world.carrier is not None
         await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])
         adapter.netdev.stop_queue()
-        with lab.native.still():  # whatever was sent before has been read by now
+        with lab.world.carrier.still():  # whatever was sent before has been read by now
             before = adapter.tx.in_packets
         unheard = await lab.run("h1", ["ping", "-c", "1", "-W", "1", "10.9.2.2"])
         assert unheard.returncode != 0
-        lab.native.sync()
+        lab.world.carrier.sync()
         assert adapter.tx.in_packets == before
         adapter.netdev.wake_queue()
         heard = await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])
@@ -347,4 +347,4 @@ async def test_lab_in_python_beside_it_still_works() -> None:
     async with Lab(model(datapath="python")) as lab:
         await stream(lab, 4 << 20)
         assert lab.status()["datapath"] == "python"
-        assert lab.native is None
+        assert lab.world.carrier is None

@@ -182,3 +182,12 @@ def test_reader_that_has_enough_ends_what_it_read_without_a_word() -> None:
             check=False,
         )
         assert (len(done.stdout.splitlines()), done.stderr) == (1, ""), command
+
+
+@pytest.mark.usefixtures("lab")
+@pytest.mark.parametrize("start", [[], SIGINT_IGNORED], ids=["", "SIGINT ignored"])
+def test_program_on_a_host_inherits_whether_sigint_is_ignored(start: list[str]) -> None:
+    program = [sys.executable, "-c", "from opavnic.cli.start import start; start()"]
+    command = [*start, *program, "exec", "h1", "--", "grep", "SigIgn", "/proc/self/status"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[1], 16) >> signal.SIGINT - 1 & 1 == bool(start)

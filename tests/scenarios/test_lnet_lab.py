@@ -16,15 +16,15 @@ import yaml
 from lnet import cli
 from lnet.errors import CommandError
 from lnet.host import LnetHost
-from lnet.lab import LnetLab, control_routes
+from lnet.lab import LnetLab
 from lnet.nid import Nid
 from opavnic.cli.main import main
 from opavnic.lab.client import LabClient
-from opavnic.lab.control import ControlServer
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import load_lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.parts import lab_model
+from opavnic.world.parts.control import ControlServer
 
 EXAMPLE = Path(__file__).parents[2] / "examples/lnet-bonding.yaml"
 Run = Callable[..., Coroutine[Any, Any, tuple[int, str, str]]]
@@ -37,7 +37,7 @@ async def lnetctl(
     """The example lab, running in memory, and lnetctl on it: returns exit code, stdout, stderr."""
     monkeypatch.delenv(cli.ENV_HOST, raising=False)
     async with Lab(load_lab(EXAMPLE), netdev="memory", file=str(EXAMPLE)) as lab:
-        server = ControlServer(tmp_path / "control.sock", control_routes(lab))
+        server = ControlServer(tmp_path / "control.sock", lab.routes())
         await server.start()
         client = LabClient(tmp_path / "control.sock")
         monkeypatch.setattr(cli, "_client", lambda lab, timeout_s=60.0: client)
@@ -137,10 +137,10 @@ async def test_selftest_prints_the_throughput_of_each_route(lnetctl: Run) -> Non
 async def test_lnet_starts_and_ends_with_its_lab() -> None:
     lab = Lab(load_lab(EXAMPLE), netdev="memory", file=str(EXAMPLE))
     async with lab:
-        lnet = lab.services["lnet"]
+        lnet = lab.parts.by_name["lnet"]
         assert isinstance(lnet, LnetLab)
         host = lnet.hosts["a"]
-        assert len(control_routes(lab)) == len(control_routes(lab)) == 3, "asking again starts nothing again"
+        assert len(lnet.routes()) == len(lnet.routes()) == 3, "asking again starts nothing again"
         load = asyncio.create_task(
             host.selftest(Nid.parse("10.1.1.5@o2ib0"), size=1 << 18, concurrency=8, seconds=30)
         )
@@ -149,14 +149,14 @@ async def test_lnet_starts_and_ends_with_its_lab() -> None:
     with pytest.raises(CommandError, match="LNet on a has ended"):
         await load
     await asyncio.sleep(0.05)  # what was on the links arrives, and may be answered
-    sent = lab.mads, [port.tx.in_packets for port in lab.world.fabric.hfi_ports()]
+    sent = lab.world.mads, [port.tx.in_packets for port in lab.world.fabric.hfi_ports()]
     await asyncio.sleep(0.05)
-    assert sent == (lab.mads, [port.tx.in_packets for port in lab.world.fabric.hfi_ports()])
+    assert sent == (lab.world.mads, [port.tx.in_packets for port in lab.world.fabric.hfi_ports()])
 
 
 async def test_selftest_leaves_everybody_else_a_turn() -> None:
     async with Lab(load_lab(EXAMPLE), netdev="memory", file=str(EXAMPLE)) as lab:
-        lnet = lab.services["lnet"]
+        lnet = lab.parts.by_name["lnet"]
         assert isinstance(lnet, LnetLab)
         host = lnet.hosts["a"]
         nid = Nid.parse("10.1.1.5@o2ib0")
@@ -275,7 +275,7 @@ async def test_section_that_does_not_fit_is_refused_by_validate_and_by_the_lab(
 ) -> None:
     (tmp_path / "bad.conf").write_text("# targets\nx 10.1.1.1\n")
     hosts = {"z": {"lnet": {"addresses": ["10.1.1.9"]}}, "a": {"lnet": section}}
-    model = LabModel.model_validate({"name": "bad", "hosts": hosts})
+    model = lab_model().model_validate({"name": "bad", "hosts": hosts})
     (tmp_path / "lab.yaml").write_text(yaml.safe_dump({"name": "bad", "hosts": hosts}, sort_keys=False))
     assert main(["validate", str(tmp_path / "lab.yaml")]) == 2
     told = capsys.readouterr().err

@@ -9,12 +9,12 @@ import pytest
 from hfi_sim.clock import ManualClock
 from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
-from lnet.bench import run_bench
 from lnet.config import LndConfig
 from lnet.lnetctl import Lnetctl
 from lnet.nid import Net, Nid
 from lnet.rig import LnetRig, RigHost
 from lnet.tx import NetRemoved, SendDone, SendFailed
+from opavnic_bench.lnet import bench_lnet
 from scenarios.lnet_faults import TARGETS, A, B
 
 A_NID, B_NID = Nid.parse("10.1.1.2@o2ib0"), Nid.parse("10.1.1.5@o2ib0")
@@ -243,7 +243,7 @@ def test_two_groups_on_one_node_keep_to_their_own_devices() -> None:
 
 
 def test_throughput_grows_with_the_number_of_hfis() -> None:
-    runs = run_bench(virtual_seconds=0.005)["runs"]
+    runs = bench_lnet(virtual_seconds=0.005)["runs"]
     assert [run["hfis"] for run in runs] == [1, 2, 3, 4]
     for run in runs:
         assert run["virtual_gbps"] >= 0.9 * run["hfis"] * runs[0]["virtual_gbps"]

@@ -17,11 +17,13 @@ import hfi_sim.types as lids
 from hfi_sim import lanes, subnet_manager
 from hfi_sim.mad import header as mad
 from hfi_sim.mad import stack
-from hfi_sim.mad.header import MadClass, Method
+from hfi_sim.mad.attributes import SubnetAttrId
+from hfi_sim.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.subnet_manager import NoticeKind
-from hfi_sim.wire import icrc, lrh16b, mad_layers, meanings
+from hfi_sim.wire import icrc
 from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import L2_16B, Lrh16B
 from opavnic import encap, transmit
 from vema import traps
 from vema import types as ema
@@ -44,8 +46,8 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("ib_mad.h", "OPA_MGMT_BASE_VERSION", 0x80, mad.BASE_VERSION_OPA),
     ("ib_mad.h", "IB_MGMT_MAD_SIZE", 24 + 232, mad.MAD_SIZE_IB),
     ("ib_mad.h", "OPA_MGMT_MAD_SIZE", 24 + 2024, mad.MAD_SIZE),
-    ("ib_mad.h", "IB_MGMT_MAD_HDR", 24, mad.LAYOUT.sizeof()),
-    ("ib_mad.h", "IB_MGMT_RMPP_HDR", 36, mad.LAYOUT.sizeof() + mad.RMPP_LAYOUT.sizeof()),
+    ("ib_mad.h", "IB_MGMT_MAD_HDR", 24, MadHeader.SIZE),
+    ("ib_mad.h", "IB_MGMT_RMPP_HDR", 36, MadHeader.SIZE + RmppHeader.SIZE),
     ("ib_mad.h", "IB_MGMT_VENDOR_HDR", 40, mad.DATA_OFFSET_VENDOR),
     ("ib_mad.h", "struct ib_vendor_mad: oui", 37, mad.OUI_OFFSET),
     ("ib_mad.h", "IB_MGMT_CLASS_SUBN_LID_ROUTED", 0x01, MadClass.SUBN_LID),
@@ -80,7 +82,7 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("opa_smi.h", "OPA_MAX_VLS, of which ours are a part", True, lanes.MAX_VLS <= 32),
     ("opa_port_info.h", "OPA_PI_MASK_LMC, of which ours are a part", True, subnet_manager.MAX_LMC <= 0x0F),
     # packets
-    ("opa_vnic.h", "OPA_VNIC_L2_TYPE", 0x2, lrh16b.L2_16B),
+    ("opa_vnic.h", "OPA_VNIC_L2_TYPE", 0x2, L2_16B),
     ("opa_vnic.h", "OPA_VNIC_HDR_LEN", 16 + 2 + 2, encap.HEADER_SIZE),
     ("opa_vnic.h", "OPA_VNIC_L4_ETHR", 0x78, L4.ETHERNET),
     ("opa_vnic.h", "OPA_VNIC_ICRC_LEN", 4, icrc.ICRC_SIZE),
@@ -98,8 +100,7 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("opa_vnic_encap.h", "OPA_EMA_CLASS_VERSION", 0x80, ema.EMA_CLASS_VERSION),
     ("opa_vnic_encap.h", "OPA_MGMT_CLASS_INTEL_EMA", 0x34, MadClass.EMA),
     ("opa_vnic_encap.h", "INTEL_OUI_1, _2, _3", bytes((0x00, 0x06, 0x6A)), ema.EMA_OUI),
-    ("opa_vnic_encap.h", "INTEL_OUI_1, _2, _3", 0x00066A, mad_layers.OUI_EMA),
-    ("opa_vnic_encap.h", "INTEL_OUI_1, _2, _3", bytes((0x00, 0x06, 0x6A)), meanings._OUI_INTEL),
+    ("opa_vnic_encap.h", "INTEL_OUI_1, _2, _3", bytes((0x00, 0x06, 0x6A)), VendorHeader().oui),
     ("ib_mad.h", "IB_MGMT_CLASSPORTINFO_ATTR_ID", 0x0001, AttrId.CLASS_PORT_INFO),
     ("opa_vnic_encap.h", "OPA_EM_ATTR_CLASS_PORT_INFO", 0x0001, AttrId.CLASS_PORT_INFO),
     ("stl_mad_types.h", "STL_MCLASS_ATTRIB_ID_NOTICE", 0x0002, AttrId.NOTICE),
@@ -155,9 +156,7 @@ SUBNET_ATTRIBUTES = {
 
 
 def test_subnet_management_attributes_have_their_public_numbers() -> None:
-    assert {
-        name: number for number, name in meanings._SUBNET_ATTRIBUTES.items()
-    }.items() <= SUBNET_ATTRIBUTES.items()
+    assert {code.text: int(code) for code in SubnetAttrId}.items() <= SUBNET_ATTRIBUTES.items()
 
 
 FIELDS_16B = [
@@ -181,17 +180,8 @@ FIELDS_16B = [
 
 @pytest.mark.parametrize(("field", "word", "mask"), FIELDS_16B, ids=[row[0] for row in FIELDS_16B])
 def test_16b_field_stands_where_the_driver_looks(field: str, word: int, mask: int) -> None:
-    values = dict.fromkeys((name for name in _names(lrh16b.LAYOUT)), 0)
-    values[field] = mask >> (mask & -mask).bit_length() - 1
-    packet = lrh16b.LAYOUT.build(values)
-    words = [int.from_bytes(packet[at : at + 4], "little") for at in range(0, 16, 4)]
-    assert words == [mask if number == word else 0 for number in range(4)]
-
-
-def _names(layout: Any) -> list[str]:
-    while not hasattr(layout, "subcons"):
-        layout = layout.subcon
-    return [item.name for item in layout.subcons]
+    place = Lrh16B.HEADER.place(field)
+    assert (place.offset_bits // 32, ((1 << place.width_bits) - 1) << place.offset_bits % 32) == (word, mask)
 
 
 GROUP = ["unicast", "mcastbcast", "untagged", "vlan"] + [

@@ -8,10 +8,11 @@ from hfi_sim.mad.header import (
     DATA_OFFSET_VENDOR,
     MAD_SIZE,
     OUI_OFFSET,
-    RMPP_LAYOUT,
     MadClass,
     MadHeader,
     Method,
+    RmppHeader,
+    VendorHeader,
 )
 from hfi_sim.mad.message import Mad
 from vema.errors import AgentError
@@ -19,7 +20,7 @@ from vema.types import EMA_CLASS_VERSION, EMA_OUI, AttrId, MadStatus
 
 _OUI_AT: Final = OUI_OFFSET - MadHeader.SIZE
 _DATA_AT: Final = DATA_OFFSET_VENDOR - MadHeader.SIZE
-_VENDOR_PREFIX: Final = bytes(RMPP_LAYOUT.sizeof() + 1) + EMA_OUI
+_VENDOR_PREFIX: Final = RmppHeader().build() + VendorHeader().build()
 
 
 def build_request(method: Method, attr_id: int, data: bytes = b"", *, attr_mod: int = 0, tid: int = 0) -> Mad:

@@ -8,13 +8,23 @@
 
 local opa = Proto("opa16b", "OPA 16B")
 
-local L2_16B, LT_HEAD = 2, 1
-local HEADER_SIZE, TRAILER_SIZE, QUAD_WORD, MIN_PACKET = 16, 5, 8, 24
-local L4_FM, L4_ETHERNET, L4_VENDOR_RC = 0x08, 0x78, 0x7A
-local L4_SIZES = {[L4_FM] = 8, [L4_ETHERNET] = 4}
+local QUAD_WORD, MIN_PACKET = 8, 24
 local IBA_POLYNOMIAL = 0x04C11DB7
 local LID_PERMISSIVE, LID_MULTICAST = 0xFFFFFF, 0xF00000
+local ICRC_BAD, ICRC_GOOD, ICRC_UNVERIFIED = 0, 1, 2
+local ICRC_NAMES = {[ICRC_BAD] = "Bad", [ICRC_GOOD] = "Good", [ICRC_UNVERIFIED] = "Unverified"}
 
+-- The headers. A row is name, first byte, bytes, field; `shift` and `bits` where it is a part of these bytes ------------
+
+-- generated: l4 (made by `make generated` from hfi_sim/wire/l4.py; do not edit)
+local L4 = {
+  FM = 0x08,
+  IB_LOCAL = 0x09,
+  IB_GLOBAL = 0x0A,
+  ETHERNET = 0x78,
+  EEPH = 0x79,
+  VENDOR_RC = 0x7A,
+}
 local L4_NAMES = {
   [0x08] = "management: FM header and MAD",
   [0x09] = "InfiniBand, no global route header",
@@ -23,71 +33,77 @@ local L4_NAMES = {
   [0x79] = "encapsulated Ethernet of another kind",
   [0x7A] = "this project's reliable connections",
 }
-local QP_NAMES = {[0] = "the subnet manager's QP", [1] = "the management QP"}
-local L2_NAMES = {[0] = "not 16B", [1] = "not 16B", [2] = "16B", [3] = "not 16B"}
-local HEAD_NAMES = {[0] = "not a head flit", [1] = "head flit"}
-local TAIL_NAMES = {[0] = "left to the hardware", [1] = "tail flit", [2] = "impossible", [3] = "impossible"}
-local ICRC_BAD, ICRC_GOOD, ICRC_UNVERIFIED = 0, 1, 2
-local ICRC_NAMES = {[ICRC_BAD] = "Bad", [ICRC_GOOD] = "Good", [ICRC_UNVERIFIED] = "Unverified"}
+-- end of generated
 
--- The 16B header, two little-endian quad words: document order, each field at the 32-bit word that it stands in --------
-
-local slid = ProtoField.uint24("opa.slid", "slid", base.HEX, nil, nil, "source LID, all 24 bits")
-local dlid = ProtoField.uint24("opa.dlid", "dlid", base.HEX, nil, nil, "destination LID, all 24 bits")
-local lid = ProtoField.uint24("opa.lid", "lid", base.HEX, nil, nil, "source or destination LID")
-local length_qw = ProtoField.uint32("opa.length_qw", "length_qw", base.DEC, nil, 0x7FF00000, "whole packet in 8-byte units")
-local dlid_low = ProtoField.uint32("opa.dlid_low", "dlid_low", base.HEX, nil, 0xFFFFF, "destination LID, bits 19:0")
-local l2 = ProtoField.uint32("opa.l2", "l2", base.DEC, L2_NAMES, 0x60000000, "packet format: 2 is 16B")
-local l4 = ProtoField.uint32("opa.l4", "l4", base.HEX, L4_NAMES, 0xFF, "what follows the header")
-local pkey = ProtoField.uint32("opa.pkey", "pkey", base.HEX, nil, 0xFFFF0000, "partition key; bit 15: full member")
+-- generated: lrh16b (made by `make generated` from hfi_sim/wire/lrh16b.py; do not edit)
+local HEADER_SIZE = 16
+local L2_16B = 0x2
+local LT_HEAD = 0x1
 local header = {
-  {0, ProtoField.uint32("opa.slid_low", "slid_low", base.HEX, nil, 0xFFFFF, "source LID, bits 19:0")},
-  {0, length_qw},
-  {0, ProtoField.bool("opa.becn", "becn", 32, nil, 0x80000000, "backward explicit congestion notification")},
-  {4, dlid_low},
-  {4, ProtoField.uint32("opa.sc", "sc", base.DEC, nil, 0x01F00000, "service class (service channel)")},
-  {4, ProtoField.uint32("opa.rc", "rc", base.DEC, nil, 0x0E000000, "routing control")},
-  {4, ProtoField.bool("opa.fecn", "fecn", 32, nil, 0x10000000, "forward explicit congestion notification")},
-  {4, l2},
-  {4, ProtoField.uint32("opa.lt", "lt", base.DEC, HEAD_NAMES, 0x80000000, "link transfer: 1 is a head flit")},
-  {8, l4},
-  {8, ProtoField.uint32("opa.slid_high", "slid_high", base.HEX, nil, 0xF00, "source LID, bits 23:20")},
-  {8, ProtoField.uint32("opa.dlid_high", "dlid_high", base.HEX, nil, 0xF000, "destination LID, bits 23:20")},
-  {8, pkey},
-  {12, ProtoField.uint32("opa.entropy", "entropy", base.HEX, nil, 0xFFFF, "spreads flows over paths")},
-  {12, ProtoField.uint32("opa.age", "age", base.DEC, nil, 0xFF0000, "age of the packet")},
-  {12, ProtoField.uint32("opa.header.reserved", "reserved", base.HEX, nil, 0xFF000000, "given on as received")},
+  {"slid_low", 0, 3, ProtoField.uint24("opa.slid_low", "slid_low", base.HEX, nil, 0xFFFFF, "source LID, bits 19:0"), shift = 0, bits = 20},
+  {"length_qw", 2, 2, ProtoField.uint16("opa.length_qw", "length_qw", base.DEC, nil, 0x7FF0, "whole packet in 8-byte units: header, L4, payload, pad, ICRC, tail"), shift = 4, bits = 11},
+  {"becn", 3, 1, ProtoField.bool("opa.becn", "becn", 8, nil, 0x80, "backward explicit congestion notification"), shift = 7, bits = 1},
+  {"dlid_low", 4, 3, ProtoField.uint24("opa.dlid_low", "dlid_low", base.HEX, nil, 0xFFFFF, "destination LID, bits 19:0"), shift = 0, bits = 20},
+  {"sc", 6, 2, ProtoField.uint16("opa.sc", "sc", base.DEC, nil, 0x1F0, "service class (service channel)"), shift = 4, bits = 5},
+  {"rc", 7, 1, ProtoField.uint8("opa.rc", "rc", base.DEC, nil, 0xE, "routing control"), shift = 1, bits = 3},
+  {"fecn", 7, 1, ProtoField.bool("opa.fecn", "fecn", 8, nil, 0x10, "forward explicit congestion notification"), shift = 4, bits = 1},
+  {"l2", 7, 1, ProtoField.uint8("opa.l2", "l2", base.DEC, {[0x0] = "not 16B", [0x1] = "not 16B", [0x2] = "16B", [0x3] = "not 16B"}, 0x60, "packet format: 2 is 16B"), shift = 5, bits = 2},
+  {"lt", 7, 1, ProtoField.uint8("opa.lt", "lt", base.DEC, {[0x0] = "not a head flit", [0x1] = "head flit"}, 0x80, "link transfer: 1 is a head flit"), shift = 7, bits = 1},
+  {"l4", 8, 1, ProtoField.uint8("opa.l4", "l4", base.HEX, L4_NAMES, nil, "what follows the header: 0x78 Ethernet, 0x08 management")},
+  {"slid_high", 9, 1, ProtoField.uint8("opa.slid_high", "slid_high", base.HEX, nil, 0xF, "source LID, bits 23:20"), shift = 0, bits = 4},
+  {"dlid_high", 9, 1, ProtoField.uint8("opa.dlid_high", "dlid_high", base.HEX, nil, 0xF0, "destination LID, bits 23:20"), shift = 4, bits = 4},
+  {"pkey", 10, 2, ProtoField.uint16("opa.pkey", "pkey", base.HEX, nil, nil, "partition key; bit 15 says full member")},
+  {"entropy", 12, 2, ProtoField.uint16("opa.entropy", "entropy", base.HEX, nil, nil, "spreads flows over paths; a VNIC uses the low 8 bits")},
+  {"age", 14, 1, ProtoField.uint8("opa.age", "age", base.DEC, nil, nil, "age of the packet")},
+  {"reserved", 15, 1, ProtoField.uint8("opa.header.reserved", "reserved", base.HEX, nil, nil, "0; given on as received")},
 }
+local header_wholes = {
+  {"slid", 0, 3, ProtoField.uint24("opa.slid", "slid", base.HEX, nil, nil, "source LID, all 24 bits"), low = "slid_low", high = "slid_high", low_bits = 20},
+  {"dlid", 4, 3, ProtoField.uint24("opa.dlid", "dlid", base.HEX, nil, nil, "destination LID, all 24 bits"), low = "dlid_low", high = "dlid_high", low_bits = 20},
+}
+-- the bits that may change on the way
+local header_may_change = {0x00, 0x00, 0x00, 0x80, 0x00, 0x00, 0xF0, 0x11, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xFF, 0x00}
+-- end of generated
 
--- L4 headers: Ethernet little-endian, FM big-endian ---------------------------------------------------------------
+-- generated: ethernet-l4 (made by `make generated` from hfi_sim/wire/l4.py; do not edit)
+local ETHERNET_L4_SIZE = 4
+local ethernet_l4 = {
+  {"reserved", 0, 2, ProtoField.uint16("opa.ethernet.reserved", "reserved", base.HEX, nil, nil, "0; given on as received")},
+  {"vesw_id", 2, 2, ProtoField.uint16("opa.vesw_id", "vesw_id", base.DEC, nil, nil, "virtual Ethernet switch id, 12 bits used")},
+}
+-- end of generated
 
-local ethernet_reserved = ProtoField.uint16("opa.ethernet.reserved", "reserved", base.HEX)
-local vesw_id = ProtoField.uint16("opa.vesw_id", "vesw_id", base.DEC, nil, nil, "virtual Ethernet switch id")
+-- generated: fm (made by `make generated` from hfi_sim/wire/l4.py; do not edit)
+local FM_SIZE = 8
 local fm = {
-  {0, 1, ProtoField.uint8("opa.dest_reserved", "dest_reserved", base.HEX)},
-  {1, 3, ProtoField.uint24("opa.dest_qp", "dest_qp", base.DEC, QP_NAMES, nil, "destination queue pair")},
-  {4, 1, ProtoField.uint8("opa.src_reserved", "src_reserved", base.HEX)},
-  {5, 3, ProtoField.uint24("opa.src_qp", "src_qp", base.DEC, QP_NAMES, nil, "source queue pair")},
+  {"dest_reserved", 0, 1, ProtoField.uint8("opa.dest_reserved", "dest_reserved", base.HEX, nil, nil, "0; given on as received")},
+  {"dest_qp", 1, 3, ProtoField.uint24("opa.dest_qp", "dest_qp", base.DEC, {[0x0] = "the subnet manager's QP", [0x1] = "the management QP"}, nil, "destination queue pair: 0 the subnet manager's, 1 everything else")},
+  {"src_reserved", 4, 1, ProtoField.uint8("opa.src_reserved", "src_reserved", base.HEX, nil, nil, "0; given on as received")},
+  {"src_qp", 5, 3, ProtoField.uint24("opa.src_qp", "src_qp", base.DEC, {[0x0] = "the subnet manager's QP", [0x1] = "the management QP"}, nil, "source queue pair")},
 }
+-- end of generated
 
--- Trailer ---------------------------------------------------------------------------------------------------------
+-- generated: trailer (made by `make generated` from hfi_sim/wire/packet.py; do not edit)
+local TRAILER_SIZE = 5
+local trailer = {
+  {"icrc", 0, 4, ProtoField.uint32("opa.icrc", "icrc", base.HEX, nil, nil, "checksum over what must not change on the way")},
+  {"tail", 4, 1, ProtoField.uint8("opa.tail", "tail", base.DEC, nil, 0x3F, "number of pad bytes, 0 to 7"), shift = 0, bits = 6},
+  {"lt", 4, 1, ProtoField.uint8("opa.tail.lt", "lt", base.DEC, {[0x0] = "left to the hardware", [0x1] = "tail flit", [0x2] = "impossible: 01 is a tail flit", [0x3] = "impossible: 01 is a tail flit"}, 0xC0, "link transfer: 01 is a tail flit; a receiver also takes 00"), shift = 6, bits = 2},
+}
+-- end of generated
 
+local L4_SIZES = {[L4.FM] = FM_SIZE, [L4.ETHERNET] = ETHERNET_L4_SIZE}
+local lid = ProtoField.uint24("opa.lid", "lid", base.HEX, nil, nil, "source or destination LID")
 local pad = ProtoField.bytes("opa.pad", "pad", base.SPACE)
-local icrc = ProtoField.uint32("opa.icrc", "icrc", base.HEX, nil, nil, "checksum over what must not change on the way")
 local icrc_status = ProtoField.uint8("opa.icrc.status", "icrc status", base.DEC, ICRC_NAMES)
 local icrc_expected = ProtoField.uint32("opa.icrc.expected", "icrc expected", base.HEX)
-local tail = ProtoField.uint8("opa.tail", "tail", base.DEC, nil, 0x3F, "number of pad bytes, 0 to 7")
-local tail_lt = ProtoField.uint8("opa.tail.lt", "lt", base.DEC, TAIL_NAMES, 0xC0, "link transfer: 01 is a tail flit")
 local excess = ProtoField.bytes("opa.excess", "excess", base.SPACE, "bytes behind the packet")
 
-opa.fields = {
-  slid, dlid, lid, ethernet_reserved, vesw_id, pad, icrc, icrc_status, icrc_expected, tail, tail_lt, excess,
-}
-for _, row in ipairs(header) do
-  table.insert(opa.fields, row[2])
-end
-for _, row in ipairs(fm) do
-  table.insert(opa.fields, row[3])
+opa.fields = {lid, pad, icrc_status, icrc_expected, excess}
+for _, rows in ipairs({header, header_wholes, ethernet_l4, fm, trailer}) do
+  for _, row in ipairs(rows) do
+    table.insert(opa.fields, row[4])
+  end
 end
 
 local function fault(name, text, severity)
@@ -166,10 +182,9 @@ end
 -- The ICRC that the packet gives: BECN, SC, FECN and age count as ones, and after the pad comes the pad count.
 local function icrc_of(buffer, icrc_at, pad_count)
   local bytes = {buffer(0, HEADER_SIZE):raw():byte(1, HEADER_SIZE)}
-  bytes[4] = bit.bor(bytes[4], 0x80)
-  bytes[7] = bit.bor(bytes[7], 0xF0)
-  bytes[8] = bit.bor(bytes[8], 0x11)
-  bytes[15] = 0xFF
+  for at, mask in ipairs(header_may_change) do
+    bytes[at] = bit.bor(bytes[at], mask)
+  end
   local value = crc32(string.char(table.unpack(bytes)), -1)
   if icrc_at > HEADER_SIZE then
     value = crc32(buffer(HEADER_SIZE, icrc_at - HEADER_SIZE):raw(), value)
@@ -192,43 +207,52 @@ local function pkey_text(value)
   return string.format(" (%s, %s member)", name, value >= 0x8000 and "full" or "limited")
 end
 
-local function add_lid(branch, field, low, value)
-  branch:add(field, low, value):append_text(lid_text(value))
-  branch:add(lid, low, value):set_hidden()
+-- Returns the numbers of a little-endian header that begins at byte `start`, by the names of its fields.
+local function read_rows(rows, buffer, start)
+  local values = {}
+  for _, row in ipairs(rows) do
+    local number = buffer(start + row[2], row[3]):le_uint()
+    values[row[1]] = row.bits and math.floor(number / 2 ^ row.shift) % 2 ^ row.bits or number
+  end
+  return values
+end
+
+-- Adds the fields of a header that begins at byte `start`. Returns their items by name.
+local function add_rows(branch, rows, buffer, start, is_big_endian)
+  local items = {}
+  for _, row in ipairs(rows) do
+    local range = buffer(start + row[2], row[3])
+    items[row[1]] = (is_big_endian and branch.add or branch.add_le)(branch, row[4], range)
+  end
+  return items
 end
 
 -- Adds the 16B header and returns what the rest needs of it.
 local function add_header(branch, buffer, size)
-  local word = function(at) return buffer(at, 4):le_uint() end
-  local high = buffer(9, 1):uint()
-  local read = {
-    slid = word(0) % 0x100000 + high % 16 * 0x100000,
-    dlid = word(4) % 0x100000 + math.floor(high / 16) * 0x100000,
-    length = bit.band(bit.rshift(word(0), 20), 0x7FF) * QUAD_WORD,
-    is_16b = math.floor(buffer(7, 1):uint() / 32) == LT_HEAD * 4 + L2_16B,
-    l4 = buffer(8, 1):uint(),
-    pkey = buffer(10, 2):le_uint(),
-  }
-  add_lid(branch, slid, buffer(0, 3), read.slid)
-  add_lid(branch, dlid, buffer(4, 3), read.dlid)
-  local items = {}
-  for _, row in ipairs(header) do
-    items[row[2]] = branch:add_le(row[2], buffer(row[1], 4))
+  local read = read_rows(header, buffer, 0)
+  read.length = read.length_qw * QUAD_WORD
+  read.is_16b = read.l2 == L2_16B and read.lt == LT_HEAD
+  for _, row in ipairs(header_wholes) do
+    local value, range = read[row.low] + read[row.high] * 2 ^ row.low_bits, buffer(row[2], row[3])
+    read[row[1]] = value
+    branch:add(row[4], range, value):append_text(lid_text(value))
+    branch:add(lid, range, value):set_hidden()
   end
-  items[length_qw]:append_text(string.format(" (%d bytes)", read.length))
-  items[pkey]:append_text(pkey_text(read.pkey))
+  local items = add_rows(branch, header, buffer, 0)
+  items.length_qw:append_text(string.format(" (%d bytes)", read.length))
+  items.pkey:append_text(pkey_text(read.pkey))
   if read.length ~= size then
     local reason = string.format("Length says %d bytes, but there are %d", read.length, size)
-    items[length_qw]:add_proto_expert_info(wrong_length, reason)
+    items.length_qw:add_proto_expert_info(wrong_length, reason)
   end
   if read.dlid == 0 then
-    items[dlid_low]:add_proto_expert_info(no_destination)
+    items.dlid_low:add_proto_expert_info(no_destination)
   end
   if not read.is_16b then
-    items[l2]:add_proto_expert_info(not_16b)
+    items.l2:add_proto_expert_info(not_16b)
   end
   if not L4_NAMES[read.l4] then
-    items[l4]:add_proto_expert_info(unknown_l4, string.format("Unknown L4 type 0x%02x", read.l4))
+    items.l4:add_proto_expert_info(unknown_l4, string.format("Unknown L4 type 0x%02x", read.l4))
   end
   return read
 end
@@ -247,23 +271,21 @@ local function add_trailer(branch, buffer, from, length)
   if icrc_at > from then
     inner:add(pad, buffer(from, icrc_at - from))
   end
-  local item = inner:add_le(icrc, buffer(icrc_at, 4))
+  local items, found = add_rows(inner, trailer, buffer, icrc_at), buffer(icrc_at, 4)
   local status = ICRC_UNVERIFIED
   if opa.prefs.check_icrc then
     local expected = icrc_of(buffer, icrc_at, last % QUAD_WORD)
-    status = expected == buffer(icrc_at, 4):le_uint() and ICRC_GOOD or ICRC_BAD
-    item:append_text(status == ICRC_GOOD and " (matches)" or " (does not match)")
+    status = expected == found:le_uint() and ICRC_GOOD or ICRC_BAD
+    items.icrc:append_text(status == ICRC_GOOD and " (matches)" or " (does not match)")
     if status == ICRC_BAD then
-      inner:add(icrc_expected, buffer(icrc_at, 4), expected):set_generated()
-      item:add_proto_expert_info(wrong_icrc, string.format("ICRC does not match: 0x%08x would", expected))
+      inner:add(icrc_expected, found, expected):set_generated()
+      items.icrc:add_proto_expert_info(wrong_icrc, string.format("ICRC does not match: 0x%08x would", expected))
     end
   end
-  inner:add(icrc_status, buffer(icrc_at, 4), status):set_generated()
+  inner:add(icrc_status, found, status):set_generated()
   inner:append_text(", ICRC " .. ICRC_NAMES[status]:lower())
-  item = inner:add(tail, buffer(length - 1, 1))
-  inner:add(tail_lt, buffer(length - 1, 1))
   if last % 0x40 >= QUAD_WORD or last >= 0x80 or from + last % QUAD_WORD > icrc_at then
-    item:add_proto_expert_info(wrong_tail, string.format("Impossible last byte 0x%02x", last))
+    items.tail:add_proto_expert_info(wrong_tail, string.format("Impossible last byte 0x%02x", last))
   end
   return status ~= ICRC_BAD
 end
@@ -276,21 +298,18 @@ local function add_l4(branch, buffer, read, to, packet)
   elseif from > to then
     branch:add_proto_expert_info(truncated, "No room for the L4 header")
     return "data", HEADER_SIZE
-  elseif read.l4 == L4_ETHERNET then
-    local id = buffer(18, 2):le_uint()
+  elseif read.l4 == L4.ETHERNET then
+    local id = read_rows(ethernet_l4, buffer, HEADER_SIZE).vesw_id
     local inner = branch:add(buffer(HEADER_SIZE, from - HEADER_SIZE), string.format("Ethernet L4, vesw %d", id))
-    inner:add_le(ethernet_reserved, buffer(16, 2))
-    inner:add_le(vesw_id, buffer(18, 2)):append_text(id > 0xFFF and " (more than the 12 bits in use)" or "")
+    local items = add_rows(inner, ethernet_l4, buffer, HEADER_SIZE)
+    items.vesw_id:append_text(id > 0xFFF and " (more than the 12 bits in use)" or "")
     branch:append_text(string.format(", vesw %d", id))
     packet.cols.info:append(string.format(" vesw %d", id))
     return "eth_withoutfcs", from
-  elseif read.l4 == L4_FM then
-    local inner = branch:add(buffer(HEADER_SIZE, from - HEADER_SIZE), "FM header")
-    for _, row in ipairs(fm) do
-      inner:add(row[3], buffer(HEADER_SIZE + row[1], row[2]))
-    end
+  elseif read.l4 == L4.FM then
+    add_rows(branch:add(buffer(HEADER_SIZE, from - HEADER_SIZE), "FM header"), fm, buffer, HEADER_SIZE, true)
     return "ema", from
-  elseif read.l4 == L4_VENDOR_RC then
+  elseif read.l4 == L4.VENDOR_RC then
     return "opa_rc", from
   end
   packet.cols.info:append(string.format(" L4 0x%02x", read.l4))

@@ -8,18 +8,36 @@ local ema = Proto("ema", "OPA EMA")
 
 local BYTES, MAC = "bytes", "mac"
 local HEX, DEC = base.HEX, base.DEC
-local CLASS_EMA, OUI_EMA = 0x34, 0x00066A
-local GET, SET, TRAP_REPRESS = 0x01, 0x02, 0x07
-local MAD_HEADER, VENDOR_DATA = 24, 40
-
-local CLASSES = {
+-- generated: codes (made by `make generated` from hfi_sim/mad/attributes.py, hfi_sim/mad/header.py; do not edit)
+local MAD_CLASS = {
+  SUBN_LID = 0x01,
+  SUBN_ADM = 0x03,
+  PERFORMANCE = 0x04,
+  EMA = 0x34,
+  SUBN_DIRECTED = 0x81,
+}
+local MAD_CLASS_NAMES = {
   [0x01] = "subnet management, LID routed",
   [0x03] = "subnet administration",
   [0x04] = "performance management",
   [0x34] = "Ethernet management agent",
   [0x81] = "subnet management, directed route",
 }
-local METHODS = {
+local METHOD = {
+  GET = 0x01,
+  SET = 0x02,
+  SEND = 0x03,
+  TRAP = 0x05,
+  REPORT = 0x06,
+  TRAP_REPRESS = 0x07,
+  GET_TABLE = 0x12,
+  DELETE = 0x15,
+  GET_RESP = 0x81,
+  REPORT_RESP = 0x86,
+  GET_TABLE_RESP = 0x92,
+  DELETE_RESP = 0x95,
+}
+local METHOD_NAMES = {
   [0x01] = "Get",
   [0x02] = "Set",
   [0x03] = "Send",
@@ -33,45 +51,113 @@ local METHODS = {
   [0x92] = "GetTableResp",
   [0x95] = "DeleteResp",
 }
-local STATUS = {
-  [0x0000] = "ok",
-  [0x0001] = "busy",
-  [0x0004] = "bad base or class version",
-  [0x0008] = "method not supported",
-  [0x000C] = "method and attribute do not go together",
-  [0x001C] = "a value in attribute or modifier is wrong",
-  [0x0700] = "denied",
+local MAD_STATUS = {
+  OK = 0x00,
+  BUSY = 0x01,
+  BAD_VERSION = 0x04,
+  UNSUPPORTED_METHOD = 0x08,
+  UNSUPPORTED = 0x0C,
+  INVALID = 0x1C,
+  DENIED = 0x700,
 }
+local MAD_STATUS_NAMES = {
+  [0x00] = "ok",
+  [0x01] = "busy",
+  [0x04] = "bad base or class version",
+  [0x08] = "method not supported",
+  [0x0C] = "method and attribute do not go together",
+  [0x1C] = "a value in attribute or modifier is wrong",
+  [0x700] = "denied",
+}
+local ATTR_ID = {
+  CLASS_PORT_INFO = 0x01,
+  NOTICE = 0x02,
+  VESW_PORT_INFO = 0x11,
+  MAC_ENTRIES = 0x12,
+  IFACE_UCAST_MACS = 0x13,
+  IFACE_MCAST_MACS = 0x14,
+  DELETE_VESW = 0x15,
+  SUMMARY_COUNTERS = 0x20,
+  ERROR_COUNTERS = 0x22,
+}
+local ATTR_ID_NAMES = {
+  [0x01] = "ClassPortInfo",
+  [0x02] = "Notice",
+  [0x11] = "VeswPortInfo",
+  [0x12] = "MacEntries",
+  [0x13] = "IfaceUcastMacs",
+  [0x14] = "IfaceMcastMacs",
+  [0x15] = "DeleteVesw",
+  [0x20] = "SummaryCounters",
+  [0x22] = "ErrorCounters",
+}
+local SUBNET_ATTR_ID = {
+  NOTICE = 0x02,
+  NODE_DESCRIPTION = 0x10,
+  NODE_INFO = 0x11,
+  SWITCH_INFO = 0x12,
+  PORT_INFO = 0x15,
+  PARTITION_TABLE = 0x16,
+  SM_INFO = 0x20,
+}
+local SUBNET_ATTR_ID_NAMES = {
+  [0x02] = "Notice",
+  [0x10] = "NodeDescription",
+  [0x11] = "NodeInfo",
+  [0x12] = "SwitchInfo",
+  [0x15] = "PortInfo",
+  [0x16] = "PartitionTable",
+  [0x20] = "SMInfo",
+}
+local COMMON_ATTR_ID = {
+  CLASS_PORT_INFO = 0x01,
+  NOTICE = 0x02,
+}
+local COMMON_ATTR_ID_NAMES = {
+  [0x01] = "ClassPortInfo",
+  [0x02] = "Notice",
+}
+-- end of generated
+
 local STATES = {[1] = "dropping all", [3] = "forwarding"}
 local LINK_STATUS = {[0] = "no such vport", [1] = "up", [2] = "down"}
 local OPCODES = {[1] = "unicast list changed", [2] = "multicast list changed", [3] = "link status changed"}
 
 -- Headers ---------------------------------------------------------------------------------------------------------
 
-local MAD = {
-  {"base_version", 1, HEX, "0x80: 2048 bytes; 1: 256 bytes"},
-  {"mgmt_class", 1, HEX, "management class: 0x34 is the Ethernet management agent", names = CLASSES},
-  {"class_version", 1, HEX, "version of the class"},
-  {"method", 1, HEX, "what is asked for; bit 7 marks a response", names = METHODS},
-  {"status", 2, HEX, "0 in a response: it was done", names = STATUS},
-  {"class_specific", 2, HEX, "hop pointer and count in directed routes, else 0"},
-  {"tid", 8, HEX, "transaction id: a response repeats it"},
-  {"attr_id", 2, HEX, "which attribute"},
-  {"reserved", 2, HEX, "0; given back as received"},
-  {"attr_mod", 4, HEX, "attribute modifier: which instance"},
+-- A row of these is name, first byte, bytes, field.
+-- generated: headers (made by `make generated` from hfi_sim/mad/header.py; do not edit)
+local MAD_SIZE = 24
+local mad = {
+  {"base_version", 0, 1, ProtoField.uint8("ema.base_version", "base_version", base.HEX, nil, nil, "0x80: 2048 bytes; 1: 256 bytes")},
+  {"mgmt_class", 1, 1, ProtoField.uint8("ema.mgmt_class", "mgmt_class", base.HEX, MAD_CLASS_NAMES, nil, "management class: 0x34 is the Ethernet management agent")},
+  {"class_version", 2, 1, ProtoField.uint8("ema.class_version", "class_version", base.HEX, nil, nil, "version of the class")},
+  {"method", 3, 1, ProtoField.uint8("ema.method", "method", base.HEX, METHOD_NAMES, nil, "what is asked for; bit 7 marks a response")},
+  {"status", 4, 2, ProtoField.uint16("ema.status", "status", base.HEX, MAD_STATUS_NAMES, nil, "0 in a response: it was done")},
+  {"class_specific", 6, 2, ProtoField.uint16("ema.class_specific", "class_specific", base.HEX, nil, nil, "hop pointer and count in directed routes, else 0")},
+  {"tid", 8, 8, ProtoField.uint64("ema.tid", "tid", base.HEX, nil, nil, "transaction id: a response repeats it")},
+  {"attr_id", 16, 2, ProtoField.uint16("ema.attr_id", "attr_id", base.HEX, nil, nil, "which attribute")},
+  {"reserved", 18, 2, ProtoField.uint16("ema.reserved", "reserved", base.HEX, nil, nil, "0; given back as received")},
+  {"attr_mod", 20, 4, ProtoField.uint32("ema.attr_mod", "attr_mod", base.HEX, nil, nil, "attribute modifier: which instance")},
 }
-local RMPP = {
-  {"version", 1, DEC, "0: not in use"},
-  {"type", 1, DEC, "0: not in use"},
-  {"rtime_flags", 1, HEX, "response time (5 bits) and flags (3 bits)"},
-  {"rmpp_status", 1, DEC, "0: normal"},
-  {"segment", 4, DEC, "segment number"},
-  {"length", 4, DEC, "payload length, or new window"},
+local RMPP_SIZE = 12
+local rmpp = {
+  {"version", 0, 1, ProtoField.uint8("ema.rmpp.version", "version", base.DEC, nil, nil, "0: not in use")},
+  {"type", 1, 1, ProtoField.uint8("ema.rmpp.type", "type", base.DEC, nil, nil, "0: not in use")},
+  {"rtime_flags", 2, 1, ProtoField.uint8("ema.rmpp.rtime_flags", "rtime_flags", base.HEX, nil, nil, "response time (5 bits) and flags (3 bits)")},
+  {"rmpp_status", 3, 1, ProtoField.uint8("ema.rmpp.rmpp_status", "rmpp_status", base.DEC, nil, nil, "0: normal")},
+  {"segment", 4, 4, ProtoField.uint32("ema.rmpp.segment", "segment", base.DEC, nil, nil, "segment number")},
+  {"length", 8, 4, ProtoField.uint32("ema.rmpp.length", "length", base.DEC, nil, nil, "payload length, or new window")},
 }
-local VENDOR = {
-  {"vendor_reserved", 1, HEX, "0; given back as received"},
-  {"oui", 3, HEX, "whose class it is: 00066a", names = {[OUI_EMA] = "the OUI of the VNIC's management"}},
+local VENDOR_SIZE = 4
+local OUI_EMA = 0x66A
+local vendor = {
+  {"vendor_reserved", 0, 1, ProtoField.uint8("ema.vendor_reserved", "vendor_reserved", base.HEX, nil, nil, "0; given back as received")},
+  {"oui", 1, 3, ProtoField.uint24("ema.oui", "oui", base.HEX, {[0x66a] = "the OUI of the VNIC's management"}, nil, "whose class it is: 00066a")},
 }
+-- end of generated
+
+local VENDOR_DATA = MAD_SIZE + RMPP_SIZE + VENDOR_SIZE
 
 -- Attributes ------------------------------------------------------------------------------------------------------
 
@@ -271,9 +357,11 @@ local response_in = ProtoField.framenum("ema.response_in", "response in", base.N
 local response_to = ProtoField.framenum("ema.response_to", "response to", base.NONE, frametype.REQUEST)
 local response_time = ProtoField.relative_time("ema.response_time", "time since the request")
 ema.fields = {attr, vport, data, response_in, response_to, response_time}
-declare("ema", MAD)
-declare("ema.rmpp", RMPP)
-declare("ema", VENDOR)
+for _, rows in ipairs({mad, rmpp, vendor}) do
+  for _, row in ipairs(rows) do
+    table.insert(ema.fields, row[4])
+  end
+end
 declare("ema.class_port_info", CLASS_PORT_INFO)
 declare("ema.notice", NOTICE)
 declare("ema.vesw_port_info", VESW_PORT_INFO)
@@ -288,7 +376,7 @@ local truncated = ProtoExpert.new("ema.truncated", "Truncated", expert.group.MAL
 local failed = ProtoExpert.new("ema.failed", "The request failed", expert.group.RESPONSE_CODE, expert.severity.WARN)
 ema.experts = {truncated, failed}
 
--- Attributes by their number: name, what stands at the start, what is repeated behind it, and a word for the list of
+-- Attributes by their number: what stands at the start, what is repeated behind it, and a word for the list of
 -- packets. In a Get only the start of a list counts.
 
 local function vesw_port_info_text(buffer)
@@ -313,36 +401,43 @@ local function notice_text(buffer)
 end
 
 local ATTRIBUTES = {
-  [0x01] = {name = "ClassPortInfo", rows = CLASS_PORT_INFO, of_port = true},
-  [0x02] = {name = "Notice", rows = NOTICE, of_port = true, text = notice_text},
-  [0x11] = {name = "VeswPortInfo", rows = VESW_PORT_INFO, text = vesw_port_info_text},
-  [0x12] = {name = "MacEntries", rows = MAC_ENTRIES, list = MAC_ENTRY, text = mac_entries_text},
-  [0x13] = {name = "IfaceUcastMacs", rows = IFACE_MACS, list = IFACE_MAC, text = iface_macs_text},
-  [0x14] = {name = "IfaceMcastMacs", rows = IFACE_MACS, list = IFACE_MAC, text = iface_macs_text},
-  [0x15] = {name = "DeleteVesw", rows = VESW_PORT_INFO, text = vesw_port_info_text},
-  [0x20] = {name = "SummaryCounters", rows = SUMMARY_COUNTERS},
-  [0x22] = {name = "ErrorCounters", rows = ERROR_COUNTERS},
+  [ATTR_ID.CLASS_PORT_INFO] = {rows = CLASS_PORT_INFO, of_port = true},
+  [ATTR_ID.NOTICE] = {rows = NOTICE, of_port = true, text = notice_text},
+  [ATTR_ID.VESW_PORT_INFO] = {rows = VESW_PORT_INFO, text = vesw_port_info_text},
+  [ATTR_ID.MAC_ENTRIES] = {rows = MAC_ENTRIES, list = MAC_ENTRY, text = mac_entries_text},
+  [ATTR_ID.IFACE_UCAST_MACS] = {rows = IFACE_MACS, list = IFACE_MAC, text = iface_macs_text},
+  [ATTR_ID.IFACE_MCAST_MACS] = {rows = IFACE_MACS, list = IFACE_MAC, text = iface_macs_text},
+  [ATTR_ID.DELETE_VESW] = {rows = VESW_PORT_INFO, text = vesw_port_info_text},
+  [ATTR_ID.SUMMARY_COUNTERS] = {rows = SUMMARY_COUNTERS},
+  [ATTR_ID.ERROR_COUNTERS] = {rows = ERROR_COUNTERS},
 }
-local SUBNET_ATTRIBUTES = {
-  [0x02] = "Notice",
-  [0x10] = "NodeDescription",
-  [0x11] = "NodeInfo",
-  [0x12] = "SwitchInfo",
-  [0x15] = "PortInfo",
-  [0x16] = "PartitionTable",
-  [0x20] = "SMInfo",
+local ATTRIBUTE_NAMES = {
+  [MAD_CLASS.EMA] = ATTR_ID_NAMES,
+  [MAD_CLASS.SUBN_LID] = SUBNET_ATTR_ID_NAMES,
+  [MAD_CLASS.SUBN_DIRECTED] = SUBNET_ATTR_ID_NAMES,
 }
 
 local function attribute_name(class, id)
-  local name
-  if class == CLASS_EMA then
-    name = ATTRIBUTES[id] and ATTRIBUTES[id].name
-  elseif class == 0x01 or class == 0x81 then
-    name = SUBNET_ATTRIBUTES[id]
-  else
-    name = ({[0x01] = "ClassPortInfo", [0x02] = "Notice"})[id]
+  local names = ATTRIBUTE_NAMES[class] or COMMON_ATTR_ID_NAMES
+  return names[id] or string.format("attribute 0x%04x", id)
+end
+
+-- Returns the bytes of each field of a header that begins at byte `start`, by name.
+local function ranges_of(rows, buffer, start)
+  local ranges = {}
+  for _, row in ipairs(rows) do
+    ranges[row[1]] = buffer(start + row[2], row[3])
   end
-  return name or string.format("attribute 0x%04x", id)
+  return ranges
+end
+
+-- Adds a header, and its fields below it.
+local function add_header(branch, title, rows, size, buffer, start)
+  local header, ranges = branch:add(buffer(start, size), title), ranges_of(rows, buffer, start)
+  for _, row in ipairs(rows) do
+    header:add(row[4], ranges[row[1]])
+  end
+  return header
 end
 
 -- Adds the rows that `buffer` has room for from `at` on. Returns where they end, and whether all of them were there.
@@ -398,9 +493,9 @@ end
 
 -- What of an attribute's data counts: "none", the "start" of a list, or "all".
 local function extent(method, status, id)
-  if method >= 0x80 and status ~= 0 or method == SET and id == 0x15 then
+  if method >= 0x80 and status ~= 0 or method == METHOD.SET and id == ATTR_ID.DELETE_VESW then
     return "none"
-  elseif method == GET then
+  elseif method == METHOD.GET then
     return ATTRIBUTES[id].list and "start" or "none"
   end
   return "all"
@@ -418,13 +513,13 @@ local function add_attribute(branch, buffer, method, status, id)
     add_rest(branch, buffer, 0)
     return nil
   end
-  local inner = branch:add(buffer(), attribute.name)
+  local inner = branch:add(buffer(), ATTR_ID_NAMES[id])
   local at, complete = add_rows(inner, attribute.rows, buffer, 0)
   if not complete then
     inner:add_proto_expert_info(truncated)
     return nil
   end
-  local text = attribute.text and attribute.text(buffer, method == GET)
+  local text = attribute.text and attribute.text(buffer, method == METHOD.GET)
   inner:append_text(text and ", " .. text or "")
   if attribute.list and part == "all" then
     at = add_list(inner, attribute.list, buffer, at)
@@ -474,33 +569,34 @@ function ema.dissector(buffer, packet, tree)
   packet.cols.protocol:set("OPA MAD")
   local branch = tree:add(ema, buffer())
   branch:set_text("OPA MAD")
-  if buffer:len() < MAD_HEADER then
-    local reason = string.format("%d bytes, the MAD header needs %d", buffer:len(), MAD_HEADER)
+  if buffer:len() < MAD_SIZE then
+    local reason = string.format("%d bytes, the MAD header needs %d", buffer:len(), MAD_SIZE)
     branch:add_proto_expert_info(truncated, reason)
     packet.cols.info:append(", MAD [truncated]")
     return buffer:len()
   end
-  local class, method = buffer(1, 1):uint(), buffer(3, 1):uint()
-  local status, id = buffer(4, 2):uint(), buffer(16, 2):uint()
-  local tid = buffer(8, 8):uint64():tohex():gsub("^0+(.)", "%1")
+  local range = ranges_of(mad, buffer, 0)
+  local class, method = range.mgmt_class:uint(), range.method:uint()
+  local status, id = range.status:uint(), range.attr_id:uint()
+  local tid = range.tid:uint64():tohex():gsub("^0+(.)", "%1")
+  local vport_range = range.attr_mod(3, 1)
   local slid, dlid = packet.private["opa_slid"] or "?", packet.private["opa_dlid"] or "?"
-  local is_response = method >= 0x80 or method == TRAP_REPRESS
+  local is_response = method >= 0x80 or method == METHOD.TRAP_REPRESS
   local name = attribute_name(class, id)
-  local title = string.format("%s %s", METHODS[method] or string.format("method 0x%02x", method), name)
-  local of_vport = class == CLASS_EMA and not (ATTRIBUTES[id] and ATTRIBUTES[id].of_port)
+  local title = string.format("%s %s", METHOD_NAMES[method] or string.format("method 0x%02x", method), name)
+  local of_vport = class == MAD_CLASS.EMA and not (ATTRIBUTES[id] and ATTRIBUTES[id].of_port)
   if of_vport then
-    title = string.format("%s vport %d", title, buffer(23, 1):uint())
+    title = string.format("%s vport %d", title, vport_range:uint())
   end
-  branch:set_text(string.format("%s, %s", class == CLASS_EMA and "OPA EMA" or "OPA MAD", title))
+  branch:set_text(string.format("%s, %s", class == MAD_CLASS.EMA and "OPA EMA" or "OPA MAD", title))
   packet.cols.info:set(string.format("%s, %s > %s tid 0x%s", title, slid, dlid, tid))
-  local header = branch:add(buffer(0, MAD_HEADER), "MAD header")
-  add_rows(header, MAD, buffer, 0)
-  header:add(attr, buffer(16, 2), name):set_generated()
+  local header = add_header(branch, "MAD header", mad, MAD_SIZE, buffer, 0)
+  header:add(attr, range.attr_id, name):set_generated()
   if of_vport then
-    header:add(vport, buffer(23, 1)):set_generated()
+    header:add(vport, vport_range):set_generated()
   end
   if method >= 0x80 and status ~= 0 then
-    local reason = string.format("status 0x%04x: %s", status, STATUS[status] or "failed")
+    local reason = string.format("status 0x%04x: %s", status, MAD_STATUS_NAMES[status] or "failed")
     header:add_proto_expert_info(failed, reason)
     packet.cols.info:append(", " .. reason)
   end
@@ -509,19 +605,19 @@ function ema.dissector(buffer, packet, tree)
   end
   add_exchange(branch, packet, is_response)
   if class < 0x30 or class > 0x4F then
-    if buffer:len() > MAD_HEADER then
-      branch:add(data, buffer(MAD_HEADER))
+    if buffer:len() > MAD_SIZE then
+      branch:add(data, buffer(MAD_SIZE))
     end
     return buffer:len()
   elseif buffer:len() < VENDOR_DATA then
     branch:add_proto_expert_info(truncated, "No room for RMPP and vendor header")
     return buffer:len()
   end
-  add_rows(branch:add(buffer(24, 12), "RMPP header"), RMPP, buffer, 24)
-  add_rows(branch:add(buffer(36, 4), "Vendor header"), VENDOR, buffer, 36)
+  add_header(branch, "RMPP header", rmpp, RMPP_SIZE, buffer, MAD_SIZE)
+  add_header(branch, "Vendor header", vendor, VENDOR_SIZE, buffer, MAD_SIZE + RMPP_SIZE)
   if buffer:len() == VENDOR_DATA then
     return buffer:len()
-  elseif class == CLASS_EMA and buffer(37, 3):uint() == OUI_EMA then
+  elseif class == MAD_CLASS.EMA and ranges_of(vendor, buffer, MAD_SIZE + RMPP_SIZE).oui:uint() == OUI_EMA then
     packet.cols.protocol:set("OPA EMA")
     local text = add_attribute(branch, buffer(VENDOR_DATA):tvb(), method, status, id)
     packet.cols.info:append(text and ": " .. text or "")

@@ -14,7 +14,7 @@ from ejfat.schema import Dialect
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.parts import lab_model
 
 FILE = """name: x
 hosts: {lb: {}, s: {}, w: {}}
@@ -74,7 +74,7 @@ async def test_app_runs_in_a_lab_and_ends_with_it() -> None:
         (status,) = lab.status()["apps"]
         assert (status["kind"], status["host"]) == ("ejfat-lb", "lb")
         assert status["uri"].startswith("ejfat://")
-        app: Any = lab.apps["lb"]
+        app: Any = lab.parts.apps["lb"]
         assert sorted(map(str, app.app.plane.get("1").balancer.senders)) == ["10.7.0.2", "10.9.9.9"]
         sender = lab.interface("s", "daq").memory_host
         assert sender is not None
@@ -85,7 +85,7 @@ async def test_app_runs_in_a_lab_and_ends_with_it() -> None:
 @pytest.mark.parametrize(("options", "used"), [("{}", True), ("{v1: false}", False)])
 async def test_app_serves_version_1_unless_it_is_told_not_to(options: str, used: bool) -> None:
     async with Lab(parse_lab(lab_file(options=options), "x.yaml"), netdev="memory") as lab:
-        app: Any = lab.apps["lb"]
+        app: Any = lab.parts.apps["lb"]
         assert app.app.pipeline.tables.uses(Dialect.V1) is used
         (status,) = lab.status()["apps"]
         assert status["versions"] == ([1, 2, 3] if used else [2, 3])
@@ -103,7 +103,7 @@ async def test_app_that_cannot_start_leaves_nothing(tmp_path: Path, monkeypatch:
 
 
 async def test_app_of_an_unknown_kind_is_refused() -> None:
-    model = LabModel.model_validate(
+    model = lab_model().model_validate(
         parse_lab(lab_file(), "x.yaml").model_dump() | {"apps": [{"kind": "ejfat-bl", "host": "lb"}]}
     )
     with pytest.raises(LabError, match=r'unknown kind of app "ejfat-bl".*nearest: ejfat-lb'):

@@ -18,14 +18,13 @@ from ejfat.errors import PcapError, ScriptError
 from ejfat.pcap import read_pcap
 from ejfat.simulator import read_text as read_script
 from lnet.errors import ConfigError as LnetConfigError
-from lnet.lab_check import read_targets
+from lnet.part import LnetModel, read_targets
 from opavnic import files
 from opavnic.conformance.vectors import read_cases
 from opavnic.errors import VectorFileError
 from opavnic.files import FileError, read_bytes, read_lines, read_text
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.loader import load_lab
-from opavnic.lab.model import LnetModel
 from opavnic.mad_record import RecordError, read_record
 
 UNPACKED = 3 << 30

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from opavnic import files, mad_socket
-from opavnic.lab import connections, descriptors, em_file, json_body, loader, yaml_source
+from opavnic.lab import descriptors, em_file, loader, yaml_source
 from opavnic.mad_frames import MAX_MESSAGE
+from opavnic.world import connections, json_body
 from vema.em.desired import VESWS_MAX
 
 PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +71,26 @@ def test_hangup_that_nohup_ignores_stays_ignored(program: str) -> None:
             process.wait(0.3)
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=60) == ("tidy\ninterrupted\n", "")
+
+
+def test_command_hears_sigint_before_it_begins_to_work() -> None:
+    # what takes time is imported before it says that it is up
+    program = "import opavnic.cli.main; from opavnic.cli.start import start; print('up', flush=True); start()"
+    command = [*SIGINT_IGNORED, sys.executable, "-c", program, "decode", "-"]
+    with child(command, stdin=-1, stdout=-1, stderr=-1) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        while ignores_sigint(process.pid):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) in (130, -signal.SIGINT)  # it was reading stdin, or on its way there
+
+
+def ignores_sigint(pid: int) -> bool:
+    """Ask the kernel."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    ignored = next(line.split()[1] for line in lines if line.startswith("SigIgn:"))
+    return bool(int(ignored, 16) >> signal.SIGINT - 1 & 1)
 
 
 def test_handlers_are_put_back_and_other_threads_are_left_alone() -> None:

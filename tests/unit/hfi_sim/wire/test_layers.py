@@ -9,7 +9,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from hfi_sim.errors import WireError
-from hfi_sim.mad.header import MadHeader, build_fm_packet
+from hfi_sim.mad.header import EMA_OUI, MadHeader, build_fm_packet
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.layers import OPA16B, OPAFM, OPAEthernet
@@ -56,7 +56,7 @@ def test_dissect_vnic_packet_shows_every_layer() -> None:
 def test_dissect_mad_packet_shows_every_layer() -> None:
     packet = OPA16B(bytes(OPA16B() / OPAFM(dest_qp=1, src_qp=5) / OPAMad(attr_id=0x20) / OPAVendorMad()))
 
-    assert (packet[OPAFM].src_qp, packet[OPAMad].attr_id, packet[OPAVendorMad].oui) == (5, 0x20, 0x00066A)
+    assert (packet[OPAFM].src_qp, packet[OPAMad].attr_id, packet[OPAVendorMad].oui) == (5, 0x20, EMA_OUI)
 
 
 def test_dissect_frame_with_ethernet_padding_keeps_it_before_the_icrc() -> None:

@@ -17,6 +17,7 @@ from hfi_sim.wire.packet import (
     MAX_PACKET,
     MAX_PAYLOAD,
     MIN_PACKET,
+    Trailer,
     build_packet,
     check_packet,
     pad_count,
@@ -204,3 +205,13 @@ def test_check_and_parse_any_bytes_type_agree(kind: type) -> None:
 
     assert check_packet(kind(packet), ICRC) is None
     assert parse_packet(kind(packet)) == parse_packet(packet)
+
+
+@given(headers(), PAYLOADS)
+def test_trailer_reads_what_build_packet_wrote(lrh: Lrh16B, payload: bytes) -> None:
+    packet = build_packet(lrh, payload, ICRC)
+
+    trailer = Trailer.parse(packet[-5:])
+
+    assert (trailer.icrc, trailer.tail, trailer.lt) == (parse_packet(packet).icrc, packet[-1] & 7, 1)
+    assert trailer.build() == packet[-5:]

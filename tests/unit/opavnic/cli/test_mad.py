@@ -14,12 +14,13 @@ import pytest
 
 from hfi_sim.mad.header import Method
 from opavnic.cli.main import main
-from opavnic.lab.control import ControlServer, lab_routes
+from opavnic.lab.daemon import lab_routes
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
 from opavnic.lab.logs import LogHub
 from opavnic.lab.runtime import Journal, LabDir, process_start_time
 from opavnic.mad_socket import MadSocketServer
+from opavnic.world.parts.control import ControlServer
 from vema.em.messages import build_request
 from vema.types import AttrId
 

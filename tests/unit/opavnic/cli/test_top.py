@@ -22,11 +22,12 @@ import pytest
 from aiohttp import web
 
 from opavnic.cli.main import main
-from opavnic.lab.control import ControlServer, lab_routes
+from opavnic.lab.daemon import lab_routes
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
 from opavnic.lab.logs import LogHub
 from opavnic.lab.runtime import Journal, LabDir, process_start_time
+from opavnic.world.parts.control import ControlServer
 
 LAB = """
 name: x

@@ -15,14 +15,14 @@ from hfi_sim.counters import Drop
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults import FaultKind
 from opavnic.cli.fault import app
-from opavnic.lab.control import ControlServer, lab_routes
+from opavnic.lab.daemon import lab_routes
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.fabric_model import Credits, LinkModel
-from opavnic.lab.fabric_routes import routes
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
 from opavnic.lab.logs import LogHub
 from opavnic.lab.topology import lab_topology
+from opavnic.world.parts.control import ControlServer
 
 LAB = """
 name: fabric-lab
@@ -252,7 +252,7 @@ def test_fabric_that_cannot_be_is_refused_with_its_line(
 
 async def test_control_api_sets_lists_and_removes_faults_and_shows_routes(tmp_path: Path) -> None:
     async with await start(LAB) as lab:
-        server = ControlServer(tmp_path / "sock", routes(lab))
+        server = ControlServer(tmp_path / "sock", lab.routes())
         await server.start()
         async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
 
@@ -405,7 +405,7 @@ async def test_each_fault_is_set_by_file_command_and_python_and_leaves_the_lab_a
     async with await start(file) as lab:
         assert lab.manager is not None
         lab.world.faults.add(text)
-        server = ControlServer(tmp_path / "sock", routes(lab))
+        server = ControlServer(tmp_path / "sock", lab.routes())
         await server.start()
         async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
             async with http.post("/faults", json={"fault": text}) as answer:

@@ -12,9 +12,11 @@ import pytest
 from hfi_sim.errors import NetdevError
 from opavnic.lab.demo import run_demo
 from opavnic.lab.errors import LabError
-from opavnic.lab.hosts import InMemoryHost, Interface, avoid_taken_names, plan_interfaces
+from opavnic.lab.interfaces import avoid_taken_names, plan_interfaces
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
+from opavnic.world.ground.host import Interface
+from opavnic.world.ground.memory import InMemoryHost
 
 
 def model(**changes: Any) -> LabModel:
@@ -90,7 +92,7 @@ async def test_external_manager_is_waited_for_by_nobody() -> None:
         assert [vnic["state"] for host in lab.status()["hosts"] for vnic in host["vnics"]] == [
             "not created by the EM"
         ] * 4
-        assert lab.mads == 0
+        assert lab.world.mads == 0
 
 
 class BrokenHost(InMemoryHost):
@@ -102,7 +104,7 @@ class BrokenHost(InMemoryHost):
 
 @pytest.mark.looptime
 async def test_host_that_refuses_a_netdev_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opavnic.lab.lab.InMemoryHost", BrokenHost)
+    monkeypatch.setattr("opavnic.lab.machine.InMemoryHost", BrokenHost)
     with pytest.raises(LabError, match=r"^h1: cannot make TAP blue: no room"):
         async with memory_lab():
             pass

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
+from opavnic.world.part import RunningPart
 
 pytestmark = pytest.mark.looptime
 
@@ -26,15 +28,12 @@ def memory_lab(**changes: Any) -> Lab:
     return Lab(LabModel.model_validate({**model, **changes}), netdev="memory", timer_resolution_s=0.0)
 
 
-class Recorded:
+class Recorded(RunningPart):
     """An app that notes its end."""
 
     def __init__(self, end: Callable[[], Any] | None = None) -> None:
         self.stops = 0
         self._end = end
-
-    def status(self) -> dict[str, Any]:
-        return {}
 
     async def stop(self) -> None:
         self.stops += 1
@@ -65,10 +64,13 @@ async def stubborn() -> None:
 def give_apps(monkeypatch: pytest.MonkeyPatch, *apps: Recorded) -> None:
     left = list(apps)
 
-    async def start_app(lab: Lab, model: object) -> Recorded:
-        return left.pop(0)
+    @contextlib.asynccontextmanager
+    async def start(part: object, world: object, asked: object) -> AsyncIterator[Recorded]:
+        app = left.pop(0)
+        yield app
+        await app.stop()
 
-    monkeypatch.setattr("opavnic.lab.lab.start_app", start_app)
+    monkeypatch.setattr("ejfat.part.LoadBalancerPart.start", start)
 
 
 def assert_all_is_gone(lab: Lab, tasks_before: set[asyncio.Task[Any]]) -> None:
@@ -127,12 +129,12 @@ async def test_error_inside_the_lab_is_not_hidden_by_one_of_its_end(monkeypatch:
 
 STAGES = {
     "the datapath": "opavnic.lab.lab.choose_datapath",
-    "hosts": "opavnic.lab.lab.InMemoryHost.__init__",
+    "hosts": "opavnic.lab.machine.InMemoryHost.__init__",
     "wiring": "opavnic.lab.lab.World.__init__",
     "faults": "opavnic.world.world.Faults.hook",
     "VNIC ports": "opavnic.world.world.VnicPort.__init__",
-    "MAD socket": "opavnic.lab.lab.MadSocketServer.__init__",
-    "manager": "opavnic.lab.manager.em_config",
+    "MAD socket": "opavnic.world.parts.mad_socket.MadSocketServer.__init__",
+    "manager": "opavnic.lab.lab.em_config",
     "waiting": "opavnic.lab.lab.vnic_state",
     "fault of the file": "opavnic.world.world.Faults.add",
 }
@@ -164,14 +166,15 @@ async def test_start_that_is_cancelled_while_an_app_starts_ends_the_app_before(
     first = Recorded()
     waiting = asyncio.Event()
 
-    async def start_app(lab: Lab, model: Any) -> Recorded:
-        if model.host == "n1":
-            return first
-        waiting.set()
-        await asyncio.Event().wait()
-        raise AssertionError
+    @contextlib.asynccontextmanager
+    async def start(part: object, world: object, asked: Any) -> AsyncIterator[Recorded]:
+        if asked.apps[0].host == "n2":
+            waiting.set()
+            await asyncio.Event().wait()
+        yield first
+        await first.stop()
 
-    monkeypatch.setattr("opavnic.lab.lab.start_app", start_app)
+    monkeypatch.setattr("ejfat.part.LoadBalancerPart.start", start)
     before = asyncio.all_tasks()
     lab = memory_lab()
     starting = asyncio.ensure_future(lab.start())

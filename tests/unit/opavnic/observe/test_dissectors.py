@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from dataclasses import asdict, replace
@@ -13,11 +14,12 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Ether
 
 from hfi_sim.mad import header as mad_header
-from hfi_sim.mad.header import MadClass, MadHeader, Method, build_fm_packet
+from hfi_sim.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader, build_fm_packet
 from hfi_sim.reliable.header import RcFlags, RcHeader, RcOpcode
 from hfi_sim.topology.generators import single_switch
 from hfi_sim.types import MacAddr
 from hfi_sim.wire import lrh16b
+from hfi_sim.wire.header import WireHeader
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.layout import BITS_PER_BYTE, layout_fields
@@ -67,7 +69,7 @@ def ema(
     """A packet with a MAD of the agents' class about vport 1."""
     values = {"mgmt_class": MadClass.EMA, "tid": 0xABC, "attr_mod": 1, **header}
     head = MadHeader(method=method, attr_id=attr_id, **values).build()
-    rmpp = bytes(mad_header.RMPP_LAYOUT.sizeof())
+    rmpp = bytes(mad_header.RmppHeader.SIZE)
     return build_fm_packet(slid, dlid, 0, 0xFFFF, 1, 1, head + rmpp + b"\0" + oui + data, ICRC)
 
 
@@ -81,6 +83,14 @@ def check_layout(shown: Dissected, prefix: str, declaration: Any, packet: bytes,
         size = item.width_bits // BITS_PER_BYTE
         assert found[0].offset == at, item.name
         assert "".join(one.hex for one in found) == packet[at : at + size].hex(), item.name
+
+
+def check_header(shown: Dissected, prefix: str, header: type[WireHeader], packet: bytes, start: int) -> None:
+    """Every field of a header of whole bytes has its place and its bytes in what tshark shows."""
+    for place in header.HEADER.places:
+        (found,) = shown.fields[f"{prefix}.{place.name}"]
+        at = start + place.offset
+        assert (found.offset, found.hex) == (at, packet[at : at + place.size].hex()), place.name
 
 
 def test_header_fields_are_those_of_our_parser(tshark: Tshark, tmp_path: Path) -> None:
@@ -174,9 +184,9 @@ def test_attribute_fields_stand_where_the_declaration_has_them(
     (shown,) = tshark.dissect(write_pcap(tmp_path / "x.pcap", [packet]))
     check_layout(shown, "ema." + table.replace("-", "_"), TABLES[table], packet, ATTRIBUTE_AT)
     mad_at = lrh16b.SIZE + FmHeader.SIZE
-    check_layout(shown, "ema", mad_header.LAYOUT, packet, mad_at)
-    check_layout(shown, "ema.rmpp", mad_header.RMPP_LAYOUT, packet, mad_at + MadHeader.SIZE)
-    check_layout(shown, "ema", mad_header.VENDOR_LAYOUT, packet, mad_at + 36)
+    check_header(shown, "ema", MadHeader, packet, mad_at)
+    check_header(shown, "ema.rmpp", RmppHeader, packet, mad_at + MadHeader.SIZE)
+    check_header(shown, "ema", VendorHeader, packet, mad_at + 36)
     assert shown.faults == []
 
 
@@ -219,16 +229,21 @@ def test_vesw_port_info_is_what_our_parser_reads(tshark: Tshark, tmp_path: Path)
 def test_names_and_meanings_are_those_of_the_declarations(tshark: Tshark) -> None:
     rows = [line.split("\t") for line in tshark.run("-G", "fields").splitlines()]
     known = {row[2]: (row[1], row[-1]) for row in rows if row[0] == "F"}
-    declared = {"ema": mad_header.LAYOUT, "ema.rmpp": mad_header.RMPP_LAYOUT}
-    declared |= {"ema." + name.replace("-", "_"): layout for name, layout in TABLES.items()}
+    declared = {"ema." + name.replace("-", "_"): layout for name, layout in TABLES.items()}
     for prefix, layout in declared.items():
         for item in layout_fields(layout):
             if item.name != "entries":
                 meaning = item.meaning.rpartition(" | ")[2]
                 assert known[f"{prefix}.{item.name}"] == (item.name, meaning)
-    assert {f"opa.{item.name}" for item in layout_fields(lrh16b.LAYOUT) if item.name != "reserved"} <= set(
-        known
-    )
+    headers = {
+        "opa": (Lrh16B, EthernetL4, FmHeader),
+        "ema": (MadHeader, VendorHeader),
+        "ema.rmpp": (RmppHeader,),
+    }
+    for prefix, places in headers.items():
+        for place in itertools.chain.from_iterable(header.HEADER.places for header in places):
+            if place.name != "reserved" or prefix != "opa":
+                assert known[f"{prefix}.{place.name}"] == (place.name, place.meaning)
 
 
 def test_filters_of_the_page_are_understood(tshark: Tshark, tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""The load balancer as a part of a lab: `apps: [{kind: ejfat-lb, host: lb, options: {...}}]`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hfi_sim.did_you_mean import nearest
+from opavnic.world.part import Asked, AskedApp, Part, PartWorld
+from vema.em.problems import Problem
+
+if TYPE_CHECKING:
+    from ejfat.live.lab_app import LabLoadBalancer
+
+IpAddress = IPv4Address | IPv6Address
+
+
+class LbOptions(BaseModel):
+    """The options of the app."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    reserve: str = "run"
+    """The name under which an instance is reserved at start; empty: none is."""
+    senders: list[str] = []
+    """Hosts, or addresses, that may send; empty: all other hosts of the virtual switch."""
+    listen: str = ""
+    """gRPC of the control plane: HOST:PORT on the machine; empty: a Unix socket in the lab's directory."""
+    period: float = Field(default=1.0, ge=0.05)
+    """Seconds between looks at the workers."""
+    lead: float = Field(default=0.8, gt=0)
+    """Seconds from a decision to the tick at which it takes effect."""
+    fill_gain: float = Field(default=0.0, ge=0)
+    """Weight per second that a full worker loses to empty ones."""
+    v1: bool = True
+    """Serve senders of header version 1 too."""
+    pipeline: Literal["auto", "python", "native"] = "auto"
+    """auto: the native one where it is built; on the native datapath, inside its thread."""
+
+
+class LoadBalancerPart(Part):
+    """Load balancers, each on a host of its own; the lab file names them as apps."""
+
+    app_options = LbOptions
+
+    def check(self, asked: Asked) -> Iterator[Problem]:
+        for app in asked.apps:
+            if _address_of(asked, app.host) is None:
+                message = f"{self.name} needs a virtual switch with a subnet"
+                yield Problem(("apps", app.index, "host"), message)
+            yield from _option_problems(asked, app)
+
+    @contextlib.asynccontextmanager
+    async def start(self, world: PartWorld, asked: Asked) -> AsyncIterator[LabLoadBalancer]:
+        from ejfat.live.lab_app import load_balancer
+
+        (app,) = asked.apps
+        async with load_balancer(world, app, self.name, _senders(asked, app)) as running:
+            yield running
+
+
+def _address_of(asked: Asked, host: str) -> object:
+    return asked.plan.address(asked.plan.vesws_of(host)[0], host)
+
+
+def _option_problems(asked: Asked, app: AskedApp) -> Iterator[Problem]:
+    from ejfat.control.grpc.listening import check_listen
+    from ejfat.control.names import check_name
+    from ejfat.errors import BadRequestError
+
+    options: LbOptions = app.options
+    try:
+        if options.listen:
+            check_listen(options.listen)
+    except BadRequestError as error:
+        yield Problem(app.path("listen"), str(error))
+    try:
+        if options.reserve:
+            check_name("reservation", options.reserve)
+    except BadRequestError as error:
+        yield Problem(app.path("reserve"), str(error))
+    for place, sender in enumerate(options.senders):
+        if sender not in asked.plan.hosts and not _is_address(sender):
+            known = nearest(sender, asked.plan.hosts)
+            message = f'"{sender}" is neither a host nor an address ({known})'
+            yield Problem(app.path("senders", place), message)
+
+
+def _senders(asked: Asked, app: AskedApp) -> list[IpAddress]:
+    """Return the addresses that may send: those of the options, or of the other hosts of the virtual switch."""
+    vesw = asked.plan.vesws_of(app.host)[0]
+    names = app.options.senders or [host for host in vesw.members if host != app.host]
+    addresses: list[IpAddress] = []
+    for name in names:
+        address = asked.plan.address(vesw, name) if name in asked.plan.hosts else None
+        addresses.append(ip_address(name) if address is None else address.ip)
+    return addresses
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+load_balancer: Final = LoadBalancerPart("ejfat-lb")

@@ -1,0 +1,220 @@
+"""What is declared of a field: how wide it is, what it means, how people read it, and where it stands.
+
+Everything else that knows the field is made from its declaration: codec, scapy layer, `opavnic decode`, the tables
+of docs/, the Wireshark dissectors, the constants of native/. See `hfi_sim.wire.header` for whole headers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+if TYPE_CHECKING:
+    from hfi_sim.wire.header import Header
+
+BITS_PER_BYTE: Final = 8
+BITS_PER_QUAD_WORD: Final = 64
+
+Order = Literal["little", "big"]
+
+
+class Shown(Enum):
+    """How people read a field; it also says of what type its values are."""
+
+    DECIMAL = "decimal"
+    HEX = "hex"
+    FLAG = "flag"
+    """One bit: a bool."""
+    BYTES = "bytes"
+    MAC = "mac"
+
+
+HEX: Final = Shown.HEX
+FLAG: Final = Shown.FLAG
+BYTES: Final = Shown.BYTES
+MAC: Final = Shown.MAC
+
+
+class Code(IntEnum):
+    """Code points of a field, each with a few words for people: `FORWARDING = 3, "forwarding"`."""
+
+    text: str
+
+    def __new__(cls, value: int, text: str = "") -> Self:
+        """Make the member `value`, which people read as `text`."""
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.text = text
+        return member
+
+    @classmethod
+    def text_of(cls, value: int, unknown: str = "") -> str:
+        """Return the text of a code point, or `unknown` where there is none with this value."""
+        return next((member.text for member in cls if member == value), unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The declaration of a field, but for its name and its default, which stand beside it."""
+
+    bits: int
+    """Width; of one item, where there are several."""
+    meaning: str
+    """What the value says, with its unit, in a few words."""
+    shown: Shown = Shown.DECIMAL
+    codes: type[IntEnum] | Mapping[int, str] | None = None
+    """The values that have a meaning of their own; of an enumeration without texts, the names of its members."""
+    parts: Mapping[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
+    """Bits of a number that have a name of their own: their mask, and what they say."""
+    at: int | None = None
+    """First bit of the field, where it does not simply follow the one declared before it."""
+    split: tuple[tuple[int, int], tuple[int, int]] | None = None
+    """First bit and width of the two places of a split field: that of its low bits, then that of its high bits."""
+    may_change: bool = False
+    """Switches may change it on the way, so that the ICRC does not cover it."""
+    signed: bool = False
+    count: int = 0
+    """The number of items, where the value is a tuple of them; 0 where it is a single value."""
+    record: Header | None = None
+    """The declaration of an item that is a header of its own; its values are dicts."""
+    access: str = ""
+    """Who may write it, where a document says so."""
+
+    @property
+    def width(self) -> int:
+        """The bits of all items."""
+        return self.bits * max(self.count, 1)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether a value is a single number."""
+        return not self.count and self.record is None and self.shown not in (Shown.BYTES, Shown.MAC)
+
+    @property
+    def texts(self) -> Mapping[int, str]:
+        """The values that have a meaning of their own, with it."""
+        if isinstance(self.codes, type):
+            return {int(code): getattr(code, "text", code.name) for code in self.codes}
+        return self.codes or {}
+
+    def text_of(self, value: int | bytes) -> str:
+        """Return what `value` means beyond its name and number; empty where that is nothing."""
+        number = int.from_bytes(value) if isinstance(value, bytes) else value
+        return self.texts.get(number, "")
+
+    def faults(self, name: str, value: Any) -> list[str]:
+        """Return why `value` does not fit the field, in a sentence for each item that does not."""
+        if not self.count:
+            return self._item_faults(name, value)
+        if not isinstance(value, tuple | list) or len(value) != self.count:
+            given = f"{len(value)} items" if isinstance(value, tuple | list) else repr(value)
+            return [f"{name} has {self.count} items, not {given}"]
+        return [
+            fault for index, item in enumerate(value) for fault in self._item_faults(f"{name}[{index}]", item)
+        ]
+
+    def _item_faults(self, name: str, value: Any) -> list[str]:
+        if self.record is not None:
+            return self.record.faults(value, f"{name}.")
+        if self.shown in (Shown.BYTES, Shown.MAC):
+            size = self.bits // BITS_PER_BYTE
+            if isinstance(value, bytes) and len(value) == size:
+                return []
+            given = f"{len(value)}" if isinstance(value, bytes) else repr(value)
+            return [f"{name} has {size} bytes, not {given}"]
+        if not isinstance(value, int):
+            return [f"{name} {value!r} is not a number"]
+        first, last = (-1 << self.bits - 1, 1 << self.bits - 1) if self.signed else (0, 1 << self.bits)
+        if first <= value < last:
+            return []
+        return [f"{name} {value:#x} does not fit {self.bits} {'signed ' if self.signed else ''}bits"]
+
+    def to_bits(self, value: Any, order: Order) -> int:
+        """Return the bits of a value that fits, as one number."""
+        if self.is_number:
+            return int(value) & (1 << self.bits) - 1
+        return int.from_bytes(self.to_bytes(value, order), order)
+
+    def from_bits(self, bits: int, order: Order) -> Any:
+        """Return the value of what `to_bits` has made."""
+        if not self.is_number:
+            return self.from_bytes(bits.to_bytes(self.width // BITS_PER_BYTE, order), order)
+        if self.shown is Shown.FLAG:
+            return bool(bits)
+        return bits - (1 << self.bits) if self.signed and bits >> self.bits - 1 else bits
+
+    def to_bytes(self, value: Any, order: Order) -> bytes:
+        """Return the bytes of a value that fits; only for fields of whole bytes."""
+        if self.count:
+            return b"".join(self._item_to_bytes(item, order) for item in value)
+        return self._item_to_bytes(value, order)
+
+    def from_bytes(self, data: bytes, order: Order) -> Any:
+        """Return the value of what `to_bytes` has made."""
+        if not self.count:
+            return self._item_from_bytes(data, order)
+        size = self.bits // BITS_PER_BYTE
+        return tuple(self._item_from_bytes(data[at : at + size], order) for at in range(0, len(data), size))
+
+    def _item_to_bytes(self, value: Any, order: Order) -> bytes:
+        if self.record is not None:
+            return self.record.write(value)
+        if self.shown in (Shown.BYTES, Shown.MAC):
+            return bytes(value)
+        return int(value).to_bytes(self.bits // BITS_PER_BYTE, order, signed=self.signed)
+
+    def _item_from_bytes(self, data: bytes, order: Order) -> Any:
+        if self.record is not None:
+            return self.record.read(data)
+        if self.shown in (Shown.BYTES, Shown.MAC):
+            return data
+        return int.from_bytes(data, order, signed=self.signed)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a field, or one of the two parts of a split one, stands in its header. Bits count from the first."""
+
+    name: str
+    """The name of the field; of a part `slid_low` or `slid_high`."""
+    field_name: str
+    field: Field
+    offset_bits: int
+    width_bits: int
+    shift: int = 0
+    """The bit of the field's value that comes first of those that stand here."""
+
+    @property
+    def meaning(self) -> str:
+        """What the field says, and which of its bits stand here."""
+        if self.field.split is None:
+            return self.field.meaning
+        return f"{self.field.meaning}, bits {self.shift + self.width_bits - 1}:{self.shift}"
+
+    @property
+    def offset(self) -> int:
+        """The first byte that the place touches."""
+        return self.offset_bits // BITS_PER_BYTE
+
+    @property
+    def size(self) -> int:
+        """The bytes of a place of whole bytes."""
+        return self.width_bits // BITS_PER_BYTE
+
+    def in_bytes(self, start: int) -> str:
+        """Return the position as bytes, in a header that starts at byte `start`: `byte 4-7`."""
+        return bytes_where(start + self.offset, start + self.offset + self.size)
+
+    def in_quad_words(self, start: int) -> str:
+        """Return the position as quad word and bits, in a header that starts at byte `start`: `QW0 20-30`."""
+        quad_word, bit = divmod(start * BITS_PER_BYTE + self.offset_bits, BITS_PER_QUAD_WORD)
+        last = bit + self.width_bits - 1
+        return f"QW{quad_word} {bit}" if last == bit else f"QW{quad_word} {bit}-{last}"
+
+
+def bytes_where(start: int, end: int) -> str:
+    """Return how people name the bytes from `start` up to, not including, `end`: `byte 4-7`."""
+    return f"byte {start}" if end - start <= 1 else f"byte {start}-{end - 1}"

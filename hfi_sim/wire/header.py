@@ -1,0 +1,279 @@
+"""How a header is declared: once, as a dataclass, in the order of its document.
+
+    @declared("ethernet_l4", "Ethernet L4 header", "little", source="seed 000, quad word 2 of the packet table")
+    @dataclass(frozen=True, slots=True)
+    class EthernetL4(WireHeader):
+        reserved: Annotated[int, Field(16, "0; given on as received", HEX)] = 0
+        vesw_id: Annotated[int, Field(16, "virtual Ethernet switch id, 12 bits used")] = 0
+
+Fields follow each other; bits that a field has claimed with `at` or `split` are left to it. Bits count from the first
+on the wire: the least significant one in little-endian headers, the most significant one in big-endian ones.
+
+`parse` and `build` come from the declaration. Where that is too slow a class has its own, by hand, and
+tests/unit/test_wire_formats.py holds them to `Header.read` and `Header.write`, the reference codec.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final, Self, TypeVar, get_type_hints
+
+from hfi_sim.errors import WireError
+from hfi_sim.wire.field import BITS_PER_BYTE, Field, Order, Place
+
+WireBytes = bytes | bytearray | memoryview
+T = TypeVar("T", bound="WireHeader")
+
+_LETTERS: Final = {8: "B", 16: "H", 32: "I", 64: "Q"}
+
+
+class Header:
+    """The declaration of a header of fixed size, and the codecs that follow from it."""
+
+    def __init__(
+        self, name: str, title: str, order: Order, fields: Mapping[str, Field], *, source: str, module: str
+    ) -> None:
+        """Place the fields.
+
+        Args:    name: what a `WireError` calls the header. title: what people call it. source: the document that
+                 defines it. module: where it is declared.
+        Raises:  ValueError: fields overlap, leave a gap, or do not end with a byte.
+        """
+        self.name = name
+        self.title = title
+        self.order: Final = order
+        self.fields: Final = dict(fields)
+        self.source = source
+        self.module = module
+        self.places: Final = _place(name, self.fields)
+        self.bits: Final = sum(place.width_bits for place in self.places)
+        self.size: Final = self.bits // BITS_PER_BYTE
+        """Bytes of the header."""
+        self.names: Final = tuple(self.fields)
+        self._codec = _codec(order, self.places)
+        self._wide = [
+            (index, field)
+            for index, field in enumerate(self.fields.values())
+            if not field.is_number or field.bits not in _LETTERS
+        ]
+        self._pack = self._packer()
+
+    def place(self, name: str) -> Place:
+        """Return where a field stands; of a split one, `slid_low` or `slid_high`."""
+        return next(place for place in self.places if place.name == name)
+
+    def check_size(self, data: WireBytes) -> None:
+        """Refuse data that end inside the header.
+
+        Raises:  WireError: they do.
+        """
+        if len(data) < self.size:
+            raise WireError(self.name, len(data), f"{len(data)} bytes, the {self.title} needs {self.size}")
+
+    def faults(self, values: Any, path: str = "") -> list[str]:
+        """Return why `values`, an object or a mapping, do not fit, in a sentence for each field."""
+        get = values.__getitem__ if isinstance(values, Mapping) else lambda name: getattr(values, name)
+        return [
+            fault for name, field in self.fields.items() for fault in field.faults(path + name, get(name))
+        ]
+
+    def misfit(self, values: Any) -> ValueError:
+        """Return the error that says which `values` do not fit."""
+        return ValueError("; ".join(self.faults(values)) or f"{values} does not fit the {self.title}")
+
+    # The reference codec: any declaration, bit by bit.
+
+    def read(self, data: WireBytes) -> dict[str, Any]:
+        """Return the values of the header at the start of `data`.
+
+        Raises:  WireError: the data end inside it.
+        """
+        self.check_size(data)
+        whole = int.from_bytes(data[: self.size], self.order)
+        bits = dict.fromkeys(self.fields, 0)
+        for place in self.places:
+            part = whole >> self._lowest(place) & (1 << place.width_bits) - 1
+            bits[place.field_name] |= part << place.shift
+        return {name: field.from_bits(bits[name], self.order) for name, field in self.fields.items()}
+
+    def write(self, values: Any) -> bytes:
+        """Return the bytes of `values`, an object or a mapping.
+
+        Raises:  ValueError: a value does not fit its field.
+        """
+        if self.faults(values):
+            raise self.misfit(values)
+        get = values.__getitem__ if isinstance(values, Mapping) else lambda name: getattr(values, name)
+        bits = {name: field.to_bits(get(name), self.order) for name, field in self.fields.items()}
+        whole = 0
+        for place in self.places:
+            part = bits[place.field_name] >> place.shift & (1 << place.width_bits) - 1
+            whole |= part << self._lowest(place)
+        return whole.to_bytes(self.size, self.order)
+
+    def _lowest(self, place: Place) -> int:
+        """Return the bit of the header, taken as one number, that the lowest of a place is."""
+        if self.order == "little":
+            return place.offset_bits
+        return self.bits - place.offset_bits - place.width_bits
+
+    # The codec of the datapath: through struct where all fields are whole bytes.
+
+    def unpack(self, data: WireBytes) -> tuple[Any, ...]:
+        """Return the values that `read` returns, in the order of the fields, faster."""
+        if len(data) < self.size:
+            self.check_size(data)
+        if self._codec is None:
+            return tuple(self.read(data).values())
+        values = self._codec.unpack_from(data)
+        return self._convert(values, Field.from_bytes) if self._wide else values
+
+    def pack(self, value: object) -> bytes:
+        """Return what `write` returns of an object, faster."""
+        try:
+            return self._pack(value)
+        except struct.error:
+            raise self.misfit(value) from None
+
+    def _packer(self) -> Callable[[object], bytes]:
+        """Return the function behind `pack`.
+
+        It is compiled, as the methods of a dataclass are: `operator.attrgetter` takes several times as long.
+        """
+        if self._codec is None:
+            return self.write
+        values = ", ".join(f"value.{name}" for name in self.names)
+        if not self._wide:
+            source = f"lambda value: pack({values})"
+            pack: Callable[[object], bytes] = eval(source, {"pack": self._codec.pack})  # noqa: S307
+            return pack
+        return self._pack_wide
+
+    def _pack_wide(self, value: object) -> bytes:
+        values = tuple(getattr(value, name) for name in self.names)
+        if self._codec is None or any(field.faults("", values[index]) for index, field in self._wide):
+            raise self.misfit(value)
+        return self._codec.pack(*self._convert(values, Field.to_bytes))
+
+    def _convert(
+        self, values: tuple[Any, ...], convert: Callable[[Field, Any, Order], Any]
+    ) -> tuple[Any, ...]:
+        """Return the values with those that struct knows as bytes only converted."""
+        converted = list(values)
+        for index, field in self._wide:
+            converted[index] = convert(field, converted[index], self.order)
+        return tuple(converted)
+
+    def variable_mask(self) -> bytes:
+        """Return a byte for each of the header: ones where a switch may change a bit on the way."""
+        whole = sum(
+            ((1 << place.width_bits) - 1) << self._lowest(place)
+            for place in self.places
+            if place.field.may_change
+        )
+        return whole.to_bytes(self.size, self.order)
+
+
+class WireHeader:
+    """A header as a value; a dataclass below this one declares its fields."""
+
+    __slots__ = ()
+
+    HEADER: ClassVar[Header]
+    """The declaration."""
+    SIZE: ClassVar[int]
+    """Bytes on the wire."""
+
+    @classmethod
+    def parse(cls, data: WireBytes) -> Self:
+        """Read the header at the start of `data`; what follows it is not looked at.
+
+        Raises:  WireError: the data end inside it. No value of the fields is refused.
+        """
+        header = cls.HEADER
+        return cls(**dict(zip(header.names, header.unpack(data), strict=True)))
+
+    def build(self) -> bytes:
+        """Return the bytes of the header.
+
+        Raises:  ValueError: a value does not fit its field.
+        """
+        return self.HEADER.pack(self)
+
+
+def declared(name: str, title: str, order: Order, *, source: str = "") -> Callable[[type[T]], type[T]]:
+    """Make the declaration of a dataclass whose attributes are annotated with `Field`.
+
+    Args:    name: what a `WireError` calls the header. title: what people call it. source: the document that
+             defines it.
+    """
+
+    def declare(cls: type[T]) -> type[T]:
+        hints = get_type_hints(cls, include_extras=True)
+        fields = {
+            item.name: note
+            for item in dataclasses.fields(cls)  # type: ignore[arg-type]
+            for note in getattr(hints[item.name], "__metadata__", ())
+            if isinstance(note, Field)
+        }
+        cls.HEADER = Header(name, title, order, fields, source=source, module=cls.__module__)
+        cls.SIZE = cls.HEADER.size
+        return cls
+
+    return declare
+
+
+def _place(header: str, fields: Mapping[str, Field]) -> tuple[Place, ...]:
+    """Return the places of the fields in the order of the wire."""
+    places = [place for name, field in fields.items() for place in _claimed(name, field)]
+    taken = {
+        bit for place in places for bit in range(place.offset_bits, place.offset_bits + place.width_bits)
+    }
+    bit = 0
+    for name, field in fields.items():
+        if field.at is None and field.split is None:
+            while bit in taken:
+                bit += 1
+            places.append(Place(name, name, field, bit, field.width))
+            bit += field.width
+    places.sort(key=lambda place: place.offset_bits)
+    end = 0
+    for place in places:
+        if place.offset_bits != end:
+            begins = f"{place.name} begins at bit {place.offset_bits}"
+            raise ValueError(f"{header}: {begins}, the fields before it end at bit {end}")
+        end += place.width_bits
+    if end % BITS_PER_BYTE:
+        raise ValueError(f"{header}: its fields have {end} bits, which are no whole bytes")
+    return tuple(places)
+
+
+def _claimed(name: str, field: Field) -> Iterable[Place]:
+    """Yield the places of a field that says itself where it stands."""
+    if field.split is not None:
+        (low, low_width), (high, high_width) = field.split
+        if low_width + high_width != field.bits:
+            raise ValueError(f"{name} has {field.bits} bits, its places have {low_width} and {high_width}")
+        yield Place(f"{name}_low", name, field, low, low_width)
+        yield Place(f"{name}_high", name, field, high, high_width, low_width)
+    elif field.at is not None:
+        yield Place(name, name, field, field.at, field.width)
+
+
+def _codec(order: Order, places: Iterable[Place]) -> struct.Struct | None:
+    """Return the struct of a header of whole bytes, fields in order of declaration; else None."""
+    letters = []
+    for place in places:
+        field = place.field
+        if (
+            field.at is not None
+            or place.offset_bits % BITS_PER_BYTE
+            or place.width_bits % BITS_PER_BYTE
+            or field.split
+        ):
+            return None
+        letter = _LETTERS.get(field.bits) if field.is_number else None
+        letters.append(f"{place.size}s" if letter is None else letter.lower() if field.signed else letter)
+    return struct.Struct((">" if order == "big" else "<") + "".join(letters))

@@ -1,0 +1,52 @@
+"""Programs on the hosts of a lab."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from hfi_sim.netdev.namespace import run_in_namespace
+from opavnic.lab import descriptors
+from opavnic.lab.errors import LabError
+from opavnic.world.ground.host import GroundHost
+
+
+def start_program(host: GroundHost, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+    """Start a program on a host; `options` are those of subprocess.Popen. Text, not bytes.
+
+    Raises:  LabError: no such program, or the host runs none.
+    """
+    if host.runs_no_programs:
+        raise LabError(host.runs_no_programs)
+    options.setdefault("preexec_fn", descriptors.for_programs())
+    try:
+        return run_in_namespace(host.namespace, lambda: subprocess.Popen(list(command), text=True, **options))
+    except OSError as error:
+        raise LabError(f"cannot run {command[0]}: {error.strerror}") from error
+
+
+async def run_program(
+    host: GroundHost, command: Sequence[str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a program on a host to its end, while everything else goes on; its output is captured.
+
+    Raises:  LabError: as start_program, or it took longer than timeout_s; then it was killed.
+    """
+    pipe = subprocess.PIPE
+    process = start_program(host, command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+
+    def wait() -> subprocess.CompletedProcess[str]:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        return subprocess.CompletedProcess(list(command), process.returncode, out, err)
+
+    try:
+        return await asyncio.to_thread(wait)
+    except subprocess.TimeoutExpired as error:
+        raise LabError(f"{command[0]} on {host.name} took longer than {timeout_s:g} s") from error

@@ -1,0 +1,108 @@
+"""Connections to the control socket of a lab: how many there may be, and how long one may stay silent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+
+T = TypeVar("T")
+MAX_CONNECTIONS: Final = 64
+"""Connections at once. One more replaces a connection that has not sent a whole request yet."""
+MAX_FOLLOWERS: Final = 16
+"""How many of these may follow the log, and how many more may capture."""
+PATIENCE_S: Final = 10.0
+"""Seconds that a connection may take to send a whole request, or stay open between two."""
+LOOK_S: Final = 0.5
+"""Seconds between two checks whether the reader of an answer is still there. aiohttp could announce it only by
+cancelling the handlers of all readers that leave, including those that have to finish their work."""
+_FULL: Final = json.dumps(
+    {"error": f"{MAX_CONNECTIONS} requests are being answered: a lab takes no more; try again"}
+).encode()
+
+
+async def while_read(request: web.Request, coming: Coroutine[Any, Any, T]) -> T:
+    """Wait for the next piece of an answer. Raises ConnectionResetError: its reader has left."""
+    task = asyncio.ensure_future(coming)
+    try:
+        while not (await asyncio.wait({task}, timeout=LOOK_S))[0]:
+            if request.transport is None:
+                raise ConnectionResetError("the reader has left")
+        return task.result()
+    finally:
+        task.cancel()
+
+
+class Connections:
+    """Makes the protocol of each new connection."""
+
+    def __init__(self, server: web.Server) -> None:
+        """Take connections for a server."""
+        self._server = server
+        self._timers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
+
+    def __call__(self) -> asyncio.BaseProtocol:
+        """Return the protocol of a connection that has just been accepted."""
+        return _Arrival(self)
+
+    def admit(self, transport: asyncio.Transport) -> bool:
+        """Let the server serve a connection; if there are too many, drop the one longest without a request for it.
+
+        Returns: False if there are too many and all of them are being answered.
+        """
+        if len(self._server.connections) >= MAX_CONNECTIONS:
+            for waiting in list(self._timers):
+                self.has_request(waiting)
+                if waiting.transport is not None:
+                    waiting.transport.abort()
+                    break
+            else:
+                return False
+        protocol = self._server()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        self.await_request(protocol)
+        return True
+
+    def await_request(self, protocol: web.RequestHandler) -> None:
+        """Hang up on a connection unless it sends a whole request in time."""
+
+        def hang_up() -> None:
+            del self._timers[protocol]
+            if protocol.transport is not None:
+                protocol.transport.close()
+
+        self._timers[protocol] = asyncio.get_running_loop().call_later(PATIENCE_S, hang_up)
+
+    def has_request(self, protocol: web.RequestHandler) -> None:
+        """Let a connection stay open while its request is answered."""
+        if (timer := self._timers.pop(protocol, None)) is not None:
+            timer.cancel()
+
+
+class _Arrival(asyncio.Protocol):
+    """A new connection: handed to the server, or refused with an answer that says why."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - a stream's always is
+        if self._connections.admit(transport):
+            return
+        self._transport = transport
+        transport.write(
+            b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(_FULL), _FULL)
+        )
+        # a request that is still on its way would meet a closed socket before the answer is read
+        self._timer = asyncio.get_running_loop().call_later(1.0, transport.close)
+
+    def data_received(self, _data: bytes) -> None:
+        self._transport.close()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._timer.cancel()

@@ -1,0 +1,1 @@
+"""Where the netdevs of hosts are made: TAPs of Linux, or netdevs in memory."""

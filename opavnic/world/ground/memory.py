@@ -1,0 +1,44 @@
+"""Hosts without a kernel: their netdevs are in memory, under a responder or an app of this process."""
+
+from __future__ import annotations
+
+from functools import partial
+from ipaddress import IPv4Address
+
+from hfi_sim.netdev.base import Netdev
+from hfi_sim.netdev.memory import MemoryNetdev
+from opavnic.world.ground.host import GroundHost, Interface, SetUp
+from opavnic.world.ground.memory_host import MemoryHost
+
+
+class InMemoryHost(GroundHost):
+    """A host without a kernel: memory netdevs, each with a responder."""
+
+    runs_no_programs = "hosts in memory run no programs"
+
+    def _make(self, name: str) -> tuple[Netdev, SetUp]:
+        netdev = MemoryNetdev(name)
+        return netdev, partial(self._set_up, netdev)
+
+    def _set_up(self, netdev: MemoryNetdev, interface: Interface) -> None:
+        self._occupy(interface, netdev)
+        netdev.change_mtu(interface.vesw.mtu)
+        refused = netdev.open()
+        if refused:
+            self.trouble.append(f"{interface}: cannot be set up (errno {-refused})")
+
+    def _occupy(self, interface: Interface, netdev: MemoryNetdev) -> None:
+        """Put on the netdev what answers on it."""
+        if interface.address is not None and isinstance(interface.address.ip, IPv4Address):
+            interface.memory_host = MemoryHost(netdev, interface.address.ip)
+
+
+class AppHost(InMemoryHost):
+    """A host without a kernel and without programs of its own: an app of this process uses its VNICs."""
+
+    def __init__(self, name: str, interfaces: list[Interface]) -> None:
+        super().__init__(name, interfaces)
+        self.runs_no_programs = f"host {name} is an app's: it runs no programs"
+
+    def _occupy(self, interface: Interface, netdev: MemoryNetdev) -> None:
+        interface.app_netdev = netdev

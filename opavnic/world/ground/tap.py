@@ -1,0 +1,88 @@
+"""Hosts of Linux: their netdevs are TAPs, in a network namespace or on the machine itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.errors import NetdevError
+from hfi_sim.netdev.base import Netdev
+from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.tap import TapFactory, TapNetdev
+from opavnic.world.ground.host import GroundHost, Interface, SetUp
+
+log = logging.getLogger("opavnic.world")
+
+_ANNOUNCE: Final = ("ipv4/conf/{}/arp_notify", "ipv6/conf/{}/ndisc_notify")
+
+
+class TapHost(GroundHost):
+    """A host of Linux: a network namespace, or the machine itself."""
+
+    def __init__(
+        self,
+        name: str,
+        interfaces: list[Interface],
+        namespace: Path | None,
+        alias: str,
+        *,
+        vnet_hdr: bool = False,
+    ) -> None:
+        """Begin to watch the namespace (None: the machine itself); `alias` marks what is made there.
+
+        Args:  vnet_hdr: make TAPs that can leave checksums and segmentation to the datapath.
+        """
+        super().__init__(name, interfaces)
+        self.namespace = namespace
+        self.is_machine = namespace is None
+        self._factory = TapFactory(namespace, asyncio.get_running_loop(), alias, vnet_hdr=vnet_hdr)
+
+    def _taken(self, name: str) -> bool:
+        return super()._taken(name) or self.has_interface(name)
+
+    def has_interface(self, name: str) -> bool:
+        """Return whether an interface of that name is there now."""
+        return self._factory.watcher.links.find(name) is not None
+
+    def _make(self, name: str) -> tuple[Netdev, SetUp]:
+        tap = self._factory(name)
+        return tap, partial(self._set_up, tap)
+
+    def _set_up(self, netdev: TapNetdev, interface: Interface) -> None:
+        links = self._factory.watcher.links
+        try:
+            links.set_mtu(netdev.ifindex, interface.vesw.mtu)  # an EM lowers an MTU, it never raises one
+            if interface.address is not None:
+                links.add_ip(netdev.ifindex, interface.address)
+            announce_addresses(self.namespace, netdev.name)
+            links.set_up(netdev.ifindex, True)
+        except NetdevError as error:
+            self.trouble.append(f"{interface}: {error}")
+            log.error("[%s] %s", interface, error)
+
+    def release(self) -> list[int]:
+        """Let go of all TAPs and return their descriptors."""
+        return self._factory.release()
+
+    def close(self) -> None:
+        """Take the interfaces away and stop watching."""
+        self._factory.close()
+
+
+def announce_addresses(namespace: Path | None, interface: str) -> None:
+    """Let the kernel tell neighbours when the address of an interface changes (gratuitous ARP, and the same for IPv6).
+
+    Without it they go on sending to the old address until their entry expires. A kernel without one of the two
+    protocols has nothing to announce.
+    """
+
+    def write() -> None:
+        for switch in _ANNOUNCE:
+            with contextlib.suppress(OSError):
+                Path("/proc/sys/net", switch.format(interface)).write_text("1")
+
+    run_in_namespace(namespace, write)

@@ -1,0 +1,239 @@
+"""Parts: what runs on a world and is started, shown and ended with it. A package brings its own without touching ours.
+
+    class Weather(Part):
+        lab_section = Clouds                        # the key `weather` of a lab file, a pydantic model
+
+        @contextlib.asynccontextmanager
+        async def start(self, world, asked):
+            async with forecast(world.hosts, asked.section) as running:
+                yield running                       # its status() and routes() show in the lab
+
+    weather = Weather("weather")
+
+and in its pyproject.toml, `[project.entry-points."opavnic.parts"]` with `weather = "weather.part:weather"`. Every
+command that reads a lab file imports that module: import what is large in `start`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from ipaddress import IPv4Interface, IPv6Interface
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from hfi_sim.clock import Clock
+from hfi_sim.hfi import HfiPort
+from hfi_sim.netdev.base import Netdev
+from hfi_sim.netdev.memory import MemoryNetdev
+from opavnic.errors import PartError
+from opavnic.world.carrier import NativeCarrier
+from vema.em.problems import KeyPath, Problem
+
+if TYPE_CHECKING:
+    from aiohttp import web
+    from pydantic import BaseModel
+
+ENTRY_POINTS: Final = "opavnic.parts"
+
+# --- what a lab file says ------------------------------------------------------------------------------------
+
+
+class PlannedHost(Protocol):
+    """A host of a lab file."""
+
+    @property
+    def hfis(self) -> int:
+        """How many HFIs it has."""
+
+    @property
+    def ports(self) -> int:
+        """How many ports each HFI has."""
+
+
+class PlannedVesw(Protocol):
+    """A virtual switch of a lab file."""
+
+    @property
+    def name(self) -> str:
+        """Its name, and that of its interface on every member."""
+
+    @property
+    def members(self) -> Sequence[str]:
+        """Its hosts."""
+
+
+class Plan(Protocol):
+    """The lab file as far as it is nobody's section: hosts, virtual switches, addresses."""
+
+    @property
+    def hosts(self) -> Mapping[str, PlannedHost]:
+        """The hosts by name."""
+
+    def vesws_of(self, host: str) -> Sequence[PlannedVesw]:
+        """Return the virtual switches that a host is a member of: its vports 1, 2, ..."""
+
+    def address(self, vesw: Any, host: str) -> IPv4Interface | IPv6Interface | None:
+        """Return the IP address of a host in a virtual switch; None where that has no subnet."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedApp:
+    """One entry of `apps:` whose kind is the name of the part."""
+
+    index: int
+    """Its place in the list."""
+    host: str
+    options: Any
+    """As the part's `app_options`."""
+
+    def path(self, *keys: str | int) -> KeyPath:
+        """Return where in the lab file one of its options stands."""
+        return ("apps", self.index, "options", *keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a lab file asks of one part."""
+
+    plan: Plan
+    directory: Path
+    """Where the lab file is: the names of files in it are relative to that."""
+    section: Any = None
+    """Its section at the top of the file, as the part's `lab_section`; None where the file has none."""
+    hosts: Mapping[str, Any]
+    """Its section of each host that has one, as the part's `host_section`."""
+    apps: Sequence[AskedApp] = ()
+    """Its apps; when one is started, that one alone."""
+
+
+# --- what a part gets of a running world ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartVnic:
+    """One VNIC of a host."""
+
+    vesw: str
+    address: IPv4Interface | IPv6Interface | None
+    netdev: Netdev | None
+    """None until an EM has made it."""
+    app_netdev: MemoryNetdev | None
+    """The same where an app of this process stands on it: on a host of `apps:`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartHost:
+    """One host of the world."""
+
+    name: str
+    ports: Sequence[HfiPort]
+    """All ports of its HFIs, in order."""
+    vnics: Sequence[PartVnic]
+    """In the order of their vports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartWorld:
+    """The world as parts see it: no more of it than they need."""
+
+    clock: Clock
+    seed: int
+    hosts: Mapping[str, PartHost]
+    add_pkey: Callable[[HfiPort, int], None]
+    """Puts a port in one more partition."""
+    progress: Callable[[str], None]
+    """Tells the person who starts the lab what is going on."""
+    runtime: Path | None = None
+    """The directory of the running lab, removed when it ends; None: it has none."""
+    native: NativeCarrier | None = None
+    """The native datapath, where one carries the frames."""
+
+    def rng(self, name: str) -> random.Random:
+        """Return a stream of random numbers of its own for `name`, which replays with the seed of the world."""
+        return random.Random(f"{self.seed} {name}")
+
+
+class RunningPart:
+    """A part that runs. What it has started ends when the context of `Part.start` is left."""
+
+    def status(self) -> dict[str, Any]:
+        """Return what `opavnic status` shows of it, as plain data; nothing: it is not shown."""
+        return {}
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        """Return what it serves on the control API of the lab."""
+        return ()
+
+
+class Part:
+    """Something that can run on a world. `name` is its key in a lab file, and the kind of its apps."""
+
+    lab_section: type[BaseModel] | None = None
+    """The model of its key at the top of a lab file."""
+    host_section: type[BaseModel] | None = None
+    """The model of its key in each host."""
+    app_options: type[BaseModel] | None = None
+    """The model of `options` of its apps: entries of `apps:`, each on a host without a kernel, all of whose VNICs it
+    has."""
+    log_names: Sequence[str] = ()
+    """Names of loggers, beside that of its own package, whose records belong in the log of a lab."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.origin = f"part {name}"
+        """What to call it in messages: with the package that it was installed by."""
+
+    @property
+    def starts_always(self) -> bool:
+        """Whether it starts in every lab, not only in one whose file asks for it: unless it has a section."""
+        return self.lab_section is None and self.host_section is None and self.app_options is None
+
+    def is_asked_for(self, asked: Asked) -> bool:
+        """Return whether it is to start once for the lab as a whole; its apps start by themselves."""
+        return self.starts_always or asked.section is not None or bool(asked.hosts)
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """Return what is wrong with its sections, beyond what their models say."""
+        return ()
+
+    def start(self, world: PartWorld, asked: Asked) -> AbstractAsyncContextManager[RunningPart]:
+        """Run while the context lasts: once for the lab, and once for each of its apps (`asked.apps` is that one).
+
+        Raises:  OpavnicError: it cannot start.
+        """
+        raise NotImplementedError
+
+
+# --- what is installed ---------------------------------------------------------------------------------------
+
+
+def installed_parts() -> dict[str, Part]:
+    """Return the parts of all installed packages by name, each imported.
+
+    Raises:  PartError: one cannot be imported or is not a part, or two have one name.
+    """
+    points: dict[str, EntryPoint] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        if (other := points.setdefault(point.name, point)) is not point:
+            raise PartError(f"{_origin(other)} and {_origin(point)} have one name: uninstall one of them")
+    return {name: _load(point) for name, point in points.items()}
+
+
+def _load(point: EntryPoint) -> Part:
+    try:
+        part = point.load()
+    except Exception as error:  # whatever a package does when it is imported
+        raise PartError(f"{_origin(point)} cannot be loaded: {error}") from error
+    if not isinstance(part, Part) or part.name != point.name:
+        raise PartError(f'{_origin(point)}: {point.value} is not a Part named "{point.name}"')
+    part.origin = _origin(point)
+    return part
+
+
+def _origin(point: EntryPoint) -> str:
+    package = f" of {point.dist.name} {point.dist.version}" if point.dist is not None else ""
+    return f"part {point.name}{package}"

@@ -1,0 +1,1 @@
+"""The parts of our own: Ethernet Manager, MAD socket, datapath, capture, fabric, control API."""

@@ -1,0 +1,204 @@
+"""The control API of a running lab: HTTP and JSON on a Unix socket that only its user may open.
+
+    GET  /status           hosts, VNICs, links; ?counters=1 adds what every element counted
+    GET  /logs             the log as text; ?follow=1 goes on until the reader leaves
+    POST /down             end the lab; the answer lists what was removed
+    /em/...                the Ethernet Manager, see em_routes; /faults, /topology, /routes: fabric
+    GET  /capture          packets as they pass, see capture
+
+Every part adds its own (`RunningPart.routes`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+from aiohttp import ClientError, web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from hfi_sim.errors import FaultError, HfiSimError
+from hfi_sim.text import visible
+from opavnic.errors import InputError, OpavnicError, TooManyError
+from opavnic.world.connections import MAX_FOLLOWERS, Connections, while_read
+from opavnic.world.json_body import MAX_BODY
+from opavnic.world.part import RunningPart
+
+log = logging.getLogger("opavnic.world.control")
+_http_log = logging.getLogger("opavnic.world.control.http")
+"""Where aiohttp logs what goes wrong below our handlers."""
+_http_log.addFilter(lambda record: not _is_peers_mistake(record))
+
+
+class Lines(Protocol):
+    """The lines of a log for one reader."""
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `next` returns at once."""
+
+    async def next(self) -> str | None:
+        """Wait for the next line; None: there will be none."""
+
+    def end(self) -> None:
+        """Say that nothing more will come."""
+
+
+class LogLines(Protocol):
+    """A log that can be followed."""
+
+    @property
+    def followers(self) -> int:
+        """How many follow."""
+
+    def subscribe(self) -> Lines:
+        """Return the lines kept so far and those to come, for one reader."""
+
+    def unsubscribe(self, follower: Any) -> None:
+        """Stop feeding a reader."""
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ControlServer:
+    """Serves the routes it is given until it is closed."""
+
+    def __init__(self, socket_path: Path, routes: Iterable[web.RouteDef]) -> None:
+        self._path = socket_path
+        app = web.Application(middlewares=[_errors_as_json, self._one_request], client_max_size=MAX_BODY)
+        app.add_routes(list(routes))
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, logger=_http_log)
+        self._connections: Connections | None = None
+        self._listener: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Open the socket, mode 0600."""
+        await self._runner.setup()
+        assert self._runner.server is not None  # noqa: S101 - there since setup
+        self._connections = Connections(self._runner.server)
+        before = os.umask(0o177)
+        try:
+            loop = asyncio.get_running_loop()
+            self._listener = await loop.create_unix_server(self._connections, str(self._path))
+        finally:
+            os.umask(before)
+
+    async def close(self) -> None:
+        """Finish what is being answered and close the socket; harmless when done twice."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        await self._runner.cleanup()
+
+    @web.middleware
+    async def _one_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request once all of it has arrived."""
+        connections = self._connections
+        assert connections is not None  # noqa: S101 - there since start
+        try:
+            await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise InputError(
+                f"the body has more than {MAX_BODY} bytes: no configuration has as many"
+            ) from None
+        except (ConnectionError, ClientError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not _is_gone(error):
+                raise
+            raise InputError("the connection ended before the request did") from None
+        connections.has_request(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            connections.await_request(request.protocol)
+
+
+def _is_peers_mistake(record: logging.LogRecord) -> bool:
+    """Return whether a record is about a peer that did not send HTTP, or that has left: not worth logging."""
+    error = record.exc_info[1] if record.exc_info is not None else None
+    return isinstance(error, HttpProcessingError | ConnectionError) or _is_gone(error)
+
+
+def _is_gone(error: BaseException | None) -> bool:
+    """Return whether aiohttp says that the connection was lost before a body was read."""
+    return isinstance(error, RuntimeError) and str(error) == "Connection closed."
+
+
+@web.middleware
+async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return web.json_response(
+            {"error": f"{error.reason}: {request.method} {visible(request.path)}"}, status=error.status
+        )
+    except (InputError, FaultError) as error:
+        return web.json_response({"error": str(error)}, status=400)
+    except TooManyError as error:
+        return web.json_response({"error": str(error)}, status=503)
+    except (OpavnicError, HfiSimError, ValueError) as error:
+        return web.json_response({"error": str(error)}, status=409)
+    except ConnectionError:  # the client has left: there is nobody to answer
+        raise
+    except Exception as error:  # one broken request must not end the lab
+        log.exception("%s %s failed", request.method, request.path)
+        return web.json_response({"error": f"internal error, {type(error).__name__}: {error}"}, status=500)
+
+
+class LabRoutes(RunningPart):
+    """What a lab as a whole serves: its status, its log, its end."""
+
+    def __init__(
+        self,
+        status: Callable[..., dict[str, Any]],
+        lines: LogLines,
+        down: Callable[[], Awaitable[Any]],
+    ) -> None:
+        """Args:  status: takes `counters`. down: ends the lab and returns what was removed, as plain data."""
+        self._status = status
+        self._lines = lines
+        self._down = down
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/status", self._get_status),
+            web.get("/logs", self._get_logs),
+            web.post("/down", self._post_down),
+        ]
+
+    async def _get_status(self, request: web.Request) -> web.Response:
+        return web.json_response(self._status(counters=request.query.get("counters") == "1"))
+
+    async def _get_logs(self, request: web.Request) -> web.StreamResponse:
+        return await _stream_log(request, self._lines, follow=request.query.get("follow") == "1")
+
+    async def _post_down(self, _: web.Request) -> web.Response:
+        return web.json_response(await self._down())
+
+
+async def _stream_log(request: web.Request, hub: LogLines, follow: bool) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
+    if follow and hub.followers >= MAX_FOLLOWERS:
+        raise TooManyError(f"{MAX_FOLLOWERS} readers follow the log: a lab has no more; end one of them")
+    lines = hub.subscribe()
+    if not follow:
+        hub.unsubscribe(lines)
+        lines.end()
+    try:
+        await response.prepare(request)
+        while True:
+            line = await (lines.next() if lines.has_news else while_read(request, lines.next()))
+            if line is None:
+                break
+            await response.write(line.encode() + b"\n")
+        await response.write_eof()
+    except (ConnectionError, asyncio.CancelledError):
+        log.debug("a reader of the log left")
+    finally:
+        if follow:
+            hub.unsubscribe(lines)
+    return response

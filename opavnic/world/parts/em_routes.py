@@ -1,0 +1,226 @@
+"""The Ethernet Manager on the control API.
+
+POST /em/apply       an EM configuration as JSON; ?diff=1 only says what it would change
+GET  /em/vesws       virtual switches; /em/vports: vports; /em/mac-table: entries (?vesw=ID)
+GET  /em/counters    readings of counters, oldest first (?limit=N); /em/events: what happened (?after=N)
+POST /em/verify      ask every agent for all it has; the differences from what was wanted
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from hfi_sim.core_runner import failure_text
+from hfi_sim.types import mac_text
+from opavnic.errors import InputError, OpavnicError
+from opavnic.world.json_body import json_body, json_rows
+from opavnic.world.part import RunningPart
+from vema.em.core import EmCore
+from vema.em.desired import Checked, EmConfigError, checked
+from vema.em.preview import Picture, preview
+from vema.em.problems import Problem
+from vema.em.service import EthernetService
+from vema.em.state import Port, Vesw, Vport
+from vema.types import EthLinkStatus
+
+PROBLEMS_SAID: Final = 100
+"""How many mistakes of a configuration are listed; of the rest only the number is given."""
+_ROUTES: Final = (
+    (web.post, "/em/apply"),
+    (web.post, "/em/verify"),
+    (web.get, "/em/vesws"),
+    (web.get, "/em/vports"),
+    (web.get, "/em/mac-table"),
+    (web.get, "/em/counters"),
+    (web.get, "/em/events"),
+)
+APPLY_LIMIT_S = 25.0
+"""Seconds after which an apply is answered as unfinished; the manager goes on."""
+
+
+class NoManager(RunningPart):
+    """Refuses requests in a lab that has no Ethernet Manager of its own."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def routes(self) -> list[web.RouteDef]:
+        return [route(path, self._refuse) for route, path in _ROUTES]
+
+    async def _refuse(self, _: web.Request) -> web.Response:
+        raise OpavnicError(self._reason)
+
+
+def failed_text(failure: Exception) -> str:
+    """Return in a line that the manager does nothing any more, and why."""
+    return f"the Ethernet Manager has failed ({failure_text(failure)}); the log says where"
+
+
+def em_routes(service: EthernetService) -> list[web.RouteDef]:
+    """Return the routes of a manager."""
+
+    def running() -> tuple[EthernetService, EmCore]:
+        if service.core is None:
+            raise OpavnicError("the Ethernet Manager has ended")
+        if service.failure is not None:
+            raise OpavnicError(failed_text(service.failure))
+        return service, service.core
+
+    one_at_a_time = asyncio.Lock()
+
+    async def apply(request: web.Request) -> web.Response:
+        em, _ = running()
+        data = await json_body(request)
+        try:
+            async with one_at_a_time:  # a large one takes a second, and memory
+                config, changes = await asyncio.to_thread(_judged, data, em.picture())
+            em, core = running()
+            if request.query.get("diff") == "1":
+                return web.json_response({"changes": changes})
+            sets = core.sets
+            em.apply(config)
+        except EmConfigError as error:
+            said = list(error.problems[:PROBLEMS_SAID])
+            if more := len(error.problems) - len(said):
+                said.append(Problem((), f"... and {more} more"))
+            found = [{"path": problem.path, "message": problem.message} for problem in said]
+            return web.json_response({"error": "\n".join(map(str, said)), "problems": found}, status=422)
+        converged = await em.wait_converged(APPLY_LIMIT_S)
+        running()  # it may have failed meanwhile
+        return web.json_response({"changes": changes, "sets": core.sets - sets, "converged": converged})
+
+    async def vesws(_: web.Request) -> web.Response:
+        return await json_rows("vesws", _vesw_rows(running()[1]))
+
+    async def vports(_: web.Request) -> web.Response:
+        core = running()[1]
+        return await json_rows("vports", (_vport_row(port, vport) for port, vport in list(core.vports())))
+
+    async def mac_table(request: web.Request) -> web.Response:
+        core = running()[1]
+        shown = dict(core.vesws)
+        if "vesw" in request.query:
+            vesw_id = _number(request, "vesw", 0)
+            if vesw_id not in core.vesws:
+                known = ", ".join(map(str, sorted(core.vesws))) or "none"
+                raise InputError(f"no virtual switch has the id {vesw_id} (known: {known})")
+            shown = {vesw_id: shown[vesw_id]}
+        return await json_rows("mac_table", _table_rows(core, shown))
+
+    async def counters(request: web.Request) -> web.Response:
+        em, core = running()
+        readings = (
+            {
+                "time": stored.time,
+                "port": _port_name(core, stored.counters.guid),
+                "vport_num": stored.counters.vport_num,
+                "vesw_id": stored.counters.vesw_id,
+                **stored.counters.values,
+            }
+            for stored in em.store.counters(limit=_number(request, "limit", 100))
+        )
+        return await json_rows("counters", readings)
+
+    async def events(request: web.Request) -> web.Response:
+        em, _ = running()
+        after, limit = _number(request, "after", 0), _number(request, "limit", 100)
+        rows = (
+            {
+                "number": stored.number,
+                "time": stored.time,
+                "kind": stored.event.kind,
+                "port": stored.event.port,
+                "vport_num": stored.event.vport_num,
+                "vesw_id": stored.event.vesw_id,
+                "text": stored.event.text,
+            }
+            for stored in em.store.events(after=after, limit=limit)
+        )
+        return await json_rows("events", rows)
+
+    async def verify(_: web.Request) -> web.Response:
+        em, _core = running()
+        return web.json_response({"differences": [str(difference) for difference in await em.verify()]})
+
+    handlers = (apply, verify, vesws, vports, mac_table, counters, events)
+    return [route(path, handler) for (route, path), handler in zip(_ROUTES, handlers, strict=True)]
+
+
+def _judged(data: Any, now: Picture) -> tuple[Checked, list[str]]:
+    """Return the configuration and what it would change; runs in a thread, so that the fabric does not wait.
+
+    Raises:  EmConfigError: it is wrong, or cannot be met.
+    """
+    found = checked(data, now.roster)
+    return found, preview(found.config, now)
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    if not text.isdecimal() or len(text) > 9:
+        raise OpavnicError(f"{name}={text!r} is no number")
+    return int(text)
+
+
+def _port_name(core: EmCore, guid: int) -> str:
+    port = core.ports.get(guid)
+    return f"{guid:#018x}" if port is None else port.facts.name
+
+
+def _vesw_rows(core: EmCore) -> Iterator[dict[str, Any]]:
+    for vesw in list(core.vesws.values()):
+        section = vesw.plan.section
+        yield {
+            "id": section.id,
+            "name": section.name,
+            "pkey": section.pkey,
+            "mtu": section.mtu,
+            "mac": core.config.policy(section),
+            "multicast_lid": section.mlid,
+            "members": [port.name for port in vesw.plan.members],
+            "default_lids": list(vesw.plan.default_lids),
+            "addresses": len(vesw.entries()),
+            "left_out": [mac_text(mac) for mac in vesw.table.left_out] if vesw.plan.learns else [],
+        }
+
+
+def _vport_row(port: Port, vport: Vport) -> dict[str, Any]:
+    info = vport.info
+    return {
+        "port": port.facts.name,
+        "lid": port.facts.lid,
+        "vport_num": vport.num,
+        "vesw_id": vport.vesw_id,
+        "state": _state(port, vport),
+        "link": "up" if info is not None and info.eth_link_status == EthLinkStatus.UP else "down",
+        "base_mac": mac_text(vport.base_mac),
+        "unicast": [mac_text(mac) for mac in vport.unicast.macs],
+        "multicast": [mac_text(mac) for mac in vport.multicast.macs],
+        "digest": vport.digest,
+    }
+
+
+def _state(port: Port, vport: Vport) -> str:
+    if port.isolated:
+        return f"isolated: {port.isolated}"
+    if not port.in_service:
+        return "away"
+    if port.failures:
+        return "silent"
+    return "ok" if vport.done else "in progress"
+
+
+def _table_rows(core: EmCore, vesws: Mapping[int, Vesw]) -> Iterator[dict[str, Any]]:
+    for vesw_id, vesw in vesws.items():
+        for slot, mac, lid, owner in vesw.entries():
+            yield {
+                "vesw_id": vesw_id,
+                "slot": slot,
+                "mac": mac_text(mac),
+                "lid": lid,
+                "port": _port_name(core, owner) if owner else "",
+            }

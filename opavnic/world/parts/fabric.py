@@ -1,0 +1,92 @@
+"""The fabric on the control API: faults, topology, routes.
+
+GET  /faults           the faults that are set, the seed
+POST /faults           {"fault": "loss on h1 20%"}: set one
+POST /faults/remove    {"number": 3}; {"number": null} removes all
+GET  /topology         the fabric as ibnetdiscover text, the links that are down, and what the routing engine says
+GET  /routes?from=h1&to=h2
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from hfi_sim.did_you_mean import unknown_name
+from hfi_sim.errors import FaultError
+from hfi_sim.faults import Faults
+from hfi_sim.hfi import HfiPort
+from hfi_sim.topology import Topology
+from hfi_sim.topology.ibnet import dumps
+from opavnic.errors import InputError
+from opavnic.world.json_body import json_object
+from opavnic.world.part import RunningPart
+from opavnic.world.world import World
+
+
+class FabricRoutes(RunningPart):
+    """Shows the fabric of a world, and breaks it where that is asked for."""
+
+    def __init__(self, world: World, name: str) -> None:
+        """Args:  name: what the fabric is called, that of the lab."""
+        self._world = world
+        self._name = name
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/faults", self._get_faults),
+            web.post("/faults", self._post_fault),
+            web.post("/faults/remove", self._remove_fault),
+            web.get("/topology", self._get_topology),
+            web.get("/routes", self._get_routes),
+        ]
+
+    def _faults(self) -> dict[str, Any]:
+        return {"seed": self._world.fabric.seed, "faults": self._world.faults.show()}
+
+    async def _get_faults(self, _: web.Request) -> web.Response:
+        return web.json_response(self._faults())
+
+    async def _post_fault(self, request: web.Request) -> web.Response:
+        fault = self._world.faults.add(str((await json_object(request)).get("fault", "")))
+        self._world.refresh()  # from now on Python carries what the fault may disturb
+        return web.json_response({"number": fault.number, **self._faults()})
+
+    async def _remove_fault(self, request: web.Request) -> web.Response:
+        _remove(self._world.faults, (await json_object(request)).get("number"))
+        return web.json_response(self._faults())
+
+    async def _get_topology(self, _: web.Request) -> web.Response:
+        fabric, manager = self._world.fabric, self._world.subnet_manager
+        return web.json_response(
+            {
+                "lab": self._name,
+                "ibnetdiscover": dumps(Topology.of_fabric(fabric, self._name)),
+                "down": [link.name for link in fabric.links if not link.up],
+                "engine": manager.routing.engine,
+                "deadlock": manager.deadlock(),
+                "lids": {port.name: port.lid for port in fabric.hfi_ports()},
+            }
+        )
+
+    async def _get_routes(self, request: web.Request) -> web.Response:
+        a, b = (self._port(request.query.get(key, "")) for key in ("from", "to"))
+        paths = self._world.subnet_manager.routes(a, b)
+        return web.json_response({"from": a.name, "to": b.name, "lid": b.lid, "paths": paths})
+
+    def _port(self, name: str) -> HfiPort:
+        ports = {port.name: port for port in self._world.fabric.hfi_ports()}
+        port = ports.get(name) or ports.get(f"{name}:1")
+        if port is None:
+            raise InputError(unknown_name("HFI port", name, ports))
+        return port
+
+
+def _remove(faults: Faults, number: object) -> None:
+    if number is None:
+        faults.clear()
+    elif isinstance(number, int):
+        faults.remove(number)
+    else:
+        raise FaultError(f"{number!r} is no number of a fault")

@@ -1,0 +1,27 @@
+"""The MAD socket of a world: programs outside manage its fabric from the EM's node."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from opavnic.mad_socket import MadSocketServer
+from opavnic.world.part import RunningPart
+from opavnic.world.world import World
+
+
+@contextlib.asynccontextmanager
+async def mad_socket(world: World, path: Path | None) -> AsyncIterator[RunningPart]:
+    """Pass MADs of programs to the fabric, and traps to programs.
+
+    Args:    path: where to listen; None: nowhere, and traps are taken all the same.
+    Raises:  OSError: the socket cannot be made.
+    """
+    server = MadSocketServer(world.em_port.mad, agents=lambda: list(world.agent_lids()))
+    async with contextlib.AsyncExitStack() as ends:
+        ends.callback(world.on_trap(server.trap))
+        ends.push_async_callback(server.close)
+        if path is not None:
+            await server.start(path)
+        yield RunningPart()

@@ -1,0 +1,92 @@
+"""A package from outside that brings a part: what tests of the entry-point group `opavnic.parts` install."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+CODE: Final = '''
+"""Weather over a lab: a part of a package that opavnic does not know."""
+
+import contextlib
+import logging
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict
+
+from opavnic.world.part import Part, RunningPart
+from vema.em.problems import Problem
+
+log = logging.getLogger("weather.report")
+ended = []
+
+
+class Clouds(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cover: int = 8
+    over: str | None = None
+
+
+class Roof(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tiles: int = 100
+
+
+class Weather(Part):
+    lab_section = Clouds
+    host_section = Roof
+    log_names = ("weather", "barometer")
+
+    def check(self, asked):
+        if asked.section is not None and asked.section.over not in (None, *asked.plan.hosts):
+            yield Problem(("weather", "over"), f"no host {asked.section.over} to rain on")
+
+    @contextlib.asynccontextmanager
+    async def start(self, world, asked):
+        log.info("clouds over %s", ", ".join(world.hosts))
+        logging.getLogger("barometer").info("it falls")
+        yield Running(world, asked)
+        ended.append(asked.section.cover)
+        if asked.section.cover == 13:
+            raise RuntimeError("it never ends")
+
+
+class Running(RunningPart):
+    def __init__(self, world, asked):
+        self.world = world
+        self.asked = asked
+
+    def status(self):
+        return {"cover": self.asked.section.cover, "roofs": {n: r.tiles for n, r in self.asked.hosts.items()}}
+
+    def routes(self):
+        return [web.get("/weather", self.get)]
+
+    async def get(self, request):
+        lids = {host.name: host.ports[0].lid for host in self.world.hosts.values()}
+        return web.json_response({**self.status(), "lids": lids, "draw": self.world.rng("rain").random()})
+
+
+weather = Weather("weather")
+'''
+
+
+def install(place: Path) -> None:
+    """Install the package `weather` in a directory that is, or will be, on the path of modules."""
+    info = place / "weather-1.0.dist-info"
+    info.mkdir(parents=True)
+    (place / "weather.py").write_text(CODE, encoding="utf-8")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weather\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[opavnic.parts]\nweather = weather:weather\n", encoding="utf-8")
+
+
+LAB: Final = """
+name: wet
+hosts: {h1: {weather: {tiles: 7}}, h2: {}}
+vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
+weather:
+  cover: 3
+  over: h1
+"""

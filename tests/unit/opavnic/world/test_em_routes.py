@@ -1,0 +1,189 @@
+"""`em apply` over the control API: too much is refused at once, and the lab goes on while the rest is checked."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from opavnic.lab.errors import LabError
+from opavnic.lab.lab import Lab
+from opavnic.lab.loader import parse_lab
+from opavnic.world import json_body
+from opavnic.world.json_body import MAX_BODY, MAX_VALUES
+from opavnic.world.parts import em_routes
+from vema.em import desired
+from vema.em.core import EmCore
+
+TEXT = """
+name: em-lab
+hosts: {h1: {}, h2: {}}
+vesws:
+  - {id: 2, name: blue, members: [h1, h2]}
+"""
+RIGHT = {"vesws": [{"id": 3, "name": "red", "pkey": 0x8001, "members": ["h1"]}]}
+
+
+async def post(http: ClientSession, **body: Any) -> tuple[int, dict[str, Any]]:
+    async with http.post("/em/apply?diff=1", **body) as response:
+        return response.status, await response.json()
+
+
+async def test_others_are_answered_while_a_configuration_is_checked(
+    http: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = asyncio.Event(), threading.Event()
+    loop, parse_config = asyncio.get_running_loop(), desired.parse_config
+
+    def slow(data: object) -> desired.EmConfig:
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait(10)
+        return parse_config(data)
+
+    monkeypatch.setattr(desired, "parse_config", slow)
+    applying = asyncio.ensure_future(post(http, json=RIGHT))
+    try:
+        await begun.wait()
+        async with http.get("/em/vesws") as response:
+            assert [row["name"] for row in (await response.json())["vesws"]] == ["blue"]
+        assert not applying.done()
+    finally:
+        go_on.set()
+    status, answer = await applying
+    assert (status, answer["changes"][0]) == (200, "+ h1:1: new vport on red (3)")
+
+
+async def test_more_virtual_switches_than_ids_are_refused_in_one_line(http: ClientSession) -> None:
+    status, answer = await post(http, json={"vesws": [{"id": 1}] * 4096})
+    assert status == 422
+    assert answer["problems"] == [
+        {
+            "path": ["vesws"],
+            "message": "4096 virtual switches; an id has 12 bits, so a fabric has 4095 at most",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b" " * (MAX_BODY + 1), f"the body has more than {MAX_BODY} bytes: no configuration has as many"),
+        (
+            b"[" + b"1," * MAX_VALUES,
+            f"the body has more than {MAX_VALUES} values: no configuration has as many",
+        ),
+        (b"[" * (MAX_VALUES // 2), "the body is no JSON"),
+        (b"9" * 5000, "the body is no JSON"),
+        (b"\xff{}", "the body is no JSON"),
+        (b'{"vesws": [{"id": NaN}]}', "the body is no JSON: NaN is no number in JSON"),
+    ],
+)
+async def test_body_of_the_wrong_form_or_size_is_refused_in_one_line(
+    http: ClientSession, body: bytes, said: str
+) -> None:
+    status, answer = await post(http, data=io.BytesIO(body))
+    assert status == 400
+    assert answer["error"].startswith(said)
+
+
+async def test_character_set_that_nobody_knows_does_not_matter(http: ClientSession) -> None:
+    headers = {"Content-Type": "application/json; charset=no-such"}
+    status, _ = await post(http, data=b'{"vesws": []}', headers=headers)
+    assert status == 200
+
+
+async def test_fabric_that_changes_while_a_configuration_is_checked_is_no_internal_error(
+    lab: Lab, http: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(data: object, roster: desired.Roster) -> desired.Checked:
+        found = desired.checked(data, roster)
+        for hfi in lab.world.hosts["h1"].hfis:
+            hfi.ports[1].set_pkeys([0x8009])
+        return found
+
+    monkeypatch.setattr(em_routes, "checked", judged)
+    async with http.post("/em/apply", json=RIGHT) as response:
+        assert response.status == 422
+        assert "pkey 0x8001 is not in the table of h1:1" in (await response.json())["error"]
+
+
+async def test_large_body_is_read_beside_the_loop(
+    http: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where: list[bool] = []
+    loads = json.loads
+
+    def noted(*args: Any, **options: Any) -> Any:
+        where.append(threading.current_thread() is threading.main_thread())
+        return loads(*args, **options)
+
+    monkeypatch.setattr(json_body.json, "loads", noted)
+    for padding in (0, 1 << 18):
+        async with http.post("/em/apply?diff=1", data=b'{"vesws": []}' + b" " * padding) as response:
+            assert response.status == 200
+    monkeypatch.undo()
+    assert where == [True, False]
+
+
+async def test_long_answer_leaves_turns_of_the_loop_to_others() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    busy = asyncio.ensure_future(others())
+    answer = await json_body.json_rows("rows", ({"n": n} for n in range(1000)))
+    busy.cancel()
+    assert turns >= 3
+    assert answer.text == json.dumps({"rows": [{"n": n} for n in range(1000)]})
+
+
+async def test_refusal_with_very_many_mistakes_lists_a_hundred(http: ClientSession) -> None:
+    status, answer = await post(http, json={"vesws": [{"id": 0, "name": f"v{n}"} for n in range(300)]})
+    assert status == 422
+    assert len(answer["problems"]) == len(answer["error"].splitlines()) == 101
+    assert answer["problems"][-1] == {"path": [], "message": "... and 1101 more"}
+
+
+@pytest.mark.breaks_core
+async def test_manager_that_has_failed_is_said_by_every_command_and_by_the_status(
+    lab: Lab, http: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "parts" not in lab.status()
+    assert lab.manager is not None
+
+    def broken(*_: object) -> None:
+        raise KeyError("vport 7")
+
+    monkeypatch.setattr(lab.manager.em.core, "answer", broken)
+    text = "the Ethernet Manager has failed (KeyError: 'vport 7'); the log says where"
+    config = {"vesws": [{"id": 2, "name": "blue", "pkey": 0x8001, "members": ["h1", "h2"], "mtu": 9000}]}
+    for path in ("/em/apply", "/em/verify"):
+        async with http.post(path, json=config) as response:
+            assert (response.status, (await response.json())["error"]) == (409, text)
+    assert lab.status()["parts"]["Ethernet Manager"] == {"failed": "KeyError: 'vport 7'"}
+
+
+@pytest.mark.breaks_core
+async def test_lab_whose_manager_fails_at_once_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
+
+    def broken(*_: object) -> None:
+        raise KeyError("vport 7")
+
+    monkeypatch.setattr(EmCore, "answer", broken)
+    lab = Lab(parse_lab(TEXT, "lab.yaml"), netdev="memory", timer_resolution_s=0.0)
+    with pytest.raises(LabError, match=r"the Ethernet Manager has failed \(KeyError: 'vport 7'\)"):
+        await lab.start()
+    await lab.stop()

@@ -1,0 +1,163 @@
+"""Every header's own codec does what its declaration says, whether it was made from it or written by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hfi_sim.errors import WireError
+from hfi_sim.mad.header import MadHeader, RmppHeader, VendorHeader
+from hfi_sim.reliable.header import RcHeader, RcOpcode
+from hfi_sim.wire.field import BITS_PER_BYTE, Field, Shown
+from hfi_sim.wire.header import WireHeader
+from hfi_sim.wire.l4 import EthernetL4, FmHeader
+from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.packet import Trailer
+
+HEADERS: list[type[WireHeader]] = [
+    Lrh16B, EthernetL4, FmHeader, Trailer, MadHeader, RmppHeader, VendorHeader, RcHeader,
+]  # fmt: skip
+ALLOWED: dict[tuple[type[WireHeader], str], list[int]] = {(RcHeader, "opcode"): list(RcOpcode)}
+"""The values of fields of which a parser refuses others."""
+FIELDS = [(header, name) for header in HEADERS for name in header.HEADER.fields]
+NUMBERS = [
+    (header, name)
+    for header, name in FIELDS
+    if header.HEADER.fields[name].is_number and (header, name) not in ALLOWED
+]
+
+every_header = pytest.mark.parametrize("header", HEADERS)
+every_field = pytest.mark.parametrize(("header", "name"), FIELDS)
+every_number = pytest.mark.parametrize(("header", "name"), NUMBERS)
+
+
+def item_values(field: Field) -> st.SearchStrategy[Any]:
+    """Any value of a field, or of one of its items."""
+    if field.record is not None:
+        return st.fixed_dictionaries({name: field_values(item) for name, item in field.record.fields.items()})
+    if field.shown in (Shown.BYTES, Shown.MAC):
+        size = field.bits // BITS_PER_BYTE
+        return st.binary(min_size=size, max_size=size)
+    if field.shown is Shown.FLAG:
+        return st.booleans()
+    if field.signed:
+        return st.integers(-1 << field.bits - 1, (1 << field.bits - 1) - 1)
+    return st.integers(0, (1 << field.bits) - 1)
+
+
+def field_values(field: Field) -> st.SearchStrategy[Any]:
+    """Any value of a field."""
+    if field.count:
+        return st.tuples(*[item_values(field)] * field.count)
+    return item_values(field)
+
+
+def header_values(header: type[WireHeader]) -> st.SearchStrategy[dict[str, Any]]:
+    """Any values of a header that its parser takes."""
+    return st.fixed_dictionaries(
+        {
+            name: st.sampled_from(ALLOWED[header, name]) if (header, name) in ALLOWED else field_values(field)
+            for name, field in header.HEADER.fields.items()
+        }
+    )
+
+
+def zero(header: type[WireHeader], **values: Any) -> Any:
+    """A header of which all fields but those in `values` are 0, as far as its parser takes that."""
+    blank = header.HEADER.read(bytes(header.SIZE))
+    blank |= {name: allowed[0] for (owner, name), allowed in ALLOWED.items() if owner is header}
+    return header(**{**blank, **values})
+
+
+def shown_values(value: WireHeader) -> dict[str, Any]:
+    """The values of a header by name; `asdict` would copy them."""
+    return {name: getattr(value, name) for name in value.HEADER.fields}
+
+
+def test_every_declared_header_is_held_to_its_declaration() -> None:
+    packages = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet")
+    declared = {
+        item
+        for item in WireHeader.__subclasses__()
+        if "HEADER" in vars(item) and item.__module__.startswith(packages)
+    }
+
+    assert declared == set(HEADERS)
+
+
+@every_header
+@given(st.data())
+def test_any_values_are_built_and_parsed_as_declared(header: type[WireHeader], data: st.DataObject) -> None:
+    values = data.draw(header_values(header))
+
+    built = header(**values).build()
+
+    assert len(built) == header.SIZE == header.HEADER.size
+    assert built == header.HEADER.write(values)
+    assert shown_values(header.parse(built + b"behind it")) == header.HEADER.read(built) == values
+
+
+@every_number
+def test_a_field_of_ones_fills_its_places_and_no_others(header: type[WireHeader], name: str) -> None:
+    field = header.HEADER.fields[name]
+    ones = -1 if field.signed else (1 << field.bits) - 1
+    blank = int.from_bytes(zero(header).build(), header.HEADER.order)
+
+    changed = blank ^ int.from_bytes(zero(header, **{name: ones}).build(), header.HEADER.order)
+
+    places = [place for place in header.HEADER.places if place.field_name == name]
+    bits = {bit for place in places for bit in range(place.offset_bits, place.offset_bits + place.width_bits)}
+    first = 0 if header.HEADER.order == "little" else header.SIZE * BITS_PER_BYTE - 1
+    assert {bit for bit in range(header.SIZE * BITS_PER_BYTE) if changed >> abs(first - bit) & 1} == bits
+
+
+@every_field
+def test_a_value_that_does_not_fit_is_named(header: type[WireHeader], name: str) -> None:
+    field = header.HEADER.fields[name]
+    if not field.is_number:
+        wrong: list[Any] = [b"", bytes(field.width // BITS_PER_BYTE + 1)]
+        said = [f"{name} has {field.bits // BITS_PER_BYTE} bytes, not {len(value)}" for value in wrong]
+    else:
+        wrong = [1 << field.bits, -1 << field.bits]
+        said = [f"{name} {value:#x} does not fit {field.bits} bits" for value in wrong]
+
+    for value, reason in zip(wrong, said, strict=True):
+        header_of_it = zero(header, **{name: value})
+        for build in (header_of_it.build, lambda it=header_of_it: header.HEADER.write(it)):
+            with pytest.raises(ValueError, match=f"^{reason}$"):
+                build()
+
+
+@every_header
+def test_data_that_end_inside_the_header_are_refused_at_every_length(header: type[WireHeader]) -> None:
+    whole = zero(header).build()
+    for size in range(header.SIZE):
+        said = f"{header.HEADER.name} at byte {size}: {size} bytes, the .* needs {header.SIZE}"
+        for read in (header.parse, header.HEADER.read):
+            with pytest.raises(WireError, match=said):
+                read(whole[:size])
+
+
+@every_header
+@given(st.data())
+def test_any_bytes_give_a_header_of_these_bytes_or_a_wire_error(
+    header: type[WireHeader], data: st.DataObject
+) -> None:
+    drawn = data.draw(st.binary(min_size=header.SIZE, max_size=header.SIZE + 8))
+    for given_bytes in (drawn, b"\xa5" * header.SIZE):
+        try:
+            parsed = header.parse(memoryview(given_bytes))
+        except WireError:
+            assert any(owner is header for owner, _ in ALLOWED)
+            continue
+        assert parsed.build() == given_bytes[: header.SIZE]
+        assert shown_values(parsed) == header.HEADER.read(given_bytes)
+
+
+@every_header
+def test_the_class_has_no_field_besides_those_declared(header: type[WireHeader]) -> None:
+    assert [item.name for item in dataclasses.fields(header)] == list(header.HEADER.fields)  # type: ignore[arg-type]

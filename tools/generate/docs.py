@@ -1,0 +1,81 @@
+"""The tables of docs/: where the fields of each header stand, and the code points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.mad.header import MadHeader, RmppHeader, VendorHeader
+from hfi_sim.reliable.header import RcHeader
+from hfi_sim.wire.field import Code, Place
+from hfi_sim.wire.header import Header
+from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
+from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.packet import Trailer
+from tools.generate.origins import module_file, origin
+from tools.generate.sections import Section, fill
+
+
+def _last_quad_word(place: Place, start: int) -> str:
+    return place.in_quad_words(start).replace("QW0", "last QW")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetTable:
+    """A header, the byte that it starts at, and how its positions are written."""
+
+    header: Header
+    start: int = 0
+    where: Callable[[Place, int], str] = Place.in_bytes
+
+
+_TRAILER_START: Final = 8 - Trailer.SIZE
+
+PAGES: Final[Mapping[str, Mapping[str, OffsetTable | type[IntEnum]]]] = {
+    "docs/wire-16b.md": {
+        "lrh16b": OffsetTable(Lrh16B.HEADER, 0, Place.in_quad_words),
+        "l4-types": L4,
+        "ethernet-l4": OffsetTable(EthernetL4.HEADER, Lrh16B.SIZE, Place.in_quad_words),
+        "trailer": OffsetTable(Trailer.HEADER, _TRAILER_START, _last_quad_word),
+    },
+    "docs/wire-mad.md": {
+        "fm": OffsetTable(FmHeader.HEADER, Lrh16B.SIZE),
+        "mad": OffsetTable(MadHeader.HEADER),
+        "rmpp": OffsetTable(RmppHeader.HEADER, MadHeader.SIZE),
+        "vendor": OffsetTable(VendorHeader.HEADER, MadHeader.SIZE + RmppHeader.SIZE),
+    },
+    "docs/reliable.md": {"rc": OffsetTable(RcHeader.HEADER)},
+}
+"""The tables of each page by the names that it marks their places with."""
+
+
+def offset_table(table: OffsetTable) -> str:
+    """Return a table in Markdown: position, width in bits, name, meaning."""
+    rows = ["| position | bits | field | meaning |", "|---|---|---|---|"]
+    for place in table.header.places:
+        where = table.where(place, table.start)
+        meaning = place.meaning + ("; may change on the way" if place.field.may_change else "")
+        rows.append(f"| {where} | {place.width_bits} | `{place.name}` | {meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def code_table(codes: type[IntEnum]) -> str:
+    """Return code points in Markdown: value, name, meaning."""
+    rows = ["| value | name | meaning |", "|---|---|---|"]
+    rows += [f"| 0x{code:02X} | `{code.name}` | {code.text} |" for code in codes if isinstance(code, Code)]
+    return "\n".join(rows) + "\n"
+
+
+def pages(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield each page with its tables made anew."""
+    for path, tables in PAGES.items():
+        yield path, fill(root / path, {name: _section(table) for name, table in tables.items()})
+
+
+def _section(table: OffsetTable | type[IntEnum]) -> Section:
+    if isinstance(table, OffsetTable):
+        return Section(offset_table(table), origin(table.header))
+    return Section(code_table(table), module_file(table.__module__))
