@@ -13,7 +13,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Final
 
-from vema.attributes.counters import CounterGroup
+from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters
 
 FCS_SIZE: Final = 4
 """Bytes of frame check sequence, which byte counters include."""
@@ -115,6 +115,41 @@ class VnicCounters:
     def rx_errors(self) -> int:
         """Frames that were not delivered."""
         return self.rx_fifo_errors + self.rx_nohandler + self.rx_drop_state + self.rx_oversize + self.rx_runt
+
+    def summary(self, vport_num: int, vesw_id: int, opa_port_num: int) -> SummaryCounters:
+        """Return attribute 0x0020 of a vport."""
+        return SummaryCounters(
+            vport_num=vport_num,
+            vesw_id=vesw_id,
+            opa_port_num=opa_port_num,
+            tx_errors=self.tx_errors,
+            rx_errors=self.rx_errors,
+            tx_packets=self.tx.packets,
+            rx_packets=self.rx.packets,
+            tx_bytes=self.tx.bytes,
+            rx_bytes=self.rx.bytes,
+            tx_group=self.tx.group(),
+            rx_group=self.rx.group(),
+        )
+
+    def errors(self, vport_num: int, vesw_id: int, opa_port_num: int) -> ErrorCounters:
+        """Return attribute 0x0022 of a vport."""
+        return ErrorCounters(
+            vport_num=vport_num,
+            vesw_id=vesw_id,
+            opa_port_num=opa_port_num,
+            tx_errors=self.tx_errors,
+            rx_errors=self.rx_errors,
+            tx_smac_filt=self.tx_smac_filt,
+            tx_dlid_zero=self.tx_dlid_zero,
+            tx_logic=self.tx_fifo_errors + self.tx_carrier_errors,
+            tx_drop_state=self.tx_drop_state,
+            rx_bad_veswid=self.rx_nohandler,
+            rx_runt=self.rx_runt,
+            rx_oversize=self.rx_oversize,
+            rx_drop_state=self.rx_drop_state,
+            rx_logic=self.rx_fifo_errors,
+        )
 
     def ethtool_stats(self) -> dict[str, int]:
         """Return all counters under the driver's names, in the driver's order."""

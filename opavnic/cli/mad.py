@@ -14,6 +14,7 @@ import typer
 
 from hfi_sim.errors import WireError
 from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
+from hfi_sim.mad.message import Mad
 from hfi_sim.quantities import parse_whole
 from hfi_sim.trace import TraceRecord
 from opavnic.cli.common import MAX_LID, MAX_VPORT, METAVAR, LabOption, lab_client, number
@@ -107,6 +108,10 @@ def _ask(client: MadClient, lid: int, request: bytes) -> bytes:
     return response
 
 
+def _attribute(client: MadClient, lid: int, request: Mad) -> bytes:
+    return read_response(request, Mad.parse(_ask(client, lid, request.build())))
+
+
 @app.command(epilog="Example: opavnic mad get vesw-port-info --lid 2 --vport 1")
 def get(
     attr: Attr,
@@ -121,7 +126,7 @@ def get(
         attr_id = attribute_id(attr)
         lid = _agent(client, lid)
         request = build_request(Method.GET, attr_id, _part(attr_id, fields or []), attr_mod=vport, tid=1)
-        print_json(_shown(attr_id, read_response(request, _ask(client, lid, request))))
+        print_json(_shown(attr_id, _attribute(client, lid, request)))
 
 
 @app.command("set", epilog="Example: opavnic mad set vesw-port-info --lid 2 --vport 1 eth_mtu=9000")
@@ -142,12 +147,12 @@ def set_(
             data = assign(MacEntries(0, 0), fields or []).build()
         elif attr_id in (AttrId.CLASS_PORT_INFO, AttrId.VESW_PORT_INFO):
             now = build_request(Method.GET, attr_id, attr_mod=vport, tid=1)
-            seen = CLASSES[attr_id].parse(read_response(now, _ask(client, lid, now)))
+            seen = CLASSES[attr_id].parse(_attribute(client, lid, now))
             data = assign(seen, fields or []).build()
         elif fields:
             raise ValueError(f"a Set of {attr} takes no fields; send other data with: opavnic mad raw")
         request = build_request(Method.SET, attr_id, data, attr_mod=vport, tid=2)
-        print_json(_shown(attr_id, read_response(request, _ask(client, lid, request))))
+        print_json(_shown(attr_id, _attribute(client, lid, request)))
 
 
 @app.command(epilog="Example: opavnic mad raw 80348001... --lid 2")

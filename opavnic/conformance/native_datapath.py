@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opavnic.adapter import Adapter
+from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.conformance.python_datapath import configured_adapter, set_up_vports
 from opavnic.conformance.vector_setup import (
     EncapOutcome,
@@ -48,7 +49,7 @@ class NativeDatapath:
 
     def encap(self, situation: EncapSituation) -> EncapOutcome:
         """Set up one vport and send one frame."""
-        adapter = configured_adapter(situation, lambda _: None)
+        adapter = configured_adapter(situation, HfiStub())
         engine = self._native.Engine(enforce=False)
         vport = engine.add_vport()
         engine.set_fabric([_port((0, 0)), _port((0, 1))], [], [_OUTWARD])

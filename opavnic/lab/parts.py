@@ -148,6 +148,7 @@ class RunningParts:
     def __init__(self, ends: Ends) -> None:
         """Args:  ends: where their ends are entered."""
         self.own: list[RunningPart] = []
+        self._started: dict[str, RunningPart] = {}
         """Those of our own."""
         self.apps: dict[str, RunningPart] = {}
         """Those that stand on a host of their own, by host."""
@@ -162,6 +163,7 @@ class RunningParts:
         """Start a part of our own, called `what` in messages."""
         part = await self._ends.enter(what, context, patience_s)
         self.own.append(part)
+        self._started[what] = part
         return part
 
     async def start_installed(self, model: LabModel, directory: Path, world: PartWorld) -> None:
@@ -188,8 +190,9 @@ class RunningParts:
         return [{"kind": self._kinds[host], "host": host, **_said(app)} for host, app in self.apps.items()]
 
     def status(self) -> dict[str, dict[str, Any]]:
-        """Return what the other installed parts say of themselves, by name, of those that do."""
-        return {name: said for name, part in self.by_name.items() if (said := _said(part))}
+        """Return what the parts that are no apps say of themselves, by name, of those that do."""
+        named = {**self._started, **self.by_name}
+        return {name: said for name, part in named.items() if (said := _said(part))}
 
     def routes(self) -> list[web.RouteDef]:
         """Return what all parts serve on the control API."""

@@ -24,7 +24,7 @@ from hfi_sim.subnet_manager import NoticeKind
 from hfi_sim.wire import icrc
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import L2_16B, Lrh16B
-from opavnic import adapter, encap
+from opavnic import encap, transmit
 from vema import traps
 from vema import types as ema
 from vema.attributes import class_port_info, counters, iface_macs, mac_entries, notice, vesw_port_info
@@ -87,7 +87,7 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("opa_vnic.h", "OPA_VNIC_L4_ETHR", 0x78, L4.ETHERNET),
     ("opa_vnic.h", "OPA_VNIC_ICRC_LEN", 4, icrc.ICRC_SIZE),
     ("opa_vnic.h", "OPA_VNIC_TAIL_LEN", 1, icrc.TAIL_SIZE),
-    ("opa_vnic.h", "OPA_VNIC_SKB_MDATA_LEN", 4, adapter._METADATA),
+    ("opa_vnic.h", "OPA_VNIC_SKB_MDATA_LEN", 4, transmit._METADATA),
     ("hfi1 hfi.h", "OPA_16B_L4_FM", 0x08, L4.FM),
     ("hfi1 hfi.h", "OPA_16B_L4_IB_LOCAL", 0x09, L4.IB_LOCAL),
     ("hfi1 hfi.h", "OPA_16B_L4_IB_GLOBAL", 0x0A, L4.IB_GLOBAL),

@@ -90,6 +90,26 @@ async def test_send_says_which_route_each_message_took() -> None:
     ]
 
 
+@pytest.mark.breaks_core
+async def test_lnd_that_raises_ends_what_waits_and_refuses_what_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = make_hosts()["a"]
+
+    def broken() -> None:
+        raise KeyError("route 7")
+
+    waiting = asyncio.ensure_future(host.ping("10.1.9.9@o2ib0", timeout_s=3600))
+    await asyncio.sleep(0)
+    monkeypatch.setattr(host.node.lnd, "reports", broken)
+    text = r"LNet on a has failed \(KeyError: 'route 7'\); the log says where"
+    with pytest.raises(CommandError, match=text):
+        await waiting
+    for command in (host.execute("net_show", {}), host.send(B_NID, count=1, size=1)):
+        with pytest.raises(CommandError, match=text):
+            await command
+
+
 async def test_send_reports_what_failed() -> None:
     (message,) = await make_hosts()["a"].send(Nid.parse("10.1.2.1@o2ib9"), count=1, size=1)
     assert (message["status"], message["errno"]) == ("failed", -errno.ENETUNREACH)
