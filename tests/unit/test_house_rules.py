@@ -63,7 +63,7 @@ SHELLS = {
     "opavnic/mad_record.py": "files",
     "opavnic/mad_socket.py": "a socket, asyncio",
     "opavnic/observe/dissectors.py": "files, programs",
-    "opavnic/observe/pcapng.py": "files",
+    "opavnic/observe/trace_file.py": "files",
     "opavnic/pytest_plugin.py": "names files",
     "opavnic/scenario": "asyncio, sockets",
     "opavnic/signals.py": "signals, threads",
