@@ -25,7 +25,7 @@ from lnet.host import LnetHost
 from lnet.networks import parse_networks
 from lnet.nid import Nid
 from lnet.node import Interface
-from lnet.part import LnetModel, read_targets
+from lnet.section import LnetModel, read_targets
 from lnet.tx import TxKind
 from opavnic.errors import OpavnicError
 from opavnic.world.json_body import json_object

@@ -18,8 +18,8 @@ from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.errors import EjfatError
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.carrier import LabCarrier
+from ejfat.live.lb_options import LbOptions
 from ejfat.live.neighbors import IpAddress
-from ejfat.part import LbOptions
 from ejfat.pipeline.native import NativePipeline
 from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.world.part import AskedApp, PartVnic, PartWorld, RunningPart

@@ -51,7 +51,7 @@ SHELLS = {
     "lnet/host.py": "asyncio: waits for reports",
     "lnet/lab.py": "control API, asyncio, files",
     "lnet/node.py": "takes a source of random numbers",
-    "lnet/part.py": "part of a lab: asyncio, files",
+    "lnet/section.py": "files",
     "lnet/rig.py": "takes a source of random numbers",
     "opavnic/cli": "commands: files, terminals, asyncio",
     "opavnic/conformance": "files of vectors, sockets",

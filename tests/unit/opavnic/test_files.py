@@ -18,7 +18,7 @@ from ejfat.errors import PcapError, ScriptError
 from ejfat.pcap import read_pcap
 from ejfat.simulator import read_text as read_script
 from lnet.errors import ConfigError as LnetConfigError
-from lnet.part import LnetModel, read_targets
+from lnet.section import LnetModel, read_targets
 from opavnic import files
 from opavnic.conformance.vectors import read_cases
 from opavnic.errors import VectorFileError
