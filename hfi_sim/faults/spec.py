@@ -7,14 +7,17 @@ from enum import StrEnum
 from typing import Final
 
 from hfi_sim.errors import FaultError
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import dlid_of, l4_of, sc_of, slid_of
+from hfi_sim.mad.header import MadHeader
+from hfi_sim.wire.field import Place
+from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
+from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, l4_of, sc_of, slid_of
 from hfi_sim.wire.packet import MAX_PACKET
 
-_MAD_AT: Final = 24
-"""A MAD starts behind the 16B header and the FM header."""
-_VESW_ID_AT: Final = 18
-
+_MAD_AT: Final = Lrh16B.SIZE + FmHeader.SIZE
+_VESW_ID: Final = EthernetL4.HEADER.place("vesw_id")
+_ATTR_ID: Final = MadHeader.HEADER.place("attr_id")
+_METHOD: Final = MadHeader.HEADER.place("method")
+_VESW_ID_AT: Final = Lrh16B.SIZE + _VESW_ID.offset
 
 MAX_TIME_S: Final = 1e9
 MIN_EVERY_S: Final = 1e-6
@@ -64,14 +67,9 @@ _OPTIONS_OF: Final[dict[str, tuple[str, frozenset[FaultKind]]]] = {
 }
 """Options that only some kinds use: field -> its name for people, and the kinds."""
 _FIELD_BITS: Final = {
-    "l4": 8,
-    "lid": 24,
-    "slid": 24,
-    "dlid": 24,
-    "sc": 5,
-    "vesw_id": 16,
-    "attr_id": 16,
-    "method": 8,
+    **{name: Lrh16B.HEADER.fields[name].bits for name in ("l4", "slid", "dlid", "sc")},
+    "lid": Lrh16B.HEADER.fields["slid"].bits,
+    **{place.name: place.width_bits for place in (_VESW_ID, _ATTR_ID, _METHOD)},
 }
 """How long the fields are that a match compares with."""
 _MOMENTARY: Final = {FaultKind.PORT_ERROR: 0.0, FaultKind.SWITCH_REBOOT: 1.0}
@@ -120,22 +118,23 @@ class Match:
             and (self.lid is None or self.lid in (slid_of(packet), dlid_of(packet)))
             and (self.sc is None or sc_of(packet) == self.sc)
             and (self.vesw_id is None or _vesw_id(packet) == self.vesw_id)
-            and (self.attr_id is None or _mad_field(packet, 16, 2) == self.attr_id)
-            and (self.method is None or _mad_field(packet, 3, 1) == self.method)
+            and (self.attr_id is None or _mad_field(packet, _ATTR_ID) == self.attr_id)
+            and (self.method is None or _mad_field(packet, _METHOD) == self.method)
         )
 
 
 def _vesw_id(packet: bytes) -> int | None:
-    if l4_of(packet) != L4.ETHERNET or len(packet) < _VESW_ID_AT + 2:
+    if l4_of(packet) != L4.ETHERNET or len(packet) < _VESW_ID_AT + _VESW_ID.size:
         return None
-    return int.from_bytes(packet[_VESW_ID_AT : _VESW_ID_AT + 2], "little")
+    return int.from_bytes(packet[_VESW_ID_AT : _VESW_ID_AT + _VESW_ID.size], "little")
 
 
-def _mad_field(packet: bytes, offset: int, size: int) -> int | None:
-    start = _MAD_AT + offset
-    if l4_of(packet) != L4.FM or len(packet) < start + size:
+def _mad_field(packet: bytes, place: Place) -> int | None:
+    start = _MAD_AT + place.offset
+    end = start + place.size
+    if l4_of(packet) != L4.FM or len(packet) < end:
         return None
-    return int.from_bytes(packet[start : start + size], "big")
+    return int.from_bytes(packet[start:end], "big")
 
 
 @dataclass(frozen=True, slots=True)
