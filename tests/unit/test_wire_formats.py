@@ -17,9 +17,14 @@ from hfi_sim.wire.header import WireHeader
 from hfi_sim.wire.l4 import EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import Trailer
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.mac_entries import MacEntry
+from vema.attributes.notice import Notice
+from vema.attributes.vesw_port_info import VeswPortInfo
 
 HEADERS: list[type[WireHeader]] = [
     Lrh16B, EthernetL4, FmHeader, Trailer, MadHeader, RmppHeader, VendorHeader, RcHeader,
+    ClassPortInfo, VeswPortInfo, Notice, MacEntry,
 ]  # fmt: skip
 ALLOWED: dict[tuple[type[WireHeader], str], list[int]] = {(RcHeader, "opcode"): list(RcOpcode)}
 """The values of fields of which a parser refuses others."""
@@ -118,17 +123,23 @@ def test_a_field_of_ones_fills_its_places_and_no_others(header: type[WireHeader]
 @every_field
 def test_a_value_that_does_not_fit_is_named(header: type[WireHeader], name: str) -> None:
     field = header.HEADER.fields[name]
-    if not field.is_number:
-        wrong: list[Any] = [b"", bytes(field.width // BITS_PER_BYTE + 1)]
-        said = [f"{name} has {field.bits // BITS_PER_BYTE} bytes, not {len(value)}" for value in wrong]
+    bits, size = field.bits, field.bits // BITS_PER_BYTE
+    if field.count:
+        item = 0 if field.shown in (Shown.DECIMAL, Shown.HEX) else bytes(size)
+        wrong: list[Any] = [(item,) * (field.count - 1), (item,) * (field.count + 1)]
+        said = [f"{name} has {field.count} items, not {len(value)} items" for value in wrong]
+    elif not field.is_number:
+        wrong = [b"", bytes(size + 1), 5]
+        said = [f"{name} has {size} bytes, not {given}" for given in (0, size + 1, 5)]
     else:
-        wrong = [1 << field.bits, -1 << field.bits]
-        said = [f"{name} {value:#x} does not fit {field.bits} bits" for value in wrong]
+        wrong = [1 << bits, -1 << bits]
+        said = [f"{name} {value:#x} does not fit {bits} bits" for value in wrong]
+    who = f"{header.HEADER.name}: " if header.HEADER.names_itself else ""
 
     for value, reason in zip(wrong, said, strict=True):
         header_of_it = zero(header, **{name: value})
         for build in (header_of_it.build, lambda it=header_of_it: header.HEADER.write(it)):
-            with pytest.raises(ValueError, match=f"^{reason}$"):
+            with pytest.raises(ValueError, match=f"^{who}{reason}$"):
                 build()
 
 
