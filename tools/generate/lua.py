@@ -12,6 +12,17 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
+from ejfat.wire.headers import (
+    LB_MAGIC,
+    LB_PORT,
+    SYNC_MAGIC,
+    LbHeaderV1,
+    LbHeaderV2,
+    LbHeaderV3,
+    ReHeader,
+    SegmentHeader,
+    SyncHeader,
+)
 from hfi_sim.mad.attributes import AttrId, CommonAttrId, SubnetAttrId
 from hfi_sim.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
 from hfi_sim.reliable.header import RcHeader, RcOpcode
@@ -81,6 +92,25 @@ def scripts(root: Path) -> Iterator[tuple[str, str]]:
     yield f"{lua}/opa_ema.lua", fill(root / lua / "opa_ema.lua", sections)
     sections = {"rc": _together(codes(RcOpcode), rows("header", RcHeader.HEADER, "opa_rc"))}
     yield f"{lua}/opa_rc.lua", fill(root / lua / "opa_rc.lua", sections)
+    sections = {
+        "headers": _together(
+            rows(
+                "lb_v1", LbHeaderV1.HEADER, "ejfat_lb", constants={"LB_MAGIC": LB_MAGIC, "LB_PORT": LB_PORT}
+            ),
+            rows("lb_v2", LbHeaderV2.HEADER, "ejfat_lb"),
+            rows("lb_v3", LbHeaderV3.HEADER, "ejfat_lb"),
+            rows("re_header", ReHeader.HEADER, "ejfat_re"),
+            rows("segment", SegmentHeader.HEADER, "ejfat_seg"),
+            rows(
+                "sync_message",
+                SyncHeader.HEADER,
+                "ejfat_sync",
+                {"rate_hz": "rate"},
+                constants={"SYNC_MAGIC": SYNC_MAGIC},
+            ),
+        )
+    }
+    yield "ejfat/lua/ejfat.lua", fill(root / "ejfat/lua/ejfat.lua", sections)
 
 
 def _together(*sections: Section) -> Section:

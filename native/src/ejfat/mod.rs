@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod counters;
+mod fields;
 pub mod parse;
 pub mod pipeline;
 pub mod port;
