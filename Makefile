@@ -15,13 +15,13 @@ help: ## show this list
 
 venv: $(STAMP) ## make .venv with everything in it; the program is .venv/bin/opavnic
 
-$(STAMP): pyproject.toml Makefile $(wildcard native/Cargo.* native/src/*.rs)
+$(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.* native/src/*.rs)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "opavnic needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || sh tools/install-packages.sh python3-venv
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -e '.[dev]' -e bench
 	@touch $@
 
 native: ## build the fast datapath again; `make venv` builds it too, where cargo is
@@ -96,4 +96,4 @@ proto: venv ## make the gRPC messages and stubs again from their .proto files
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. ejfat/control/pb/*.proto
 
 clean: ## remove what the build made
-	rm -rf $(VENV) native/target build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) native/target build dist *.egg-info bench/build bench/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

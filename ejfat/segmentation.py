@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
-from ejfat.wire.checksum import checksum
 from ejfat.wire.headers import LB_PORT, LbHeaderV1, LbHeaderV2, LbHeaderV3, ReHeader, SegmentHeader
+from hfi_sim.wire.internet_checksum import checksum
 
 _IP_UDP = {4: 28, 6: 48}
 MAX_EVENT = (1 << 32) - 1

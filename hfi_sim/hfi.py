@@ -89,7 +89,7 @@ class HfiPort:
         self.rx = PacketCounters()
         self.congestion = CongestionCounters()
         self.tx_stopped = False
-        """The link has no credits and a queue: who can wait should not send."""
+        """The link has no credits and its queue is filling: a sender that can wait should wait."""
         self.icrc = icrc
         self._flow_handlers: list[Callable[[bool], None]] = []
         self._becn_due: set[int] = set()
@@ -203,7 +203,7 @@ class HfiPort:
     # --- flow control --------------------------------------------------------------------------------------
 
     def tx_congested(self, stopped: bool) -> None:
-        """Note that the link stops this port, or lets it go on, and tell who has subscribed."""
+        """Note that the link stops this port or lets it go on, and tell the subscribers."""
         self.tx_stopped = stopped
         self.congestion.tx_stops += stopped
         for handler in tuple(self._flow_handlers):
@@ -298,7 +298,7 @@ class HfiPort:
             handler(self)
 
     def withdraw(self, capability: CapabilityMask3) -> None:
-        """Clear bits of capability mask 3: who served them is gone; the subnet manager hears of it."""
+        """Clear bits of capability mask 3, whose service is gone, and tell the subnet manager."""
         if not self.capability_mask3 & capability:
             return
         self.capability_mask3 &= ~capability

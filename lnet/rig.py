@@ -1,4 +1,4 @@
-"""LNet hosts on a fabric in memory: what examples, the benchmark and the tests stand on. No root, no netns."""
+"""LNet hosts on a world in memory, for examples, the benchmark and the tests. Needs neither root nor namespaces."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 from hfi_sim.clock import Clock
-from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
 from hfi_sim.reliable import RcConfig
 from hfi_sim.reliable.service import DEFAULT_PKEY
-from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.topology import Topology
 from lnet.config import LndConfig
 from lnet.lnd import GetHandler, nothing_to_get
 from lnet.networks import parse_networks
@@ -20,6 +19,7 @@ from lnet.nid import Nid
 from lnet.node import Interface, LnetNode
 from lnet.targets import parse_targets
 from lnet.tx import Received, Report, SendDone, SendFailed
+from opavnic.world.world import World
 
 
 @dataclass(slots=True)
@@ -64,11 +64,12 @@ class LnetRig:
         rc_config: RcConfig | None = None,
         timer_resolution_s: float = 0.0,
     ) -> None:
-        self.clock = clock
+        topology = Topology("one switch")
+        topology.switch("sw0")
+        self.world = World(
+            topology, clock=clock, seed=seed, timer_resolution_s=timer_resolution_s, em_node=None
+        )
         self.rng = random.Random(seed)
-        self.fabric = Fabric(clock, seed=seed, timer_resolution_s=timer_resolution_s)
-        self.switch = self.fabric.add_switch("sw0")
-        self.subnet_manager = SubnetManager(self.fabric)
         self.hosts: dict[str, RigHost] = {}
         self._rate_bps = rate_bps
         self._config = config
@@ -98,17 +99,16 @@ class LnetRig:
         Args:    networks: as the module parameter; default one network o2ib0 over all interfaces.
                  targets: text of a targets file. rates_bps: link rates that differ from the rig's.
         """
-        ports = {
-            f"ib{index}": self._add_port(f"{name}-ib{index}", rates_bps or {}, f"ib{index}")
-            for index in range(len(addresses))
-        }
+        names = [f"ib{index}" for index in range(len(addresses))]
+        host = self.world.add_host(name, [f"{name}-{ifname}" for ifname in names])
         interfaces = [
             Interface(ifname, IPv4Address(addr), port)
-            for (ifname, port), addr in zip(ports.items(), addresses, strict=True)
+            for ifname, addr, port in zip(names, addresses, host.ports, strict=True)
         ]
         for interface in interfaces:
+            self._cable(interface.port, (rates_bps or {}).get(interface.name, self._rate_bps))
             self._addresses[interface.addr] = interface.port
-        self.subnet_manager.sweep()
+        self.world.subnet_manager.sweep()
         return self._start(name, interfaces, networks, targets, config, get_handler, stamp)
 
     def _start(
@@ -127,7 +127,7 @@ class LnetRig:
             name,
             interfaces,
             self.resolve,
-            self.clock,
+            self.world.clock,
             self.rng,
             on_report=reports.append,
             stamp=stamp,
@@ -150,10 +150,8 @@ class LnetRig:
         old.shutdown()
         return self._start(name, old.interfaces.values(), "", targets, old.lnd.config, nothing_to_get, stamp)
 
-    def _add_port(self, hfi_name: str, rates_bps: Mapping[str, float], interface: str) -> HfiPort:
+    def _cable(self, port: HfiPort, rate_bps: float) -> None:
         self._switch_ports += 1
-        port = self.fabric.add_hfi(hfi_name).ports[1]
-        rate = rates_bps.get(interface, self._rate_bps)
-        self.fabric.connect(port, self.switch.ports[self._switch_ports], rate_bps=rate)
-        self.subnet_manager.set_pkeys(port, [DEFAULT_PKEY])
-        return port
+        fabric = self.world.fabric
+        fabric.connect(port, fabric.switches["sw0"].ports[self._switch_ports], rate_bps=rate_bps)
+        self.world.set_pkeys(port, [DEFAULT_PKEY])

@@ -15,22 +15,24 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.packet import pad_count, wire_length_qw
+from hfi_sim.wire.icrc import TRAILER_SIZE
+from hfi_sim.wire.l4 import L4, EthernetL4
+from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
+from hfi_sim.wire.packet import MAX_PACKET, pad_count, wire_length_qw
 from opavnic.flow import innermost_ethertype_at
 from opavnic.mac_table import MacTable
 from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
 
-HEADER_SIZE: Final = 20
+HEADER_SIZE: Final = Lrh16B.SIZE + EthernetL4.SIZE
 """Bytes in front of the frame: 16B header and Ethernet L4 header."""
 MIN_FRAME: Final = 60
 """Shorter frames are padded with zeros to this many bytes (without FCS)."""
-MAX_FRAME: Final = 2047 * 8 - HEADER_SIZE - 5
+MAX_FRAME: Final = MAX_PACKET - HEADER_SIZE - TRAILER_SIZE
 """Bytes of the longest frame that Length can tell."""
 FLOW_TABLE_SIZE: Final = 32
 
 _HEADER: Final = struct.Struct("<5I")
-_L2_AND_LT: Final = 0xC0000000
+_L2_AND_LT: Final = L2_16B << 29 | LT_HEAD << 31
 _VLAN_TPIDS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
 _UINT32: Final = 0xFFFFFFFF
 _IPV4: Final = 0x0800

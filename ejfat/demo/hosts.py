@@ -1,29 +1,32 @@
-"""What sources and workers of the demonstration stand on: a host without a kernel, or the sockets of Linux."""
+"""How sources and workers of the demonstration send and receive: as a host without a kernel, or by sockets of Linux."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from collections.abc import Callable
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address
 from typing import Protocol
 
-from ejfat.live.memory_host import OnUdp
+from hfi_sim.types import MacAddr
 
-IpAddress = IPv4Address | IPv6Address
+OnUdp = Callable[[bytes, int], None]
+"""Told of a datagram: its payload, and the port that it was sent to."""
 
 
 class UdpHost(Protocol):
-    """One address that sends and receives datagrams."""
+    """One address that sends and receives datagrams; `MemoryHost` of the lab is one."""
 
-    ip: IPv4Address
+    address: IPv4Address
     on_udp: OnUdp | None
 
-    async def resolve(self, ip: IpAddress) -> bytes | None:
-        """Return the MAC of a neighbor; None where it does not answer."""
+    async def resolve(self, target: IPv4Address) -> MacAddr | None:
+        """Return the MAC address of a neighbour; None if it does not answer."""
         ...
 
-    def send(self, mac: bytes, ip: IpAddress, payload: bytes, *, src_port: int, dst_port: int) -> None:
+    def send_udp(
+        self, mac: MacAddr, target: IPv4Address, payload: bytes, *, src_port: int, dst_port: int
+    ) -> None:
         """Send a datagram."""
 
     def close(self) -> None:
@@ -31,23 +34,25 @@ class UdpHost(Protocol):
 
 
 class SocketUdpHost(UdpHost):
-    """An address of the kernel's; the kernel finds its neighbors itself."""
+    """An address of the kernel, which finds its neighbours itself."""
 
-    def __init__(self, ip: IPv4Address, port: int = 0) -> None:
-        """Args: port: received on; 0: nothing is."""
-        self.ip = ip
+    def __init__(self, address: IPv4Address, port: int = 0) -> None:
+        """Args: port: to receive on; 0: receive nothing."""
+        self.address = address
         self.on_udp: OnUdp | None = None
         self._sockets: dict[int, socket.socket] = {}
         self._port = port
         if port:
             self._bind(port, self._read)
 
-    async def resolve(self, ip: IpAddress) -> bytes | None:
-        return bytes(6)
+    async def resolve(self, target: IPv4Address) -> MacAddr | None:
+        return MacAddr(bytes(6))
 
-    def send(self, mac: bytes, ip: IpAddress, payload: bytes, *, src_port: int, dst_port: int) -> None:
+    def send_udp(
+        self, mac: MacAddr, target: IPv4Address, payload: bytes, *, src_port: int, dst_port: int
+    ) -> None:
         sock = self._sockets.get(src_port) or self._bind(src_port, None)
-        sock.sendto(payload, (str(ip), dst_port))
+        sock.sendto(payload, (str(target), dst_port))
 
     def close(self) -> None:
         for sock in self._sockets.values():
@@ -59,7 +64,7 @@ class SocketUdpHost(UdpHost):
         sock = self._sockets[port] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         sock.setblocking(False)
-        sock.bind((str(self.ip), port))
+        sock.bind((str(self.address), port))
         if read is not None:
             asyncio.get_running_loop().add_reader(sock, read, sock)
         return sock

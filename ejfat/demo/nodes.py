@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 
 import grpc
 
@@ -14,10 +15,10 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.demo.hosts import UdpHost
 from ejfat.demo.ledger import Ledger, event_data
-from ejfat.live.neighbors import IpAddress
 from ejfat.reassembly import Reassembler
 from ejfat.segmentation import Segmenter
 from ejfat.wire.headers import LB_PORT, SyncHeader
+from hfi_sim.types import MacAddr
 
 _SEND_PERIOD_S = 0.005
 _REPORT_PERIOD_S = 0.1
@@ -45,7 +46,7 @@ class Stream:
 class Source:
     """Sends its part of every tick, and sync messages."""
 
-    def __init__(self, host: UdpHost, data_id: int, lb: IpAddress, sync_port: int, ledger: Ledger) -> None:
+    def __init__(self, host: UdpHost, data_id: int, lb: IPv4Address, sync_port: int, ledger: Ledger) -> None:
         self._host = host
         self._data_id = data_id
         self._lb = lb
@@ -72,7 +73,7 @@ class Source:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _turn(self, stream: Stream, mac: bytes) -> None:
+    def _turn(self, stream: Stream, mac: MacAddr) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         due = stream.tick_at(now)
@@ -81,7 +82,7 @@ class Source:
             sync = SyncHeader(
                 source_id=self._data_id, event=due, rate_hz=round(stream.rate_hz), unix_ns=time.time_ns()
             )
-            self._host.send(mac, self._lb, sync.build(), src_port=40000, dst_port=self._sync_port)
+            self._host.send_udp(mac, self._lb, sync.build(), src_port=40000, dst_port=self._sync_port)
         while self.next_tick <= due:
             tick = self.next_tick
             self.next_tick += 1
@@ -90,7 +91,7 @@ class Source:
             for payload in self._segmenter.payloads(
                 data, tick=tick, data_id=self._data_id, event=tick, entropy=tick & 0xFFFF
             ):
-                self._host.send(mac, self._lb, payload, src_port=50000 + self._data_id, dst_port=LB_PORT)
+                self._host.send_udp(mac, self._lb, payload, src_port=50000 + self._data_id, dst_port=LB_PORT)
         self._timer = loop.call_later(_SEND_PERIOD_S, self._turn, stream, mac)
 
 
@@ -127,7 +128,7 @@ class Worker:
     @property
     def ip(self) -> str:
         """Its address."""
-        return str(self._host.ip)
+        return str(self._host.address)
 
     @property
     def fill(self) -> float:

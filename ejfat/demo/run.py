@@ -20,14 +20,14 @@ from ejfat.control.members import STALE_S
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.demo.lab import NodeLab
 from ejfat.demo.ledger import Ledger
 from ejfat.demo.nodes import Source, Stream, Worker
 from ejfat.demo.processes import ProcessSource, ProcessWorker
 from ejfat.live.app import AppConfig, LbApp
-from ejfat.live.memory_host import MemoryUdpHost
+from opavnic.lab.lab import Lab
 from opavnic.lab.machine import NetdevKind
 from opavnic.lab.model import LabModel
+from opavnic.world.ground.memory_host import MemoryHost
 
 SOURCES = ("s1", "s2", "s3")
 LB = "lb"
@@ -112,11 +112,11 @@ async def run_demo(
     """Run the demonstration.
 
     Args:    netdev: tap makes sources and workers programs on hosts of their own, with TAPs; memory keeps all in
-        this process. The load balancer is a node of this process in both. private: see `Lab`.
+        this process. The load balancer is part of this process in both. private: see `Lab`.
     Raises:  LabError: the lab cannot be made. TimeoutError: a source or worker does not start.
     """
     plan = plan or DemoPlan()
-    async with NodeLab(demo_model(), nodes=frozenset({LB}), netdev=netdev, private=private) as lab:
+    async with Lab(demo_model(), app_hosts=frozenset({LB}), netdev=netdev, private=private) as lab:
         with tempfile.TemporaryDirectory(prefix="ejfat-") as directory:
             demo = _Demo(plan, lab, show)
             try:
@@ -127,7 +127,7 @@ async def run_demo(
 
 
 class _Demo:
-    def __init__(self, plan: DemoPlan, lab: NodeLab, show: Callable[[DemoState], None]) -> None:
+    def __init__(self, plan: DemoPlan, lab: Lab, show: Callable[[DemoState], None]) -> None:
         self.plan = plan
         self.lab = lab
         self.ledger = Ledger()
@@ -143,11 +143,14 @@ class _Demo:
         address = self.lab.host(host).interfaces[0].address
         return IPv4Address(str(address).partition("/")[0])
 
-    def _udp_host(self, name: str) -> MemoryUdpHost:
-        return MemoryUdpHost(self.lab.node_netdev(name), self._address(name))
+    def _memory_host(self, name: str) -> MemoryHost:
+        host = self.lab.host(name).interfaces[0].memory_host
+        assert host is not None  # noqa: S101 - made with each interface of a lab in memory that has an address
+        return host
 
     async def start(self, directory: Path) -> None:
-        netdev = self.lab.node_netdev(LB)
+        netdev = self.lab.host(LB).interfaces[0].app_netdev
+        assert netdev is not None  # noqa: S101 - made with each interface of an app's host
         plane = PlaneConfig(
             mac=int.from_bytes(netdev.address, "big"),
             instances=(InstanceAddresses(ip_address(str(self.lb_ip))),),
@@ -198,7 +201,7 @@ class _Demo:
     def _local_worker(self, name: str) -> Worker | ProcessWorker:
         return Worker(
             name,
-            self._udp_host(name),
+            self._memory_host(name),
             weight=WORKERS[name],
             port=_PORT,
             capacity_hz=self._capacity_hz,
@@ -219,7 +222,7 @@ class _Demo:
         return ProcessWorker(self.lab, name, config, self.ledger)
 
     def _local_source(self, name: str, data_id: int) -> Source | ProcessSource:
-        return Source(self._udp_host(name), data_id, self.lb_ip, self.reservation.syncUdpPort, self.ledger)
+        return Source(self._memory_host(name), data_id, self.lb_ip, self.reservation.syncUdpPort, self.ledger)
 
     def _program_source(self, name: str, data_id: int) -> Source | ProcessSource:
         config = {

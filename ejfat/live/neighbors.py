@@ -1,4 +1,4 @@
-"""Who has this address? ARP and neighbor discovery, asked by a node that has no kernel under it."""
+"""ARP and IPv6 neighbor discovery for a node without a kernel: which MAC address has this IP address?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 
-from ejfat.wire.checksum import checksum
+from hfi_sim.wire.internet_checksum import checksum
 
 IpAddress = IPv4Address | IPv6Address
 _ARP_FRONT = bytes.fromhex("0806000108000604")
@@ -14,7 +14,7 @@ _TRIES = 3
 
 
 class Neighbors:
-    """Addresses of the same network, learnt from answers (and from who asks us)."""
+    """Addresses on the same network, learnt from ARP replies and neighbor advertisements."""
 
     def __init__(
         self, send: Callable[[bytes], object], mac: Callable[[], bytes], own: list[IpAddress]
@@ -31,7 +31,7 @@ class Neighbors:
         return self._known.get(ip)
 
     async def resolve(self, ip: IpAddress, timeout_s: float = 1.0, *, afresh: bool = False) -> bytes | None:
-        """Return the 6 bytes of the MAC of `ip`, asking up to three times; None where nobody answers.
+        """Return the 6 bytes of the MAC of `ip`, asking up to three times; None if there is no answer.
 
         Args:    afresh: ask even where an answer is known, for the host may have another interface by now.
         """

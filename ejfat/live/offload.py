@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from ejfat.wire.checksum import checksum
+from hfi_sim.wire.internet_checksum import checksum
 
 VNET = struct.Struct("=BBHHHH")
 """flags, segmentation type, length of the headers, segment size, where the checksum begins, where its field is."""

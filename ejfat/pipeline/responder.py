@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ejfat.drops import Drop
 from ejfat.pipeline.parse23 import solicitation_end
-from ejfat.wire.checksum import checksum, update
+from hfi_sim.wire.internet_checksum import checksum, update
 
 _ALL_NODES = bytes.fromhex("ff020000000000000000000000000001")
 _ALL_NODES_MAC = bytes.fromhex("333300000001")

@@ -14,7 +14,7 @@ from ejfat.drops import Drop, LbCounters, PipelineCounters
 from ejfat.pipeline.verdict import Verdict
 from ejfat.schema import DROP
 from ejfat.tables import Table
-from ejfat.wire.checksum import update, update_udp
+from hfi_sim.wire.internet_checksum import update, update_udp
 
 _IPV4 = b"\x08\x00"
 _IPV6 = b"\x86\xdd"

@@ -12,7 +12,7 @@ from ejfat.pipeline import responder
 from ejfat.pipeline.parse23 import ETH_VLAN, Kind, Parsed, parse
 from ejfat.pipeline.verdict import Verdict
 from ejfat.tables import Entry, Table
-from ejfat.wire.checksum import update, update_udp
+from hfi_sim.wire.internet_checksum import update, update_udp
 
 _LB_SIZE = 16
 _LINK_LOCAL_GROUPS = bytes.fromhex("0180c20000")

@@ -45,7 +45,7 @@ class MemoryNetdev(Netdev):
         self.ops = None
         self.closed = False
         self.received: deque[bytes] = deque()
-        """Frames that arrived and nobody has taken yet, oldest first."""
+        """Frames that have arrived and have not been taken yet, oldest first."""
         self.on_receive = on_receive
         self._queue_frames = queue_frames
         self._reading = True
@@ -125,7 +125,7 @@ class MemoryNetdev(Netdev):
         return frame
 
     def stop_reading(self) -> None:
-        """Let frames wait in `received` instead of giving them to `on_receive`: who takes them is busy."""
+        """Let frames wait in `received` instead of giving them to `on_receive`, whose program is busy."""
         self._reading = False
 
     def resume_reading(self) -> None:

@@ -77,11 +77,13 @@ class TapNetdev(Netdev):
         self.dormant = False
         self.ops = None
         self.dead: str | None = None
-        """Why the interface is gone although nobody closed this device; None while it lives."""
+        """Why the interface is gone although this device was not closed; None while it is there."""
         self.vnet_hdr = vnet_hdr
         self._loop = loop
         self._watcher = watcher
-        self._fd = run_in_namespace(watcher.namespace, lambda: _open_tap(name, vnet_hdr))
+        self._fd = run_in_namespace(
+            watcher.namespace, lambda: open_tap(name, vnet_hdr=vnet_hdr, carrier=False)
+        )
         try:
             state = watcher.links.find(name)
             if state is None:
@@ -122,7 +124,7 @@ class TapNetdev(Netdev):
         """Whether the kernel has noticed: Linux looks at carrier and dormancy once in a second."""
         return self.kernel.running
 
-    # the descriptor, and who reads it
+    # the descriptor and its reader
 
     def fileno(self) -> int:
         """Return the descriptor of the TAP; -1 after close."""
@@ -194,7 +196,7 @@ class TapNetdev(Netdev):
         Source: tun_get_user(): the write carries the frame through the kernel's stack up to the socket that it is
         for, and returns. It neither blocks nor says that a program does not read: that socket drops (UDP) or closes
         its window (TCP). EAGAIN comes only with a limit set by TUNSETSNDBUF, EIO while the interface is down. So a
-        TAP never stops who sends to it, and `rx_stopped` stays False.
+        TAP never stops its senders, and `rx_stopped` stays False.
         """
         if self._fd < 0 or self.dead is not None:
             return False
@@ -209,8 +211,8 @@ class TapNetdev(Netdev):
     def kernel_counters(self) -> dict[str, int]:
         """Return what the kernel has counted, under its names: tx is what the host sends. Raises NetdevError.
 
-        `tx_dropped`: frames that found the queue full, sent faster than they are read, or no carrier yet; nobody
-        but the kernel has ever seen them. `rx_dropped`: frames that the kernel took and then threw away.
+        `tx_dropped`: frames that the kernel dropped at the queue, because it was full or there was no carrier yet; only
+        the kernel sees these drops. `rx_dropped`: frames that the kernel took and then threw away.
         """
         counted = self._watcher.links.statistics(self.ifindex) if self._usable else None
         if counted is None:
@@ -419,8 +421,11 @@ def _nothing() -> None:
     """Stand in for a reader that follows nothing."""
 
 
-def _open_tap(name: str, vnet_hdr: bool) -> int:
-    """Return the descriptor of a new TAP in the network namespace of this thread."""
+def open_tap(name: str, *, vnet_hdr: bool = False, carrier: bool = True) -> int:
+    """Return the non-blocking descriptor of a new TAP in the network namespace of this thread.
+
+    Raises:  NetdevError: no right to, or the name is taken.
+    """
     try:
         fd = os.open(TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -429,10 +434,11 @@ def _open_tap(name: str, vnet_hdr: bool) -> int:
         features = bytearray(4)
         fcntl.ioctl(fd, _TUNGETFEATURES, features)
         flags = _IFF_TAP | _IFF_NO_PI | _IFF_TUN_EXCL | (_IFF_VNET_HDR if vnet_hdr else 0)
-        flags |= struct.unpack("I", features)[0] & _IFF_NO_CARRIER
+        if not carrier:
+            flags |= struct.unpack("I", features)[0] & _IFF_NO_CARRIER
         fcntl.ioctl(fd, _TUNSETIFF, _IFREQ.pack(name.encode(), flags))
         fcntl.ioctl(fd, _TUNSETOFFLOAD, 0)
-        fcntl.ioctl(fd, _TUNSETCARRIER, struct.pack("i", 0))
+        fcntl.ioctl(fd, _TUNSETCARRIER, struct.pack("i", carrier))
     except OSError as error:
         os.close(fd)
         reason = error.strerror

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import TopologyError
@@ -22,6 +21,9 @@ from hfi_sim.hfi import NetdevFactory
 from hfi_sim.lanes import FlowControl
 from hfi_sim.link import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS
 from hfi_sim.wire.packet import MAX_PACKET
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MAX_SWITCH_PORTS = 254
 """Port numbers of a switch are bytes in its tables; 0 is the switch itself, 255 means no port."""
@@ -205,6 +207,8 @@ class Topology:
 
     def graph(self) -> nx.MultiGraph[str]:
         """Return the same as a networkx graph: node attributes kind, ports, host; edge attributes a, b, rate_bps."""
+        import networkx as nx  # large, and whoever only builds a fabric needs no graph
+
         graph: nx.MultiGraph[str] = nx.MultiGraph(name=self.name)
         for node in self.nodes.values():
             graph.add_node(node.name, kind=node.kind.value, ports=node.ports, host=node.host, guid=node.guid)

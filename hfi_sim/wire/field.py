@@ -1,6 +1,6 @@
-"""What is declared of a field: how wide it is, what it means, how people read it, and where it stands.
+"""The declaration of one field: its width, meaning, presentation and place.
 
-Everything else that knows the field is made from its declaration: codec, scapy layer, `opavnic decode`, the tables
+Everything else that knows the field is made from this declaration: codec, scapy layer, `opavnic decode`, the tables
 of docs/, the Wireshark dissectors, the constants of native/. See `hfi_sim.wire.header` for whole headers.
 """
 
@@ -22,7 +22,7 @@ Order = Literal["little", "big"]
 
 
 class Shown(Enum):
-    """How people read a field; it also says of what type its values are."""
+    """How a field is displayed; this also determines the type of its values."""
 
     DECIMAL = "decimal"
     HEX = "hex"
@@ -40,12 +40,12 @@ MAC: Final = Shown.MAC
 
 
 class Code(IntEnum):
-    """Code points of a field, each with a few words for people: `FORWARDING = 3, "forwarding"`."""
+    """Code points of a field, each with a short description: `FORWARDING = 3, "forwarding"`."""
 
     text: str
 
     def __new__(cls, value: int, text: str = "") -> Self:
-        """Make the member `value`, which people read as `text`."""
+        """Make the member `value`, described by `text`."""
         member = int.__new__(cls, value)
         member._value_ = value
         member.text = text
@@ -59,30 +59,30 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The declaration of a field, but for its name and its default, which stand beside it."""
+    """The declaration of a field, except for its name and its default, which the dataclass holds."""
 
     bits: int
-    """Width; of one item, where there are several."""
+    """The width; that of one item if there are several."""
     meaning: str
-    """What the value says, with its unit, in a few words."""
+    """A short description of the value, with its unit."""
     shown: Shown = Shown.DECIMAL
     codes: type[IntEnum] | Mapping[int, str] | None = None
-    """The values that have a meaning of their own; of an enumeration without texts, the names of its members."""
+    """Known values and their meanings; for an enumeration without texts, the names of its members."""
     parts: Mapping[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
-    """Bits of a number that have a name of their own: their mask, and what they say."""
+    """Named groups of bits within a number: mask and meaning of each."""
     at: int | None = None
-    """First bit of the field, where it does not simply follow the one declared before it."""
+    """First bit of the field; None places it after the field declared before it."""
     split: tuple[tuple[int, int], tuple[int, int]] | None = None
-    """First bit and width of the two places of a split field: that of its low bits, then that of its high bits."""
+    """First bit and width of the two places of a split field: its low bits, then its high bits."""
     may_change: bool = False
-    """Switches may change it on the way, so that the ICRC does not cover it."""
+    """Whether switches may change it on the way; if so, the ICRC does not cover it."""
     signed: bool = False
     count: int = 0
-    """The number of items, where the value is a tuple of them; 0 where it is a single value."""
+    """The number of items if the value is a tuple; 0 if it is a single value."""
     record: Header | None = None
-    """The declaration of an item that is a header of its own; its values are dicts."""
+    """The declaration of an item that is itself a header; the item's value is a dict."""
     access: str = ""
-    """Who may write it, where a document says so."""
+    """Who may write the field, for attributes that specify it."""
 
     @property
     def width(self) -> int:
@@ -96,18 +96,18 @@ class Field:
 
     @property
     def texts(self) -> Mapping[int, str]:
-        """The values that have a meaning of their own, with it."""
+        """The known values and their meanings."""
         if isinstance(self.codes, type):
             return {int(code): getattr(code, "text", code.name) for code in self.codes}
         return self.codes or {}
 
     def text_of(self, value: int | bytes) -> str:
-        """Return what `value` means beyond its name and number; empty where that is nothing."""
+        """Return the meaning of `value`; empty for a value that is not a known one."""
         number = int.from_bytes(value) if isinstance(value, bytes) else value
         return self.texts.get(number, "")
 
     def faults(self, name: str, value: Any) -> list[str]:
-        """Return why `value` does not fit the field, in a sentence for each item that does not."""
+        """Return a sentence for each item of `value` that does not fit the field."""
         if not self.count:
             return self._item_faults(name, value)
         if not isinstance(value, tuple | list) or len(value) != self.count:
@@ -140,7 +140,7 @@ class Field:
         return int.from_bytes(self.to_bytes(value, order), order)
 
     def from_bits(self, bits: int, order: Order) -> Any:
-        """Return the value of what `to_bits` has made."""
+        """Return the value whose bits are `bits`; the inverse of `to_bits`."""
         if not self.is_number:
             return self.from_bytes(bits.to_bytes(self.width // BITS_PER_BYTE, order), order)
         if self.shown is Shown.FLAG:
@@ -154,7 +154,7 @@ class Field:
         return self._item_to_bytes(value, order)
 
     def from_bytes(self, data: bytes, order: Order) -> Any:
-        """Return the value of what `to_bytes` has made."""
+        """Return the value whose bytes are `data`; the inverse of `to_bytes`."""
         if not self.count:
             return self._item_from_bytes(data, order)
         size = self.bits // BITS_PER_BYTE
@@ -177,20 +177,20 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a field, or one of the two parts of a split one, stands in its header. Bits count from the first."""
+    """The place in a header of a field, or of one of the two parts of a split field."""
 
     name: str
-    """The name of the field; of a part `slid_low` or `slid_high`."""
+    """The name of the field; for a part, `slid_low` or `slid_high`."""
     field_name: str
     field: Field
     offset_bits: int
     width_bits: int
     shift: int = 0
-    """The bit of the field's value that comes first of those that stand here."""
+    """The lowest bit of the field's value that stands here."""
 
     @property
     def meaning(self) -> str:
-        """What the field says, and which of its bits stand here."""
+        """The meaning of the field; for a part, also which bits of the value stand here."""
         if self.field.split is None:
             return self.field.meaning
         return f"{self.field.meaning}, bits {self.shift + self.width_bits - 1}:{self.shift}"

@@ -6,11 +6,11 @@
         reserved: Annotated[int, Field(16, "0; given on as received", HEX)] = 0
         vesw_id: Annotated[int, Field(16, "virtual Ethernet switch id, 12 bits used")] = 0
 
-Fields follow each other; bits that a field has claimed with `at` or `split` are left to it. Bits count from the first
-on the wire: the least significant one in little-endian headers, the most significant one in big-endian ones.
+Fields follow each other and skip the bits that another field claims with `at` or `split`. Bits are counted in wire
+order: from the least significant bit in little-endian headers, from the most significant bit in big-endian ones.
 
-`parse` and `build` come from the declaration. Where that is too slow a class has its own, by hand, and
-tests/unit/test_wire_formats.py holds them to `Header.read` and `Header.write`, the reference codec.
+`parse` and `build` come from the declaration. A class on a hot path may override them with hand-written code;
+tests/unit/test_wire_formats.py checks every class against `Header.read` and `Header.write`, the reference codec.
 """
 
 from __future__ import annotations
@@ -86,15 +86,15 @@ class Header:
         return next(place for place in self.places if place.name == name)
 
     def check_size(self, data: WireBytes) -> None:
-        """Refuse data that end inside the header.
+        """Check that `data` hold a whole header.
 
-        Raises:  WireError: they do.
+        Raises:  WireError: they end inside it.
         """
         if len(data) < self.size:
             raise WireError(self.name, len(data), f"{len(data)} bytes, the {self.title} needs {self.size}")
 
     def faults(self, values: Any, path: str = "") -> list[str]:
-        """Return why `values`, an object or a mapping, do not fit, in a sentence for each field."""
+        """Return a sentence for each field whose value in `values`, an object or a mapping, does not fit."""
         get = values.__getitem__ if isinstance(values, Mapping) else lambda name: getattr(values, name)
         return [
             fault for name, field in self.fields.items() for fault in field.faults(path + name, get(name))
@@ -144,7 +144,7 @@ class Header:
     # The codec of the datapath: through struct where all fields are whole bytes.
 
     def unpack(self, data: WireBytes) -> tuple[Any, ...]:
-        """Return the values that `read` returns, in the order of the fields, faster."""
+        """Return the values in the order of the fields; the same values as `read`, but faster."""
         if len(data) < self.size:
             self.check_size(data)
         if self._codec is None:
@@ -164,7 +164,7 @@ class Header:
         return (self.unpack(data[at:]) for at in range(0, len(data), self.size))
 
     def pack(self, value: object) -> bytes:
-        """Return what `write` returns of an object, faster."""
+        """Return the bytes of an object; the same as `write`, but faster."""
         try:
             return self._pack(value)
         except (struct.error, TypeError):
@@ -196,7 +196,7 @@ class Header:
         return pack
 
     def variable_mask(self) -> bytes:
-        """Return a byte for each of the header: ones where a switch may change a bit on the way."""
+        """Return a mask of the header's size, with ones at the bits that a switch may change on the way."""
         whole = sum(
             ((1 << place.width_bits) - 1) << self._lowest(place)
             for place in self.places
@@ -292,7 +292,7 @@ def _reader(field: Field, order: Order) -> Callable[[bytes], Any] | None:
 
 
 def _place(header: str, fields: Mapping[str, Field]) -> tuple[Place, ...]:
-    """Return the places of the fields in the order of the wire."""
+    """Return the places of the fields in wire order."""
     places = [place for name, field in fields.items() for place in _claimed(name, field)]
     taken = {
         bit for place in places for bit in range(place.offset_bits, place.offset_bits + place.width_bits)
@@ -312,12 +312,12 @@ def _place(header: str, fields: Mapping[str, Field]) -> tuple[Place, ...]:
             raise ValueError(f"{header}: {begins}, the fields before it end at bit {end}")
         end += place.width_bits
     if end % BITS_PER_BYTE:
-        raise ValueError(f"{header}: its fields have {end} bits, which are no whole bytes")
+        raise ValueError(f"{header}: its fields add up to {end} bits, not to whole bytes")
     return tuple(places)
 
 
 def _claimed(name: str, field: Field) -> Iterable[Place]:
-    """Yield the places of a field that says itself where it stands."""
+    """Yield the places of a field that declares its own position."""
     if field.split is not None:
         (low, low_width), (high, high_width) = field.split
         if low_width + high_width != field.bits:
@@ -329,7 +329,7 @@ def _claimed(name: str, field: Field) -> Iterable[Place]:
 
 
 def _codec(order: Order, places: Iterable[Place]) -> struct.Struct | None:
-    """Return the struct of a header of whole bytes, fields in order of declaration; else None."""
+    """Return the struct of a header whose fields are whole bytes in declaration order; None for any other header."""
     letters = []
     for place in places:
         field = place.field

@@ -47,7 +47,7 @@ class Trailer(WireHeader):
 QUAD_WORD: Final = 8
 MIN_PACKET: Final = 24
 """Bytes of the shortest packet: header, three pad bytes, ICRC, tail."""
-MAX_PACKET: Final = 2047 * QUAD_WORD
+MAX_PACKET: Final = ((1 << Lrh16B.HEADER.fields["length_qw"].bits) - 1) * QUAD_WORD
 """Bytes of the longest packet that the 11 bits of Length can tell."""
 MAX_PAYLOAD: Final = MAX_PACKET - HEADER_SIZE - TRAILER_SIZE
 """Bytes of the longest payload, its L4 header included."""

@@ -38,7 +38,7 @@ from opavnic.vnic_port import VnicPort
 log = logging.getLogger("opavnic.datapath")
 
 POLL_S: Final = 0.1
-"""How often the snapshots are compared with the fabric, for what nobody announces: partitions, observers, rates, ..."""
+"""How often the snapshots are compared with the fabric, for changes that are not announced: partitions, rates, ..."""
 
 _TUNSETOFFLOAD: Final = 0x400454D0
 _CSUM: Final = 0x01

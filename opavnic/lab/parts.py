@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import lru_cache
@@ -24,12 +25,13 @@ from opavnic.world.part import (
     PartWorld,
     RunningPart,
     installed_parts,
-    origin,
 )
 from vema.em.problems import Problem, model_problems, path_text
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+log = logging.getLogger("opavnic.lab")
 
 OwnPart = TypeVar("OwnPart", bound=RunningPart)
 
@@ -63,8 +65,8 @@ def lab_model() -> type[LabModel]:
 
 @lru_cache(maxsize=1)
 def _composed(installed: tuple[Part, ...]) -> type[LabModel]:
-    top = _sections(LabModel, {part.name: part.lab_section for part in installed})
-    in_host = _sections(Host, {part.name: part.host_section for part in installed})
+    top = _sections(LabModel, {part: part.lab_section for part in installed})
+    in_host = _sections(Host, {part: part.host_section for part in installed})
     host: Any = create_model("Host", __base__=Host, __doc__=Host.__doc__, **in_host)
     hosts = dict[LabName, Annotated[host, BeforeValidator(empty_is_default), AlsoAccepts(None)]]
     top["hosts"] = (hosts, Field(min_length=1))
@@ -73,14 +75,14 @@ def _composed(installed: tuple[Part, ...]) -> type[LabModel]:
     return found
 
 
-def _sections(base: type[BaseModel], added: dict[str, type[BaseModel] | None]) -> dict[str, Any]:
+def _sections(base: type[BaseModel], added: Mapping[Part, type[BaseModel] | None]) -> dict[str, Any]:
     fields = {}
-    for name, section in added.items():
+    for part, section in added.items():
         if section is None:
             continue
-        if name in base.model_fields:
-            raise LabError(f'{origin(name)}: lab files have a key "{name}" already')
-        fields[name] = (section | None, None)
+        if part.name in base.model_fields:
+            raise LabError(f'{part.origin}: lab files have a key "{part.name}" already')
+        fields[part.name] = (section | None, None)
     return fields
 
 
@@ -182,13 +184,22 @@ class RunningParts:
 
     def app_status(self) -> list[dict[str, Any]]:
         """Return what the apps say of themselves."""
-        return [{"kind": self._kinds[host], "host": host, **app.status()} for host, app in self.apps.items()]
+        return [{"kind": self._kinds[host], "host": host, **_said(app)} for host, app in self.apps.items()]
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Return what the other installed parts say of themselves, by name, of those that do."""
-        return {name: said for name, part in self.by_name.items() if (said := part.status())}
+        return {name: said for name, part in self.by_name.items() if (said := _said(part))}
 
     def routes(self) -> list[web.RouteDef]:
         """Return what all parts serve on the control API."""
         every = (*self.own, *self.apps.values(), *self.by_name.values())
         return [route for part in every for route in part.routes()]
+
+
+def _said(part: RunningPart) -> dict[str, Any]:
+    """Return the status of a part; one that fails to give it hides nothing of the others'."""
+    try:
+        return part.status()
+    except Exception as error:
+        log.exception("%s gives no status", type(part).__name__)
+        return {"error": f"{type(error).__name__}: {error}"}

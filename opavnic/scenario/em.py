@@ -29,7 +29,7 @@ _ABSENT_SHOWN: Final = 4
 
 Members = Iterable["str | ScenarioHost"]
 Wait = bool | Members
-"""For whom a change waits: True: every member; hosts: those of them; False: nobody."""
+"""Which members a change waits for: True: all; hosts: these; False: none."""
 
 
 class ScenarioEm:
@@ -37,7 +37,7 @@ class ScenarioEm:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        self.port = scenario.em_port
+        self.port = scenario.world.em_port
         self.vesws: dict[str, dict[str, Any]] = {}
         """The desired state, by name, as the section `vesws` of an EM file has it."""
         self.service = make_em(
@@ -286,10 +286,10 @@ class ScenarioEm:
                 vnic.vport_num = vport.num
                 vnic.link = self._scenario.links.get((host.name, vport.num))
 
-    # --- who is not there ----------------------------------------------------------------------------------
+    # --- members that are absent ---------------------------------------------------------------------------
 
     def _absent(self, awaited: Iterable[tuple[ScenarioHost, str]], timeout_s: float) -> str:
-        """Return who has not come up, and why."""
+        """Return which members have not come up, and why."""
         why = [
             f"{host.name}/{name}: {text}" for host, name in awaited if (text := self.why_absent(host, name))
         ]
@@ -308,7 +308,7 @@ class ScenarioEm:
         )
 
     def why_absent(self, host: ScenarioHost, name: str) -> str:
-        """Return why a member has no VNIC of the manager on a virtual switch; empty: it has."""
+        """Return why the manager has not given a member its VNIC on a virtual switch; empty if it has."""
         if host.port.state is not PortState.ACTIVE:
             return f"the link of {host.port.name} is down"
         if host.port not in self._scenario.subnet_manager.ports_in_service():

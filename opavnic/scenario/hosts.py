@@ -36,13 +36,13 @@ Reply = Callable[[Any], Packet | None]
 
 
 class ScenarioError(Exception):
-    """A scenario is used in a way that cannot work: an unknown host, a host with no VNIC there."""
+    """A scenario is used in a way that cannot work: an unknown host, say, or a host without a VNIC there."""
 
 
 def check_time(name: str, value: object) -> None:
-    """Hold that a time is a number of seconds, 0 or more.
+    """Check that a time is a number of seconds, 0 or more.
 
-    Raises:  ScenarioError: it is none, with what would be right.
+    Raises:  ScenarioError: it is not; the message says what would be right.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise ScenarioError(f"{name} is {value!r}; it is a number of seconds, 0 or more, such as ms(5)")
@@ -193,7 +193,7 @@ class ScenarioVnic:
             self._waiters.remove(waiter)
 
     async def expect_none(self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S) -> None:
-        """Let time pass, and hold that no frame that fits has come or comes.
+        """Let time pass, and check that no frame that fits has come or comes.
 
         Raises:  AssertionError: one did. ScenarioError: no pattern, no time.
         """
@@ -265,7 +265,7 @@ class ScenarioVnic:
             raise ScenarioError(f"{self.name}: MTU {mtu} was refused, errno {-error}")
 
     def stall(self) -> None:
-        """Take no frame off this VNIC until `resume`, as a program that is busy.
+        """Take no frames off this VNIC until `resume`, like a program that is busy.
 
         Its device holds 1024 frames. On links with credits the next ones wait in the buffer of the port, and that stops
         their senders; the others are dropped (vnic_rx_host).
@@ -300,7 +300,7 @@ class ScenarioHost:
     @property
     def vnic_port(self) -> VnicPort:
         """Agent, demultiplexer and adapters of the port."""
-        return self.scenario.vnic_ports[self.name]
+        return self.scenario.world.vnic_ports[self.name]
 
     def vnic(self, on: str | None = None) -> ScenarioVnic:
         """Return the VNIC on a virtual switch; without a name, the only one.
@@ -345,7 +345,7 @@ class ScenarioHost:
     async def expect_none(
         self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S, on: str | None = None
     ) -> None:
-        """Hold that no such frame comes: see `ScenarioVnic.expect_none`."""
+        """Check that no such frame comes: see `ScenarioVnic.expect_none`."""
         await self.vnic(on).expect_none(pattern, within=within)
 
     async def sniff(self, *, for_s: float, on: str | None = None) -> list[Packet]:

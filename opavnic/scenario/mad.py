@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.hfi import HfiPort
 from opavnic.scenario.em import CONVERGENCE_S, DEFAULT_PKEY
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -30,10 +29,10 @@ class ScenarioSimulator(MadSimulator):
     configures is the VNIC `vportN` of its host.
     """
 
-    def __init__(self, scenario: Scenario, port: HfiPort) -> None:
-        """Hear the traps that come to `port`."""
-        super().__init__(port.mad)
-        self.port = port
+    def __init__(self, scenario: Scenario) -> None:
+        """Hear the traps that come to the `em` node."""
+        self.port = scenario.world.em_port
+        super().__init__(self.port.mad)
         self._scenario = scenario
         self._vnics: dict[tuple[str, int], ScenarioVnic] = {}
 

@@ -44,7 +44,7 @@ class RealGround:
     def make(
         self, host: str, name: str, vnic: ScenarioVnic, deliver: Callable[[bytes], None]
     ) -> tuple[TapNetdev, TapLink]:
-        """Make a TAP on a host; it gets its address and goes up once the one who asked is done."""
+        """Make a TAP on a host; it gets its address and goes up once the caller is done with it."""
         factory = self._factories[host]
         netdev = factory(name)
         loop = asyncio.get_running_loop()

@@ -13,13 +13,11 @@ from typing import Any, Final, Literal, Self
 
 from hfi_sim.clock import Clock, ManualClock
 from hfi_sim.errors import NetdevError
-from hfi_sim.fabric import Fabric
-from hfi_sim.faults import Faults
 from hfi_sim.lanes import FlowControl
 from hfi_sim.netdev.base import ETH_MTU_MAX, Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.port_state import CapabilityMask3
-from hfi_sim.subnet_manager import Routing, SubnetManager
+from hfi_sim.subnet_manager import Routing
 from hfi_sim.topology import Topology
 from hfi_sim.trace import Trace
 from opavnic.scenario.clock import RunningLoopClock
@@ -29,8 +27,7 @@ from opavnic.scenario.link_layer import LinkLayer, MemoryLink
 from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.real import RealGround
 from opavnic.scenario.timeline import Timeline
-from opavnic.vnic_port import VnicPort
-from opavnic.world.em_node import EM_NODE
+from opavnic.world.world import World
 from vema.simulator import MadSimulator
 from vema.types import VportNum
 
@@ -61,7 +58,7 @@ class Scenario:
         Args:    topology: gets one more HFI, `em`, on a switch. seed: all randomness comes from it.
                  routing: or the name of an engine. flow, jitter_s: of every link.
                  clock: for tests without an event loop, a ManualClock.
-                 real: TAPs in network namespaces instead of memory; needs the privilege. manager: who configures the
+                 real: TAPs in network namespaces instead of memory; needs the privilege. manager: what configures the
                  VNICs: the Ethernet Manager, or the test itself through `mad_simulator`.
         Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
         """
@@ -70,37 +67,33 @@ class Scenario:
         self.clock: Clock = clock if clock is not None else RunningLoopClock()
         self.timeline = Timeline(self.clock)
         self.ground = RealGround() if real else None
-        resolution = 1e-3 if real else 0.0
-        self.fabric = Fabric(self.clock, seed=seed, timer_resolution_s=resolution)
-        topology.attach(EM_NODE)
-        topology.build(
-            self.fabric, lambda host: partial(self._make_netdev, host), flow=flow, jitter_s=jitter_s
+        self.world = World(
+            topology,
+            clock=self.clock,
+            seed=seed,
+            timer_resolution_s=1e-3 if real else 0.0,
+            routing=routing,
+            flow=flow,
+            jitter_s=jitter_s,
         )
-        self.topology = topology
-        self.em_port = self.fabric.hfis[EM_NODE].ports[1]
-        engine = Routing(engine=routing) if isinstance(routing, str) else routing
-        self.subnet_manager = SubnetManager(self.fabric, self.em_port, routing=engine)
+        """What everything here stands on: fabric, managers' port, VNIC ports."""
+        self.fabric = self.world.fabric
+        self.subnet_manager = self.world.subnet_manager
+        self.faults = self.world.faults
         self.trace = Trace(self.fabric)
-        self.faults = Faults(self.fabric)
         self.fault_log: list[dict[str, Any]] = []
         """The faults as they were at the end."""
         with self.timeline.recording():
             self.subnet_manager.sweep()
         self.hosts = Hosts(
-            {
-                name: ScenarioHost(self, name, self.fabric.hfis[hfis[0].name].ports[1])
-                for name, hfis in topology.hosts().items()
-                if name != EM_NODE
-            }
+            {name: ScenarioHost(self, name, host.port) for name, host in self.world.hosts.items()}
         )
         self._em: ScenarioEm | None = None
-        self._simulator = ScenarioSimulator(self, self.em_port) if manager == "simulator" else None
+        self._simulator = ScenarioSimulator(self) if manager == "simulator" else None
         self._stand_ins: dict[str, MadSimulator] = {}
-        self.vnic_ports: dict[str, VnicPort] = {}
         self.links: dict[tuple[str, int], LinkLayer] = {}
         """The host side of each vport's netdev, by host and vport."""
         self._tasks_before: set[asyncio.Task[Any]] = set()
-        self._recording = contextlib.ExitStack()
         self._callback_errors: list[BaseException] = []
 
     # --- running -------------------------------------------------------------------------------------------
@@ -109,48 +102,52 @@ class Scenario:
         """Start agents and the Ethernet Manager."""
         self._tasks_before = set(asyncio.all_tasks())
         self.timeline.begin()
-        self._recording.enter_context(self.timeline.recording())
-        self._recording.enter_context(self._noticing_callback_errors())
         try:
-            if self.ground is not None:
-                self.ground.open(self.hosts.names)
-            for host in self.hosts:
-                self._start_agent(host)
-                self.faults.hook(host.name, partial(self._crash, host), self.vnic_ports[host.name].restart)
-            if self._simulator is None:
-                self._em = ScenarioEm(self)
-            self._manager.start()
-        except BaseException:
-            await self._close()
+            self._start()
+        except BaseException as error:
+            await self._close(error)
             raise
         return self
+
+    def _start(self) -> None:
+        ends = self.world.ends
+        recording = contextlib.ExitStack()
+        ends.add("recording", recording.close)
+        recording.enter_context(self.timeline.recording())
+        recording.enter_context(self._noticing_callback_errors())
+        if self.ground is not None:
+            ends.add("namespaces", self.ground.close)
+            self.ground.open(self.hosts.names)
+        for host in self.hosts:
+            self.world.add_vnic_port(host.name, netdevs=partial(self._make_netdev, host.name))
+        self.world.on_crash(self._forget_links)
+        if self._simulator is None:
+            self._em = ScenarioEm(self)
+        ends.add("Ethernet Manager" if self._simulator is None else "MAD simulator", self._manager.stop)
+        self._manager.start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop everything; a scenario that went well is held to the conservation law and to leave nothing behind.
+        """Stop everything; a scenario that went well must obey the conservation law and leave nothing behind.
 
-        Raises:  AssertionError: an element lost count of packets, or a task or a namespace is left.
+        Raises:  ScenarioError: something did not end as it should; the rest has. AssertionError: an element lost count
+                 of packets, or a task or a namespace is left. A scenario that failed keeps its own error.
         """
-        await self._close()
+        await self._close(error)
         if error is None:
             self.check()
 
-    async def _close(self) -> None:
-        with contextlib.ExitStack() as stack:  # the last one first, each whatever another does
-            stack.callback(self._recording.close)
-            stack.callback(self.subnet_manager.stop)
-            if self.ground is not None:
-                stack.callback(self.ground.close)
-            for port in self.vnic_ports.values():
-                stack.callback(port.close)
-            if self._em is not None or self._simulator is not None:
-                stack.callback(self._manager.stop)
-            stack.callback(self.faults.clear)
-            self.fault_log = self.faults.show()
+    async def _close(self, error: BaseException | None) -> None:
+        self.fault_log = self.faults.show()
+        failed = "; ".join(await self.world.close())
+        if failed and error is None:
+            raise ScenarioError(f"the scenario did not end as it should: {failed}")
+        if failed and error is not None:
+            error.add_note(failed)
 
     def check(self) -> None:
-        """Hold the conservation law, and that no callback raised, no task of the test and no namespace is left.
+        """Check the conservation law, that no callback has raised, and that no task of the test or namespace is left.
 
         Raises:  AssertionError: what is wrong, by name.
         """
@@ -229,10 +226,10 @@ class Scenario:
         Raises:  ScenarioError: an unknown host, or the scenario does not run.
         """
         host = self.hosts.find(host)
-        if host.name not in self.vnic_ports:
+        if host.name not in self.world.vnic_ports:
             raise ScenarioError(f"{host.name} has no agent: agents run in coroutine tests")
         if host.name not in self._stand_ins:
-            self._crash(host)
+            self.world.crash(host.name)
             self.faults.unhook(host.name)
             self._stand_ins[host.name] = MadSimulator(host.port.mad, as_agent=True)
             host.port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
@@ -240,19 +237,12 @@ class Scenario:
 
     # --- hosts ---------------------------------------------------------------------------------------------
 
-    def _start_agent(self, host: ScenarioHost) -> None:
-        self.vnic_ports[host.name] = VnicPort(
-            host.port,
-            self.clock,
-            attached=self.fabric.attached,
-        )
-
-    def _crash(self, host: ScenarioHost) -> None:
-        for key in [key for key in self.links if key[0] == host.name]:
+    def _forget_links(self, host: str) -> None:
+        """Close the host side of netdevs whose driver has gone."""
+        for key in [key for key in self.links if key[0] == host]:
             self.links.pop(key).close()
-        for vnic in host.vnics.values():
+        for vnic in self.hosts[host].vnics.values():
             vnic.link = None
-        self.vnic_ports[host.name].crash()
 
     def _make_netdev(self, host_name: str, vport_num: int) -> Netdev:
         """Make the netdev of a vport, and set it up once the caller is done with it."""
@@ -277,7 +267,7 @@ class Scenario:
         """Give a frame to the VNIC that uses the vport now."""
         vnic = self._vnic_on(key)
         if vnic is None and self._em is not None:
-            self._em.give_links()  # nobody waited for the VNIC, and its vport was that of another before
+            self._em.give_links()  # no test waited for this VNIC, and its vport belonged to another one before
             vnic = self._vnic_on(key)
         if vnic is not None:
             vnic.deliver(frame)
@@ -288,22 +278,22 @@ class Scenario:
         return next((vnic for vnic in vnics if vnic.link is link), None) if link is not None else None
 
     def find_link(self, vnic: ScenarioVnic) -> str:
-        """Find the link of a VNIC that nobody has waited for; return why it has none, or nothing."""
+        """Find the link of a VNIC that no test has waited for; return why it has none, or an empty string."""
         if self._em is None:
             return ""
         self._em.give_links()
         return self._em.why_absent(vnic.host, vnic.vesw) if vnic.vesw in self._em.vesws else ""
 
     async def vnic_up(self, vnic: ScenarioVnic) -> None:
-        """Wait until a VNIC is operational, and its host knows that."""
+        """Wait until a VNIC is operational and its host has noticed."""
         pause_s = 1e-3 if self.ground is not None else 1e-6
         while not self.is_up(vnic):
             await asyncio.sleep(pause_s)
-            # a look each microsecond was most of the work of a scenario with many virtual switches
+            # polling each microsecond took most of the time of a scenario with many virtual switches
             pause_s = min(2 * pause_s, 1e-3)
 
     def is_up(self, vnic: ScenarioVnic) -> bool:
-        """Return whether a VNIC is operational, and its host knows that."""
+        """Return whether a VNIC is operational and its host has noticed."""
         adapter = vnic.host.vnic_port.adapters.get(VportNum(vnic.vport_num))
         if adapter is None or not adapter.hfi_up or not adapter.netdev.is_up:
             return False

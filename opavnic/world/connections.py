@@ -1,4 +1,4 @@
-"""Those who are connected to the control socket of a lab: how many there may be, and how long one may say nothing."""
+"""Connections to the control socket of a lab: how many there may be, and how long one may stay silent."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from aiohttp import web
 
 T = TypeVar("T")
 MAX_CONNECTIONS: Final = 64
-"""Connections at once; one more takes the place of one that has sent no whole request yet."""
+"""Connections at once. One more replaces a connection that has not sent a whole request yet."""
 MAX_FOLLOWERS: Final = 16
-"""Of these, connections that follow the log; as many may capture."""
+"""How many of these may follow the log, and how many more may capture."""
 PATIENCE_S: Final = 10.0
-"""How long a connection may take to send a whole request, or be left without one, in seconds."""
+"""Seconds that a connection may take to send a whole request, or stay open between two."""
 LOOK_S: Final = 0.5
-"""How often to look whether the reader of an answer is still there, in seconds: aiohttp tells nobody but by cancelling
-every handler whose reader leaves, also one that is to do its work to the end."""
+"""Seconds between two checks whether the reader of an answer is still there. aiohttp could announce it only by
+cancelling the handlers of all readers that leave, including those that have to finish their work."""
 _FULL: Final = json.dumps(
     {"error": f"{MAX_CONNECTIONS} requests are being answered: a lab takes no more; try again"}
 ).encode()
 
 
 async def while_read(request: web.Request, coming: Coroutine[Any, Any, T]) -> T:
-    """Await what an answer goes on with. Raises ConnectionResetError: its reader has left."""
+    """Wait for the next piece of an answer. Raises ConnectionResetError: its reader has left."""
     task = asyncio.ensure_future(coming)
     try:
         while not (await asyncio.wait({task}, timeout=LOOK_S))[0]:
@@ -45,13 +45,13 @@ class Connections:
         self._timers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
 
     def __call__(self) -> asyncio.BaseProtocol:
-        """Return the protocol of a connection that has just come."""
+        """Return the protocol of a connection that has just been accepted."""
         return _Arrival(self)
 
     def admit(self, transport: asyncio.Transport) -> bool:
-        """Have the server serve a connection, in place of the one that has longest been without a request if need be.
+        """Let the server serve a connection; if there are too many, drop the one longest without a request for it.
 
-        Returns: False where there are too many, and all are being answered.
+        Returns: False if there are too many and all of them are being answered.
         """
         if len(self._server.connections) >= MAX_CONNECTIONS:
             for waiting in list(self._timers):
@@ -78,13 +78,13 @@ class Connections:
         self._timers[protocol] = asyncio.get_running_loop().call_later(PATIENCE_S, hang_up)
 
     def has_request(self, protocol: web.RequestHandler) -> None:
-        """Let a connection be while its request is answered."""
+        """Let a connection stay open while its request is answered."""
         if (timer := self._timers.pop(protocol, None)) is not None:
             timer.cancel()
 
 
 class _Arrival(asyncio.Protocol):
-    """A new connection. It is the server's, or is told that there are too many and hung up on."""
+    """A new connection: handed to the server, or refused with an answer that says why."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections

@@ -1,6 +1,6 @@
-"""JSON from and to those who use a running lab: bodies by somebody who may not know what is asked for, long answers.
+"""JSON in and out of the control API: bodies that may be malformed or huge, answers that may be long.
 
-The lab carries its fabric meanwhile: what takes long is read in another thread, or written a little at a time.
+The fabric must not wait: long bodies are parsed in another thread, long answers are written a little at a time.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from aiohttp import web
 from opavnic.errors import InputError
 
 MAX_BODY: Final = 4 << 20
-"""Bytes of a request: an EM file of the largest size."""
+"""Bytes of a request: room for an EM file of the largest size."""
 MAX_VALUES: Final = 300_000
 """Values in it."""
 _AT_ONCE: Final = 64 << 10
-"""Bytes of JSON that are read before anything else is done: a millisecond."""
+"""Bytes of JSON that are parsed on the event loop: about a millisecond of work."""
 _ROWS_AT_ONCE: Final = 256
-"""Rows of an answer that are made before others have their turn."""
+"""Rows of an answer that are made before the event loop turns."""
 
 
 async def json_body(request: web.Request) -> Any:
-    """Return the body. Raises InputError: it is no JSON, or too much of it."""
+    """Return the body. Raises InputError: it is not JSON, or too much of it."""
     body = await request.read()
     # no more values than these: each but the first stands behind one of them
     if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:
@@ -37,7 +37,7 @@ async def json_body(request: web.Request) -> Any:
 
 
 def _parsed(body: bytes) -> Any:
-    # a hook in Python lets other threads in after each object; the parser alone would keep them out to its end
+    # a hook in Python lets other threads run after each object; the C parser alone would hold the lock to its end
     return json.loads(body, object_hook=lambda found: found, parse_constant=_no_number)
 
 
@@ -46,7 +46,7 @@ def _no_number(name: str) -> NoReturn:
 
 
 async def json_object(request: web.Request) -> dict[str, Any]:
-    """Return the body. Raises InputError: it is no JSON object."""
+    """Return the body. Raises InputError: it is not a JSON object."""
     body = await json_body(request)
     if not isinstance(body, dict):
         raise InputError("the body is no JSON object")
@@ -54,7 +54,7 @@ async def json_object(request: web.Request) -> dict[str, Any]:
 
 
 async def json_rows(name: str, rows: Iterable[dict[str, Any]]) -> web.Response:
-    """Return the answer `{name: rows}`. The rows are made a few at a time, and others have their turn in between."""
+    """Return the answer `{name: rows}`. The rows are made a few at a time, so that the event loop turns in between."""
     texts = []
     for row in rows:
         texts.append(json.dumps(row))

@@ -177,12 +177,15 @@ class Part:
     host_section: type[BaseModel] | None = None
     """The model of its key in each host."""
     app_options: type[BaseModel] | None = None
-    """The model of `options` of its apps: entries of `apps:`, each on a host of its own without a kernel."""
+    """The model of `options` of its apps: entries of `apps:`, each on a host without a kernel, all of whose VNICs it
+    has."""
     log_names: Sequence[str] = ()
     """Names of loggers, beside that of its own package, whose records belong in the log of a lab."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.origin = f"part {name}"
+        """What to call it in messages: with the package that it was installed by."""
 
     @property
     def starts_always(self) -> bool:
@@ -211,15 +214,13 @@ class Part:
 def installed_parts() -> dict[str, Part]:
     """Return the parts of all installed packages by name, each imported.
 
-    Raises:  PartError: one cannot be imported, or is no part.
+    Raises:  PartError: one cannot be imported or is not a part, or two have one name.
     """
-    return {point.name: _load(point) for point in entry_points(group=ENTRY_POINTS)}
-
-
-def origin(name: str) -> str:
-    """Return what to call an installed part in messages: `part weather of weather 1.0`."""
-    (point,) = entry_points(group=ENTRY_POINTS, name=name)
-    return _origin(point)
+    points: dict[str, EntryPoint] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        if (other := points.setdefault(point.name, point)) is not point:
+            raise PartError(f"{_origin(other)} and {_origin(point)} have one name: uninstall one of them")
+    return {name: _load(point) for name, point in points.items()}
 
 
 def _load(point: EntryPoint) -> Part:
@@ -229,6 +230,7 @@ def _load(point: EntryPoint) -> Part:
         raise PartError(f"{_origin(point)} cannot be loaded: {error}") from error
     if not isinstance(part, Part) or part.name != point.name:
         raise PartError(f'{_origin(point)}: {point.value} is not a Part named "{point.name}"')
+    part.origin = _origin(point)
     return part
 
 

@@ -7,14 +7,10 @@ that asked for the ground ends, however it ends, and the kernel then kills all o
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-
-from opavnic.lab.errors import PrivilegeError
-from opavnic.lab.privileges import check_tun, has_capabilities
 
 TOOLS: Final = ("unshare", "setpriv", "ip", "ping", "mount", "bash")
 RUNTIME: Final = Path("/run/opavnic")
@@ -38,18 +34,6 @@ set +e
 "$@"
 exit $?
 """
-
-
-def why_not() -> str | None:
-    """Return what a campaign misses here, or None."""
-    try:
-        check_tun()
-    except PrivilegeError as error:
-        return str(error)
-    if os.getuid() != 0 or not has_capabilities():
-        return "a campaign makes namespaces and mounts: run it as root"
-    missing = [name for name in TOOLS if shutil.which(name) is None]
-    return f"not installed: {', '.join(missing)}" if missing else None
 
 
 def on_own_ground(command: Sequence[str]) -> list[str]:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos.ground import on_own_ground, why_not
+from chaos.ground import TOOLS, on_own_ground
+from permission import require
 from processes import child
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(0)]
@@ -22,12 +23,7 @@ GRACE_S = 300
 
 @pytest.fixture(autouse=True)
 def _permitted() -> None:
-    reason = why_not()
-    if reason is None:
-        return
-    if os.environ.get("OPAVNIC_REQUIRE_E2E") == "1":
-        pytest.fail(f"a campaign is required here and cannot run: {reason}")
-    pytest.skip(reason)
+    require(TOOLS, as_root=True)
 
 
 def campaign(*options: str, limit_s: float) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,33 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.lab.errors import PrivilegeError
 from opavnic.lab.namespaces import NETNS_DIR, create_namespace, end_programs, remove_namespace
-from opavnic.lab.privileges import check_tun, has_capabilities
+from permission import require
 
 PROGRAMS = ("ip", "ping", "tcpdump")
 
 
-def why_not() -> str | None:
-    """Return what e2e tests miss here, or None."""
-    try:
-        check_tun()
-    except PrivilegeError as error:
-        return str(error)
-    if not has_capabilities():
-        return "no CAP_NET_ADMIN and CAP_SYS_ADMIN: run the tests as root"
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
-    return f"not installed: {', '.join(missing)} (make deps)" if missing else None
-
-
 @pytest.fixture(autouse=True)
 def _permitted() -> None:
-    reason = why_not()
-    if reason is None:
-        return
-    if os.environ.get("OPAVNIC_REQUIRE_E2E") == "1":
-        pytest.fail(f"e2e tests are required here and cannot run: {reason}")
-    pytest.skip(reason)
+    require(PROGRAMS)
 
 
 @pytest.fixture

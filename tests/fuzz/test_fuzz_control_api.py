@@ -13,9 +13,9 @@ import pytest
 from aiohttp import ClientSession, ClientTimeout, UnixConnector
 from aiohttp.web import RouteDef
 
+from lab_in_memory import lab_in_memory
 from opavnic.lab.daemon import lab_routes
 from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
 from opavnic.lab.logs import LogHub
 from opavnic.world.parts.control import ControlServer
 
@@ -96,7 +96,7 @@ KEYS = (
 @pytest.fixture
 async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
     monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
-    async with Lab(parse_lab(TEXT, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as running:
+    async with lab_in_memory(TEXT) as running:
         yield running
 
 

@@ -6,7 +6,6 @@ import random
 from collections import Counter
 
 from hfi_sim.clock import ManualClock
-from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
 from lnet.config import LndConfig
 from lnet.lnet_hdr import LnetHdr
@@ -52,7 +51,7 @@ class FaultSchedule:
         self.sent: dict[str, dict[int, bytes]] = {"a": {}, "b": {}}
         """By host and message: what is to arrive, at the other host or, of a GET, here."""
         self.gets: dict[str, set[int]] = {"a": set(), "b": set()}
-        self.faults = Faults(self.rig.fabric)
+        self.faults = self.rig.world.faults
         ports = [port for host in self.rig.hosts.values() for port in host.ports.values()]
         for port in ports:
             self.faults.add(f"loss on {port.name} {loss} direction=rx")
@@ -91,7 +90,7 @@ class FaultSchedule:
         self.check_messages("b", hosts["b"], hosts["a"])
         for name in hosts:
             self.check_routes(name)
-        assert self.rig.fabric.balance() == {}
+        assert self.rig.world.fabric.balance() == {}
 
     def check_messages(self, name: str, source: RigHost, target: RigHost) -> None:
         """Every message is delivered once and reported done once, or not delivered and reported failed once."""

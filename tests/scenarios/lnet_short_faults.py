@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 
 from hfi_sim.clock import ManualClock
-from hfi_sim.faults import Faults
 from lnet.config import LndConfig
 from lnet.rig import LnetRig, RigHost
 from lnet.tx import SendDone, SendFailed, TxKind
@@ -73,7 +72,7 @@ class TwoByTwo:
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
         self.clock = ManualClock()
         self.rig = LnetRig(self.clock, rate_bps=RATE_BPS, config=LndConfig(timeout_s=timeout_s))
-        self.faults = Faults(self.rig.fabric)
+        self.faults = self.rig.world.faults
         self.a = self.rig.add_host("a", A, targets=TARGETS)
         self.b = self.rig.add_host("b", B, targets=TARGETS, get_handler=get_handler)
         self.began: dict[int, float] = {}
@@ -158,7 +157,7 @@ def hold_the_law(traffic: Traffic, faults: Sequence[ShortFault], timeout_s: floa
     assert not scene.a.failed, where
     check_ends(scene.a, scene.b, traffic, ids)
     scene.check_routes_and_credits()
-    assert scene.rig.fabric.balance() == {}, where
+    assert scene.rig.world.fabric.balance() == {}, where
 
 
 def check_ends(a: RigHost, b: RigHost, traffic: Traffic, ids: list[int]) -> None:

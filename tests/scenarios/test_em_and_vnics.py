@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.stack import MadRequest
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.topology import Topology
 from hfi_sim.types import MacAddr
 from opavnic.em_port import make_em
-from opavnic.vnic_port import VnicPort
+from opavnic.world.world import World
+from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.iface_macs import IfaceMacs
 from vema.em.desired import EmConfig, parse_config
 from vema.em.messages import build_request, read_response
@@ -34,20 +34,19 @@ class Site:
     """Hosts h1 and h2 behind switches of their own, each with a VNIC in blue and one in red; the EM beside h1."""
 
     def __init__(self) -> None:
-        self.fabric = Fabric(asyncio.get_running_loop())
-        left, right = self.fabric.add_switch("left"), self.fabric.add_switch("right")
-        self.em = self.fabric.add_hfi("em").ports[1]
-        self.hosts = [self.fabric.add_hfi(name, netdevs=memory_netdev).ports[1] for name in ("h1", "h2")]
-        self.fabric.connect(left.ports[1], right.ports[1], latency_s=LATENCY_S)
-        for port, switch_port in zip(
-            (self.em, *self.hosts), (left.ports[2], left.ports[3], right.ports[2]), strict=True
-        ):
-            self.fabric.connect(port, switch_port, latency_s=LATENCY_S)
-        self.subnet_manager = SubnetManager(self.fabric, self.em)
+        topology = Topology("site")
+        for name, switch in (("em", "left"), ("h1", "left"), ("h2", "right")):
+            topology.nodes.get(switch) or topology.switch(switch)
+            topology.hfi(name)
+            topology.join(name, switch, latency_s=LATENCY_S)
+        topology.join("left", "right", latency_s=LATENCY_S)
+        world = World(topology, clock=asyncio.get_running_loop())
+        self.fabric, self.em, self.subnet_manager = world.fabric, world.em_port, world.subnet_manager
+        self.hosts = [host.port for host in world.hosts.values()]
         for port in self.hosts:
-            self.subnet_manager.set_pkeys(port, [0x8002, 0x8003])
+            world.set_pkeys(port, [0x8002, 0x8003])
         self.subnet_manager.sweep()
-        self.vnics = [VnicPort(port, self.fabric.clock, attached=self.fabric.attached) for port in self.hosts]
+        self.vnics = [world.add_vnic_port(name, netdevs=memory_netdev) for name in world.hosts]
         self.manager = make_em(
             self.subnet_manager,
             self.em,
@@ -63,9 +62,7 @@ class Site:
         self.manager.trap(request)
 
     def netdev(self, host: int, vport_num: VportNum) -> MemoryNetdev:
-        netdev = self.vnics[host].adapters[vport_num].netdev
-        assert isinstance(netdev, MemoryNetdev)
-        return netdev
+        return netdev_of(self.vnics[host].adapters[vport_num])
 
     def table(self, host: int, vport_num: VportNum) -> Mapping[bytes, int]:
         """Return the destinations in the MAC table of a VNIC."""

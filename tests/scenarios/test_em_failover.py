@@ -36,7 +36,7 @@ def elected(em: ScenarioEm, priority: int, **changes: Any) -> EmConfig:
 def second_em(lab: Scenario, host: str, config: EmConfig) -> EthernetService:
     """Start another EM on the port of a host that is no member and whose agent has ended."""
     port = lab.hosts[host].port
-    lab.vnic_ports[host].close()
+    lab.world.vnic_ports[host].close()
     port.withdraw(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
     lab.subnet_manager.set_management(port, True)
     em = make_em(lab.subnet_manager, port, clock=lab.clock, wall_clock=lab.clock.time)

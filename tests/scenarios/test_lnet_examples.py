@@ -33,7 +33,7 @@ def send_three(clock: ManualClock, rig: LnetRig) -> list[str]:
         clock.advance(0.01)
         assert [received.data for received in b.received] == [b"message %d" % n for n in range(number + 1)]
     assert a.failed == []
-    assert rig.fabric.balance() == {}
+    assert rig.world.fabric.balance() == {}
     return [str(done.route) for done in a.done]
 
 

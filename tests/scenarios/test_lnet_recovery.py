@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from hfi_sim.clock import ManualClock
-from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
-from lnet.bench import run_bench
 from lnet.config import LndConfig
 from lnet.lnetctl import Lnetctl
 from lnet.nid import Net, Nid
 from lnet.rig import LnetRig, RigHost
 from lnet.tx import NetRemoved, SendDone, SendFailed
+from opavnic_bench.lnet import bench_lnet
 from scenarios.lnet_faults import TARGETS, A, B
 
 A_NID, B_NID = Nid.parse("10.1.1.2@o2ib0"), Nid.parse("10.1.1.5@o2ib0")
@@ -33,7 +32,7 @@ def make(
 
 def set_up(rig: LnetRig, port: HfiPort, up: bool) -> None:
     assert port.link is not None
-    rig.fabric.set_link(port.link, up)
+    rig.world.fabric.set_link(port.link, up)
 
 
 def status(host: RigHost) -> tuple[dict[str, str], dict[str, str]]:
@@ -160,7 +159,7 @@ def test_removing_one_device_under_traffic_moves_its_messages() -> None:
 def test_removing_the_last_device_under_traffic_settles_every_message_once(loss: float) -> None:
     clock, rig = make()
     a, b = rig.hosts["a"], rig.hosts["b"]
-    faults = Faults(rig.fabric)
+    faults = rig.world.faults
     for host in (a, b):
         for port in host.ports.values():
             faults.add(f"loss on {port.name} {loss} direction=rx")
@@ -243,7 +242,7 @@ def test_two_groups_on_one_node_keep_to_their_own_devices() -> None:
 
 
 def test_throughput_grows_with_the_number_of_hfis() -> None:
-    runs = run_bench(virtual_seconds=0.005)["runs"]
+    runs = bench_lnet(virtual_seconds=0.005)["runs"]
     assert [run["hfis"] for run in runs] == [1, 2, 3, 4]
     for run in runs:
         assert run["virtual_gbps"] >= 0.9 * run["hfis"] * runs[0]["virtual_gbps"]

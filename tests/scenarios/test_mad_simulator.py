@@ -94,7 +94,7 @@ async def test_manager_finds_a_simulated_agent_and_configures_it(
 ) -> None:
     agent = lab.stand_in(hosts["h2"])
     new = ClassPortInfo(base_version=0x80, class_version=0x80, cap_mask=0xFF01)
-    told = replace(new, trap_lid=lab.em_port.lid)
+    told = replace(new, trap_lid=lab.world.em_port.lid)
     agent.reply(AttrId.CLASS_PORT_INFO, new)
     agent.reply(AttrId.CLASS_PORT_INFO, told, method=Method.SET)
     agent.reply(AttrId.VESW_PORT_INFO, MadStatus.INVALID)  # it has no vport, and will have none

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = [name for name in ("hfi_sim", "vema", "opavnic", "ejfat", "lnet") if (ROOT / name).is_dir()]
+PACKAGES = ["hfi_sim", "vema", "opavnic", "ejfat", "lnet", "bench/opavnic_bench"]
 MODULES = sorted(itertools.chain.from_iterable((ROOT / name).rglob("*.py") for name in PACKAGES))
 HAND_WRITTEN = [path for path in MODULES if not path.name.endswith(("_pb2.py", "_pb2_grpc.py"))]
 

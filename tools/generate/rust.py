@@ -56,7 +56,7 @@ def _ejfat() -> str:
 def _constants(module: str, header: type[WireHeader], values: dict[str, int] | None = None) -> Iterator[str]:
     """Yield a Rust module with the size, the fields and further values of a header."""
     declared = header.HEADER
-    yield f"/// The {declared.title}."
+    yield f"/// The {declared.title}. Source: {declared.source}."
     yield f"pub mod {module} {{"
     yield f"    use crate::wire::{'{Field, Split}' if any(f.split for f in declared.fields.values()) else 'Field'};"
     yield ""

@@ -1,4 +1,4 @@
-"""What all hosts have in common: the interfaces that are wanted, their names, the making of their netdevs."""
+"""What all kinds of hosts have in common: the interfaces that are wanted, their names, how netdevs are made."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WantedVesw(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, and that of the interface where the host has no other of it."""
+        """Its name; the interface has it too, unless that is taken on the host."""
 
     @property
     def mtu(self) -> int:
@@ -39,7 +39,7 @@ class WantedVesw(Protocol):
 
 @dataclass(slots=True)
 class Interface:
-    """One VNIC of a host, as it is wanted: the lab file asks for it."""
+    """One VNIC that a host is wanted to have: the lab file asks for it."""
 
     host: str
     vesw: WantedVesw
@@ -69,7 +69,7 @@ class GroundHost:
     is_machine = False
     """Whether it is the machine itself, whose interfaces are not all of the lab."""
     runs_no_programs = ""
-    """Why no program of Linux can run on it; empty: they can."""
+    """Why programs cannot run on it; empty if they can."""
 
     def __init__(self, name: str, interfaces: list[Interface]) -> None:
         self.name = name
@@ -78,9 +78,9 @@ class GroundHost:
         self.trouble: list[str] = []
         """What went wrong while netdevs were made or set up."""
         self.reserved = names_asked_for(interfaces)
-        """Names that only interfaces of the lab file may bear."""
+        """Names reserved for interfaces of the lab file."""
         self._names_beside: dict[int, str] = {}
-        """The interfaces of vports that the lab file does not know, also of those that are gone."""
+        """Interface names of vports that the lab file does not mention, including those that are gone."""
 
     @property
     def namespace_name(self) -> str | None:
@@ -88,7 +88,7 @@ class GroundHost:
         return None if self.namespace is None else self.namespace.name
 
     def name_of(self, vport_num: int) -> str:
-        """Return the interface name of a vport: as the lab file has it, or as `name_for` has chosen it."""
+        """Return the interface name of a vport: the one in the lab file, or the one that `name_for` has chosen."""
         if 1 <= vport_num <= len(self.interfaces):
             return self.interfaces[vport_num - 1].name
         return self._names_beside.get(vport_num, f"vnic{vport_num}")
@@ -96,8 +96,8 @@ class GroundHost:
     def name_for(self, vport_num: int) -> str:
         """Choose the interface name of a vport that is about to be made.
 
-        One that the lab file does not know gets vnicN, else HOST-vnicN, vnicN-2, vnicN-3, ...: the first that is free
-        and no longer than 15 characters. A vport that comes back has the name that it had, where nobody took it.
+        A vport that the lab file does not mention gets the first of vnicN, HOST-vnicN, vnicN-2, vnicN-3, ... that is
+        free and has at most 15 characters. A vport that comes back gets its old name, unless that is taken now.
         """
         if 1 <= vport_num <= len(self.interfaces):
             return self.name_of(vport_num)
@@ -136,13 +136,13 @@ class GroundHost:
         raise NotImplementedError
 
     def release(self) -> list[int]:
-        """Let go of all netdevs; return the descriptors that still hold them, to be closed by the caller."""
+        """Let go of all netdevs; return the descriptors that still hold them, which the caller closes."""
         return []
 
     def close(self) -> None:
-        """Give everything back that this host made."""
+        """Give back everything that this host has made."""
 
 
 def names_asked_for(interfaces: Iterable[Interface]) -> set[str]:
-    """Return the names that the lab file gives to interfaces, and those under which they are there."""
+    """Return the names that the lab file gives to interfaces, and those that they actually have."""
     return {name for interface in interfaces for name in (interface.name, interface.vesw.name)}

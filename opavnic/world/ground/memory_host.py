@@ -1,7 +1,7 @@
-"""A host without a kernel, for labs in memory: enough of ARP, ICMP echo and a byte stream to show that frames pass.
+"""A host without a kernel, for labs in memory: ARP, ICMP echo, UDP, and a byte stream to show that frames pass.
 
-It stands on the host side of a memory netdev, where Linux stands on a TAP. The byte stream is a go-back-N window
-over UDP datagrams, not TCP; what it needs of the fabric is the same: order, and everything twice checked.
+It sits on the host side of a memory netdev, where Linux sits on a TAP. The byte stream is a go-back-N window over UDP
+datagrams, not TCP; it needs the same of the fabric: order and undamaged data.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import asyncio
 import ipaddress
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.types import MacAddr, mac_text
+from hfi_sim.wire.internet_checksum import checksum
 
 BROADCAST: Final = MacAddr(b"\xff" * 6)
 STREAM_PORT: Final = 5201
@@ -23,6 +25,8 @@ _ARP: Final = struct.Struct("!HHBBH6s4s6s4s")
 _IPV4: Final = struct.Struct("!BBHHHBBH4s4s")
 _ICMP: Final = struct.Struct("!BBHHH")
 _UDP: Final = struct.Struct("!HHHH")
+_PSEUDO: Final = struct.Struct("!4s4sHH")
+"""The pseudo-header that the checksum of UDP covers."""
 _SEGMENT: Final = struct.Struct("!BI")  # 0 data, 1 acknowledgement; sequence number of the segment
 _ICMP_PROTOCOL: Final = 1
 _UDP_PROTOCOL: Final = 17
@@ -30,24 +34,20 @@ _ECHO_REQUEST: Final = 8
 _WINDOW: Final = 32
 
 
-def checksum(data: bytes) -> int:
-    """Return the Internet checksum: the complement of the 16-bit one's complement sum."""
-    if len(data) % 2:
-        data += b"\0"
-    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
+OnUdp = Callable[[bytes, int], None]
+"""Told of a datagram: its payload, and the port that it was sent to."""
 
 
 class MemoryHost:
-    """One IPv4 address on one memory netdev: answers ARP and pings, can ping and send bytes itself."""
+    """One IPv4 address on one memory netdev: answers ARP and pings; pings, and sends bytes and datagrams itself."""
 
     def __init__(self, netdev: MemoryNetdev, address: ipaddress.IPv4Address) -> None:
         """Attach to the host side of `netdev`."""
         self.address = address
         self.received = bytearray()
-        """What streams of others have brought, in order."""
+        """The bytes that streams have brought here, in order."""
+        self.on_udp: OnUdp | None = None
+        """Takes the datagrams to all ports but that of the stream."""
         self.frames_sent = 0
         self.frames_received = 0
         self._netdev = netdev
@@ -64,23 +64,17 @@ class MemoryHost:
             body = bytes(range(56))
             echo = _ICMP.pack(_ECHO_REQUEST, 0, 0, 1, sequence)
             echo = _ICMP.pack(_ECHO_REQUEST, 0, checksum(echo + body), 1, sequence) + body
-            try:
-                mac = await self._resolve(target, timeout_s)
-                reply = await self._ask(
-                    sequence,
-                    timeout_s,
-                    lambda mac=mac, echo=echo: self._send_ip(  # type: ignore[misc]
-                        mac, target.packed, _ICMP_PROTOCOL, echo
-                    ),
-                )
-            except TimeoutError:
-                continue
-            answered += reply == body
+            mac = await self.resolve(target, timeout_s)
+            if mac is not None:
+                send = partial(self._send_ip, mac, target.packed, _ICMP_PROTOCOL, echo)
+                answered += await self._ask(sequence, timeout_s, send) == body
         return answered
 
     async def stream(self, target: ipaddress.IPv4Address, data: bytes, timeout_s: float = 1.0) -> int:
         """Send bytes to the stream port of `target` and return how many were acknowledged."""
-        mac = await self._resolve(target, timeout_s)
+        mac = await self.resolve(target, timeout_s)
+        if mac is None:
+            return 0
         size = self._netdev.mtu - _IPV4.size - _UDP.size - _SEGMENT.size
         segments = [data[start : start + size] for start in range(0, len(data), size)]
         acknowledged = 0
@@ -104,18 +98,37 @@ class MemoryHost:
                     break
         return sum(map(len, segments[:acknowledged]))
 
-    async def _resolve(self, target: ipaddress.IPv4Address, timeout_s: float) -> MacAddr:
+    def send_udp(
+        self, mac: MacAddr, target: ipaddress.IPv4Address, payload: bytes, *, src_port: int, dst_port: int
+    ) -> None:
+        """Send a datagram to a neighbour whose MAC address is known."""
+        length = _UDP.size + len(payload)
+        pseudo = _PSEUDO.pack(self.address.packed, target.packed, _UDP_PROTOCOL, length)
+        udp = _UDP.pack(src_port, dst_port, length, 0)
+        udp = _UDP.pack(src_port, dst_port, length, checksum(pseudo + udp + payload) or 0xFFFF)
+        self._send_ip(mac, target.packed, _UDP_PROTOCOL, udp + payload)
+
+    def close(self) -> None:
+        """Neither answer nor receive any more."""
+        self.on_udp = None
+        self._netdev.on_receive = _ignore
+
+    async def resolve(self, target: ipaddress.IPv4Address, timeout_s: float = 1.0) -> MacAddr | None:
+        """Return the MAC address of a neighbour, asking for it once; None if it does not answer."""
         key = target.packed
         if key not in self._neighbours:
             await self._ask(key, timeout_s, lambda: self._send_arp(1, BROADCAST, bytes(6), key))
-        return self._neighbours[key]
+        return self._neighbours.get(key)
 
-    async def _ask(self, key: object, timeout_s: float, send: Callable[[], None]) -> bytes:
-        future = asyncio.get_running_loop().create_future()
+    async def _ask(self, key: object, timeout_s: float, send: Callable[[], None]) -> bytes | None:
+        """Send a question and return its answer; None if none came in time."""
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[key] = future
         try:
             send()
             return await asyncio.wait_for(future, timeout_s)
+        except TimeoutError:
+            return None
         finally:
             self._waiting.pop(key, None)
 
@@ -179,8 +192,14 @@ class MemoryHost:
                 self._send_ip(source_mac, source, _ICMP_PROTOCOL, reply + body)
             else:
                 self._answer(sequence, body)
-        elif protocol == _UDP_PROTOCOL and len(payload) >= _UDP.size + _SEGMENT.size:
-            self._receive_segment(source_mac, source, payload[_UDP.size :])
+        elif protocol == _UDP_PROTOCOL and len(payload) >= _UDP.size:
+            _, port, length, _ = _UDP.unpack_from(payload)
+            data = payload[_UDP.size : length]
+            if port != STREAM_PORT:
+                if self.on_udp is not None:
+                    self.on_udp(data, port)
+            elif len(data) >= _SEGMENT.size:
+                self._receive_segment(source_mac, source, data)
 
     def _receive_segment(self, source_mac: MacAddr, source: bytes, segment: bytes) -> None:
         kind, sequence = _SEGMENT.unpack_from(segment)
@@ -194,3 +213,7 @@ class MemoryHost:
 
     def __repr__(self) -> str:
         return f"MemoryHost({self.address} at {mac_text(self._netdev.address)})"
+
+
+def _ignore(frame: bytes) -> None:
+    """Take a frame and do nothing with it."""

@@ -74,7 +74,7 @@ class TapHost(GroundHost):
 
 
 def announce_addresses(namespace: Path | None, interface: str) -> None:
-    """Have the kernel tell its neighbours when the address of an interface changes (gratuitous ARP, and for IPv6).
+    """Let the kernel tell neighbours when the address of an interface changes (gratuitous ARP, and the same for IPv6).
 
     Without it they go on sending to the old address until their entry expires. A kernel without one of the two
     protocols has nothing to announce.

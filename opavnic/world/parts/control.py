@@ -30,7 +30,7 @@ from opavnic.world.part import RunningPart
 
 log = logging.getLogger("opavnic.world.control")
 _http_log = logging.getLogger("opavnic.world.control.http")
-"""Where aiohttp says what is wrong below our handlers."""
+"""Where aiohttp logs what goes wrong below our handlers."""
 _http_log.addFilter(lambda record: not _is_peers_mistake(record))
 
 
@@ -97,7 +97,7 @@ class ControlServer:
 
     @web.middleware
     async def _one_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request once it is there as a whole."""
+        """Answer a request once all of it has arrived."""
         connections = self._connections
         assert connections is not None  # noqa: S101 - there since start
         try:
@@ -118,7 +118,7 @@ class ControlServer:
 
 
 def _is_peers_mistake(record: logging.LogRecord) -> bool:
-    """Return whether a record is about a peer that sent no HTTP, or that has left: no words about that."""
+    """Return whether a record is about a peer that did not send HTTP, or that has left: not worth logging."""
     error = record.exc_info[1] if record.exc_info is not None else None
     return isinstance(error, HttpProcessingError | ConnectionError) or _is_gone(error)
 
@@ -142,7 +142,7 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return web.json_response({"error": str(error)}, status=503)
     except (OpavnicError, HfiSimError, ValueError) as error:
         return web.json_response({"error": str(error)}, status=409)
-    except ConnectionError:  # who asked has left: nobody is to be told
+    except ConnectionError:  # the client has left: there is nobody to answer
         raise
     except Exception as error:  # one broken request must not end the lab
         log.exception("%s %s failed", request.method, request.path)

@@ -27,7 +27,7 @@ from vema.em.state import Port, Vesw, Vport
 from vema.types import EthLinkStatus
 
 PROBLEMS_SAID: Final = 100
-"""Mistakes of a configuration that are listed; of more their number is said."""
+"""How many mistakes of a configuration are listed; of the rest only the number is given."""
 _ROUTES: Final = (
     (web.post, "/em/apply"),
     (web.post, "/em/verify"),
@@ -38,11 +38,11 @@ _ROUTES: Final = (
     (web.get, "/em/events"),
 )
 APPLY_LIMIT_S = 25.0
-"""How long an apply may take before it is answered as unfinished; the manager goes on."""
+"""Seconds after which an apply is answered as unfinished; the manager goes on."""
 
 
 class NoManager(RunningPart):
-    """Answers where a lab leaves its VNICs to a manager of somebody else's, or to none."""
+    """Refuses requests in a lab that has no Ethernet Manager of its own."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -142,7 +142,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
 
 
 def _judged(data: Any, now: Picture) -> tuple[Checked, list[str]]:
-    """Return the configuration and what it would change; beside the loop, which has a fabric to carry.
+    """Return the configuration and what it would change; runs in a thread, so that the fabric does not wait.
 
     Raises:  EmConfigError: it is wrong, or cannot be met.
     """

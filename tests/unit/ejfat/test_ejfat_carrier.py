@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from ipaddress import ip_address
 
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from ejfat.bench.frames import make_frames, make_tables
 from ejfat.live.carrier import NativeCarrier
 from ejfat.live.offload import NO_OFFLOAD, VNET, frames_of
 from ejfat.live.ports import FramePort
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline
-from ejfat.schema import Dialect
+from ejfat.schema import Dialect, TableSet
 from native_module import needs_native
+from opavnic_bench.ejfat.frames import make_frames, make_tables
 
 pytestmark = needs_native
 ARP = b"\xff" * 6 + bytes(6) + b"\x08\x06" + bytes(28)
@@ -63,12 +64,22 @@ def port(request: pytest.FixtureRequest) -> Iterator[SocketPort]:
     port.close()
 
 
-async def test_frames_pass_without_python_and_arp_is_pythons(port: SocketPort) -> None:
-    pipeline = NativePipeline(make_tables())
-    punts: asyncio.Queue[bytes] = asyncio.Queue()
+@contextmanager
+def carried(
+    port: SocketPort, tables: TableSet
+) -> Iterator[tuple[NativePipeline, NativeCarrier, asyncio.Queue[bytes]]]:
+    """Have a thread carry the frames of a port; give its pipeline, the carrier and what it leaves to Python."""
+    pipeline, punts = NativePipeline(tables), asyncio.Queue[bytes]()
     carrier = NativeCarrier(pipeline, port, punts.put_nowait, pytest.fail)
     carrier.start()
     try:
+        yield pipeline, carrier, punts
+    finally:
+        carrier.close()
+
+
+async def test_frames_pass_without_python_and_arp_is_pythons(port: SocketPort) -> None:
+    with carried(port, make_tables()) as (pipeline, carrier, punts):
         reference = Pipeline(make_tables())
         for version in (1, 2, 3):
             frame = make_frames(version, 100)[0]
@@ -88,17 +99,11 @@ async def test_frames_pass_without_python_and_arp_is_pythons(port: SocketPort) -
             "parser:too_short_udp": 1
         }
         assert (pipeline.counters.balance, carrier.lost) == (0, 0)
-    finally:
-        carrier.close()
-    carrier.close()
+    carrier.close()  # once more
 
 
 async def test_nothing_passes_while_it_is_still(port: SocketPort) -> None:
-    pipeline = NativePipeline(make_tables())
-    punts: asyncio.Queue[bytes] = asyncio.Queue()
-    carrier = NativeCarrier(pipeline, port, punts.put_nowait, pytest.fail)
-    carrier.start()
-    try:
+    with carried(port, make_tables()) as (pipeline, carrier, punts):
         frame = make_frames(2, 100)[0]
         with carrier.still():
             port.put(frame)
@@ -109,19 +114,13 @@ async def test_nothing_passes_while_it_is_still(port: SocketPort) -> None:
         await asyncio.wait_for(punts.get(), 30)
         assert pipeline.counters.rx_packets == 1
         assert [str(reason) for reason in pipeline.counters.drops] == ["member_info:miss"]
-    finally:
-        carrier.close()
 
 
 @pytest.mark.parametrize("version", [4, 6])
 async def test_datagrams_sent_in_one_call_pass_one_by_one(version: int) -> None:
     port = SocketPort("packet")
     reference = Pipeline(make_tables())
-    pipeline = NativePipeline(reference.tables)
-    punts: asyncio.Queue[bytes] = asyncio.Queue()
-    carrier = NativeCarrier(pipeline, port, punts.put_nowait, pytest.fail)
-    carrier.start()
-    try:
+    with closing(port), carried(port, reference.tables) as (pipeline, _, punts):
         whole, start, size = merged(version)
         header = VNET.pack(1, 5, start + 8, size, start, 6)
         single = frames_of(header + whole)
@@ -140,9 +139,6 @@ async def test_datagrams_sent_in_one_call_pass_one_by_one(version: int) -> None:
         await asyncio.wait_for(punts.get(), 30)
         assert pipeline.counters.rx_packets == 3
         assert pipeline.counters == reference.counters
-    finally:
-        carrier.close()
-        port.close()
 
 
 def merged(version: int) -> tuple[bytes, int, int]:

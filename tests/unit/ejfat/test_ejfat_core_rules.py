@@ -19,7 +19,6 @@ SHELLS = {
     "simulator.py",
     "conformance.py",
     "dissectors.py",
-    "bench",
     "demo",
 }
 IO_MODULES = {

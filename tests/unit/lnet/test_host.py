@@ -10,9 +10,8 @@ from ipaddress import IPv4Address
 import pytest
 import yaml
 
-from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
-from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.topology import single_switch
 from lnet.errors import CommandError, ProtocolError
 from lnet.host import LnetHost
 from lnet.networks import parse_networks
@@ -21,6 +20,7 @@ from lnet.node import Interface
 from lnet.ping import build_ping_info, parse_ping_info
 from lnet.tx import TxKind
 from lnet.units import parse_seconds, parse_size
+from opavnic.world.world import World
 
 PKEY = 0x8001
 B_NID = Nid.parse("10.1.2.1@o2ib0")
@@ -30,28 +30,24 @@ pytestmark = [pytest.mark.asyncio]
 
 def make_hosts() -> dict[str, LnetHost]:
     loop = asyncio.get_running_loop()
-    fabric = Fabric(loop, timer_resolution_s=1e-3)
-    switch = fabric.add_switch("sw0")
-    manager = SubnetManager(fabric)
+    world = World(single_switch(4), clock=loop, timer_resolution_s=1e-3, em_node=None)
     ports: dict[IPv4Address, HfiPort] = {}
-    for number in range(4):
-        port = fabric.add_hfi(f"hfi{number}").ports[1]
-        fabric.connect(port, switch.ports[number + 1])
-        manager.set_pkeys(port, [PKEY])
-        ports[IPv4Address(f"10.1.{1 + number // 2}.{1 + number % 2}")] = port
-    manager.sweep()
+    for number, host in enumerate(world.hosts.values()):
+        world.set_pkeys(host.port, [PKEY])
+        ports[IPv4Address(f"10.1.{1 + number // 2}.{1 + number % 2}")] = host.port
+    world.subnet_manager.sweep()
 
     def resolve(addr: IPv4Address) -> int | None:
         return ports[addr].lid if addr in ports else None
 
-    hosts = {}
+    lnet_hosts = {}
     for index, name in enumerate("ab"):
         own = list(ports.items())[index * 2 : index * 2 + 2]
         interfaces = [Interface(f"ib{i}", addr, port) for i, (addr, port) in enumerate(own)]
-        host = LnetHost(name, interfaces, resolve, loop, random.Random(1), stamp=1, pkey=PKEY)
-        host.node.add_net(parse_networks("o2ib0(ib0,ib1)")[0])
-        hosts[name] = host
-    return hosts
+        lnet = LnetHost(name, interfaces, resolve, loop, random.Random(1), stamp=1, pkey=PKEY)
+        lnet.node.add_net(parse_networks("o2ib0(ib0,ib1)")[0])
+        lnet_hosts[name] = lnet
+    return lnet_hosts
 
 
 async def test_ping_tells_the_nids_of_the_peer() -> None:

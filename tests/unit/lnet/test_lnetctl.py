@@ -50,7 +50,7 @@ def test_target_added_is_shown_and_removed_again(ctl: Lnetctl) -> None:
 
 
 def test_target_added_takes_effect_on_routes_that_exist(rig: LnetRig, ctl: Lnetctl) -> None:
-    node, clock = rig.hosts["a"].node, rig.clock
+    node, clock = rig.hosts["a"].node, rig.world.clock
     assert isinstance(clock, ManualClock)
     node.put(Nid.parse(B_NID), b"x")
     clock.advance(0.1)
@@ -158,7 +158,7 @@ def test_bad_network_is_refused(ctl: Lnetctl) -> None:
 def test_status_says_down_when_every_device_is(rig: LnetRig, ctl: Lnetctl) -> None:
     for port in rig.hosts["a"].ports.values():
         assert port.link is not None
-        rig.fabric.set_link(port.link, False)
+        rig.world.fabric.set_link(port.link, False)
     (net,) = ctl.net_status()["net_status"]
     assert net["status"] == "down"
     assert {dev["state"] for dev in net["devices"]} == {"PORT_DOWN"}

@@ -8,8 +8,8 @@ import pytest
 
 from hfi_sim.counters import Drop
 from hfi_sim.lanes import FlowControl
-from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ms
+from unit.opavnic.vnic_bench import netdev_of
 
 FLOW = FlowControl(buffer_bytes=16384)
 
@@ -29,8 +29,7 @@ async def test_stalled_receiver_stops_the_netdev_of_the_sender_until_it_goes_on(
     lab: Scenario, hosts: Hosts, em: ScenarioEm
 ) -> None:
     await em.vesw("blue", members=hosts)
-    netdev = hosts["h1"].vnic().adapter.netdev
-    assert isinstance(netdev, MemoryNetdev)
+    netdev = netdev_of(hosts["h1"].vnic().adapter)
     got: list[int] = []
     hosts["h2"].vnic().on_frame = lambda frame: got.append(int.from_bytes(frame[14:18], "big"))
     hosts["h2"].stall()
@@ -64,8 +63,7 @@ async def test_program_that_does_not_read_stops_who_sends_to_it_and_loses_nothin
     got: list[int] = []
     vnic.on_frame = lambda frame: got.append(int.from_bytes(frame[14:18], "big"))
     vnic.stall()
-    netdev = h1.vnic().adapter.netdev
-    assert isinstance(netdev, MemoryNetdev)
+    netdev = netdev_of(h1.vnic().adapter)
     for _ in range(4):  # so many that neither device nor buffers can hold them
         for number in range(1000):
             netdev.transmit(frame_for(hosts, number))
@@ -99,7 +97,7 @@ async def test_virtual_switch_that_changes_while_a_reader_is_stalled_frees_the_b
         h1.send(frame_for(hosts, number))
         await asyncio.sleep(ms(1) / 1000)
     assert adapter.rx.in_flight == 1040 - 1024
-    lab.vnic_ports["h2"].crash()
+    lab.world.vnic_ports["h2"].crash()
     assert adapter.rx.in_flight == 0
     assert adapter.rx.drops == {Drop.VNIC_RX_STATE: 1040 - 1024}
     await asyncio.sleep(ms(1))
@@ -126,8 +124,7 @@ async def test_program_that_does_not_read_loses_what_no_credits_hold_back(
 
 async def test_fabric_with_room_never_stops_a_netdev(hosts: Hosts, em: ScenarioEm) -> None:
     await em.vesw("blue", members=hosts)
-    netdev = hosts["h1"].vnic().adapter.netdev
-    assert isinstance(netdev, MemoryNetdev)
+    netdev = netdev_of(hosts["h1"].vnic().adapter)
     assert all(netdev.transmit(frame_for(hosts, number)) for number in range(100))
     assert netdev.waiting == 0
     await asyncio.sleep(ms(1))

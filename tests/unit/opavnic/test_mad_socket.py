@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import socket
 import stat
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from hfi_sim.fabric import Fabric
 from hfi_sim.mad.header import MadClass, MadHeader, Method
-from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.netdev.memory import memory_netdev
+from hfi_sim.topology.generators import single_switch
 from hfi_sim.types import MacAddr
+from loop_thread import LoopThread
 from opavnic.cli.conformance import app
 from opavnic.cli.mad import app as mad_app
 from opavnic.conformance.target import MAX_FRESH, run_vema_target
 from opavnic.mad_client import MadClient, MadSocketError
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from opavnic.mad_socket import MAX_PROGRAMS, MAX_UNREAD, MAX_WAITING, MadSocketServer
-from opavnic.vnic_port import VnicPort
+from opavnic.world.world import World
+from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.messages import build_request, read_response
@@ -35,64 +34,33 @@ from vema.types import EMA_OUI, AttrId, VportNum
 VECTORS = Path(__file__).parents[2] / "vectors"
 
 
-class SmallLab(threading.Thread):
+class SmallLab(LoopThread):
     """An EM port with its socket and one host, on an event loop of their own: the tests are the programs outside."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.path = path
-        self.loop = asyncio.new_event_loop()
-        self.ready = threading.Event()
-        self.done: asyncio.Event
         self.many: Sequence[int] = ()
         """LIDs to claim instead of the host's own."""
 
-    def run(self) -> None:
-        self.loop.run_until_complete(self._live())
-        self.loop.close()
-
-    async def _live(self) -> None:
-        self.done = asyncio.Event()
-        fabric = Fabric(self.loop, timer_resolution_s=1.0)
-        self.em = fabric.add_hfi("em").ports[1]
-        self.host = fabric.add_hfi("h1", netdevs=memory_netdev).ports[1]
-        switch = fabric.add_switch("sw")
-        for number, port in enumerate((self.em, self.host), 1):
-            fabric.connect(port, switch.ports[number])
-        SubnetManager(fabric, self.em).sweep()
-        self.vnics = VnicPort(self.host, self.loop, driver_quirks=True)
-        self.server = MadSocketServer(self.em.mad, agents=lambda: self.many or [self.host.lid])
-        self.em.mad.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self.server.trap)
-        await self.server.start(self.path)
-        self.ready.set()
-        await self.done.wait()
-        await self.server.close()
-        await self.server.close()
-        self.vnics.close()
-
-    def end(self) -> None:
-        """Have the lab end, and wait for it; harmless when done twice."""
-        if self.is_alive():
-            self.loop.call_soon_threadsafe(self.done.set)
-            self.join(20)
-
-    def call(self, function: Callable[[], object]) -> None:
-        """Run `function` on the lab's loop, and wait for it."""
-
-        async def run() -> None:
-            function()
-
-        asyncio.run_coroutine_threadsafe(run(), self.loop).result(10)
+    @contextlib.asynccontextmanager
+    async def living(self) -> AsyncIterator[None]:
+        async with World(single_switch(["h1"]), clock=self.loop, timer_resolution_s=1.0) as world:
+            self.em, self.host = world.em_port, world.hosts["h1"].port
+            world.subnet_manager.sweep()
+            self.vnics = world.add_vnic_port("h1", netdevs=memory_netdev, driver_quirks=True)
+            self.server = MadSocketServer(self.em.mad, agents=lambda: self.many or [self.host.lid])
+            self.em.mad.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self.server.trap)
+            await self.server.start(self.path)
+            yield
+            await self.server.close()
+            await self.server.close()
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[SmallLab]:
-    lab = SmallLab(tmp_path / "mad.sock")
-    lab.start()
-    assert lab.ready.wait(10)
-    yield lab
-    lab.end()
-    assert not lab.is_alive()
+    with SmallLab(tmp_path / "mad.sock") as lab:
+        yield lab
 
 
 @pytest.fixture
@@ -232,8 +200,7 @@ def test_traps_reach_every_program(lab: SmallLab, client: MadClient) -> None:
         messages: list[MadMessage] = []
         while not messages:
             messages += reader.feed(listener.recv(65536))
-        netdev = lab.vnics.adapters[VportNum(1)].netdev
-        assert isinstance(netdev, MemoryNetdev)
+        netdev = netdev_of(lab.vnics.adapters[VportNum(1)])
         lab.call(lambda: netdev.set_mac(MacAddr(b"\x02\0\0\0\0\1")))
         while len(messages) < 2:
             messages += reader.feed(listener.recv(65536))

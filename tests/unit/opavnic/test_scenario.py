@@ -236,16 +236,28 @@ async def test_end_of_a_scenario_that_fails_at_one_step_comes_about_at_the_other
     scenario = Scenario(generate(kind="single-switch", hosts=2))
     await scenario.__aenter__()
     await scenario.em.vesw("blue", members=scenario.hosts)
-    netdevs = [a.netdev for port in scenario.vnic_ports.values() for a in port.adapters.values()]
+    netdevs = [a.netdev for port in scenario.world.vnic_ports.values() for a in port.adapters.values()]
     assert netdevs
-    genuine = scenario.em.stop
+    genuine = scenario.em.service.stop
 
     def broken() -> None:
         genuine()
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(scenario.em, "stop", broken)
-    with pytest.raises(RuntimeError, match="boom"):
+    monkeypatch.setattr(scenario.em.service, "stop", broken)
+    with pytest.raises(
+        ScenarioError, match=r"did not end as it should: Ethernet Manager: RuntimeError: boom"
+    ):
         await scenario.__aexit__(None, None, None)
     assert not any(netdev.is_up for netdev in netdevs)
     assert asyncio.get_running_loop().get_exception_handler() is None, "the recording has ended"
+
+
+@pytest.mark.looptime
+async def test_end_that_fails_does_not_hide_why_a_scenario_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = Scenario(generate(kind="single-switch", hosts=2))
+    await scenario.__aenter__()
+    monkeypatch.setattr(scenario.world.vnic_ports["h2"], "close", lambda: 1 // 0)
+    why = AssertionError("nobody came")
+    await scenario.__aexit__(AssertionError, why, None)
+    assert why.__notes__ == ["VNICs of h2: ZeroDivisionError: integer division or modulo by zero"]

@@ -9,16 +9,17 @@ import pytest
 
 from hfi_sim.counters import Drop
 from hfi_sim.errors import NetdevError
-from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.stack import MadRequest
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.port_state import CapabilityMask3, PortState
-from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.topology import single_switch
 from hfi_sim.types import MacAddr
 from opavnic.vnic_port import VnicPort
+from opavnic.world.world import World
+from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -37,30 +38,21 @@ class TwoHosts:
     """Two hosts and an EM on one switch; packets arrive at once."""
 
     driver_quirks: bool = False
-    fabric: Fabric = field(default_factory=Fabric)
     traps: list[tuple[int, bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        switch = self.fabric.add_switch("sw")
-        self.em = self.fabric.add_hfi("em").ports[1]
+        world = World(single_switch(2))
+        self.fabric, self.em, self.subnet_manager = world.fabric, world.em_port, world.subnet_manager
         self.out_of_netdevs = False
-        self.hosts = [self.fabric.add_hfi(name, netdevs=self._netdev).ports[1] for name in ("h1", "h2")]
-        for number, port in enumerate((self.em, *self.hosts), 1):
-            self.fabric.connect(port, switch.ports[number])
-        self.subnet_manager = SubnetManager(self.fabric, self.em)
+        self.hosts = [host.port for host in world.hosts.values()]
         for port in self.hosts:
-            self.subnet_manager.set_pkeys(port, [0x8002, 0x8003])
+            world.set_pkeys(port, [0x8002, 0x8003])
         self.subnet_manager.sweep()
         self.on_trap: Callable[[int], object] = lambda _slid: None
         self.em.mad.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self._trap)
         self.vnics = [
-            VnicPort(
-                port,
-                self.fabric.clock,
-                driver_quirks=self.driver_quirks,
-                attached=self.fabric.attached,
-            )
-            for port in self.hosts
+            world.add_vnic_port(name, netdevs=self._netdev, driver_quirks=self.driver_quirks)
+            for name in world.hosts
         ]
 
     def _trap(self, request: MadRequest) -> None:
@@ -106,9 +98,7 @@ class TwoHosts:
 
     def netdev(self, host: int, vport_num: int = 1) -> MemoryNetdev:
         """Return the netdev of a VNIC."""
-        netdev = self.vnics[host].adapters[VportNum(vport_num)].netdev
-        assert isinstance(netdev, MemoryNetdev)
-        return netdev
+        return netdev_of(self.vnics[host].adapters[VportNum(vport_num)])
 
 
 def eth(dest: bytes, source: bytes, size: int = 100) -> bytes:

@@ -41,6 +41,12 @@ def packet(frame: bytes, vesw_id: int = 5) -> bytes:
     return seal_packet(header + frame, ICRC)
 
 
+def netdev_of(adapter: Adapter) -> MemoryNetdev:
+    """Return the netdev of a VNIC whose host is in memory."""
+    assert isinstance(adapter.netdev, MemoryNetdev)
+    return adapter.netdev
+
+
 class VnicBench:
     """One HFI port without its fabric."""
 

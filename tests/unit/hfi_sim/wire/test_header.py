@@ -75,7 +75,7 @@ def test_bits_of_a_big_endian_header_count_from_the_most_significant() -> None:
             {"a": Field(8, ""), "b": Field(8, "", at=16)},
             "b begins at bit 16, the fields before it end at bit 8",
         ),
-        ({"a": Field(7, "")}, "its fields have 7 bits, which are no whole bytes"),
+        ({"a": Field(7, "")}, "its fields add up to 7 bits, not to whole bytes"),
         ({"a": Field(8, "", split=((0, 4), (4, 3)))}, "a has 8 bits, its places have 4 and 3"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
@@ -71,6 +73,10 @@ def test_field_readers_any_header_agree_with_parse(header: Lrh16B) -> None:
     assert lrh16b.l2_of(packet) == header.l2
     assert lrh16b.l4_of(packet) == header.l4
     assert lrh16b.pkey_of(packet) == header.pkey
+    assert lrh16b.entropy_of(packet) == header.entropy
+    assert (lrh16b.fecn_of(packet), lrh16b.becn_of(packet)) == (header.fecn, header.becn)
+    marked = lrh16b.with_becn(lrh16b.with_fecn(packet))
+    assert Lrh16B.parse(marked) == replace(header, fecn=True, becn=True)
 
 
 def test_header_default_is_a_16b_head_flit() -> None:

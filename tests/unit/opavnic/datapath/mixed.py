@@ -15,7 +15,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Faults
 from hfi_sim.lanes import FlowControl
 from hfi_sim.link import LinkPort
-from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
+from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_counts
@@ -23,6 +23,7 @@ from opavnic.datapath.handover import carry_on
 from opavnic.datapath.selection import load_native
 from opavnic.datapath.snapshot import take_fabric, take_vport
 from opavnic.vnic_port import VnicPort
+from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.lmac import Lmac
 from vema.types import ConfigState, VportNum
@@ -129,9 +130,9 @@ class Mixed:
         """Return what each host has received since the last time."""
         frames = []
         for adapter in self.adapters:
-            assert isinstance(adapter.netdev, MemoryNetdev)
-            frames.append(list(adapter.netdev.received))
-            adapter.netdev.received.clear()
+            received = netdev_of(adapter).received
+            frames.append(list(received))
+            received.clear()
         return frames
 
     def counted(self) -> dict[str, object]:

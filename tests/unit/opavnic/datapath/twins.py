@@ -6,13 +6,14 @@ import random
 from dataclasses import dataclass, replace
 
 from hfi_sim.fabric import Fabric
-from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
+from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_counts
 from opavnic.datapath.selection import load_native
 from opavnic.datapath.snapshot import take_fabric, take_vport
 from opavnic.vnic_port import VnicPort
+from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.lmac import Lmac
@@ -33,8 +34,7 @@ class Twin:
     adapters: list[Adapter]
 
     def received(self, index: int) -> list[bytes]:
-        netdev = self.adapters[index].netdev
-        assert isinstance(netdev, MemoryNetdev)
+        netdev = netdev_of(self.adapters[index])
         frames = list(netdev.received)
         netdev.received.clear()
         return frames
@@ -69,8 +69,7 @@ def make_twin(rng: random.Random) -> Twin:
             lids = [other.ports[1].lid for other in hfis]
             adapter.apply(_config(rng, vesw_id, pkey, group, port.lid, lids))
             _fill_mac_table(rng, adapter, lids)
-            netdev = adapter.netdev
-            assert isinstance(netdev, MemoryNetdev)
+            netdev = netdev_of(adapter)
             if rng.random() < 0.9:
                 netdev.open()
             if rng.random() < 0.1:

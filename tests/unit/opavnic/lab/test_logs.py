@@ -298,7 +298,7 @@ async def test_package_from_outside_is_heard(place: Path, monkeypatch: pytest.Mo
 
     class Installed:
         entry_points = (
-            EntryPoint("x", "outside.deep:start", "opavnic.apps"),
+            EntryPoint("x", "outside.deep:start", "opavnic.parts"),
             EntryPoint("y", "stranger:start", "other.apps"),
         )
 

@@ -127,3 +127,31 @@ def test_part_that_takes_a_key_of_the_lab_file_is_refused(tmp_path: Path) -> Non
     code.write_text(code.read_text().replace('Weather("weather")', 'Weather("hosts")'), encoding="utf-8")
     with pytest.raises(LabError, match=r'part hosts of weather 1\.0: lab files have a key "hosts" already'):
         parse_lab(LAB, "x.yaml")
+
+
+def test_object_that_is_no_part_is_named(tmp_path: Path) -> None:
+    points = tmp_path / "site" / "weather-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[opavnic.parts]\nweather = weather:Weather\n", encoding="utf-8")
+    with pytest.raises(
+        LabError, match=r'^part weather of weather 1\.0: weather:Weather is not a Part named "weather"$'
+    ):
+        parse_lab(LAB, "x.yaml")
+
+
+def test_two_parts_of_one_name_are_refused(tmp_path: Path) -> None:
+    info = tmp_path / "site" / "climate-2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: climate\nVersion: 2.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[opavnic.parts]\nweather = weather:weather\n", encoding="utf-8")
+    with pytest.raises(LabError, match=r"have one name: uninstall one of them$") as caught:
+        parse_lab(LAB, "x.yaml")
+    assert "climate 2.0" in str(caught.value)
+    assert "weather 1.0" in str(caught.value)
+
+
+async def test_status_that_fails_hides_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Lab(parse_lab(LAB, "x.yaml"), netdev="memory") as lab:
+        monkeypatch.setattr(weather().Running, "status", lambda self: 1 / 0)
+        data = lab.status()
+    assert data["parts"]["weather"] == {"error": "ZeroDivisionError: division by zero"}
+    assert [host["name"] for host in data["hosts"]] == ["h1", "h2"]

@@ -22,7 +22,7 @@ from hfi_sim.wire import lrh16b
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.packet import build_packet, parse_packet, seal_packet
 from opavnic.conformance.encap import EncapCase
 from opavnic.conformance.vectors import read_cases
@@ -107,11 +107,8 @@ def test_header_fields_are_those_of_our_parser(tshark: Tshark, tmp_path: Path) -
     rng = random.Random(1)
     packets = []
     for _ in range(64):
-        lrh = Lrh16B(
-            slid=rng.randrange(1 << 24), dlid=rng.randrange(1 << 24), becn=rng.random() < 0.5, sc=rng.randrange(32),
-            rc=rng.randrange(8), fecn=rng.random() < 0.5, l4=rng.choice([0, *L4]), pkey=rng.randrange(1 << 16),
-            entropy=rng.randrange(1 << 16), age=rng.randrange(256), reserved=rng.randrange(256),
-        )  # fmt: skip
+        values = {name: rng.getrandbits(field.bits) for name, field in Lrh16B.HEADER.fields.items()}
+        lrh = Lrh16B(**{**values, "l2": L2_16B, "lt": LT_HEAD, "l4": rng.choice([0, *L4])})
         packets.append(build_packet(lrh, rng.randbytes(rng.randrange(8, 100)), ICRC))
     shown = tshark.dissect(write_pcap(tmp_path / "x.pcap", packets))
     for packet, fields in zip(packets, shown, strict=True):

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-from aiohttp import ClientSession, UnixConnector
+from aiohttp import ClientSession
 
 from hfi_sim.trace import TraceRecord
 from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
 from opavnic.observe import capture
 from opavnic.observe.capture import Capture
 from opavnic.observe.pcapng import PcapngReader
 from opavnic.world import connections
 from opavnic.world.parts.capture import CONTENT_TYPE
-from opavnic.world.parts.control import ControlServer
 
 TEXT = """
 name: capture-lab
@@ -26,22 +22,6 @@ hosts: {h1: {}, h2: {}}
 vesws:
   - {id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}
 """
-
-
-@pytest.fixture
-async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
-    async with Lab(parse_lab(TEXT, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as running:
-        yield running
-
-
-@pytest.fixture
-async def http(lab: Lab, tmp_path: Path) -> AsyncIterator[ClientSession]:
-    server = ControlServer(tmp_path / "sock", lab.routes())
-    await server.start()
-    async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as session:
-        yield session
-    await server.close()
 
 
 async def ping(lab: Lab) -> bool:

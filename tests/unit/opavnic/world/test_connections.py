@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from aiohttp import ClientSession, UnixConnector, web
+from aiohttp import web
 
+from lab_in_memory import lab_in_memory, served
 from opavnic.lab.daemon import lab_routes
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
 from opavnic.lab.logs import LogHub
 from opavnic.world import connections
 from opavnic.world.connections import MAX_CONNECTIONS, MAX_FOLLOWERS, while_read
@@ -110,12 +109,9 @@ async def test_captures_and_readers_of_the_log_beyond_the_limit_are_told_so_unti
     async def down() -> dict[str, int]:
         return {}
 
-    async with Lab(parse_lab(text, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as lab:
+    async with lab_in_memory(text) as lab:
         hub = LogHub(tmp_path / "log")
-        server = ControlServer(tmp_path / "sock", lab_routes(lab, hub, down))
-        await server.start()
-        connector = UnixConnector(str(tmp_path / "sock"), limit=0)
-        async with ClientSession("http://lab", connector=connector) as http:
+        async with served(lab_routes(lab, hub, down), tmp_path, limit=0) as http:
             for path, said in (
                 ("/capture", "16 captures run"),
                 ("/logs?follow=1", "16 readers follow the log"),
@@ -133,6 +129,5 @@ async def test_captures_and_readers_of_the_log_beyond_the_limit_are_told_so_unti
                         await asyncio.sleep(0)
                 for one in (response, *there):
                     one.close()
-        await server.close()
         hub.end_followers()
         hub.close()

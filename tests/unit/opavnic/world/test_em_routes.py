@@ -6,19 +6,15 @@ import asyncio
 import io
 import json
 import threading
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, UnixConnector
+from aiohttp import ClientSession
 
 from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
 from opavnic.world import json_body
 from opavnic.world.json_body import MAX_BODY, MAX_VALUES
 from opavnic.world.parts import em_routes
-from opavnic.world.parts.control import ControlServer
 from vema.em import desired
 
 TEXT = """
@@ -28,22 +24,6 @@ vesws:
   - {id: 2, name: blue, members: [h1, h2]}
 """
 RIGHT = {"vesws": [{"id": 3, "name": "red", "pkey": 0x8001, "members": ["h1"]}]}
-
-
-@pytest.fixture
-async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
-    async with Lab(parse_lab(TEXT, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as running:
-        yield running
-
-
-@pytest.fixture
-async def http(lab: Lab, tmp_path: Path) -> AsyncIterator[ClientSession]:
-    server = ControlServer(tmp_path / "sock", lab.routes())
-    await server.start()
-    async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as session:
-        yield session
-    await server.close()
 
 
 async def post(http: ClientSession, **body: Any) -> tuple[int, dict[str, Any]]:

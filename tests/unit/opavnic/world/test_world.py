@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
 from hfi_sim.clock import ManualClock
 from hfi_sim.errors import FabricError, FaultError
+from hfi_sim.mad.header import MAD_SIZE, OUI_OFFSET, MadClass, MadHeader, Method
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.topology import HostSpec, Topology, single_switch
@@ -16,6 +19,7 @@ from hfi_sim.wire.packet import build_packet
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
 from opavnic.world.world import World
+from vema.types import EMA_OUI
 
 
 def netdev(vport_num: int) -> MemoryNetdev:
@@ -183,3 +187,52 @@ def test_world_has_room_for_more_hosts_than_any_switch() -> None:
     world.subnet_manager.sweep()
     assert len(world.hosts) == 2000
     assert add_vnic_port(world, "h1999").port.lid
+
+
+async def test_context_that_is_entered_is_left_with_the_rest_and_named_where_it_fails() -> None:
+    steps: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def part(name: str) -> AsyncIterator[str]:
+        steps.append(f"{name} starts")
+        yield name
+        steps.append(f"{name} ends")
+        if name == "bad":
+            raise RuntimeError("boom")
+
+    world = two_hosts()
+    assert [await world.ends.enter(name, part(name)) for name in ("good", "bad")] == ["good", "bad"]
+    assert await world.close() == ["bad: RuntimeError: boom"]
+    assert steps == ["good starts", "bad starts", "bad ends", "good ends"]
+
+
+async def test_context_that_cannot_be_entered_is_not_left() -> None:
+    @contextlib.asynccontextmanager
+    async def part() -> AsyncIterator[None]:
+        raise KeyError("no room")
+        yield
+
+    world = two_hosts()
+    with pytest.raises(KeyError, match="no room"):
+        await world.ends.enter("part", part())
+    assert await world.close() == []
+
+
+def test_traps_reach_everyone_who_asked_for_them_and_nobody_afterwards() -> None:
+    world = two_hosts()
+    h1 = world.hosts["h1"].port
+    heard: list[str] = []
+    leave = [world.on_trap(lambda _trap, name=name: heard.append(name)) for name in ("a", "b")]  # type: ignore[misc]
+    header = MadHeader(mgmt_class=MadClass.EMA, method=Method.TRAP, tid=1, attr_id=2).build()
+    trap = (header.ljust(OUI_OFFSET, b"\0") + EMA_OUI).ljust(MAD_SIZE, b"\0")
+    h1.mad.send(world.em_port.lid, trap)
+    assert heard == ["a", "b"]
+    leave[0]()
+    h1.mad.send(world.em_port.lid, trap)
+    assert heard == ["a", "b", "b"]
+    leave[1]()
+    h1.mad.send(world.em_port.lid, trap)
+    assert heard == ["a", "b", "b"]
+    world.on_trap(lambda _trap: heard.append("c"))
+    h1.mad.send(world.em_port.lid, trap)
+    assert heard[-1] == "c"

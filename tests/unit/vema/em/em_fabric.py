@@ -15,6 +15,7 @@ from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.em_port import make_em
 from opavnic.vnic_port import VnicPort
+from unit.opavnic.vnic_bench import netdev_of
 from vema.em.desired import EmConfig, parse_config
 from vema.em.service import EthernetService
 from vema.types import VportNum
@@ -70,9 +71,7 @@ class EmFabric:
 
     def netdev(self, host: int, vport: int = 1) -> MemoryNetdev:
         """Return the netdev of a vport of h`host`."""
-        netdev = self.vnics[f"h{host}:1"].adapters[VportNum(vport)].netdev
-        assert isinstance(netdev, MemoryNetdev)
-        return netdev
+        return netdev_of(self.vnics[f"h{host}:1"].adapters[VportNum(vport)])
 
     def dlids(self, host: int, vport: int = 1) -> Mapping[bytes, int]:
         """Return the destinations in the MAC table of a vport of h`host`."""

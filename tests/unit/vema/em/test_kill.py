@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,6 +18,7 @@ import pytest
 from hfi_sim.counters import Drop
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.types import MacAddr
+from loop_thread import LoopThread
 from opavnic.em_port import SmTopology
 from opavnic.mad_socket import MadSocketServer
 from processes import child
@@ -30,24 +29,18 @@ HOSTS = 5
 PROGRAM = Path(__file__).with_name("em_process.py")
 
 
-class Fabric(threading.Thread):
+class Fabric(LoopThread):
     """A fabric with agents on an event loop of its own; the EM is a program on its raw MAD socket."""
 
     def __init__(self, socket_path: Path) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.socket_path = socket_path
-        self.loop = asyncio.new_event_loop()
-        self.ready = threading.Event()
         self.requests = 0
         """Packets that the EM's port has sent."""
         self.on_request: Callable[[int], None] = lambda count: None
 
-    def run(self) -> None:
-        self.loop.run_until_complete(self._live())
-        self.loop.close()
-
-    async def _live(self) -> None:
-        self.done = asyncio.Event()
+    @asynccontextmanager
+    async def living(self) -> AsyncIterator[None]:
         self.em_fabric = EmFabric(HOSTS, clock=self.loop)
         port = self.em_fabric.em_ports[0]
         topology = SmTopology(self.em_fabric.sm, port)
@@ -64,19 +57,10 @@ class Fabric(threading.Thread):
 
         port.send = count  # type: ignore[method-assign]
         await server.start(self.socket_path)
-        self.ready.set()
-        await self.done.wait()
+        yield
         await server.close()
         for vnic in self.em_fabric.vnics.values():
             vnic.close()
-
-    def call(self, function: Callable[[], None]) -> None:
-        """Run `function` where the fabric runs, and wait for it."""
-
-        async def run() -> None:
-            function()
-
-        asyncio.run_coroutine_threadsafe(run(), self.loop).result(60)
 
     def disturb(self, rng: random.Random) -> None:
         """Give a host another address, and another one other lists."""
@@ -92,13 +76,8 @@ class Fabric(threading.Thread):
 
 @pytest.fixture
 def fabric(tmp_path: Path) -> Iterator[Fabric]:
-    fabric = Fabric(tmp_path / "mad.sock")
-    fabric.start()
-    assert fabric.ready.wait(20)
-    yield fabric
-    fabric.loop.call_soon_threadsafe(fabric.done.set)
-    fabric.join(20)
-    assert not fabric.is_alive()
+    with Fabric(tmp_path / "mad.sock") as fabric:
+        yield fabric
 
 
 @contextmanager

@@ -1,0 +1,298 @@
+"""The commands `opavnic bench NAME`: options, progress, and what is printed.
+
+What measures is imported when a command runs: `ejfat` may need to be in namespaces of its own before gRPC, which starts
+threads, is there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from hfi_sim.errors import HfiSimError
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_rich, print_table
+from opavnic.errors import OpavnicError
+from opavnic.signals import interruptible
+
+if TYPE_CHECKING:
+    from opavnic_bench.datapath.bench import BenchResult
+    from opavnic_bench.turns import Progress
+
+EM_SIZES: Final = (10, 100, 1000, 10000)
+FABRIC_HOSTS: Final = (128, 1024, 4096)
+
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+
+@contextmanager
+def _measuring(*errors: type[Exception]) -> Iterator[Progress]:
+    """Show progress if stderr is a terminal; end with one line if measuring fails.
+
+    A signal unwinds what it interrupts, so every namespace is removed.
+
+    Args:    errors: that are failures of the measurement, besides those of opavnic and hfi_sim.
+    """
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    # without a thread that draws while something is measured
+    bar = Bar(
+        console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True, auto_refresh=False
+    )
+    task = bar.add_task("")
+    failures: tuple[type[Exception], ...] = (OpavnicError, HfiSimError, *errors)
+
+    def show(done: int, total: int, label: str) -> None:
+        bar.update(task, completed=done, total=total, description=label, refresh=True)
+
+    try:
+        with interruptible(), bar:
+            yield show
+    except failures as error:
+        fail(str(error))
+
+
+def mad(
+    seconds: Annotated[float, typer.Option(min=0.01, help="how long each measurement lasts")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Get and Set exchanges of the management agent per second: the agent alone, and over a fabric.
+
+    \b
+    Example:
+      opavnic bench mad --json
+    """
+    from opavnic_bench.mad import bench_mad
+
+    with _measuring() as progress:
+        result = bench_mad(seconds, progress)
+    if as_json:
+        print_json(result)
+        return
+    rows = [(row["exchange"], row["where"], f"{row['per_second']:,.0f}") for row in result["figures"]]
+    print_table(("exchange", "where", "per second"), rows)
+
+
+def em(
+    vports: Annotated[
+        list[int] | None,
+        typer.Option("--vports", help=f"how many; may be repeated; {', '.join(map(str, EM_SIZES))}"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Configure a whole fabric in memory, then restart the manager: time, MADs, memory.
+
+    \b
+    Example:
+      opavnic bench em --vports 1000 --json
+    """
+    from opavnic_bench.em import COLUMNS, MEMBERS, bench_em
+
+    sizes = tuple(vports or EM_SIZES)
+    for size in sizes:
+        if size < MEMBERS or size % MEMBERS or size > 4095 * MEMBERS:
+            fail(f"--vports {size}: a multiple of {MEMBERS}, from {MEMBERS} to {4095 * MEMBERS}", EXIT_USAGE)
+    with _measuring() as progress:
+        result = bench_em(sizes, progress)
+    if as_json:
+        print_json(result)
+    else:
+        print_table(COLUMNS, [pick(run, *COLUMNS) for run in result["runs"]])
+
+
+def fabric(
+    seconds: Annotated[float, typer.Option(min=0.01, help="how long each packet measurement lasts")] = 1.0,
+    hosts: Annotated[
+        list[int] | None, typer.Option(min=2, help="hosts of a fat tree to route; may be repeated")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Packets per second over 1, 3 and 5 switches; time to route fat trees; memory per host.
+
+    \b
+    Example:
+      opavnic bench fabric --json
+    """
+    from opavnic_bench.fabric import bench_fabric
+
+    with _measuring() as progress:
+        result = bench_fabric(seconds, tuple(hosts or FABRIC_HOSTS), progress)
+    if as_json:
+        print_json(result)
+        return
+    print_table(("switches", "time", "packets/s"), [list(one.values()) for one in result["hops"]])
+    columns = ("hosts", "switches", "engine", "build s", "route s", "bytes/host")
+    print_table(columns, [list(one.values()) for one in result["routing"]])
+
+
+def lnet(
+    as_json: AsJson = False,
+    hfis: Annotated[int, typer.Option("--hfis", min=1, max=16, help="Up to so many HFIs.")] = 4,
+    seconds: Annotated[float, typer.Option("--seconds", help="Virtual seconds of each run.")] = 0.02,
+) -> None:
+    """Throughput between two hosts with 1, 2, ... HFIs each, on links of 10 Gb/s in virtual time.
+
+    \b
+    Example:
+      opavnic bench lnet --json
+    """
+    from opavnic_bench.lnet import bench_lnet
+
+    if not 0 < seconds <= 10:
+        fail(f"bench lnet: --seconds {seconds:g} is not above 0 and at most 10", EXIT_USAGE)
+    with _measuring() as progress:
+        result = bench_lnet(range(1, hfis + 1), seconds, progress)
+    if as_json:
+        print_json(result)
+        return
+    rows = [(run["hfis"], run["virtual_gbps"], run["real_gbps"]) for run in result["runs"]]
+    print_table(("HFIs", "virtual Gb/s", "real Gb/s"), rows, "LNet over bonded HFIs, 1 MiB messages")
+
+
+def ejfat(
+    rounds: Annotated[
+        int, typer.Option(min=1, max=99, help="Rounds of each measurement; medians count.")
+    ] = 3,
+    seconds: Annotated[float, typer.Option(min=0.01, help="How long each round lasts.")] = 0.5,
+    taps: Annotated[
+        bool, typer.Option(help="Measure with real programs on TAPs too, where the right is given.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Packets and Gbit per second: the pipelines, live in a lab, stand-alone, and a plain UDP relay beside them.
+
+    \b
+    Example:
+      opavnic bench ejfat --json
+    """
+    private, no_taps = False, "" if taps else "asked for"
+    if taps:
+        private, no_taps = _may_make_taps()
+    from ejfat.errors import EjfatError
+    from opavnic_bench.ejfat.bench import bench_ejfat
+    from opavnic_bench.ejfat.figures import rows_for_table
+
+    with _measuring(EjfatError) as progress:
+        result = bench_ejfat(rounds, seconds, no_taps=no_taps, private=private, progress=progress)
+    if as_json:
+        print_json(result)
+        return
+    title = f"medians of {result['rounds']} rounds of {result['seconds']:g} s"
+    columns = ("what", "by", "header", "payload", "packets/s", "Gbit/s", "lost")
+    print_table(columns, list(rows_for_table(result)), title=title)
+    compared = ("of", "to", "payload", "ratio")
+    print_table(compared, [pick(row, *compared) for row in result["ratios"]], title="packets/s")
+    _print_skipped(result["skipped"])
+
+
+def _may_make_taps() -> tuple[bool, str]:
+    """Return whether this process is in namespaces of its own now, and why there can be no TAPs."""
+    from opavnic.lab.errors import PrivilegeError
+    from opavnic.lab.privileges import obtain
+
+    try:
+        return obtain(), ""
+    except PrivilegeError as error:
+        return False, str(error)
+
+
+def datapath(
+    as_json: AsJson = False,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE.svg", help="draw the figures")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, max=50, help="rounds, of which the median counts")] = 3,
+    seconds: Annotated[int, typer.Option(min=1, max=60, help="how long each throughput is measured")] = 1,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="VARIANT", help="measure these alone; repeatable")
+    ] = None,
+    vports: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,...", help="measure what a packet costs natively with so many VNICs, alone"
+        ),
+    ] = None,
+) -> None:
+    """TCP, small UDP packets and round trips of each datapath and each peer, in turns, medians of the rounds.
+
+    Needs root and iperf3; `make bench-peers` installs the peers. The default run takes less than five minutes.
+    With --vports 2,64,512 the native datapath carries small frames among so many TAPs instead.
+
+    \b
+    Example:
+      opavnic bench datapath --json --plot datapath.svg
+    """
+    from opavnic.lab.errors import PrivilegeError
+    from opavnic.lab.privileges import check_tun, has_capabilities
+    from opavnic_bench.datapath.bench import bench_datapath
+    from opavnic_bench.datapath.peers import variants
+    from opavnic_bench.datapath.plot import plot
+
+    known = sorted({variant.name for variant in variants()})
+    if unknown := sorted(set(only or ()) - set(known)):
+        fail(f"no variant {', '.join(unknown)} (known: {', '.join(known)})", EXIT_USAGE)
+    try:
+        check_tun()
+    except PrivilegeError as error:
+        fail(str(error))
+    if not has_capabilities():
+        fail("the bench makes network namespaces: run it as root")
+    if vports is not None:
+        _vports(vports, as_json)
+        return
+    if plot_file is not None:
+        _write(plot_file, "")  # not only after minutes of measuring
+    with _measuring() as progress:
+        result = bench_datapath(rounds, seconds, only=only or (), progress=progress)
+    if plot_file is not None:
+        _write(plot_file, plot(result.rows()))
+    if as_json:
+        print_json(result.as_json())
+    else:
+        _print_datapath(result)
+    if not result.rows():
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _vports(text: str, as_json: bool) -> None:
+    from opavnic_bench.datapath.vports import LARGEST, bench_vports
+
+    counts = [int(word) if word.strip().isdecimal() else 0 for word in text.split(",")]
+    if not all(2 <= count <= LARGEST for count in counts):
+        fail(f'--vports "{text}" is not a list of numbers from 2 to {LARGEST}, such as 2,64,512', EXIT_USAGE)
+    with _measuring(OSError) as progress:
+        result = bench_vports(counts, progress)
+    if as_json:
+        print_json(result)
+    else:
+        columns = ("vports", "ns_per_packet", "packets")
+        print_table(columns, [pick(row, *columns) for row in result["results"]])
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text)
+    except OSError as error:
+        fail(f"{file} cannot be written: {error.strerror}", EXIT_FAILED)
+
+
+def _print_datapath(result: BenchResult) -> None:
+    from opavnic_bench.datapath.bench import COLUMNS, RATIOS
+
+    title = f"medians of {result.run.rounds} rounds, {result.run.took_s:.0f} s"
+    print_table(COLUMNS, [pick(row, *COLUMNS) for row in result.rows()], title=title)
+    columns = ("native_to", "mtu", "icrc", *RATIOS)
+    if ratios := result.ratios():
+        title = "native with an ICRC on every packet, relative to"
+        print_table(columns, [pick(row, *columns) for row in ratios], title=title)
+    _print_skipped(result.run.skipped)
+
+
+def _print_skipped(skipped: dict[str, Any]) -> None:
+    for label, reason in skipped.items():
+        print_rich(f"left out: {label}: {reason}")

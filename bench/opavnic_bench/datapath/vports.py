@@ -1,0 +1,239 @@
+"""What the native datapath spends on a packet when it has many VNICs: real TAPs, all in one network namespace.
+
+Every TAP is a VNIC on an HFI of its own, all HFIs on one switch. A step sends the same number of frames from each
+of a few TAPs to VNICs all over the fabric, while the engine rests, then lets the engine carry them; the processor
+time of its thread over the packets carried is the figure. The steps go around, so that every VNIC has its turn.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.tap import close_descriptors, open_tap
+from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic.lab.descriptors import raise_limit
+from opavnic.lab.namespaces import NETNS_DIR
+from opavnic_bench.datapath.peers import bench_namespaces, run, until
+from opavnic_bench.turns import BenchError, Progress, silent, take_turns
+
+if TYPE_CHECKING:
+    from opavnic import _native
+
+LARGEST: Final = 1024
+"""More TAPs than this take too long to make."""
+_SENDERS: Final = 32
+"""TAPs that send in one step, or all where there are fewer."""
+_STEP: Final = 1024
+"""Frames of a step; a TAP's queue takes 1000."""
+_STEPS: Final = 32
+"""Steps of a sample."""
+_SAMPLES: Final = 5
+_WAIT_S: Final = 30
+_VESW: Final = 2
+_PKEY: Final = 0x8002
+_ETHERTYPE: Final = 0x88B5
+"""For local experiments (IEEE 802): the hosts throw these frames away."""
+
+
+@dataclass(frozen=True, slots=True)
+class VportCost:
+    """The figure for one number of VNICs."""
+
+    vports: int
+    ns_per_packet: float
+    """Processor time of the thread, median of the samples."""
+    packets: int
+
+    def as_row(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"vports": self.vports, "ns_per_packet": round(self.ns_per_packet), "packets": self.packets}
+
+
+def bench_vports(counts: Sequence[int], progress: Progress = silent) -> dict[str, Any]:
+    """Measure one number of VNICs after the other.
+
+    Args:    counts: each from 2 to `LARGEST`.
+    Raises:  BenchError: no native datapath, or packets were lost. OSError, NetdevError: no right to make namespaces
+                 or TAPs.
+    """
+    native = load_native()
+    if native is None:
+        raise BenchError(NOT_BUILT)
+    raise_limit()  # two descriptors for each TAP
+    run = take_turns(
+        counts,
+        lambda count: _measure(native.Engine(), count),
+        label=lambda count: f"{count} vports",
+        progress=progress,
+    )
+    if run.skipped:
+        raise BenchError("; ".join(run.skipped.values()))
+    return {"results": [cost.as_row() for cost in run.single()]}
+
+
+def _measure(engine: _native.Engine, count: int) -> VportCost:
+    with ExitStack() as stack:
+        (namespace,) = stack.enter_context(bench_namespaces("vports"))
+        path = NETNS_DIR / namespace
+        fds = run_in_namespace(path, lambda: _make_taps(count))
+        stack.callback(close_descriptors, fds)
+        _set_up(namespace, count)
+        sender = run_in_namespace(path, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+        stack.enter_context(sender)
+        stack.callback(engine.stop)
+        _start(engine, fds)
+        bed = _Bed(engine, sender, fds)
+        bed.sample()  # buffers grow, caches fill
+        samples = [bed.sample() for _ in range(_SAMPLES)]
+        return VportCost(count, median(samples), bed.carried)
+
+
+def _make_taps(count: int) -> list[int]:
+    # no addresses of IPv6, whose messages to each other would be measured as well
+    Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+    return [open_tap(f"tap{index}", vnet_hdr=True) for index in range(count)]
+
+
+def _set_up(namespace: str, count: int) -> None:
+    lines = "".join(f"link set dev tap{index} up\n" for index in range(count))
+    run("ip", "-n", namespace, "-batch", "-", text=lines)
+
+
+def _start(engine: _native.Engine, fds: Sequence[int]) -> None:
+    indexes = range(len(fds))
+    for fd in fds:
+        engine.add_vport(fd)
+    lft = {_lid(index): index for index in indexes}
+    engine.set_fabric(
+        [_port(index) for index in indexes],
+        [{"up": True, "ports": [(True, (index, 1)) for index in indexes], "lft": lft, "mft": {}}],
+        [
+            {
+                "ends": ((index, None), (0, index)),
+                "up": True,
+                "slow": False,
+                "faults": [[], []],
+                "streams": (0, 0),
+            }
+            for index in indexes
+        ],
+    )
+    macs = [(_mac(index), _lid(index)) for index in indexes]
+    for index in indexes:
+        engine.set_vport(index, _config(index, macs), index)
+    engine.start()
+
+
+def _lid(index: int) -> int:
+    return index + 1
+
+
+def _mac(index: int) -> bytes:
+    return b"\x02\0\0\0" + index.to_bytes(2, "big")
+
+
+def _port(index: int) -> _native.Port:
+    return {
+        "active": True,
+        "lid": _lid(index),
+        "lmc": 0,
+        "sendable": [_PKEY],
+        "admitted": [_PKEY],
+        "groups": [],
+        "lane": (index, 0),
+        "vesw_mask": 0xFFF,
+        "vesws": {_VESW: index},
+        "nohandler": index,
+    }
+
+
+def _config(index: int, macs: Sequence[tuple[bytes, int]]) -> _native.VportConfig:
+    return {
+        "vesw_id": _VESW,
+        "pkey": _PKEY,
+        "slid": _lid(index),
+        "rc": 0,
+        "u_mcast_dlid": 0,
+        "flow_dlids": [0] * 32,
+        "sc_uc": [0] * 8,
+        "sc_mc": [0] * 8,
+        "non_vlan_sc_uc": 0,
+        "non_vlan_sc_mc": 0,
+        "macs": macs,
+        "sources": None,
+        "mtu": 1500,
+        "oper_up": True,
+    }
+
+
+_wait = partial(until, pause_s=0.001, limit_s=_WAIT_S)
+
+
+class _Bed:
+    """Sends, waits, and reads the clock of the engine's thread."""
+
+    def __init__(self, engine: _native.Engine, sender: socket.socket, fds: Sequence[int]) -> None:
+        self.carried = 0
+        self._engine = engine
+        self._sender = sender
+        self._fds = fds
+        self._next = 0
+        # the thread that came last: the engine's
+        self._thread = max(int(thread) for thread in os.listdir("/proc/self/task"))
+
+    def sample(self) -> float:
+        """Return the processor time per packet, in ns."""
+        packets = busy = 0
+        for _ in range(_STEPS):
+            self._engine.pause()
+            sent, fds = self._send()
+            packets += sent
+            before = self._busy_ns()
+            self._engine.resume()
+            _wait(partial(_are_empty, fds), "frames stay in the queues")
+            busy += self._busy_ns() - before
+        delivered = 0
+
+        def complete() -> bool:
+            nonlocal delivered
+            vports = self._engine.collect()["vports"]
+            delivered += sum(vnic["rx"][0] for vnic in vports.values())
+            return delivered >= packets
+
+        _wait(complete, "packets were lost")
+        self.carried += packets
+        return busy / packets
+
+    def _send(self) -> tuple[int, Sequence[int]]:
+        """Return how many frames were sent, and the TAPs that sent them."""
+        count = len(self._fds)
+        senders = [(self._next + step) % count for step in range(min(_SENDERS, count))]
+        frames = _STEP // len(senders)
+        for source in senders:
+            for number in range(frames):
+                # any other VNIC but oneself, far and near
+                target = (source + 1 + number * 97 % (count - 1)) % count
+                frame = _mac(target) + _mac(source) + _ETHERTYPE.to_bytes(2, "big") + bytes(50)
+                self._sender.sendto(frame, (f"tap{source}", _ETHERTYPE))
+        self._next = (self._next + len(senders)) % count
+        return len(senders) * frames, [self._fds[source] for source in senders]
+
+    def _busy_ns(self) -> int:
+        return int(Path(f"/proc/self/task/{self._thread}/schedstat").read_text().split()[0])
+
+
+def _are_empty(fds: Sequence[int]) -> bool:
+    poller = select.poll()
+    for fd in fds:
+        poller.register(fd, select.POLLIN)
+    return not poller.poll(0)

@@ -1,0 +1,100 @@
+"""The figures of the measurements, and their ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from ejfat.segmentation import Segmenter
+from opavnic_bench.turns import ratio
+
+PIPELINE, MEMORY_LAB, TAP_LAB, ALONE, RELAY = (
+    "pipeline",
+    "live in a lab in memory",
+    "live in a lab on TAPs",
+    "stand-alone on a TAP",
+    "UDP relay",
+)
+_HEADERS = 14 + 28 + Segmenter(version=2).headers
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is measured, on what packets."""
+
+    what: str
+    by: str
+    """python or native."""
+    version: int | None
+    payload: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One round of a case."""
+
+    packets_per_second: float
+    lost: int | None
+    """Packets that did not arrive; None if the sender overloads the load balancer on purpose."""
+    size: int | None = None
+    """Bytes of a packet; None: of a version 2 frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """The result of a case: the median of its rounds."""
+
+    what: str
+    by: str
+    version: int | None
+    payload: int
+    packets_per_second: float
+    gbit_per_second: float
+    """Of Ethernet frames as they come in (of UDP payloads for the relay)."""
+    lost: int | None = 0
+
+
+def figure(case: Case, samples: Sequence[Sample]) -> Figure:
+    """Return the figure of a case; its losses are those of all rounds together."""
+    rate = median(sample.packets_per_second for sample in samples)
+    size = samples[0].size
+    bits = 8 * (_HEADERS + case.payload if size is None else size)
+    losses = [sample.lost for sample in samples if sample.lost is not None]
+    lost = sum(losses) if losses else None
+    return Figure(
+        **asdict(case), packets_per_second=round(rate), gbit_per_second=round(rate * bits / 1e9, 4), lost=lost
+    )
+
+
+def ratios(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+    """Return the ratios of packets per second between figures of the same run."""
+    found = {(f.what, f.by, f.payload): f for f in figures if f.version in (2, None)}
+    rows = []
+    pairs = [((what, "native"), (what, "python")) for what in (PIPELINE, MEMORY_LAB, TAP_LAB, ALONE)]
+    pairs += [((what, by), (RELAY, "python")) for what in (TAP_LAB, ALONE) for by in ("native", "python")]
+    for payload in sorted({f.payload for f in figures}):
+        for (what, by), (other, other_by) in pairs:
+            one, two = found.get((what, by, payload)), found.get((other, other_by, payload))
+            if one is None or two is None:
+                continue
+            factor = ratio(one.packets_per_second, two.packets_per_second)
+            if factor is not None:
+                pair = {"of": f"{what}, {by}", "to": f"{other}, {other_by}"}
+                rows.append(pair | {"payload": payload, "ratio": factor})
+    return rows
+
+
+def rows_for_table(result: dict[str, Any]) -> Iterator[tuple[object, ...]]:
+    """Yield a result's figures as a table shows them."""
+    for row in result["figures"]:
+        yield (
+            row["what"],
+            row["by"],
+            "" if row["version"] is None else f"v{row['version']}",
+            row["payload"],
+            f"{row['packets_per_second']:,}",
+            f"{row['gbit_per_second']:.3f}",
+            "" if row["lost"] is None else row["lost"],
+        )

@@ -1,0 +1,198 @@
+"""`opavnic bench em`: how long an EM takes to configure a whole fabric, what it sends then, and after a restart.
+
+Everything is in memory (`bed.make_world`). Each run has a process of its own, so the peak of memory is that of one run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from opavnic.em_port import make_em
+from opavnic.world.world import World
+from opavnic_bench.bed import PKEY, make_world
+from opavnic_bench.turns import BenchError, Progress, silent, take_turns
+from vema.em.desired import EmConfig, parse_config
+from vema.em.service import EthernetService
+from vema.types import MAC_TABLE_ENTRIES
+
+MEMBERS: Final = 10
+"""Members of each virtual switch, if there are several."""
+TIME_LIMIT_S: Final = 600.0
+_KIB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run: so many vports, evenly on so many virtual switches."""
+
+    vports: int
+    vesws: int
+
+    @property
+    def label(self) -> str:
+        """How progress and errors name it."""
+        return f"{self.vports} vports, {self.vesws} virtual switches"
+
+    @property
+    def hosts(self) -> list[str]:
+        """One host for each vport."""
+        return [f"h{number}" for number in range(self.vports)]
+
+    @property
+    def policy(self) -> str:
+        """MAC policy: MAC tables, unless one table cannot hold all members."""
+        return "learn" if self.vports // self.vesws <= MAC_TABLE_ENTRIES else "locally-administered"
+
+    def config(self) -> EmConfig:
+        """Return the configuration: the hosts, in order, spread evenly over the virtual switches."""
+        members, hosts = self.vports // self.vesws, self.hosts
+        vesws = [
+            {
+                "id": number + 1,
+                "name": f"vesw{number + 1}",
+                "pkey": PKEY,
+                "members": hosts[number * members : (number + 1) * members],
+            }
+            for number in range(self.vesws)
+        ]
+        # no looks in between: what is measured is the way to the goal, not the watch over it
+        return parse_config(
+            {
+                "mac": self.policy,
+                "polling": {"interval": 0, "audit": 0},
+                "limits": {"in_flight": 256, "per_port": 4},
+                "vesws": vesws,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one run measured."""
+
+    vports: int
+    vesws: int
+    policy: str
+    converge_s: float
+    mads: int
+    """MADs that the EM sent."""
+    sets: int
+    peak_mib: float
+    """Memory of the whole process: fabric, agents, EM."""
+    restart_s: float
+    restart_sets: int
+
+
+COLUMNS: Final = tuple(item.name for item in fields(Figures))
+
+
+def plans(vports: int) -> list[Plan]:
+    """Return the runs for a number of vports: one virtual switch for all, and one for each ten."""
+    return [Plan(vports, 1)] + ([Plan(vports, vports // MEMBERS)] if vports > MEMBERS else [])
+
+
+def bench_em(sizes: Sequence[int], progress: Progress = silent) -> dict[str, Any]:
+    """Measure the plans of each number of vports.
+
+    Raises:  BenchError: a run failed.
+    """
+    todo = [plan for size in sizes for plan in plans(size)]
+    return {
+        "runs": take_turns(todo, _measure_apart, label=lambda plan: plan.label, progress=progress).single()
+    }
+
+
+def _measure_apart(plan: Plan) -> dict[str, Any]:
+    """Measure one run in a process of its own."""
+    command = [sys.executable, "-m", "opavnic_bench.em", str(plan.vports), str(plan.vesws)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BenchError(f"{plan.label}: {done.stderr.strip()[-500:]}")
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+async def measure(plan: Plan, directory: Path) -> Figures:
+    """Run one plan in this process; `directory` takes the database.
+
+    Raises:  BenchError: the EM did not converge, or MAC tables are wrong.
+    """
+    async with make_world(plan.hosts, clock=asyncio.get_running_loop(), timer_resolution_s=1e-3) as world:
+        return await _measure(world, plan, directory / "em.sqlite")
+
+
+async def _measure(world: World, plan: Plan, database: Path) -> Figures:
+    config = plan.config()
+    em = _em(world, database)
+    begin = time.perf_counter()
+    em.start(config)
+    await _converge(em, plan)
+    converge_s = time.perf_counter() - begin
+    mads, sets = world.em_port.mad.sent, _sets(world)
+    _check_tables(world, plan)
+    em.stop()
+    em = _em(world, database)
+    begin = time.perf_counter()
+    em.start()
+    await _converge(em, plan)
+    restart_s = time.perf_counter() - begin
+    em.stop()
+    return Figures(
+        vports=plan.vports,
+        vesws=plan.vesws,
+        policy=plan.policy,
+        converge_s=round(converge_s, 3),
+        mads=mads,
+        sets=sets,
+        peak_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB, 1),
+        restart_s=round(restart_s, 3),
+        restart_sets=_sets(world) - sets,
+    )
+
+
+def _em(world: World, database: Path) -> EthernetService:
+    return make_em(
+        world.subnet_manager, world.em_port, clock=world.clock, wall_clock=time.time, database=database
+    )
+
+
+def _sets(world: World) -> int:
+    """Return how many Sets the agents have taken."""
+    return sum(vnic_port.agent.counters.sets for vnic_port in world.vnic_ports.values())
+
+
+async def _converge(em: EthernetService, plan: Plan) -> None:
+    if not await em.wait_converged(TIME_LIMIT_S):
+        raise BenchError(f"{plan.vports} vports: not converged within {TIME_LIMIT_S:g} s")
+
+
+def _check_tables(world: World, plan: Plan) -> None:
+    wanted = plan.vports // plan.vesws - 1 if plan.policy == "learn" else 0
+    for vnic_port in world.vnic_ports.values():
+        tables = [len(adapter.mac_table) for adapter in vnic_port.adapters.values()]
+        if tables != [wanted]:
+            raise BenchError(
+                f"{vnic_port.port.name}: MAC tables of {tables} entries, one of {wanted} was wanted"
+            )
+
+
+def main() -> None:
+    """Measure the run in the arguments, vports and virtual switches, and print its figures as JSON."""
+    plan = Plan(int(sys.argv[1]), int(sys.argv[2]))
+    with tempfile.TemporaryDirectory(prefix="opavnic-bench-") as directory:
+        figures = asyncio.run(measure(plan, Path(directory)))
+    sys.stdout.write(json.dumps(asdict(figures)) + "\n")
+
+
+if __name__ == "__main__":
+    main()

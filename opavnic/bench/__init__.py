@@ -1,1 +1,0 @@
-"""Measurements: functions that measure one thing and return numbers; `opavnic bench` prints them."""

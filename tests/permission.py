@@ -1,0 +1,34 @@
+"""Whether tests that change the machine may run here: skipped with a reason if not, a failure if they must run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+
+import pytest
+
+from opavnic.lab.errors import PrivilegeError
+from opavnic.lab.privileges import check_tun, has_capabilities
+
+
+def why_not(programs: Iterable[str], *, as_root: bool = False) -> str | None:
+    """Return what this machine lacks for tests that make namespaces and TAPs and start these programs, or None."""
+    try:
+        check_tun()
+    except PrivilegeError as error:
+        return str(error)
+    if not has_capabilities() or (as_root and os.getuid() != 0):
+        return "no CAP_NET_ADMIN and CAP_SYS_ADMIN: run the tests as root"
+    missing = [name for name in programs if shutil.which(name) is None]
+    return f"not installed: {', '.join(missing)} (make deps)" if missing else None
+
+
+def require(programs: Iterable[str], *, as_root: bool = False) -> None:
+    """Skip a test that cannot run here; fail it where OPAVNIC_REQUIRE_E2E=1 says that it must."""
+    reason = why_not(programs, as_root=as_root)
+    if reason is None:
+        return
+    if os.environ.get("OPAVNIC_REQUIRE_E2E") == "1":
+        pytest.fail(f"this test is required here and cannot run: {reason}")
+    pytest.skip(reason)

@@ -1,0 +1,45 @@
+"""What a person sees of a benchmark that fails or is asked wrongly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ejfat.errors import EjfatError
+from hfi_sim.errors import FabricError
+from opavnic.cli.main import main
+from opavnic_bench import em
+from opavnic_bench.ejfat import bench as ejfat
+from opavnic_bench.turns import BenchError
+
+
+@pytest.mark.parametrize("kind", [BenchError, FabricError])
+def test_measurement_that_fails_ends_with_its_reason_in_one_line(
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: Any) -> None:
+        raise kind("10 vports: not converged within 600 s")
+
+    monkeypatch.setattr(em, "bench_em", fails)
+    assert main(["bench", "em", "--vports", "10", "--json"]) == 1
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "opavnic: 10 vports: not converged within 600 s\n")
+
+
+def test_load_balancer_that_fails_does_so_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise EjfatError("the control plane is not reachable")
+
+    monkeypatch.setattr(ejfat, "bench_ejfat", fails)
+    assert main(["bench", "ejfat", "--no-taps"]) == 1
+    assert capsys.readouterr().err == "opavnic: the control plane is not reachable\n"
+
+
+def test_number_of_vports_that_does_not_fill_its_virtual_switches_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bench", "em", "--vports", "15"]) == 2
+    assert capsys.readouterr().err == "opavnic: --vports 15: a multiple of 10, from 10 to 40950\n"
