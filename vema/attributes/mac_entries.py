@@ -8,7 +8,8 @@ Source: seed 001, "MAC table"; the public driver's vema_set_mac_entries() and op
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Final, Self
@@ -134,10 +135,25 @@ class MacEntries:
 
         Raises:  ValueError: a value does not fit its field.
         """
-        pack = MacEntry.HEADER.pack
-        return HEADER.pack(self) + b"".join(
-            _EMPTY if entry is None else pack(entry) for entry in self.entries
+        return HEADER.pack(self) + _build_entries(self.entries)
+
+
+def _build_entries(entries: Sequence[MacEntry | None]) -> bytes:
+    """Return what `MacEntry.build` returns of each entry, in two thirds of the time: a Set holds up to 125."""
+    pack, size = MacEntry.HEADER.codec.pack, len(_NO_MAC)
+    try:
+        return b"".join(
+            [
+                _EMPTY
+                if entry is None
+                else pack(entry.mac, entry.mask, entry.dlid_sd)
+                if len(entry.mac) == len(entry.mask) == size
+                else entry.build()
+                for entry in entries
+            ]
         )
+    except struct.error:
+        return b"".join(_EMPTY if entry is None else entry.build() for entry in entries)
 
 
 @lru_cache(maxsize=256)

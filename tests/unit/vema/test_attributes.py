@@ -104,6 +104,23 @@ def test_value_too_wide_for_its_field_is_refused_by_name() -> None:
         MacEntries(1 << 16, 0).build()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"mac": bytes(5)}, "mac has 6 bytes, not 5"),
+        ({"mask": bytes(7)}, "mask has 6 bytes, not 7"),
+        ({"dlid_sd": 1 << 32}, "dlid_sd 0x100000000 does not fit 32 bits"),
+    ],
+)
+def test_entry_that_does_not_fit_is_refused_alone_and_in_a_section(
+    wrong: dict[str, Any], reason: str
+) -> None:
+    entry = MacEntry(**{"mac": MacAddr(b"\x02" * 6), "mask": b"\xff" * 6, "dlid_sd": 5 << 8, **wrong})
+    for whole in (entry, MacEntries(0, 0, (None, entry))):
+        with pytest.raises(ValueError, match=f"^MAC entry: {reason}$"):
+            whole.build()
+
+
 @given(st.integers(0, 1923), st.integers(0, 0xFFFFFFFF), st.lists(st.none() | entries, max_size=125))
 def test_mac_entries_round_trip_with_holes(offset: int, digest: int, wanted: list[MacEntry | None]) -> None:
     section = MacEntries(offset, digest, tuple(wanted))
