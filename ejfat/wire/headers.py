@@ -30,24 +30,6 @@ _TICK: Final = Field(64, "number of the event, by which a worker is chosen")
 _DATA_ID: Final = Field(16, "which source within the event the data come from", HEX)
 
 
-class _LbHeader(WireHeader):
-    """A load balancer header of one version."""
-
-    __slots__ = ()
-
-    VERSION: ClassVar[int]
-
-    @classmethod
-    def parse(cls, data: WireBytes) -> Self:
-        """Read the header at the start of `data`.
-
-        Raises:  WireError: the data end inside it, another magic or version.
-        """
-        values = cls.HEADER.unpack(data)
-        _check_magic(data, LB_MAGIC, (cls.VERSION,))
-        return cls(**dict(zip(cls.HEADER.names, values, strict=True)))
-
-
 def _check_magic(data: WireBytes, magic: int, versions: tuple[int, ...]) -> None:
     found = int.from_bytes(data[0:2], "big")
     if found != magic:
@@ -58,7 +40,7 @@ def _check_magic(data: WireBytes, magic: int, versions: tuple[int, ...]) -> None
 
 @declared("udplb", "load balancer header", "big", source="seed 002, the P4 listing (`udplb_t`)")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LbHeaderV1(_LbHeader):
+class LbHeaderV1(WireHeader):
     """The load balancer's header of the document: a tick and nothing else to choose by.
 
     Source: seed 002, the P4 listing (`udplb_t`), the pcap generator and the Lua dissector.
@@ -77,10 +59,21 @@ class LbHeaderV1(_LbHeader):
         """The 16 bits that choose the calendar slot: the low bits of the tick."""
         return self.tick & 0xFFFF
 
+    @classmethod
+    def parse(cls, data: WireBytes) -> Self:
+        """Read the header at the start of `data`.
+
+        Raises:  WireError: fewer than 12 bytes, another magic or version.
+        """
+        magic, version, protocol, tick = cls.HEADER.unpack(data)
+        if magic != LB_MAGIC or version != cls.VERSION:
+            _check_magic(data, LB_MAGIC, (cls.VERSION,))
+        return cls(tick=tick, protocol=protocol)
+
 
 @declared("udplb", "load balancer header", "big", source="seed 002, the header drawn in the text")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LbHeaderV2(_LbHeader):
+class LbHeaderV2(WireHeader):
     """Version 2: the slot comes from the tick, the port at the worker from the entropy.
 
     Source: seed 002, the header drawn in the text, which version 2 of the public P4 program implements.
@@ -100,10 +93,21 @@ class LbHeaderV2(_LbHeader):
         """The 16 bits that choose the calendar slot: the low bits of the tick."""
         return self.tick & 0xFFFF
 
+    @classmethod
+    def parse(cls, data: WireBytes) -> Self:
+        """Read the header at the start of `data`.
+
+        Raises:  WireError: fewer than 16 bytes, another magic or version.
+        """
+        magic, version, protocol, reserved, entropy, tick = cls.HEADER.unpack(data)
+        if magic != LB_MAGIC or version != cls.VERSION:
+            _check_magic(data, LB_MAGIC, (cls.VERSION,))
+        return cls(tick=tick, entropy=entropy, protocol=protocol, reserved=reserved)
+
 
 @declared("udplb", "load balancer header", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LbHeaderV3(_LbHeader):
+class LbHeaderV3(WireHeader):
     """Version 3: slot and port have fields of their own, the tick chooses the epoch only."""
 
     magic: Annotated[int, _MAGIC] = LB_MAGIC
@@ -114,6 +118,17 @@ class LbHeaderV3(_LbHeader):
     tick: Annotated[int, Field(64, "number of the event, by which the epoch is chosen")]
 
     VERSION: ClassVar[int] = 3
+
+    @classmethod
+    def parse(cls, data: WireBytes) -> Self:
+        """Read the header at the start of `data`.
+
+        Raises:  WireError: fewer than 16 bytes, another magic or version.
+        """
+        magic, version, protocol, slot_select, port_select, tick = cls.HEADER.unpack(data)
+        if magic != LB_MAGIC or version != cls.VERSION:
+            _check_magic(data, LB_MAGIC, (cls.VERSION,))
+        return cls(tick=tick, slot_select=slot_select, port_select=port_select, protocol=protocol)
 
 
 LbHeader = LbHeaderV1 | LbHeaderV2 | LbHeaderV3
@@ -132,7 +147,8 @@ def parse_lb(data: bytes | memoryview) -> LbHeader:
     """
     if len(data) < LbHeaderV1.SIZE:
         LbHeaderV1.HEADER.check_size(data)
-    _check_magic(data, LB_MAGIC, (1, 2, 3))
+    if data[2] not in _LB_VERSIONS:
+        _check_magic(data, LB_MAGIC, tuple(_LB_VERSIONS))
     return _LB_VERSIONS[data[2]].parse(data)
 
 
@@ -245,8 +261,9 @@ class SyncHeader(WireHeader):
 
         Raises:  WireError: another length, magic or version.
         """
-        values = cls.HEADER.unpack(data)
+        magic, version, reserved, source_id, event, rate_hz, unix_ns = cls.HEADER.unpack(data)
         if len(data) > cls.SIZE:
             raise WireError("sync", cls.SIZE, f"{len(data) - cls.SIZE} bytes behind the message")
-        _check_magic(data, SYNC_MAGIC, (2,))
-        return cls(**dict(zip(cls.HEADER.names, values, strict=True)))
+        if magic != SYNC_MAGIC or version != 2:
+            _check_magic(data, SYNC_MAGIC, (2,))
+        return cls(source_id=source_id, event=event, rate_hz=rate_hz, unix_ns=unix_ns, reserved=reserved)
