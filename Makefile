@@ -15,7 +15,7 @@ help: ## show this list
 
 venv: $(STAMP) ## make .venv with everything in it; the program is .venv/bin/opavnic
 
-$(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.* native/src/*.rs)
+$(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.* native/src/*.rs native/src/*/*.rs)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "opavnic needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || sh tools/install-packages.sh python3-venv

@@ -10,6 +10,7 @@ from typing import Any, Final
 from ejfat.errors import EjfatError
 from ejfat.pipeline.native import Wanted, make_pipeline
 from ejfat.script import load_script
+from hfi_sim.errors import InputError
 from opavnic.conformance.result import Result, compare
 from opavnic.files import MAX_DOCUMENT, FileError, read_bytes
 
@@ -17,7 +18,7 @@ FORMAT = 1
 _FORM: Final = "a file of test vectors is a JSON object with `tables` and `vectors`, plain or gzip'ed"
 
 
-class VectorError(EjfatError):
+class VectorError(EjfatError, InputError):
     """Not a file of test vectors."""
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from hfi_sim.errors import InputError
+from opavnic.errors import OpavnicError
 
-class EjfatError(Exception):
+
+class EjfatError(OpavnicError):
     """Root of all errors that ejfat raises on purpose."""
 
 
-class ScriptError(EjfatError):
+class ScriptError(EjfatError, InputError):
     """A table script does not say what it should, or cannot be read (then no line is to blame)."""
 
     def __init__(self, path: str, line: int | None, reason: str) -> None:
@@ -49,15 +52,15 @@ class ForbiddenError(ControlError):
     """The token does not carry the permission, or there is no such token."""
 
 
-class BadRequestError(ControlError):
+class BadRequestError(ControlError, InputError):
     """A value in the request is out of its range."""
 
 
-class UriError(EjfatError):
+class UriError(EjfatError, InputError):
     """Not an EJFAT URI."""
 
 
-class PcapError(EjfatError):
+class PcapError(EjfatError, InputError):
     """Not a capture file of Ethernet frames."""
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from ejfat.errors import CutCaptureError, OutputError, PcapError, ScriptError
-from ejfat.pcap import Captured, read_pcap, write_pcap
+from ejfat.pcap import read_pcap, write_pcap
 from ejfat.pipeline import Pipeline
 from ejfat.script import load_script
+from hfi_sim.wire.captures import CapturedPacket
 from opavnic import files
 
 _FIELD: Final = re.compile(r"(?:[A-Za-z_][\w.]*=)?(?:0[xX])?[0-9A-Fa-f]+", re.ASCII)
@@ -44,7 +45,7 @@ def simulate(
     pipeline = Pipeline(load_script(read_text(tables), str(tables)))
     rows = _meta_rows(meta) if meta else []
     seen: list[int] = []
-    out: list[Captured] = []
+    out: list[CapturedPacket] = []
     cut: CutCaptureError | None = None
     try:
         for captured in _run(pipeline, source, seen):
@@ -72,12 +73,12 @@ def read_text(path: Path) -> str:
         raise ScriptError(error.name, None, error.reason) from None
 
 
-def _run(pipeline: Pipeline, source: Path, seen: list[int]) -> Iterator[Captured]:
+def _run(pipeline: Pipeline, source: Path, seen: list[int]) -> Iterator[CapturedPacket]:
     for index, captured in enumerate(read_pcap(source)):
-        verdict = pipeline.process(captured.frame)
+        verdict = pipeline.process(captured.data)
         if verdict.frame is not None:
             seen.append(index)
-            yield Captured(verdict.frame, captured.seconds, captured.microseconds)
+            yield captured._replace(data=verdict.frame, wire_len=len(verdict.frame))
 
 
 def _write_rows(path: Path, rows: list[str]) -> None:

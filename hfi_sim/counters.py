@@ -2,6 +2,9 @@
 
 The conservation law: what enters an element leaves it, or is counted in exactly one `Drop`. `balance` says
 what is missing; it is zero at rest.
+
+Drop reasons and counters are declared only here. `make generated` derives from them those of the native datapath
+(native/src/counters/declared.rs), their types (opavnic/_native.pyi) and the table in docs/fabric.md.
 """
 
 from __future__ import annotations
@@ -11,72 +14,72 @@ from enum import StrEnum
 
 
 class Drop(StrEnum):
-    """Why a packet ended here. The prefix names the element: tx_/rx_ an HFI port, link_, sw_, mad_, vnic_."""
+    """Why a packet ended at an element. The prefix names it: tx_ and rx_ an HFI port, link_, sw_, mad_, rc_, vnic_."""
 
     TX_PORT_DOWN = "tx_port_down"
     """The sending port is not ACTIVE."""
     TX_MALFORMED = "tx_malformed"
-    """What the sender handed over is no complete 16B packet: too short, wrong L2, Length that disagrees."""
+    """The sender did not supply a complete 16B packet: too short, wrong L2, or wrong Length."""
     TX_SLID = "tx_slid"
-    """The SLID is not one of the sending port's."""
+    """The SLID does not belong to the sending port."""
     TX_PKEY = "tx_pkey"
     """The P_Key is not in the sending port's table."""
     TX_DLID = "tx_dlid"
     """The DLID is 0, which is never a destination."""
     TX_MTU = "tx_mtu"
-    """Longer than the port's packet limit."""
+    """The packet is longer than the packet limit of the port."""
 
     LINK_DOWN = "link_down"
     """The link is down, or has no far end."""
     LINK_FAULT = "link_fault"
-    """An injected fault (loss) took it."""
+    """An injected fault (loss) discarded it."""
     LINK_OVERFLOW = "link_overflow"
     """The queue of the link was full."""
 
     SW_MALFORMED = "sw_malformed"
-    """Too short to hold a 16B header, or another L2."""
+    """The packet is too short for a 16B header, or has another L2."""
     SW_NO_ROUTE = "sw_no_route"
-    """The forwarding table has no entry for the DLID."""
+    """The forwarding table has no entry for the DLID, or the packet is in a forwarding loop."""
     SW_NO_GROUP = "sw_no_group"
-    """The multicast table has no port for the DLID but the one it came from."""
+    """The multicast group has no other port, or not the one where the packet arrived; or the packet is in a loop."""
     SW_PORT_DOWN = "sw_port_down"
-    """The switch port to send from, or that it came in by, is not ACTIVE."""
+    """The switch port where it arrived, or from which it is to leave, is not ACTIVE."""
     SW_DOWN = "sw_down"
-    """The switch is switched off or booting."""
+    """The switch is off or booting."""
 
     RX_PORT_DOWN = "rx_port_down"
     """The receiving port is not ACTIVE."""
     RX_TRUNCATED = "rx_truncated"
-    """Shorter than the shortest packet: header, ICRC and tail (24 bytes)."""
+    """The packet is shorter than 24 bytes, the shortest packet with header, ICRC and tail."""
     RX_L2 = "rx_l2"
-    """The L2 field does not say 16B, or LT does not say head flit."""
+    """The L2 field is not that of a 16B packet, or LT not that of a head flit."""
     RX_LENGTH = "rx_length"
-    """The Length field disagrees with the number of bytes."""
+    """The Length field does not match the size of the packet."""
     RX_ICRC = "rx_icrc"
-    """The ICRC does not match: damaged on the way."""
+    """The ICRC does not match: the packet was damaged in transit."""
     RX_DLID = "rx_dlid"
-    """Addressed neither to this port nor to a group it has joined."""
+    """The packet is addressed neither to this port nor to a group that it has joined."""
     RX_PKEY = "rx_pkey"
-    """The P_Key matches no entry of the receiving port's table."""
+    """The P_Key does not match any entry in the table of the receiving port."""
     RX_OVERFLOW = "rx_overflow"
-    """The host took nothing, the buffer of the port was full, and the link has no credits to stop the sender."""
+    """The host did not read, the buffer of the port was full, and the link has no credits to stop the sender."""
     RX_L4 = "rx_l4"
-    """Nothing on this port takes this L4 type."""
+    """No service on this port accepts this L4 type."""
 
     MAD_MALFORMED = "mad_malformed"
-    """No management datagram: truncated, or a wrong base version."""
+    """Not a valid management datagram: truncated, or wrong base version."""
     MAD_QP = "mad_qp"
-    """Sent to a queue pair that is neither 0 nor 1."""
+    """The destination queue pair is neither 0 nor 1."""
     MAD_NO_AGENT = "mad_no_agent"
     """No agent is registered for the class, OUI and method."""
     MAD_UNMATCHED = "mad_unmatched"
-    """A response to no request that is waiting: late, or a duplicate."""
+    """A response without a pending request: it is late, or a duplicate."""
 
     RC_MALFORMED = "rc_malformed"
-    """No packet of the reliable connection service."""
+    """Not a valid packet of the reliable connection service."""
 
     VNIC_NO_VESW = "vnic_no_vesw"
-    """No VNIC on this port belongs to the virtual Ethernet switch (the driver: rx_nohandler)."""
+    """No VNIC on this port belongs to the virtual Ethernet switch (rx_nohandler)."""
     VNIC_RX_STATE = "vnic_rx_state"
     """The VNIC is not operational (rx_drop_state)."""
     VNIC_RX_RUNT = "vnic_rx_runt"
@@ -84,7 +87,7 @@ class Drop(StrEnum):
     VNIC_RX_OVERSIZE = "vnic_rx_oversize"
     """The Ethernet frame is longer than the MTU allows."""
     VNIC_RX_HOST = "vnic_rx_host"
-    """The host did not take the frame: its queue was full or the device went down (rx_fifo)."""
+    """The host did not take the frame: its queue was full or the device went down (rx_fifo_errors)."""
     VNIC_TX_STATE = "vnic_tx_state"
     """The VNIC is not operational (tx_drop_state)."""
     VNIC_TX_DLID = "vnic_tx_dlid"
@@ -92,7 +95,7 @@ class Drop(StrEnum):
     VNIC_TX_SMAC = "vnic_tx_smac"
     """The source-MAC filter of the MAC table refused the frame (tx_smac_filt)."""
     VNIC_TX_MALFORMED = "vnic_tx_malformed"
-    """The host handed over fewer than 14 bytes, or more than a 16B packet can carry."""
+    """The host sent fewer than 14 bytes, or more than a 16B packet can carry."""
 
 
 @dataclass(slots=True)
@@ -100,14 +103,19 @@ class PacketCounters:
     """Packets and bytes through one element (or one direction of a link), and the drops by reason."""
 
     in_packets: int = 0
+    """Packets that entered."""
     in_bytes: int = 0
+    """Bytes of these packets."""
     copies: int = 0
     """Packets this element made itself: multicast replicas beyond the first, injected duplicates."""
     out_packets: int = 0
+    """Packets that left."""
     out_bytes: int = 0
+    """Bytes of these packets."""
     in_flight: int = 0
     """Packets inside the element now, on the wire or in a queue."""
     drops: dict[Drop, int] = field(default_factory=dict)
+    """Packets that ended here, by reason."""
 
     def drop(self, reason: Drop, packets: int = 1) -> None:
         """Count `packets` that ended here because of `reason`."""

@@ -1,10 +1,27 @@
-"""The exceptions of this floor: one root, and one class for each party that can be at fault."""
+"""The exceptions of this floor: one root, and one class for each party that can be at fault.
+
+Every package has one root, which descends from the root of the floor it stands on: VemaError from HfiSimError,
+OpavnicError from VemaError, EjfatError and LnetError from OpavnicError. A caller who handles the errors of a floor
+thereby handles those of everything that is built on it, without knowing its name: so the program `opavnic` puts
+an error of an installed package into one line.
+"""
 
 from __future__ import annotations
 
 
 class HfiSimError(Exception):
-    """Root of all errors that hfi_sim raises on purpose."""
+    """Root of all errors that hfi_sim, and what stands on it, raises on purpose; the message is one line for people."""
+
+
+class InputError(HfiSimError):
+    """What a person gave is wrong: a value, a file, an option. A command ends with 2 then, where others end with 1."""
+
+
+class QuantityError(InputError, ValueError):
+    """Not a time, a rate, a size, a share or a whole number; the message shows one.
+
+    It is a ValueError as well: pydantic lists those beside its own with the path of the key.
+    """
 
 
 class WireError(HfiSimError):
@@ -24,11 +41,11 @@ class FabricError(HfiSimError):
     """The caller asked the fabric for something that cannot be: an unknown node, a port in use, no LID left."""
 
 
-class TopologyError(FabricError):
+class TopologyError(FabricError, InputError):
     """A description of a fabric that cannot be built; the message starts with the place: file and line, or path."""
 
 
-class FaultError(FabricError):
+class FaultError(FabricError, InputError):
     """A fault that makes no sense here: an unknown kind, link or option, a value out of range."""
 
 

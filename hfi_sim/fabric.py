@@ -86,7 +86,7 @@ class Fabric:
         self.switches: dict[str, Switch] = {}
         self.links: list[Link] = []
         self.attached: dict[str, PacketCounters] = {}
-        """Counters of what stands above the ports (VNICs, ...) and wants to be held to the law as well."""
+        """Counters of what stands above the ports (VNICs, ...) and wants to be held to conservation as well."""
         self.before_counting: list[Callable[[], None]] = []
         """Called before counters are read: a datapath that counts for itself adds here what it counted."""
         self._guids: dict[int, str] = {}
@@ -244,13 +244,6 @@ class Fabric:
             if port.link is not None and port.link.up:
                 yield port, port.link.far_end(port)
 
-    def port_of_lid(self, lid: int) -> HfiPort | None:
-        """Return the HFI port that owns a unicast LID, or None."""
-        for port in self.hfi_ports():
-            if port.lid and port.lid >> port.lmc == lid >> port.lmc:
-                return port
-        return None
-
     def on_change(self, handler: Callable[[FabricNotice], None]) -> Callable[[], None]:
         """Call `handler` for each change; the returned function ends that."""
         self._handlers.append(handler)
@@ -265,7 +258,7 @@ class Fabric:
         for add_up in self.before_counting:
             add_up()
 
-    # --- the law -------------------------------------------------------------------------------------------
+    # --- conservation --------------------------------------------------------------------------------------
 
     def counters(self) -> Iterator[tuple[str, PacketCounters]]:
         """Yield the counters of every element, with its name."""

@@ -103,19 +103,44 @@ class HfiPort:
     # --- sending -------------------------------------------------------------------------------------------
 
     def send(self, packet: bytes) -> Drop | None:
-        """Send a sealed 16B packet; return why it ended here, or None once it is on the link."""
+        """Send bytes that may be anything; return why they ended here, or None once they are on the link.
+
+        This is the door for packets of others: what the port checks is read from the bytes. Who has just built a
+        packet knows that, and calls `send_built`.
+        """
+        drop = _shape_fault(packet) if self.state is PortState.ACTIVE else Drop.TX_PORT_DOWN
+        if drop is None:
+            return self.send_built(packet, slid_of(packet), dlid_of(packet), pkey_of(packet))
+        self.tx.in_packets += 1
+        self.tx.in_bytes += len(packet)
+        self.tx.drop(drop)
+        return drop
+
+    def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        """Send a sealed 16B packet that this process has built; return why it ended here, or None.
+
+        Args:  slid, dlid, pkey: as they stand in the packet: LIDs of 24 bits. They are not looked up there.
+        """
         tx = self.tx
+        size = len(packet)
         tx.in_packets += 1
-        tx.in_bytes += len(packet)
-        drop = self._egress_refusal(packet)
-        if drop is not None:
-            tx.drop(drop)
-            return drop
-        tx.out_packets += 1
-        tx.out_bytes += len(packet)
-        assert self.link is not None  # noqa: S101 - an ACTIVE port has a link
-        self.link.direction_from(self).transmit(self.answer_congestion(packet))
-        return None
+        tx.in_bytes += size
+        if self.state is not PortState.ACTIVE:
+            drop = Drop.TX_PORT_DOWN
+        elif slid >> self.lmc != self.lid >> self.lmc:
+            drop = Drop.TX_SLID
+        elif dlid == LID_NONE:
+            drop = Drop.TX_DLID
+        elif not self.pkeys.may_send(pkey):
+            drop = Drop.TX_PKEY
+        else:
+            tx.out_packets += 1
+            tx.out_bytes += size
+            assert self.link is not None  # noqa: S101 - an ACTIVE port has a link
+            self.link.direction_from(self).transmit(self.answer_congestion(packet))
+            return None
+        tx.drop(drop)
+        return drop
 
     def answer_congestion(self, packet: bytes) -> bytes:
         """Return a packet that is about to leave as it goes on the link: with BECN, if its receiver is owed one."""
@@ -125,21 +150,10 @@ class HfiPort:
             return with_becn(packet)
         return packet
 
-    def _egress_refusal(self, packet: bytes) -> Drop | None:
-        size = len(packet)
-        if self.state is not PortState.ACTIVE:
-            return Drop.TX_PORT_DOWN
-        if size > MAX_PACKET:
-            return Drop.TX_MTU
-        if size < MIN_PACKET or l2_of(packet) != L2_16B or length_qw_of(packet) * 8 != size:
-            return Drop.TX_MALFORMED
-        if slid_of(packet) >> self.lmc != self.lid >> self.lmc:
-            return Drop.TX_SLID
-        if dlid_of(packet) == LID_NONE:
-            return Drop.TX_DLID
-        if not self.pkeys.may_send(pkey_of(packet)):
-            return Drop.TX_PKEY
-        return None
+    @property
+    def arriving(self) -> Hold | None:
+        """The buffer space of the packet that is being received, on a link with credits; who keeps it keeps that."""
+        return self.link.conveyor.arriving if self.link is not None else None
 
     # --- receiving -----------------------------------------------------------------------------------------
 
@@ -232,8 +246,7 @@ class HfiPort:
                 hold.release()
 
     def _wait(self, packet: bytes) -> None:
-        assert self.link is not None  # noqa: S101 - the packet came by it
-        hold = self.link.conveyor.arriving
+        hold = self.arriving
         if hold is not None:
             hold.keep()
         elif self._waiting_bytes + len(packet) > RX_BUFFER_BYTES:
@@ -333,9 +346,12 @@ class Hfi:
         self.netdevs = netdevs
         self.ports = {num: HfiPort(self, num, Guid(node_guid + num), icrc) for num in range(1, ports + 1)}
 
-    def fatal(self) -> None:
-        """Fail as a device: every port reports DEVICE_FATAL and its link goes down."""
-        for port in self.ports.values():
-            port.report(PortEventKind.DEVICE_FATAL)
-            if port.link is not None:
-                port.link.hold_down("admin", True)
+
+def _shape_fault(packet: bytes) -> Drop | None:
+    """Return why bytes are no packet that could leave a port, or None."""
+    size = len(packet)
+    if size > MAX_PACKET:
+        return Drop.TX_MTU
+    if size < MIN_PACKET or l2_of(packet) != L2_16B or length_qw_of(packet) * 8 != size:
+        return Drop.TX_MALFORMED
+    return None

@@ -26,7 +26,7 @@ from hfi_sim.wire.packet import MAX_PACKET
 if TYPE_CHECKING:
     from hfi_sim.link import LinkDirection
 
-SERVICE_CLASSES: Final = 32
+SERVICE_CHANNELS: Final = 32
 MAX_VLS: Final = 16
 MAX_WEIGHT: Final = 255
 """A byte in the tables of a port."""
@@ -37,14 +37,14 @@ class FlowControl:
     """How a link with credits is set up, the same in both directions.
 
     Raises:  FabricError: a number of VLs that is not 1 to 16, a buffer that cannot hold the longest packet, a
-             service class mapped to a VL that is not there.
+             service channel mapped to a VL that is not there.
     """
 
     vls: int = 1
     buffer_bytes: int = 64 << 10
     """Of each VL at the receiving end."""
     sc_to_vl: Sequence[int] = ()
-    """The VL of each service class 0 to 31; empty: SC modulo the number of VLs."""
+    """The VL of each service channel 0 to 31; empty: SC modulo the number of VLs."""
     fecn_bytes: int = 32 << 10
     """A switch marks FECN on what it sends while this much, waiting or in the buffer, is ahead on the VL."""
     weights: Sequence[int] = ()
@@ -61,9 +61,9 @@ class FlowControl:
             raise FabricError(
                 f"a VL buffer of {self.buffer_bytes} bytes cannot hold the longest packet, {MAX_PACKET}"
             )
-        if self.sc_to_vl and len(self.sc_to_vl) != SERVICE_CLASSES:
+        if self.sc_to_vl and len(self.sc_to_vl) != SERVICE_CHANNELS:
             raise FabricError(
-                f"the SC to VL map has {len(self.sc_to_vl)} entries; there are {SERVICE_CLASSES} service classes"
+                f"the SC to VL map has {len(self.sc_to_vl)} entries; there are {SERVICE_CHANNELS} service channels"
             )
         for sc, vl in enumerate(self.sc_to_vl):
             if not 0 <= vl < self.vls:
@@ -80,8 +80,8 @@ class FlowControl:
             raise FabricError(f"the limit of high priority is {self.high_limit_bytes} bytes, below 0")
 
     def map(self) -> tuple[int, ...]:
-        """Return the VL of each service class."""
-        return tuple(self.sc_to_vl) or tuple(sc % self.vls for sc in range(SERVICE_CLASSES))
+        """Return the VL of each service channel."""
+        return tuple(self.sc_to_vl) or tuple(sc % self.vls for sc in range(SERVICE_CHANNELS))
 
     def arbiter(self) -> Arbiter | None:
         """Return who says which VL sends; None where there is only one."""

@@ -177,13 +177,6 @@ class SubnetManager:
         self._groups[Lid(mlid)] = {}
         return Lid(mlid)
 
-    def delete_group(self, mlid: int) -> None:
-        """Remove a group and its members; harmless where there is none."""
-        members = self._groups.pop(Lid(mlid), None)
-        for port in (members or {}).values():
-            port.multicast_lids -= {mlid}
-        self._program_groups((mlid,))
-
     def join(self, mlid: int, port: HfiPort) -> None:
         """Add `port` to a group; the group is made where it does not exist."""
         group = self._groups.get(Lid(mlid))

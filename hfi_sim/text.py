@@ -1,4 +1,4 @@
-"""Text of others made harmless: a line stays a line, and nothing in it is obeyed by a terminal."""
+"""Text for people: numbers of things, and foreign text that stays on its line and commands no terminal."""
 
 from __future__ import annotations
 
@@ -8,3 +8,8 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """Return `1 host` or `2 hosts`; `plural` where an s is not enough."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"

@@ -16,9 +16,6 @@ Guid = NewType("Guid", int)
 MacAddr = NewType("MacAddr", bytes)
 """6 bytes, in transmission order."""
 
-VeswId = NewType("VeswId", int)
-"""12-bit id of a virtual Ethernet switch; the L4 header of a VNIC packet carries it in 16 bits."""
-
 LID_NONE: Final = Lid(0)
 """Never a destination, and the LID of a port that the subnet manager has not seen."""
 

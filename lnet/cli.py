@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
 import yaml
 
+from hfi_sim.quantities import parse_size, parse_time
 from lnet.dlc import MAX_TEXT, format_yaml
-from lnet.units import parse_seconds, parse_size
+from opavnic.cli.common import lab_client, lab_option, quantity
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_text, say
-from opavnic.files import FileError, read_stream, text_of
+from opavnic.files import read_stream, text_of
 from opavnic.lab.errors import LabError
 
 MAX_FILE: Final = MAX_TEXT
 """Bytes of a configuration."""
 SILENT_S: Final = 1.0
 """After so long without an answer a command says what it waits for."""
+_COMMAND_S: Final = 60.0
+"""How long a command on a host may take."""
 _ROUTES_SHOWN: Final = 4
 _HOW_LONG: Final = (
     "a message fails at the timeout of the lab file; one that the peer may have, "
@@ -46,20 +49,20 @@ Host = Annotated[
     str | None,
     typer.Option("--host", help="The host; implied inside `opavnic exec HOST`.", envvar=ENV_HOST),
 ]
-Lab = Annotated[
-    str | None, typer.Option("--lab", help="The lab; not needed where only one runs.", envvar=ENV_LAB)
-]
+Lab = Annotated[str | None, lab_option(envvar=ENV_LAB)]
 Net = Annotated[str | None, typer.Option("--net", help="A network: o2ib0.")]
 NeededNet = Annotated[str, typer.Option("--net", help="A network: o2ib0.")]
+SizeOption = Annotated[
+    Any,  # an int; Any because the default is written as people write sizes, and shown so by --help
+    typer.Option(
+        "--size", parser=quantity(parse_size), metavar="SIZE", help="Bytes of a message: 100, 4K, 1M."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON in place of YAML.")]
 
 
-def _client(lab: str | None, timeout_s: float = 60.0) -> Any:
-    from opavnic.lab.client import LabClient
-    from opavnic.lab.runtime import running_lab
-
-    directory, _ = running_lab(lab)
-    return LabClient(directory.control_socket, timeout_s)
+def _above_zero(value: object) -> float:
+    return quantity(partial(parse_time, above_zero=True))(value)
 
 
 def _command(
@@ -77,7 +80,7 @@ def _command(
         name = noun if noun == command else verb if noun in ("yaml", "ping") else f"{noun} {verb}"
         fail(f"{name}: on which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
     body = {"verb": verb, "noun": noun, "args": {k: v for k, v in args.items() if v is not None}}
-    answer = _client(lab).post(f"/lnet/{quote(host, safe='')}/{command}", body)
+    answer = lab_client(lab, _COMMAND_S).post(f"/lnet/{quote(host, safe='')}/{command}", body)
     _print_answer(answer, as_json)
 
 
@@ -214,11 +217,8 @@ def import_command(
     Example:
       opavnic lnetctl import --host a < o2ibs.yaml
     """
-    try:
-        stream = sys.stdin.buffer if file is None else file
-        text = text_of(read_stream(stream, "import", MAX_FILE, "configuration"), "import")
-    except FileError as error:
-        fail(str(error), EXIT_USAGE)
+    stream = sys.stdin.buffer if file is None else file
+    text = text_of(read_stream(stream, "import", MAX_FILE, "configuration"), "import")
     _command(host, lab, "import_yaml", "import", "yaml", text=text)
 
 
@@ -236,7 +236,10 @@ def export_command(host: Host = None, lab: Lab = None, as_json: AsJson = False) 
 @app.command("ping")
 def ping(
     nid: Annotated[str, typer.Argument(help="The NID to ask.")],
-    timeout: Annotated[str, typer.Option("--timeout", help="How long to wait: 5s.")] = "5s",
+    timeout: Annotated[
+        Any,
+        typer.Option("--timeout", parser=_above_zero, metavar="TIME", help="How long to wait: 500ms, 5s."),
+    ] = "5s",
     host: Host = None,
     lab: Lab = None,
     as_json: AsJson = False,
@@ -247,15 +250,14 @@ def ping(
     Example:
       opavnic lnetctl ping 10.1.1.5@o2ib0 --host a
     """
-    seconds = _option("--timeout", parse_seconds, timeout)
-    _command(host, lab, "ping", "manage", "ping", nid=nid, timeout_s=seconds, as_json=as_json)
+    _command(host, lab, "ping", "manage", "ping", nid=nid, timeout_s=timeout, as_json=as_json)
 
 
 @app.command("send")
 def send(
     to: Annotated[str, typer.Option("--to", help="A NID, or a host of the lab.")],
     count: Annotated[int, typer.Option("--count", help="How many messages, one after the other.")] = 3,
-    size: Annotated[str, typer.Option("--size", help="Bytes of each: 100, 4K, 1M.")] = "100",
+    size: SizeOption = "100",
     as_json: AsJson = False,
     host: Host = None,
     lab: Lab = None,
@@ -268,8 +270,8 @@ def send(
     """
     if not host:
         fail("send: from which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
-    body = {"host": host, "to": to, "count": count, "size": _option("--size", parse_size, size)}
-    client = _client(lab, 600.0)
+    body = {"host": host, "to": to, "count": count, "size": size}
+    client = lab_client(lab, 600.0)
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(client.post, "/lnet-send", body)
         if not _done_within(future, SILENT_S):
@@ -291,9 +293,11 @@ def selftest(
         str | None, typer.Option("--from", help="The host that sends.", envvar=ENV_HOST)
     ] = None,
     to: Annotated[str, typer.Option("--to", help="The host, or NID, that receives.")] = "",
-    size: Annotated[str, typer.Option("--size", help="Bytes of a message: 4K, 1M.")] = "1M",
+    size: SizeOption = "1M",
     concurrency: Annotated[int, typer.Option("--concurrency", help="Messages on the way at a time.")] = 8,
-    duration: Annotated[str, typer.Option("--time", help="How long: 10s.")] = "10s",
+    duration: Annotated[
+        Any, typer.Option("--time", parser=_above_zero, metavar="TIME", help="How long: 10s, 5m.")
+    ] = "10s",
     get: Annotated[bool, typer.Option("--get", help="Fetch (GET) in place of sending (PUT).")] = False,
     as_json: AsJson = False,
     lab: Lab = None,
@@ -306,18 +310,17 @@ def selftest(
     """
     if not source or not to:
         fail("selftest: between which hosts? Say --from HOST --to HOST", EXIT_USAGE)
-    seconds = _option("--time", parse_seconds, duration)
     body = {
         "host": source,
         "to": to,
-        "size": _option("--size", parse_size, size),
+        "size": size,
         "concurrency": concurrency,
-        "seconds": seconds,
+        "seconds": duration,
         "kind": "get" if get else "put",
     }
-    client = _client(lab, seconds + 600.0)
+    client = lab_client(lab, duration + 600.0)
     with ThreadPoolExecutor(1) as pool:
-        answer = _with_progress(pool.submit(client.post, "/lnet-selftest", body), seconds)
+        answer = _with_progress(pool.submit(client.post, "/lnet-selftest", body), duration)
     if "data" not in answer:
         _print_answer(answer, as_json)
     data = answer["data"]
@@ -369,10 +372,3 @@ def _with_progress(future: Future[Any], seconds: float) -> Any:
                 if future.done():
                     raise
                 progress.advance(task, 0.1)
-
-
-def _option(name: str, parse: Callable[[str], Any], text: str) -> Any:
-    try:
-        return parse(text)
-    except ValueError as error:
-        fail(f"{name}: {error}", EXIT_USAGE)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import errno
 
+from hfi_sim.errors import InputError
+from opavnic.errors import OpavnicError
 
-class LnetError(Exception):
+
+class LnetError(OpavnicError):
     """Root of all errors that lnet raises on purpose."""
 
 
-class NidError(LnetError, ValueError):
+class NidError(LnetError, InputError, ValueError):
     """Text that is no NID, no network or no address."""
 
 
-class ConfigError(LnetError):
+class ConfigError(LnetError, InputError):
     """A file of a person that cannot be used: which file, which line (0: the whole file), and why."""
 
     def __init__(self, path: str, line: int, reason: str) -> None:

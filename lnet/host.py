@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hfi_sim.clock import Clock
+from hfi_sim.core_runner import failure_text
 from lnet.config import LndConfig
 from lnet.dlc import format_yaml
 from lnet.errors import CommandError, NidError, ProtocolError
@@ -50,6 +51,7 @@ class LnetHost:
             config=config,
             pkey=pkey,
             get_handler=self._read,
+            on_failure=self._failed,
         )
         self.ctl = Lnetctl(self.node)
         self._waiting: dict[int, asyncio.Future[Report]] = {}
@@ -58,11 +60,32 @@ class LnetHost:
     def shutdown(self) -> None:
         """Leave the ports. What waits for a message is told that it will not come."""
         self.node.shutdown()
+        self._refuse_waiting(CommandError(errno.ESHUTDOWN, f"LNet on {self.node.name} has ended"))
+
+    def _failed(self) -> None:
+        error = self._failure()
+        if error is not None:
+            self._refuse_waiting(error)
+
+    def _failure(self) -> CommandError | None:
+        """Return what every command is told once LNet on this host has failed."""
+        failure = self.node.failure
+        if failure is None:
+            return None
+        text = f"LNet on {self.node.name} has failed ({failure_text(failure)}); the log says where"
+        return CommandError(errno.EIO, text)
+
+    def _check_running(self) -> None:
+        error = self._failure()
+        if error is not None:
+            raise error
+
+    def _refuse_waiting(self, error: CommandError) -> None:
         waiting: list[asyncio.Future[Any]] = [*self._waiting.values(), *self._selftests.values()]
         for future in waiting:
             if not future.done():
-                future.set_exception(CommandError(errno.ESHUTDOWN, f"LNet on {self.node.name} has ended"))
-                future.exception()  # whoever waited may be gone too: nobody's omission
+                future.set_exception(error)
+                future.exception()  # the task that waited may have ended: then nobody takes the exception
 
     def _on_report(self, report: Report) -> None:
         if isinstance(report, SendDone | SendFailed):
@@ -83,6 +106,7 @@ class LnetHost:
         return -errno.ENOENT
 
     def _report_of(self, msg_id: int) -> asyncio.Future[Report]:
+        self._check_running()
         waiter = self._waiting[msg_id] = asyncio.get_running_loop().create_future()
         return waiter
 
@@ -157,6 +181,7 @@ class LnetHost:
             raise CommandError(
                 errno.EINVAL, f"time {seconds:g} s is not above 0 and at most {MAX_SELFTEST_S:g} s"
             )
+        self._check_running()
         end: asyncio.Future[SelftestResult] = asyncio.get_running_loop().create_future()
         payload = bytes(size)
 
@@ -201,6 +226,7 @@ class LnetHost:
 
         Raises:  CommandError: the command was refused, or there is no such command.
         """
+        self._check_running()
         if command == "ping":
             timeout_s = args.get("timeout_s", 5.0)
             if not isinstance(timeout_s, int | float) or not 0 < timeout_s <= 3600:

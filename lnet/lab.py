@@ -16,6 +16,7 @@ from typing import Any, Final, Self, TypeVar
 from aiohttp import web
 
 from hfi_sim.did_you_mean import nearest
+from hfi_sim.errors import InputError
 from hfi_sim.hfi import HfiPort
 from lnet.config import LndConfig
 from lnet.dlc import error_yaml
@@ -26,7 +27,7 @@ from lnet.nid import Nid
 from lnet.node import Interface
 from lnet.part import LnetModel, read_targets
 from lnet.tx import TxKind
-from opavnic.errors import InputError, OpavnicError
+from opavnic.errors import OpavnicError
 from opavnic.world.json_body import json_object
 from opavnic.world.part import Asked, PartWorld, RunningPart
 

@@ -43,7 +43,7 @@ class Lnetctl:
         Raises:  CommandError: EINVAL for a bad NID, ENOENT where there is none.
         """
         parsed = _checked(lambda: Nid.parse(nid))
-        if not self._node.lnd.remove_target(parsed, self._node.clock.time()):
+        if not self._node.lnd.remove_target(parsed, self._node.time()):
             raise CommandError(errno.ENOENT, f"no target {parsed}{self._known_targets()}")
         self._node.poll()
         return {}
@@ -93,7 +93,7 @@ class Lnetctl:
             raise CommandError(errno.EEXIST, f"target {target.tg_nid} exists already: {known}")
 
     def _put_target(self, target: KibTarget) -> None:
-        self._node.lnd.set_target(target, self._node.clock.time())
+        self._node.lnd.set_target(target, self._node.time())
         self._node.poll()
 
     def _known_targets(self) -> str:
@@ -118,7 +118,7 @@ class Lnetctl:
         Raises:  CommandError: EINVAL, ENOENT for an unknown network, ENODEV for an interface not in it.
         """
         ni = self._ni(net)
-        now = self._node.clock.time()
+        now = self._node.time()
         if interface is None:
             self._node.lnd.remove_net(ni.ni_data.net, now)
         else:
@@ -132,7 +132,7 @@ class Lnetctl:
 
     def net_status(self, net: str | None = None) -> Document:
         """Show devices and routes with their states and counters."""
-        now = self._node.clock.time()
+        now = self._node.time()
         return {"net_status": [_status_document(ni, now) for ni in self._nis(net)]}
 
     def _nis(self, net: str | None) -> list[LnetNi]:

@@ -26,7 +26,8 @@ from hfi_sim.reliable import (
 from hfi_sim.reliable.service import DEFAULT_PKEY, ReliableService
 from lnet.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn, SendMsg
 from lnet.config import LndConfig
-from lnet.lnd import GetHandler, Lnd, nothing_to_get
+from lnet.deliveries import GetHandler, nothing_to_get
+from lnet.lnd import Lnd
 from lnet.networks import NetworkGroup
 from lnet.nid import Nid
 from lnet.objects import DevEvent, KibDev
@@ -70,6 +71,7 @@ class LnetNode:
         rc_config: RcConfig | None = None,
         pkey: int = DEFAULT_PKEY,
         get_handler: GetHandler = nothing_to_get,
+        on_failure: Callable[[], object] | None = None,
     ) -> None:
         self.name = name
         self.interfaces = {interface.name: interface for interface in interfaces}
@@ -81,7 +83,13 @@ class LnetNode:
         self._conns: dict[int, tuple[str, int]] = {}
         self._services: dict[str, ReliableService] = {}
         self._runner = CoreRunner(
-            clock, step=self._step, deadline=self.lnd.deadline, on_timer=self.lnd.on_timer, turn=_TURN
+            clock,
+            name=f"{name} LNet",
+            step=self._step,
+            deadline=self.lnd.deadline,
+            on_timer=self.lnd.on_timer,
+            turn=_TURN,
+            on_failure=on_failure,
         )
         self._unsubscribe = []
         for interface in self.interfaces.values():
@@ -111,7 +119,7 @@ class LnetNode:
         Raises:  KeyError: no such interface or network.
         """
         for name in group.interfaces:
-            self.lnd.add_device(group.net, self._device(name), self.clock.time())
+            self.lnd.add_device(group.net, self._device(name), self.time())
         self.poll()
 
     def _device(self, name: str) -> KibDev:
@@ -137,13 +145,13 @@ class LnetNode:
         msg_id = self.lnd.put(
             nid,
             data,
-            self.clock.time(),
+            self.time(),
             match_bits=match_bits,
             hdr_data=hdr_data,
             ptl_index=ptl_index,
             timeout_s=timeout_s,
         )
-        self.clock.call_soon(self.poll)
+        self._runner.poll_soon()
         return msg_id
 
     def get(
@@ -159,13 +167,22 @@ class LnetNode:
         msg_id = self.lnd.get(
             nid,
             length,
-            self.clock.time(),
+            self.time(),
             match_bits=match_bits,
             ptl_index=ptl_index,
             timeout_s=timeout_s,
         )
-        self.clock.call_soon(self.poll)
+        self._runner.poll_soon()
         return msg_id
+
+    def time(self) -> float:
+        """Return now, as the calls on `lnd` need it."""
+        return self._runner.time()
+
+    @property
+    def failure(self) -> Exception | None:
+        """What the LND raised; since then this node does nothing."""
+        return self._runner.failure
 
     def poll(self) -> None:
         """Do what the LND wants done; needed after calls on `lnd` itself."""
@@ -215,7 +232,7 @@ class LnetNode:
     def _open(self, action: OpenConn) -> None:
         lid = self.resolve(action.addr)
         if lid is None:
-            self.lnd.conns.closed(action.key, f"no port has address {action.addr}", self.clock.time())
+            self.lnd.conns.closed(action.key, f"no port has address {action.addr}", self.time())
             return
         service = self._services[action.dev]
         conn_id = service.endpoint.connect(lid, SERVICE_O2IBLND, action.private)
@@ -235,7 +252,7 @@ class LnetNode:
         return lambda event: self._on_event(dev, event)
 
     def _on_event(self, dev: str, event: RcEvent) -> None:
-        now = self.clock.time()
+        now = self.time()
         conns = self.lnd.conns
         if isinstance(event, ConnectRequest):
             if event.service != SERVICE_O2IBLND:
@@ -267,7 +284,7 @@ class LnetNode:
         def handle(event: PortEvent) -> None:
             if event.kind.value in set(DevEvent):
                 speed = speed_gbps(event.port)
-                self.lnd.on_device(dev, DevEvent(event.kind.value), speed, self.clock.time())
+                self.lnd.on_device(dev, DevEvent(event.kind.value), speed, self.time())
                 self.poll()
 
         return handle

@@ -16,9 +16,9 @@ from lnet.errors import ConfigError, NidError
 from lnet.networks import parse_networks
 from lnet.targets import KibTarget, parse_targets
 from opavnic.files import MAX_TEXT, FileError, read_text
-from opavnic.lab.sections import PartitionKey, Section, Time
 from opavnic.world.part import Asked, Part, PartWorld
 from vema.em.problems import KeyPath, Problem
+from vema.sections import PartitionKey, Section, Time
 
 if TYPE_CHECKING:
     from lnet.lab import LnetLab

@@ -93,7 +93,6 @@ class KibPeer:
         self.last_heard = 0.0
         """When the peer last answered anything, or was last asked whether it is there."""
         self.credits = 0
-        self.noops = 0
         self._own = own
         self._config = config
         self._user = user
@@ -156,7 +155,6 @@ class KibPeer:
         while self._queue and self.credits:
             self._start(self._queue.popleft())
         if self._outstanding >= max(1, self._params.queue_depth // 2):
-            self.noops += 1
             self._send(MsgType.NOOP)
 
     def keep_alive(self, now: float) -> None:
@@ -166,7 +164,6 @@ class KibPeer:
                  no credit, so one can be sent when a message cannot.
         """
         self.last_heard = now
-        self.noops += 1
         self._send(MsgType.NOOP)
 
     def in_doubt(self, tx: KibTx) -> bool:

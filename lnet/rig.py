@@ -13,7 +13,7 @@ from hfi_sim.reliable import RcConfig
 from hfi_sim.reliable.service import DEFAULT_PKEY
 from hfi_sim.topology import Topology
 from lnet.config import LndConfig
-from lnet.lnd import GetHandler, nothing_to_get
+from lnet.deliveries import GetHandler, nothing_to_get
 from lnet.networks import parse_networks
 from lnet.nid import Nid
 from lnet.node import Interface, LnetNode

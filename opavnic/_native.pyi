@@ -21,7 +21,8 @@ class VportConfig(TypedDict):
     mtu: int
     oper_up: bool
 
-Lane = tuple[int, int]
+Direction = tuple[int, int]
+"""A direction of a link: index of the link, index of the end that it starts from."""
 
 class Port(TypedDict):
     active: bool
@@ -30,14 +31,14 @@ class Port(TypedDict):
     sendable: Sequence[int]
     admitted: Sequence[int]
     groups: Sequence[int]
-    lane: Lane | None
+    direction: Direction | None
     vesw_mask: int
     vesws: Mapping[int, int]
     nohandler: int | None
 
 class Switch(TypedDict):
     up: bool
-    ports: Sequence[tuple[bool, Lane | None]]
+    ports: Sequence[tuple[bool, Direction | None]]
     lft: Mapping[int, int]
     mft: Mapping[int, Sequence[int]]
 
@@ -48,6 +49,8 @@ class Link(TypedDict):
     faults: Sequence[Sequence[tuple[int, int]]]
     streams: tuple[int, int]
 
+# generated: counters (made by `make generated` from hfi_sim/counters.py, opavnic/counters.py; do not edit)
+
 class ElementCounts(TypedDict):
     in_packets: int
     in_bytes: int
@@ -56,20 +59,36 @@ class ElementCounts(TypedDict):
     out_bytes: int
     drops: dict[str, int]
 
+class TrafficCounts(TypedDict):
+    packets: int
+    bytes: int
+    unicast: int
+    mcastbcast: int
+    untagged: int
+    vlan: int
+    sizes: list[int]
+
 class VnicCounts(TypedDict):
-    tx: list[int]
-    rx: list[int]
+    tx: TrafficCounts
+    rx: TrafficCounts
+    tx_fifo_errors: int
+    tx_carrier_errors: int
     tx_dlid_zero: int
     tx_drop_state: int
     tx_smac_filt: int
-    tx_carrier_errors: int
-    rx_drop_state: int
+    rx_fifo_errors: int
     rx_nohandler: int
+    rx_drop_state: int
     rx_oversize: int
     rx_runt: int
-    rx_fifo_errors: int
     tx_cut: int
     rx_merged: int
+
+# end of generated
+
+class VportCounts(VnicCounts):
+    """With the same traffic as the conservation law sees it: frames from the host, and frames to it."""
+
     tx_law: ElementCounts
     rx_law: ElementCounts
 
@@ -77,10 +96,10 @@ class Counts(TypedDict):
     port_tx: list[ElementCounts]
     port_rx: list[ElementCounts]
     switches: list[ElementCounts]
-    lanes: list[list[ElementCounts]]
+    directions: list[list[ElementCounts]]
     faults: list[list[list[tuple[int, int]]]]
     drawn: list[list[int]]
-    vports: dict[int, VnicCounts]
+    vports: dict[int, VportCounts]
 
 class Engine:
     def __init__(self, *, icrc: bool = True, merge: bool = True, enforce: bool = True) -> None: ...
@@ -94,13 +113,13 @@ class Engine:
     def failure(self) -> str | None: ...
     def add_vport(self, fd: int | None = None, *, datagrams: bool = False) -> int: ...
     def set_device(self, vport: int, *, reading: bool, merging: bool) -> None: ...
-    def remove_vport(self, vport: int) -> VnicCounts: ...
+    def remove_vport(self, vport: int) -> VportCounts: ...
     def set_vport(self, vport: int, config: VportConfig, port: int | None = None) -> None: ...
     def set_fabric(
         self, ports: Sequence[Port], switches: Sequence[Switch], links: Sequence[Link]
     ) -> Counts: ...
     def collect(self) -> Counts: ...
-    def collect_vport(self, vport: int) -> VnicCounts: ...
+    def collect_vport(self, vport: int) -> VportCounts: ...
     def take_packets(self) -> list[tuple[int, int, int, bytes]]: ...
     def take_lost(self) -> list[tuple[int, int]]: ...
     def take_frames(self) -> list[tuple[int, bytes]]: ...

@@ -2,14 +2,18 @@
 
 Source: the public driver's hfi1_vnic_update_tx_counters(), hfi1_vnic_update_rx_counters() and
 update_len_counters(); names and order under ethtool: vnic_get_strings().
+
+Counters are declared only here. `make generated` derives from them those of the native datapath
+(native/src/counters/declared.rs) and their types (opavnic/_native.pyi).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass, field
 from typing import Final
 
-from vema.attributes.counters import CounterGroup
+from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters
 
 FCS_SIZE: Final = 4
 """Bytes of frame check sequence, which byte counters include."""
@@ -20,19 +24,27 @@ SIZE_LIMITS: Final = (61, 124, 252, 508, 1020, 1515)
 """Where each class after the first begins, in bytes without FCS."""
 
 
+_Frame = bytes  # the counter `bytes` hides the type
+
+
+@dataclass(slots=True)
 class TrafficCounters:
     """Frames of one direction."""
 
-    __slots__ = ("bytes", "mcastbcast", "packets", "sizes", "unicast", "untagged", "vlan")
-
-    def __init__(self) -> None:
-        self.packets = 0
-        self.bytes = 0
-        self.unicast = 0
-        self.mcastbcast = 0
-        self.untagged = 0
-        self.vlan = 0
-        self.sizes = [0] * len(SIZE_NAMES)
+    packets: int = 0
+    """Frames, whatever their outcome."""
+    bytes: int = 0
+    """Bytes of these frames, including FCS."""
+    unicast: int = 0
+    """Good frames to one address."""
+    mcastbcast: int = 0
+    """Good frames to a group or to all."""
+    untagged: int = 0
+    """Good frames without a VLAN tag."""
+    vlan: int = 0
+    """Good frames with a VLAN tag."""
+    sizes: list[int] = field(default_factory=lambda: [0] * len(SIZE_NAMES))
+    """Frames of each size class, whatever their outcome."""
 
     def count_attempt(self, length: int) -> None:
         """Count a frame of `length` bytes without FCS, whatever becomes of it."""
@@ -40,7 +52,7 @@ class TrafficCounters:
         self.bytes += length + FCS_SIZE
         self.sizes[bisect_right(SIZE_LIMITS, length)] += 1
 
-    def count_good(self, frame: bytes) -> None:
+    def count_good(self, frame: _Frame) -> None:
         """Count a whole frame, which is sent or delivered, by its size, kind and tag."""
         length = len(frame)
         self.packets += 1
@@ -61,41 +73,38 @@ class TrafficCounters:
         return CounterGroup(self.unicast, self.mcastbcast, self.untagged, self.vlan, tuple(self.sizes))
 
 
+@dataclass(slots=True)
 class VnicCounters:
     """All counters of one VNIC. They are never cleared."""
 
-    __slots__ = (
-        "rx",
-        "rx_drop_state",
-        "rx_fifo_errors",
-        "rx_nohandler",
-        "rx_oversize",
-        "rx_runt",
-        "tx",
-        "tx_carrier_errors",
-        "tx_dlid_zero",
-        "tx_drop_state",
-        "tx_fifo_errors",
-        "tx_smac_filt",
-    )
-
-    def __init__(self) -> None:
-        self.tx = TrafficCounters()
-        self.rx = TrafficCounters()
-        self.tx_fifo_errors = 0
-        self.tx_carrier_errors = 0
-        """The HFI port did not send it."""
-        self.tx_dlid_zero = 0
-        self.tx_drop_state = 0
-        self.tx_smac_filt = 0
-        """Refused by the source entries of the MAC table. The driver has the counter, but no such filter."""
-        self.rx_fifo_errors = 0
-        """The host did not take it."""
-        self.rx_nohandler = 0
-        """For a virtual switch that no VNIC of the port is on."""
-        self.rx_drop_state = 0
-        self.rx_oversize = 0
-        self.rx_runt = 0
+    tx: TrafficCounters = field(default_factory=TrafficCounters)
+    """From the host."""
+    rx: TrafficCounters = field(default_factory=TrafficCounters)
+    """From the fabric."""
+    tx_fifo_errors: int = 0
+    """The HFI had no room for the packet. This counter of the driver stays 0."""
+    tx_carrier_errors: int = 0
+    """The HFI port did not send the packet."""
+    tx_dlid_zero: int = 0
+    """No destination was found for the frame."""
+    tx_drop_state: int = 0
+    """The VNIC was not operational."""
+    tx_smac_filt: int = 0
+    """The source entries of the MAC table refused the frame. The driver has the counter, but no such filter."""
+    rx_fifo_errors: int = 0
+    """The host did not take the frame."""
+    rx_nohandler: int = 0
+    """No VNIC of the port is on the virtual Ethernet switch of the packet."""
+    rx_drop_state: int = 0
+    """The VNIC was not operational."""
+    rx_oversize: int = 0
+    """The frame is longer than the MTU allows."""
+    rx_runt: int = 0
+    """The frame is shorter than 60 bytes."""
+    tx_cut: int = 0
+    """Frames that the native datapath cut from a larger frame of the host, less one for each larger frame."""
+    rx_merged: int = 0
+    """Frames that the native datapath merged into a larger frame for the host, less one for each larger frame."""
 
     @property
     def tx_errors(self) -> int:
@@ -106,6 +115,41 @@ class VnicCounters:
     def rx_errors(self) -> int:
         """Frames that were not delivered."""
         return self.rx_fifo_errors + self.rx_nohandler + self.rx_drop_state + self.rx_oversize + self.rx_runt
+
+    def summary(self, vport_num: int, vesw_id: int, opa_port_num: int) -> SummaryCounters:
+        """Return attribute 0x0020 of a vport."""
+        return SummaryCounters(
+            vport_num=vport_num,
+            vesw_id=vesw_id,
+            opa_port_num=opa_port_num,
+            tx_errors=self.tx_errors,
+            rx_errors=self.rx_errors,
+            tx_packets=self.tx.packets,
+            rx_packets=self.rx.packets,
+            tx_bytes=self.tx.bytes,
+            rx_bytes=self.rx.bytes,
+            tx_group=self.tx.group(),
+            rx_group=self.rx.group(),
+        )
+
+    def errors(self, vport_num: int, vesw_id: int, opa_port_num: int) -> ErrorCounters:
+        """Return attribute 0x0022 of a vport."""
+        return ErrorCounters(
+            vport_num=vport_num,
+            vesw_id=vesw_id,
+            opa_port_num=opa_port_num,
+            tx_errors=self.tx_errors,
+            rx_errors=self.rx_errors,
+            tx_smac_filt=self.tx_smac_filt,
+            tx_dlid_zero=self.tx_dlid_zero,
+            tx_logic=self.tx_fifo_errors + self.tx_carrier_errors,
+            tx_drop_state=self.tx_drop_state,
+            rx_bad_veswid=self.rx_nohandler,
+            rx_runt=self.rx_runt,
+            rx_oversize=self.rx_oversize,
+            rx_drop_state=self.rx_drop_state,
+            rx_logic=self.rx_fifo_errors,
+        )
 
     def ethtool_stats(self) -> dict[str, int]:
         """Return all counters under the driver's names, in the driver's order."""

@@ -105,4 +105,5 @@ def make_em(
         clock=clock,
         guid=int(port.guid),
         hear_traps=hear_traps,
+        name=f"{port.name} Ethernet Manager",
     )

@@ -35,6 +35,7 @@ _HEADER: Final = struct.Struct("<5I")
 _L2_AND_LT: Final = L2_16B << 29 | LT_HEAD << 31
 _VLAN_TPIDS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
 _UINT32: Final = 0xFFFFFFFF
+_LID_BITS: Final = 0xFFFFFF
 _IPV4: Final = 0x0800
 _IPV6: Final = 0x86DD
 _TCP: Final = 6
@@ -58,6 +59,8 @@ class Forwarding:
         "_word0",
         "_word2",
         "_word4",
+        "pkey",
+        "slid",
         "sources",
     )
 
@@ -70,9 +73,12 @@ class Forwarding:
         self._entropy_dlid = tuple(flow_table[(value & 15) + (value >> 4)] for value in range(256))
         self._u_mcast_dlid = info.u_mcast_dlid
         self._default_rc = _rc(info.rc, RcShift.DEFAULT)
-        slid = info.encap_slid
-        self._word0 = slid & 0xFFFFF
-        self._word2 = L4.ETHERNET | (slid >> 20 & 0xF) << 8 | info.pkey << 16
+        self.slid = info.encap_slid & _LID_BITS
+        """The SLID of every packet, 24 bits."""
+        self.pkey = info.pkey
+        """The P_Key of every packet."""
+        self._word0 = self.slid & 0xFFFFF
+        self._word2 = L4.ETHERNET | (self.slid >> 20) << 8 | info.pkey << 16
         self._word4 = info.vesw_id << 16
 
     @property
@@ -108,8 +114,8 @@ class Forwarding:
             return frame[5] << 16 | frame[4] << 8 | frame[3]
         return self._entropy_dlid[entropy]
 
-    def encap(self, frame: bytes, hash15: int) -> bytes | None:
-        """Return the 20 bytes to send before `frame`, or None where it has no destination.
+    def encap(self, frame: bytes, hash15: int) -> tuple[bytes, int] | None:
+        """Return the 20 bytes to send before `frame` and the DLID in them, or None where it has no destination.
 
         Args:  frame: 60 bytes and more, without FCS. hash15: 0 to 32767.
         """
@@ -119,16 +125,17 @@ class Forwarding:
             return None
         sc, rc = self._sc_and_rc(frame)
         length_qw = (len(frame) + 32) >> 3  # 20 bytes before it, 5 behind it, rounded up
-        return _HEADER.pack(
+        header = _HEADER.pack(
             self._word0 | length_qw << 20 & _UINT32,
             (dlid & 0xFFFFF | sc << 20 | rc << 25 | _L2_AND_LT) & _UINT32,
             self._word2 | (dlid >> 20 & 0xF) << 12,
             entropy,
             self._word4,
         )
+        return header, dlid & _LID_BITS
 
     def _sc_and_rc(self, frame: bytes) -> tuple[int, int]:
-        """Return the service class (a whole byte, as configured) and the routing control (3 bits)."""
+        """Return the service channel (a whole byte, as configured) and the routing control (3 bits)."""
         info = self._info
         group = frame[0] & 1
         at = 12

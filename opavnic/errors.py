@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from hfi_sim.errors import InputError
+from vema.errors import VemaError
 
-class OpavnicError(Exception):
+
+class OpavnicError(VemaError):
     """Root of the errors that opavnic raises on purpose."""
 
 
-class VectorFileError(OpavnicError):
+class VectorFileError(OpavnicError, InputError):
     """A file of test vectors cannot be read, or a line of it is no case."""
-
-
-class InputError(OpavnicError):
-    """A request to something that runs makes no sense there: a host, link or fault that it does not have."""
 
 
 class TooManyError(OpavnicError):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from hfi_sim.errors import InputError
 from opavnic.errors import OpavnicError
 
 MAX_CAPTURE: Final = 1 << 28
@@ -28,7 +29,7 @@ MAX_LINE: Final = 1 << 24
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
-class FileError(OpavnicError):
+class FileError(OpavnicError, InputError):
     """A file that cannot be read, is damaged, or is longer than its kind ever is."""
 
     def __init__(self, name: str, reason: str) -> None:

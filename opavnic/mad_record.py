@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from hfi_sim.errors import WireError
+from hfi_sim.errors import InputError, WireError
 from hfi_sim.mad.header import MadHeader, Method, parse_fm_payload
 from hfi_sim.wire.captures import DLT_USER0, is_capture, read_capture
 from hfi_sim.wire.l4 import L4
@@ -26,7 +26,7 @@ _RESPONSE_BIT: Final = 0x80
 _UNASKED: Final = (Method.SEND, Method.TRAP, Method.TRAP_REPRESS)
 
 
-class RecordError(OpavnicError):
+class RecordError(OpavnicError, InputError):
     """A file holds no recorded MADs, or damaged ones; the message says where."""
 
 

@@ -15,12 +15,15 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from hfi_sim.errors import HfiSimError, WireError
-from hfi_sim.mad.header import MAD_SIZE, MadHeader
-from hfi_sim.mad.stack import MadRequest, MadStack
+from hfi_sim.mad.agents import MadRequest
+from hfi_sim.mad.header import MAD_SIZE
+from hfi_sim.mad.message import Mad
+from hfi_sim.mad.stack import MadStack
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome, awaits_response
 
 log = logging.getLogger("opavnic.mad_socket")
@@ -123,19 +126,18 @@ class MadSocketServer:
             program.answer(MadMessage(0, struct.pack(f">{len(lids)}I", *lids)))
             return
         try:
-            header = MadHeader.parse(message.mad)
+            mad = Mad.parse(message.mad)
             if message.lid > _LID_MAX or message.sl > _SL_MAX:
                 raise ValueError(f"LID {message.lid:#x} or service level {message.sl} is too large")
             pkey = message.pkey or None
-            if not awaits_response(header.method):
+            if not awaits_response(mad.header.method):
                 self._mads.send(message.lid, message.mad, sl=message.sl, pkey=pkey)
                 program.free.release()
                 return
-            anonymous = message.mad[:8] + bytes(8) + message.mad[16:]
             self._mads.submit(
                 message.lid,
-                anonymous,
-                lambda response: program.answer(_response(message, response)),
+                replace(mad, header=replace(mad.header, tid=0)),  # two programs may choose the same
+                lambda response: program.answer(_response(message, mad.header.tid, response)),
                 sl=message.sl,
                 pkey=pkey,
             )
@@ -197,9 +199,8 @@ def _listen(path: Path) -> socket.socket:
     return listener
 
 
-def _response(request: MadMessage, response: bytes | None) -> MadMessage:
+def _response(request: MadMessage, tid: int, response: Mad | None) -> MadMessage:
     """Return the message that answers `request`, with the transaction id that the program chose."""
     if response is None:
         return MadMessage(request.lid, request.mad, request.pkey, request.sl, Outcome.NO_RESPONSE)
-    mad = response[:8] + request.mad[8:16] + response[16:]
-    return MadMessage(request.lid, mad, request.pkey, request.sl)
+    return MadMessage(request.lid, response.build(tid), request.pkey, request.sl)

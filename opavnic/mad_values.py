@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
-from hfi_sim.errors import WireError
+from hfi_sim.errors import QuantityError, WireError
 from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MadHeader
+from hfi_sim.quantities import parse_whole
 from hfi_sim.types import LID_PERMISSIVE, parse_mac
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
@@ -22,7 +23,6 @@ from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.types import AttrId
 
-Attribute = ClassPortInfo | VeswPortInfo | MacEntries | IfaceMacs | SummaryCounters | ErrorCounters | Notice
 CLASSES: Final[dict[int, Any]] = {
     AttrId.CLASS_PORT_INFO: ClassPortInfo,
     AttrId.NOTICE: Notice,
@@ -70,8 +70,8 @@ def attribute_id(text: str) -> int:
     if known is not None:
         return known
     try:
-        number = int(text, 0)
-    except ValueError:
+        number = parse_whole(text)
+    except QuantityError:
         raise ValueError(f'"{text}" is no attribute: {", ".join(NAMES)}, or a number such as 0x11') from None
     if not 0 <= number <= 0xFFFF:
         raise ValueError(f"attribute {text} does not fit 16 bits")
@@ -177,6 +177,6 @@ def _entry(text: str) -> MacEntry | None:
 
 def _number(name: str, text: str) -> int:
     try:
-        return int(text, 0)
-    except ValueError:
-        raise ValueError(f"{name}: {text!r} is no number") from None
+        return parse_whole(text)
+    except QuantityError as error:
+        raise ValueError(f"{name}: {error}") from None

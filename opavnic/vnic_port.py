@@ -15,15 +15,13 @@ from functools import partial
 from typing import Final
 
 from hfi_sim.clock import Clock
-from hfi_sim.conveyor import Hold
-from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.counters import PacketCounters
 from hfi_sim.errors import NetdevError
 from hfi_sim.hfi import HfiPort
+from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.mad.stack import MadRequest
 from hfi_sim.port_state import CapabilityMask3, PortEvent, PortEventKind
 from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.packet import seal_packet
 from opavnic.adapter import Adapter
 from opavnic.demux import VnicDemux
 from vema.agent import Agent
@@ -112,22 +110,20 @@ class VnicPort:
         adapter = Adapter(
             vport_num,
             netdev,
+            self.port,
             demux=self.demux,
-            transmit=self._transmit,
             report=report,
-            opa_port_num=self.port.opa_port_num,
             driver_quirks=self._driver_quirks,
             smac_filter=self._smac_filter,
             name=name,
-            arriving=self._arriving,
+            # a VNIC that comes back after a crash counts on
+            tx=self._attached.setdefault(f"{name} tx", PacketCounters()),
+            rx=self._attached.setdefault(f"{name} rx", PacketCounters()),
         )
         self.adapters[vport_num] = adapter
         self.vports_made.add(vport_num)
         if self.port.tx_stopped:
             netdev.stop_queue()
-        # a VNIC that comes back after a crash counts on
-        adapter.tx = self._attached.setdefault(f"{name} tx", adapter.tx)
-        adapter.rx = self._attached.setdefault(f"{name} rx", adapter.rx)
         return adapter
 
     def _name_of(self, vport_num: VportNum) -> str:
@@ -162,14 +158,6 @@ class VnicPort:
         self.adapters.clear()
         self.agent = self._make_agent()
         self._join()
-
-    def _transmit(self, header_and_frame: bytes) -> Drop | None:
-        port = self.port
-        return port.send(seal_packet(header_and_frame, port.icrc))
-
-    def _arriving(self) -> Hold | None:
-        link = self.port.link
-        return link.conveyor.arriving if link is not None else None
 
     def _receive_mad(self, request: MadRequest) -> bytes | None:
         if request.header.class_version != EMA_CLASS_VERSION:  # the IB core knows no agent of that version

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _no_implicit_event_loop() -> None:
     """Keep the virtual-time plugin from making a loop that nobody closes when it looks at synchronous tests."""
     asyncio.set_event_loop(None)
+
+
+class _Heard(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+@pytest.fixture(autouse=True)
+def _no_core_fails(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test in which a core raised: its runner logs that, and everything else goes on without the core."""
+    heard, logger = _Heard(), logging.getLogger("hfi_sim.core_runner")
+    logger.addHandler(heard)
+    yield
+    logger.removeHandler(heard)
+    if heard.lines and request.node.get_closest_marker("breaks_core") is None:
+        pytest.fail("\n".join(heard.lines), pytrace=False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hfi_sim.errors import HfiSimError
 
-class VemaError(Exception):
+
+class VemaError(HfiSimError):
     """Root of all errors that vema raises on purpose."""
 
 

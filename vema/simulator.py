@@ -17,8 +17,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from hfi_sim.mad.agents import AgentRegistration, MadRequest
 from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadClass, Method
-from hfi_sim.mad.stack import AgentRegistration, MadRequest, MadStack
+from hfi_sim.mad.stack import MadStack
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs

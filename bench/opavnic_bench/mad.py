@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from hfi_sim.mad.header import Method
+from hfi_sim.mad.message import Mad
 from opavnic_bench.bed import PKEY, make_world
 from opavnic_bench.turns import Progress, repeat, silent, take_turns
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
@@ -54,11 +55,12 @@ class _Bed:
         world = make_world(["h1"])
         self._em, self._host = world.em_port, world.hosts["h1"].port
         self._agent = world.vnic_ports["h1"].agent
-        self._responses: list[bytes | None] = []
+        self._responses: list[Mad | None] = []
         self.requests = self._make_requests()
         """The MADs that are measured, by name; the first makes the vport."""
+        self._built = {request.header: request.build() for request in self.requests.values()}
 
-    def _make_requests(self) -> dict[str, bytes]:
+    def _make_requests(self) -> dict[str, Mad]:
         lid = self._host.lid
         info = VeswPortInfo(
             fabric_id=1,
@@ -82,18 +84,20 @@ class _Bed:
             "Get SummaryCounters": self._request(Method.GET, AttrId.SUMMARY_COUNTERS, b""),
         }
 
-    def _request(self, method: Method, attr_id: AttrId, data: bytes) -> bytes:
+    def _request(self, method: Method, attr_id: AttrId, data: bytes) -> Mad:
         return build_request(method, attr_id, data, attr_mod=_VPORT)
 
-    def ask_agent(self, request: bytes) -> None:
+    def ask_agent(self, request: Mad) -> None:
         """Hand a request to the agent."""
-        response = self._agent.receive(request)
-        read_response(request, response or b"")
+        response = self._agent.receive(self._built[request.header])
+        read_response(request, Mad.parse(response or b""))
 
-    def ask_over_fabric(self, request: bytes) -> None:
+    def ask_over_fabric(self, request: Mad) -> None:
         """Send a request to the agent; the response is there when the call returns."""
         self._em.mad.submit(self._host.lid, request, self._responses.append)
-        read_response(request, self._responses.pop() or b"")
+        response = self._responses.pop()
+        if response is not None:
+            read_response(request, response)
 
 
 def _measure(bed: _Bed, exchange: str, where: str, seconds: float) -> MadFigure:

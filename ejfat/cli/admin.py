@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ejfat.cli.addresses import parse_ip, parse_ips
-from ejfat.cli.errors import explained
 from ejfat.errors import UriError
+from opavnic.cli.common import AsJson
 from opavnic.cli.output import print_json, print_line, print_rich, print_table
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _CENTURY_H = 876_000
 _DAY_S = 86_400
 Uri = Annotated[str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat[s]://TOKEN@HOST:PORT/lb/ID")]
 Control = Annotated[str, typer.Option("--control", help="gRPC address, instead of the URI's: unix:PATH.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Addresses = Annotated[list[str], typer.Argument(help="IP addresses.", show_default=False)]
 
 
@@ -53,22 +52,21 @@ def reserve(
     from ejfat.uri import EjfatUri, Endpoint
     from ejfat.wire.headers import LB_PORT
 
-    with explained():
-        asked = _parse(uri)
-        request = pb.ReserveLoadBalancerRequest(
-            name=name, senderAddresses=map(str, parse_ips(senders)), strategy=strategy
-        )
-        if hours:
-            request.until.FromSeconds(int(time.time() + hours * 3600))
-        reply: Any = _ask(asked, control, "ReserveLoadBalancer", request)
-        data = [text for text in (reply.dataIpv4Address, reply.dataIpv6Address) if text]
-        found: EjfatUri = replace(
-            asked,
-            token=reply.token,
-            lb_id=reply.lbId,
-            sync=Endpoint(ip_address(reply.syncIpv4Address or reply.syncIpv6Address), reply.syncUdpPort),
-            data=tuple(Endpoint(ip_address(text), LB_PORT) for text in data),
-        )
+    asked = _parse(uri)
+    request = pb.ReserveLoadBalancerRequest(
+        name=name, senderAddresses=map(str, parse_ips(senders)), strategy=strategy
+    )
+    if hours:
+        request.until.FromSeconds(int(time.time() + hours * 3600))
+    reply: Any = _ask(asked, control, "ReserveLoadBalancer", request)
+    data = [text for text in (reply.dataIpv4Address, reply.dataIpv6Address) if text]
+    found: EjfatUri = replace(
+        asked,
+        token=reply.token,
+        lb_id=reply.lbId,
+        sync=Endpoint(ip_address(reply.syncIpv4Address or reply.syncIpv6Address), reply.syncUdpPort),
+        data=tuple(Endpoint(ip_address(text), LB_PORT) for text in data),
+    )
     if as_json:
         print_json({"uri": str(found), **_plain(reply)})
     else:
@@ -80,9 +78,8 @@ def free(uri: Uri = "", control: Control = "") -> None:
     """End the reservation of the URI."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
-    with explained():
-        parsed = _parse(uri)
-        _ask(parsed, control, "FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId=_reserved(parsed)))
+    parsed = _parse(uri)
+    _ask(parsed, control, "FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId=_reserved(parsed)))
 
 
 @app.command(epilog="Example: opavnic ejfat admin status --json")
@@ -90,10 +87,9 @@ def status(uri: Uri = "", control: Control = "", as_json: AsJson = False) -> Non
     """Show the workers of the URI's reservation: slots, queues, counters."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
-    with explained():
-        parsed = _parse(uri)
-        request = pb.LoadBalancerStatusRequest(lbId=_reserved(parsed))
-        reply: Any = _ask(parsed, control, "LoadBalancerStatus", request)
+    parsed = _parse(uri)
+    request = pb.LoadBalancerStatusRequest(lbId=_reserved(parsed))
+    reply: Any = _ask(parsed, control, "LoadBalancerStatus", request)
     if as_json:
         print_json(_plain(reply))
         return
@@ -121,8 +117,7 @@ def overview(uri: Uri = "", control: Control = "", as_json: AsJson = False) -> N
     """List the reservations that the URI's token may see."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
-    with explained():
-        reply: Any = _ask(_parse(uri), control, "Overview", pb.OverviewRequest())
+    reply: Any = _ask(_parse(uri), control, "Overview", pb.OverviewRequest())
     if as_json:
         print_json(_plain(reply))
         return
@@ -149,8 +144,7 @@ def timeseries(
 
     request = pb.TimeseriesRequest(seriesSelector=series)
     request.since.FromMilliseconds(round((time.time() - since) * 1000))
-    with explained():
-        reply: Any = _ask(_parse(uri), control, "Timeseries", request)
+    reply: Any = _ask(_parse(uri), control, "Timeseries", request)
     if as_json:
         print_json(_plain(reply))
         return
@@ -167,10 +161,9 @@ def add_senders(addresses: Addresses, uri: Uri = "", control: Control = "") -> N
     """Let further addresses send."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
-    with explained():
-        parsed = _parse(uri)
-        request = pb.AddSendersRequest(lbId=_reserved(parsed), senderAddresses=_texts(addresses))
-        _ask(parsed, control, "AddSenders", request)
+    parsed = _parse(uri)
+    request = pb.AddSendersRequest(lbId=_reserved(parsed), senderAddresses=_texts(addresses))
+    _ask(parsed, control, "AddSenders", request)
 
 
 @app.command("remove-senders", epilog="Example: opavnic ejfat admin remove-senders 10.7.0.9")
@@ -178,10 +171,9 @@ def remove_senders(addresses: Addresses, uri: Uri = "", control: Control = "") -
     """Let addresses send no longer."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
-    with explained():
-        parsed = _parse(uri)
-        request = pb.RemoveSendersRequest(lbId=_reserved(parsed), senderAddresses=_texts(addresses))
-        _ask(parsed, control, "RemoveSenders", request)
+    parsed = _parse(uri)
+    request = pb.RemoveSendersRequest(lbId=_reserved(parsed), senderAddresses=_texts(addresses))
+    _ask(parsed, control, "RemoveSenders", request)
 
 
 def _texts(addresses: list[str]) -> list[str]:

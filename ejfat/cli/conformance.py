@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from ejfat.cli.errors import explained
 from ejfat.conformance import run_ejfat
+from opavnic.cli.common import AsJsonArray
 from opavnic.cli.conformance_report import report
 
 
@@ -20,9 +20,7 @@ def ejfat(
         Literal["auto", "python", "native"],
         typer.Option(help="The one to test; auto: the native one where it is built."),
     ] = "auto",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON array, one object for each file.")
-    ] = False,
+    as_json: AsJsonArray = False,
 ) -> None:
     """Run recorded frames through the load balancer's pipeline and compare what leaves it.
 
@@ -30,6 +28,5 @@ def ejfat(
     Example:
       opavnic conformance ejfat tests/vectors/ejfat/v1-1.json.gz
     """
-    with explained():
-        results = [run_ejfat(path, pipeline) for path in files]
+    results = [run_ejfat(path, pipeline) for path in files]
     report(results, as_json)

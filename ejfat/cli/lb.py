@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ejfat.cli.addresses import IpAddress, parse_ip, parse_ips
-from ejfat.cli.errors import explained
 from ejfat.errors import BadRequestError, EjfatError
 from opavnic.cli.output import say
 from opavnic.signals import call_on_ending_signals
@@ -68,61 +67,56 @@ def lb(
     from ejfat.live.ports import PacketPort, TapPort, interface_mac
     from hfi_sim.types import parse_mac
 
-    with explained():
-        if bool(interface) == bool(tap):
-            raise BadRequestError("give either --interface or --tap")
-        if not ipv4 and not ipv6:
-            raise BadRequestError("give --ipv4 or --ipv6, or both")
-        if senders and not reserve:
-            raise BadRequestError(
-                "--senders are those of the reservation at start: give --reserve NAME with them"
-            )
-        if bool(tls_cert) != bool(tls_key):
-            raise BadRequestError("--tls-cert and --tls-key go together")
-        for option, address in (("--listen", listen), ("--p4-listen", p4_listen or listen)):
-            try:
-                check_listen(address)
-            except BadRequestError as error:
-                raise BadRequestError(f"{option} {error}") from None
+    if bool(interface) == bool(tap):
+        raise BadRequestError("give either --interface or --tap")
+    if not ipv4 and not ipv6:
+        raise BadRequestError("give --ipv4 or --ipv6, or both")
+    if senders and not reserve:
+        raise BadRequestError(
+            "--senders are those of the reservation at start: give --reserve NAME with them"
+        )
+    if bool(tls_cert) != bool(tls_key):
+        raise BadRequestError("--tls-cert and --tls-key go together")
+    for option, address in (("--listen", listen), ("--p4-listen", p4_listen or listen)):
         try:
-            # a TAP of our own has another MAC than we, as the far end of a wire has
-            number = int.from_bytes(
-                parse_mac(mac or (interface_mac(interface) if interface else TAP_MAC)), "big"
-            )
-        except ValueError as error:
-            raise BadRequestError(str(error)) from None
-        plane = PlaneConfig(
-            mac=number,
-            instances=tuple(
-                InstanceAddresses(parse_ip(four, 4) if four else None, parse_ip(six, 6) if six else None)
-                for four, six in zip_longest(ipv4 or [], ipv6 or [], fillvalue="")
-            ),
-            sync_host=(ipv4 or ipv6 or [""])[0],
-            with_v1=not no_v1,
-        )
-        plane.check()
-        tls = None
-        if tls_cert and tls_key:
-            from ejfat.control.grpc.serving import Tls
+            check_listen(address)
+        except BadRequestError as error:
+            raise BadRequestError(f"{option} {error}") from None
+    try:
+        # a TAP of our own has another MAC than we, as the far end of a wire has
+        number = int.from_bytes(parse_mac(mac or (interface_mac(interface) if interface else TAP_MAC)), "big")
+    except ValueError as error:
+        raise BadRequestError(str(error)) from None
+    plane = PlaneConfig(
+        mac=number,
+        instances=tuple(
+            InstanceAddresses(parse_ip(four, 4) if four else None, parse_ip(six, 6) if six else None)
+            for four, six in zip_longest(ipv4 or [], ipv6 or [], fillvalue="")
+        ),
+        sync_host=(ipv4 or ipv6 or [""])[0],
+        with_v1=not no_v1,
+    )
+    plane.check()
+    tls = None
+    if tls_cert and tls_key:
+        from ejfat.control.grpc.serving import Tls
 
-            tls = Tls(tls_cert, tls_key)
-        config = AppConfig(
-            plane,
-            listen,
-            token,
-            state,
-            period_s=period,
-            tls=tls,
-            p4_listen=p4_listen,
-            p4_token=p4_token,
-            p4_open=p4_open,
-            pipeline=pipeline,
-        )
-        config.check()
-        wanted = parse_ips(senders)
-        asyncio.run(
-            _serve(config, lambda: PacketPort(interface) if interface else TapPort(tap), reserve, wanted)
-        )
+        tls = Tls(tls_cert, tls_key)
+    config = AppConfig(
+        plane,
+        listen,
+        token,
+        state,
+        period_s=period,
+        tls=tls,
+        p4_listen=p4_listen,
+        p4_token=p4_token,
+        p4_open=p4_open,
+        pipeline=pipeline,
+    )
+    config.check()
+    wanted = parse_ips(senders)
+    asyncio.run(_serve(config, lambda: PacketPort(interface) if interface else TapPort(tap), reserve, wanted))
 
 
 async def _serve(

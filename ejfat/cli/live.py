@@ -9,16 +9,17 @@ import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ejfat.cli.addresses import IpAddress, parse_ip
-from ejfat.cli.errors import explained
 from ejfat.errors import BadRequestError, EjfatError, UriError
 from ejfat.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
 from ejfat.schema import SLOTS
 from ejfat.segmentation import MAX_EVENT
+from hfi_sim.quantities import parse_size, size_text
+from opavnic.cli.common import AsJson, quantity
 from opavnic.cli.output import EXIT_FAILED, print_json, say
 from opavnic.signals import call_on_ending_signals
 
@@ -31,26 +32,20 @@ if TYPE_CHECKING:
 
 _DIGITS = 18
 """No number here has more."""
-_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
-_DEFAULT_MAX = str(TAKEN_BY_DEFAULT)
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Uri = Annotated[
     str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat://TOKEN@HOST:PORT/lb/ID?sync=...&data=...")
 ]
 
 
-def parse_size(text: str) -> int:
-    """Read a number of bytes such as 9000, 100k or 2M.
+_DEFAULT_MAX = size_text(TAKEN_BY_DEFAULT)
 
-    Raises:  typer.BadParameter: it is none, or 0, or more than an event can have.
-    """
-    factor = _UNITS.get(text[-1:].lower(), 1)
-    digits = text[:-1] if factor != 1 else text
-    if not digits.isdecimal() or len(digits) > _DIGITS or int(digits) == 0:
-        raise typer.BadParameter(f"{text!r} is no size such as 9000, 100k or 2M")
-    size = int(digits) * factor
+
+def _event_bytes(value: object) -> int:
+    size = quantity(parse_size)(value)
+    if not size:
+        raise typer.BadParameter("an event of 0 bytes; a size such as 9000, 100K or 2M is needed")
     if size > MAX_EVENT:
-        raise typer.BadParameter(f"events of {text} bytes, the reassembly header counts to {MAX_EVENT}")
+        raise typer.BadParameter(f"events of {value} bytes, the reassembly header counts to {MAX_EVENT}")
     return size
 
 
@@ -58,9 +53,16 @@ def send(
     files: Annotated[list[Path] | None, typer.Argument(help="What to send; without it, or -, stdin.")] = None,
     to: Annotated[str, typer.Option("--to", help="IP[:PORT] of the load balancer, instead of a URI.")] = "",
     uri: Uri = "",
-    event_size: Annotated[str, typer.Option(help="Bytes of an event: 9000, 100k, 2M.")] = "1M",
+    event_size: Annotated[
+        Any, typer.Option(parser=_event_bytes, metavar="SIZE", help="Bytes of an event: 9000, 100K, 2M.")
+    ] = "1M",
     max_event: Annotated[
-        str, typer.Option(help="Bytes of the longest event that the receivers take (theirs: --max-event).")
+        Any,
+        typer.Option(
+            parser=_event_bytes,
+            metavar="SIZE",
+            help="Bytes of the longest event that the receivers take (theirs: --max-event).",
+        ),
     ] = _DEFAULT_MAX,
     rate: Annotated[float, typer.Option(min=0, help="Events per second; 0: as fast as can be.")] = 0.0,
     version: Annotated[int, typer.Option(min=1, max=3, help="Of the load balancer header.")] = 2,
@@ -81,25 +83,24 @@ def send(
     from ejfat.segmentation import Segmenter
     from ejfat.wire.headers import LB_PORT
 
-    with explained():
-        target, sync = _target(to, uri, LB_PORT)
-        size = _event_size(event_size, max_event)
-        try:
-            segmenter = Segmenter(version=version, mtu=mtu, ip_version=target.ip.version)
-        except ValueError as error:
-            raise BadRequestError(str(error)) from None
-        plan = SendPlan(
-            target=target,
-            segmenter=segmenter,
-            rate_hz=rate,
-            data_id=data_id,
-            entropy=None if entropy < 0 else entropy,
-            first_tick=None if first_tick < 0 else first_tick,
-            sync=sync,
-            source_id=data_id,
-        )
-        rng = random.Random(seed)
-        sent = asyncio.run(send_events(plan, _events(files or [], size), lambda: rng.getrandbits(16)))
+    target, sync = _target(to, uri, LB_PORT)
+    _check_taken(event_size, max_event)
+    try:
+        segmenter = Segmenter(version=version, mtu=mtu, ip_version=target.ip.version)
+    except ValueError as error:
+        raise BadRequestError(str(error)) from None
+    plan = SendPlan(
+        target=target,
+        segmenter=segmenter,
+        rate_hz=rate,
+        data_id=data_id,
+        entropy=None if entropy < 0 else entropy,
+        first_tick=None if first_tick < 0 else first_tick,
+        sync=sync,
+        source_id=data_id,
+    )
+    rng = random.Random(seed)
+    sent = asyncio.run(send_events(plan, _events(files or [], event_size), lambda: rng.getrandbits(16)))
     figures = {
         "events": sent.events,
         "packets": sent.packets,
@@ -112,14 +113,14 @@ def send(
         say(", ".join(f"{value} {name}" for name, value in figures.items()))
 
 
-def _event_size(text: str, longest: str) -> int:
-    size, limit = parse_size(text), parse_size(longest)
+def _check_taken(size: int, limit: int) -> None:
+    """Raise BadRequestError where receivers would not take events of this size."""
     if size > limit:
+        text = size_text(size)
         raise BadRequestError(
             f"--event-size {text}: receivers take events of at most {limit} bytes; "
             f"`recv --max-event {text}` takes them, and `send --max-event {text}` sends them then"
         )
-    return size
 
 
 def _target(to: str, uri: str, default_port: int) -> tuple[Endpoint, Endpoint | None]:
@@ -180,7 +181,12 @@ def recv(
         float, typer.Option(min=0.001, max=3600, help="Seconds until an incomplete event is lost.")
     ] = 0.5,
     max_event: Annotated[
-        str, typer.Option(help="Bytes of the longest event that is taken: 100k, 2M; longer ones are lost.")
+        Any,
+        typer.Option(
+            parser=_event_bytes,
+            metavar="SIZE",
+            help="Bytes of the longest event that is taken: 100K, 2M; longer ones are lost.",
+        ),
     ] = _DEFAULT_MAX,
     old_headers: Annotated[
         bool, typer.Option("--old-headers", help="Expect the 8-byte header of version 1.")
@@ -196,37 +202,34 @@ def recv(
     from ejfat.live.sockets import ReceivePlan, Receiver
     from ejfat.uri import EjfatUri, parse_endpoint
 
-    with explained():
-        endpoint = parse_endpoint(listen, listen, default_port=None)
-        if out is not None and str(out) != "-":
-            _make_directory(out)
-        plan = ReceivePlan(
-            listen=endpoint,
-            port_bits=port_bits,
-            threads=threads,
-            timeout_s=timeout,
-            old_headers=old_headers,
-            max_event=parse_size(max_event),
+    endpoint = parse_endpoint(listen, listen, default_port=None)
+    if out is not None and str(out) != "-":
+        _make_directory(out)
+    plan = ReceivePlan(
+        listen=endpoint,
+        port_bits=port_bits,
+        threads=threads,
+        timeout_s=timeout,
+        old_headers=old_headers,
+        max_event=max_event,
+    )
+    request = None
+    if uri:
+        check_name("worker", name)
+        request = pb.RegisterRequest(
+            name=name,
+            weight=weight,
+            ipAddress=str(_worker_address(address, endpoint)),
+            udpPort=endpoint.port,
+            portRange=pb.PortRange.Name(port_bits),
+            minFactor=min_factor,
+            maxFactor=max_factor,
+            slotDemands=[pb.SlotRange(index=index, length=length) for index, length in parse_slots(slots)],
         )
-        request = None
-        if uri:
-            check_name("worker", name)
-            request = pb.RegisterRequest(
-                name=name,
-                weight=weight,
-                ipAddress=str(_worker_address(address, endpoint)),
-                udpPort=endpoint.port,
-                portRange=pb.PortRange.Name(port_bits),
-                minFactor=min_factor,
-                maxFactor=max_factor,
-                slotDemands=[
-                    pb.SlotRange(index=index, length=length) for index, length in parse_slots(slots)
-                ],
-            )
-        receiver = Receiver(plan)
-        parsed = EjfatUri.parse(uri) if uri else None
-        gains = Gains(proportional=kp)
-        lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, request, gains, as_json))
+    receiver = Receiver(plan)
+    parsed = EjfatUri.parse(uri) if uri else None
+    gains = Gains(proportional=kp)
+    lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, request, gains, as_json))
     if lost:
         raise typer.Exit(EXIT_FAILED)
 

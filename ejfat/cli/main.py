@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import typer
 
 from ejfat.cli.admin import app as admin
-from ejfat.cli.errors import explained
 from ejfat.cli.lb import lb
 from ejfat.cli.live import recv, send
+from opavnic.cli.common import AsJson
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table
 from opavnic.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
 
@@ -18,7 +18,6 @@ app = typer.Typer(
     help="The EJFAT UDP load balancer.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TablesFile = Annotated[Path, typer.Option("--tables", help="Table script: table_add ..., run_traffic.")]
 
 
@@ -36,8 +35,7 @@ def sim(
     """Run a capture through the pipeline, as the simulator of the document does."""
     from ejfat.simulator import simulate
 
-    with explained():
-        result = simulate(tables, source, out, meta=meta, meta_out=meta_out)
+    result = simulate(tables, source, out, meta=meta, meta_out=meta_out)
     counters = result.pipeline.counters
     drops = {str(reason): count for reason, count in counters.drops.items()}
     if as_json:
@@ -58,8 +56,7 @@ def tables(
     from ejfat.simulator import read_text
     from ejfat.tables import match_text
 
-    with explained():
-        loaded = load_script(read_text(script), str(script))
+    loaded = load_script(read_text(script), str(script))
     rows = [
         {
             "pipeline": dialect.value,
@@ -105,14 +102,13 @@ def demo(
     from ejfat.demo.run import run_demo
 
     try:
-        with explained():
-            if as_json:
-                work = run_demo(netdev=kind, private=private)
+        if as_json:
+            work = run_demo(netdev=kind, private=private)
+            result = precise_loop.run(cancelled_by_ending_signals(work))
+        else:
+            with live_view() as show:
+                work = run_demo(show=show, netdev=kind, private=private)
                 result = precise_loop.run(cancelled_by_ending_signals(work))
-            else:
-                with live_view() as show:
-                    work = run_demo(show=show, netdev=kind, private=private)
-                    result = precise_loop.run(cancelled_by_ending_signals(work))
     except asyncio.CancelledError:
         fail("demo interrupted; its lab is removed", EXIT_INTERRUPTED)
     if as_json:
@@ -136,7 +132,7 @@ def install_dissectors(
     install_scripts([SCRIPTS], directory)
 
 
-app.command(epilog="Example: opavnic ejfat send --to 10.7.0.1 --event-size 100k --rate 100 data.bin")(send)
+app.command(epilog="Example: opavnic ejfat send --to 10.7.0.1 --event-size 100K --rate 100 data.bin")(send)
 app.command(epilog="Example: opavnic ejfat recv --listen 0.0.0.0:10000 --threads 2 --out events/")(recv)
 app.command(epilog="Example: opavnic ejfat lb --interface eth1 --ipv4 10.7.0.1 --listen 0.0.0.0:18008")(lb)
 app.add_typer(admin, name="admin")

@@ -15,7 +15,7 @@ from ejfat.control.programming import IpAddress, Target
 from ejfat.control.tokens import Action, Permission, Resource, TokenBook
 from ejfat.drops import PipelineCounters
 from ejfat.errors import BadRequestError, ControlError, ExhaustedError, UnknownError
-from ejfat.schema import Op, Update
+from ejfat.schema import Update
 
 INSTANCES = 8
 _BROADCAST = IPv4Address("255.255.255.255")
@@ -298,10 +298,3 @@ class ControlPlane:
         except (KeyError, TypeError, ValueError) as error:
             raise BadRequestError(f"stored state of the control plane: {error!r}") from None
         self.reservations, self.tokens = reservations, tokens
-
-    def unprogram(self, reservation: Reservation) -> None:
-        """Remove the senders of an instance, keeping the rest (the reset request of the public interface)."""
-        balancer = reservation.balancer
-        updates = [programming.sender(balancer.target, address, Op.DELETE) for address in balancer.senders]
-        balancer.senders.clear()
-        self.program(updates)

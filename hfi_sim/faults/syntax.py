@@ -11,84 +11,67 @@ The same as a mapping: {kind: loss, on: h1, probability: 20%, l4: mad, for: 2s}.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.errors import FaultError
+from hfi_sim.errors import FaultError, QuantityError
 from hfi_sim.faults.spec import FaultKind, FaultSpec, Match
+from hfi_sim.quantities import (
+    parse_rate,
+    parse_share,
+    parse_time,
+    parse_whole,
+    rate_text,
+    share_text,
+    time_text,
+)
 from hfi_sim.wire.l4 import L4
 
-_NUMBER: Final = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)\s*([a-zA-Z%]*)")
-_TIMES: Final = {"": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_RATES: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _L4_NAMES: Final = {"ethernet": L4.ETHERNET, "eth": L4.ETHERNET, "mad": L4.FM, "fm": L4.FM}
 
 
-def _scaled(text: str, units: Mapping[str, float], example: str) -> float:
-    match = _NUMBER.fullmatch(text)
+def _l4(value: object) -> int:
+    if isinstance(value, str) and value.lower() in _L4_NAMES:
+        return int(_L4_NAMES[value.lower()])
     try:
-        if match is not None and match[2] in units:
-            return float(match[1]) * units[match[2]]
-    except ValueError:
-        pass
-    raise FaultError(f'"{text}" is not a number with a unit such as {example}')
+        return parse_whole(value)
+    except QuantityError:
+        raise FaultError(
+            f"{unknown_name('L4 type', str(value), _L4_NAMES)}, or a number such as 0x55"
+        ) from None
 
 
-def _time(text: str) -> float:
-    return _scaled(text, _TIMES, "300ns, 10us, 2ms or 1s")
-
-
-def _rate(text: str) -> float:
-    return _scaled(text, _RATES, "100M or 1G")
-
-
-def _share(text: str) -> float:
-    return _scaled(text, {"%": 0.01, "": 1.0}, "20% or 0.2")
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise FaultError(f'"{text}" is no whole number such as 5 or 0x11') from None
-
-
-def _l4(text: str) -> int:
-    if text.lower() in _L4_NAMES:
-        return int(_L4_NAMES[text.lower()])
-    try:
-        return _integer(text)
-    except FaultError:
-        raise FaultError(f"{unknown_name('L4 type', text, _L4_NAMES)}, or a number such as 0x55") from None
-
-
-_Reader = Callable[[str], Any]
+_Reader = Callable[[object], Any]
 _OPTIONS: Final[dict[str, tuple[str, _Reader]]] = {
-    "probability": ("probability", _share),
-    "after": ("after_s", _time),
-    "for": ("for_s", _time),
-    "every": ("every_s", _time),
-    "count": ("count", _integer),
-    "skip": ("skip", _integer),
-    "delay": ("delay_s", _time),
-    "rate": ("rate_bps", _rate),
-    "bits": ("bits", _integer),
-    "copies": ("copies", _integer),
-    "behind": ("behind", _integer),
-    "hold": ("hold_s", _time),
+    "probability": ("probability", parse_share),
+    "after": ("after_s", parse_time),
+    "for": ("for_s", parse_time),
+    "every": ("every_s", parse_time),
+    "count": ("count", parse_whole),
+    "skip": ("skip", parse_whole),
+    "delay": ("delay_s", parse_time),
+    "rate": ("rate_bps", parse_rate),
+    "bits": ("bits", parse_whole),
+    "copies": ("copies", parse_whole),
+    "behind": ("behind", parse_whole),
+    "hold": ("hold_s", parse_time),
 }
 _MATCHES: Final[dict[str, tuple[str, _Reader]]] = {
     "l4": ("l4", _l4),
-    "lid": ("lid", _integer),
-    "slid": ("slid", _integer),
-    "dlid": ("dlid", _integer),
-    "sc": ("sc", _integer),
-    "vesw": ("vesw_id", _integer),
-    "attr": ("attr_id", _integer),
-    "method": ("method", _integer),
+    "lid": ("lid", parse_whole),
+    "slid": ("slid", parse_whole),
+    "dlid": ("dlid", parse_whole),
+    "sc": ("sc", parse_whole),
+    "vesw": ("vesw_id", parse_whole),
+    "attr": ("attr_id", parse_whole),
+    "method": ("method", parse_whole),
     "direction": ("direction", str),
+}
+_WRITERS: Final[dict[_Reader, Callable[[float], str]]] = {
+    parse_share: share_text,
+    parse_time: time_text,
+    parse_rate: rate_text,
 }
 _HEX: Final = frozenset({"l4", "attr", "method"})
 
@@ -108,8 +91,12 @@ def parse_fault(text: str) -> FaultSpec:
         key, equals, value = word.partition("=")
         if not equals:
             key, value = "probability", word
-            if not _NUMBER.fullmatch(word):
-                raise FaultError(f'"{text}": "{word}" is neither OPTION=VALUE nor a probability such as 20%')
+            try:
+                parse_share(word)
+            except QuantityError:
+                raise FaultError(
+                    f'"{text}": "{word}" is neither OPTION=VALUE nor a probability such as 20%'
+                ) from None
         if key in data:
             raise FaultError(f'"{text}": {key} stands twice')
         data[key] = value
@@ -145,13 +132,13 @@ def spec_from_data(data: Mapping[Any, Any]) -> FaultSpec:
 
 
 def _read(table: Mapping[str, tuple[str, _Reader]], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields and values of what people wrote. Raises FaultError: a value that is none, with its key."""
+    """Return fields and values of what people wrote. Raises FaultError: a value that cannot be read, with its key."""
     values: dict[str, Any] = {}
     for key, value in data.items():
         name, reader = table[key]
         try:
-            values[name] = reader(str(value))
-        except FaultError as error:
+            values[name] = reader(value)
+        except (FaultError, QuantityError) as error:
             raise FaultError(f"{key}: {error}") from None
     return values
 
@@ -190,8 +177,5 @@ def spec_text(spec: FaultSpec) -> str:
 
 
 def _text(value: float, reader: _Reader) -> str:
-    if reader is _share:
-        return f"{value * 100:.12g}%"
-    if reader is _time:
-        return f"{value:.12g}s"
-    return f"{value:.12g}"
+    writer = _WRITERS.get(reader)
+    return str(value) if writer is None else writer(value)

@@ -1,16 +1,17 @@
-"""The MAD stack of a port: agents registered for a class, requests with retries, responses to their sender."""
+"""The MAD stack of a port: requests with retries out, MADs to agents in. The shell around `mad.transactions`."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
-from hfi_sim.clock import Clock, TimerHandle
+from hfi_sim.clock import Clock
+from hfi_sim.core_runner import CoreRunner
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.errors import FabricError, MadTimeoutError, WireError
+from hfi_sim.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest
 from hfi_sim.mad.header import (
     DATA_OFFSET_VENDOR,
     RESPONSE_BIT,
@@ -18,10 +19,10 @@ from hfi_sim.mad.header import (
     Method,
     build_fm_packet,
     is_vendor_class,
-    oui_of,
     parse_fm_payload,
 )
-from hfi_sim.mad.transactions import Done, TransactionTable
+from hfi_sim.mad.message import Mad
+from hfi_sim.mad.transactions import Done, Outgoing, TransactionTable
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import pkey_of, sc_of, slid_of
 from hfi_sim.wire.packet import strip
@@ -31,35 +32,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hfi_sim.mad")
 
-QP_SMI = 0
-QP_GSI = 1
-BASE_VERSIONS = (1, 0x80)
-
-
-@dataclass(frozen=True, slots=True)
-class MadRequest:
-    """A MAD that arrived, with what the port knows of its sender."""
-
-    mad: bytes
-    header: MadHeader
-    slid: int
-    pkey: int
-    sc: int
-    src_qp: int
-
-
-AgentHandler = Callable[[MadRequest], bytes | None]
-"""Takes a MAD; a returned MAD goes back to the sender as the response."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgentRegistration:
-    """An agent: the class, the OUI (vendor classes only) and the methods that it takes."""
-
-    mgmt_class: int
-    oui: bytes | None
-    methods: frozenset[int]
-    handler: AgentHandler
+QP_SMI: Final = 0
+QP_GSI: Final = 1
+BASE_VERSIONS: Final = (1, 0x80)
+_TURN: Final = 32
+"""Retries and timeouts after which the rest waits for the next iteration of the loop."""
 
 
 class MadStack:
@@ -67,11 +44,16 @@ class MadStack:
 
     def __init__(self, port: HfiPort, clock: Clock) -> None:
         self._port = port
-        self._clock = clock
-        self._agents: dict[tuple[int, bytes | None, int], AgentRegistration] = {}
+        self._agents = AgentTable()
         self._transactions = TransactionTable()
-        self._timer: TimerHandle | None = None
-        self._timer_at = 0.0
+        self._runner = CoreRunner(
+            clock,
+            name=f"{port.name} MAD stack",
+            step=self._step,
+            deadline=self._transactions.next_deadline,
+            on_timer=self._transactions.expire,
+            turn=_TURN,
+        )
         self._next_tid = 1
         self.sent = 0
         """MADs sent, retries included."""
@@ -88,22 +70,14 @@ class MadStack:
 
         Raises:  FabricError: another agent has one of these methods.
         """
-        registration = AgentRegistration(mgmt_class, oui, frozenset(methods), handler)
-        for method in registration.methods:
-            if (mgmt_class, oui, method) in self._agents:
-                raise FabricError(
-                    f"{self._port.name}: method {method:#04x} of class {mgmt_class:#04x} already has an agent"
-                )
-        for method in registration.methods:
-            self._agents[mgmt_class, oui, method] = registration
-        return registration
+        try:
+            return self._agents.register(mgmt_class, oui, methods, handler)
+        except FabricError as error:
+            raise FabricError(f"{self._port.name}: {error}") from None
 
     def unregister_agent(self, registration: AgentRegistration) -> None:
         """Take an agent off; harmless when it is gone already."""
-        for method in registration.methods:
-            key = (registration.mgmt_class, registration.oui, method)
-            if self._agents.get(key) is registration:
-                del self._agents[key]
+        self._agents.unregister(registration)
 
     # --- sending -------------------------------------------------------------------------------------------
 
@@ -120,7 +94,7 @@ class MadStack:
     def submit(
         self,
         dlid: int,
-        mad: bytes,
+        mad: Mad,
         done: Done,
         *,
         timeout_s: float = 1.0,
@@ -135,47 +109,47 @@ class MadStack:
         Returns:  the transaction id.
         Raises:   FabricError: the id is that of another open request to the same port.
         """
-        header = MadHeader.parse(mad)
+        header = mad.header
         tid = header.tid
         if tid == 0:
             tid = self.new_tid()
-            mad = mad[:8] + tid.to_bytes(8, "big") + mad[16:]
-        packet = self._packet(dlid, mad, sl, dest_qp, pkey)
+        packet = self._packet(dlid, mad.build(tid), sl, dest_qp, pkey)
         key = (dlid, tid, header.mgmt_class)
-        self._transactions.begin(self._clock.time(), key, packet, timeout_s, retries, done)
+        self._transactions.begin(self._runner.time(), key, packet, timeout_s, retries, done)
         self._transmit(packet)
-        self._arm()
+        self._runner.poll()
         return tid
 
     async def request(
         self,
         dlid: int,
-        mad: bytes,
+        mad: Mad,
         *,
         timeout_s: float = 1.0,
         retries: int = 3,
         sl: int = 0,
         pkey: int | None = None,
-    ) -> bytes:
+    ) -> Mad:
         """Send a request and wait for its response.
 
         Raises:  MadTimeoutError: no response within timeout_s, 1 + retries times.
         """
-        future: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Mad | None] = asyncio.get_running_loop().create_future()
 
-        def done(response: bytes | None) -> None:
+        def done(response: Mad | None) -> None:
             if not future.done():
                 future.set_result(response)
 
+        header = mad.header
         tid = self.submit(dlid, mad, done, timeout_s=timeout_s, retries=retries, sl=sl, pkey=pkey)
         try:
             response = await future
         finally:
-            self._transactions.forget((dlid, tid, mad[1]))
+            self._transactions.forget((dlid, tid, header.mgmt_class))
         if response is None:
             raise MadTimeoutError(
                 f"{self._port.name}: no response from LID {dlid:#x} to attribute "
-                f"{int.from_bytes(mad[16:18], 'big'):#06x} within {timeout_s:g} s, {1 + retries} tries"
+                f"{header.attr_id:#06x} within {timeout_s:g} s, {1 + retries} tries"
             )
         return response
 
@@ -185,39 +159,37 @@ class MadStack:
         self._next_tid += 1
         return tid
 
-    def _packet(self, dlid: int, mad: bytes, sl: int, dest_qp: int, pkey: int | None) -> bytes:
+    def _packet(self, dlid: int, mad: bytes, sl: int, dest_qp: int, pkey: int | None) -> Outgoing:
         port = self._port
-        return build_fm_packet(
-            slid=port.lid,
+        slid = port.lid
+        if pkey is None:
+            pkey = port.pkeys.management
+        packet = build_fm_packet(
+            slid=slid,
             dlid=dlid,
             sc=sl,
-            pkey=port.pkeys.management if pkey is None else pkey,
+            pkey=pkey,
             src_qp=dest_qp,
             dest_qp=dest_qp,
             mad=mad,
             icrc=port.icrc,
         )
+        return Outgoing(packet, slid, dlid, pkey)
 
-    def _transmit(self, packet: bytes) -> Drop | None:
+    def _transmit(self, packet: Outgoing) -> Drop | None:
         self.sent += 1
-        return self._port.send(packet)
+        return self._port.send_built(*packet)
 
-    def _arm(self) -> None:
-        deadline = self._transactions.next_deadline()
-        if self._timer is not None:
-            if deadline is not None and deadline >= self._timer_at:
-                return  # the timer fires early enough; it will arm itself again
-            self._timer.cancel()
-            self._timer = None
-        if deadline is not None:
-            self._timer_at = deadline
-            self._timer = self._clock.call_at(deadline, self._expire)
-
-    def _expire(self) -> None:
-        self._timer = None
-        for packet in self._transactions.expire(self._clock.time()):
+    def _step(self) -> bool:
+        packet = self._transactions.next_resend()
+        if packet is not None:
             self._transmit(packet)
-        self._arm()
+            return True
+        done = self._transactions.next_given_up()
+        if done is not None:
+            done(None)
+            return True
+        return False
 
     # --- receiving -----------------------------------------------------------------------------------------
 
@@ -248,17 +220,17 @@ class MadStack:
             return Drop.MAD_MALFORMED
         slid = slid_of(packet)
         if header.method & RESPONSE_BIT or header.method == Method.TRAP_REPRESS:
-            key = (slid, header.tid, header.mgmt_class)
-            if self._transactions.complete(key, mad):
+            done = self._transactions.complete((slid, header.tid, header.mgmt_class))
+            if done is not None:
+                done(Mad(header, mad[MadHeader.SIZE :]))
                 return None
             if header.method & RESPONSE_BIT:
                 return Drop.MAD_UNMATCHED
-        oui = oui_of(mad) if is_vendor_class(header.mgmt_class) else None
-        registration = self._agents.get((header.mgmt_class, oui, header.method))
-        if registration is None:
+        handler = self._agents.handler_of(header, mad)
+        if handler is None:
             return Drop.MAD_NO_AGENT
         request = MadRequest(mad, header, slid, pkey_of(packet), sc_of(packet), fm.src_qp)
-        response = registration.handler(request)
+        response = handler(request)
         if response is not None:
             pkey = self._port.pkeys.answering(request.pkey)  # in the partition of the request
             self.send(slid, response, sl=request.sc, dest_qp=fm.src_qp, pkey=pkey)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hfi_sim.errors import FabricError
+from hfi_sim.mad.message import Mad
 
-Done = Callable[[bytes | None], None]
+Done = Callable[[Mad | None], None]
 """Called once: with the response, or with None when the last retry has timed out."""
 
 Key = tuple[int, int, int]
 """Peer LID, transaction id (64 bits), management class."""
+
+
+class Outgoing(NamedTuple):
+    """A packet that was built here, with what the port checks of it; the arguments of `HfiPort.send_built`."""
+
+    packet: bytes
+    slid: int
+    dlid: int
+    pkey: int
 
 
 @dataclass(slots=True)
@@ -20,7 +32,7 @@ class Transaction:
     """One request on its way."""
 
     key: Key
-    packet: bytes
+    packet: Outgoing
     timeout_s: float
     retries_left: int
     done: Done
@@ -28,16 +40,23 @@ class Transaction:
 
 
 class TransactionTable:
-    """All requests of one MAD stack that have no response yet."""
+    """All requests of one MAD stack that have no response yet.
+
+    After `expire` take what is due, with `next_resend` and `next_given_up`.
+    """
 
     def __init__(self) -> None:
         self._open: dict[Key, Transaction] = {}
         self._deadlines: list[tuple[float, Key]] = []
+        self._resend: deque[Outgoing] = deque()
+        self._given_up: deque[Done] = deque()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def begin(self, now: float, key: Key, packet: bytes, timeout_s: float, retries: int, done: Done) -> None:
+    def begin(
+        self, now: float, key: Key, packet: Outgoing, timeout_s: float, retries: int, done: Done
+    ) -> None:
         """Remember a request that is being sent at `now`.
 
         Raises:  FabricError: a request with the same peer, id and class is still open.
@@ -51,21 +70,17 @@ class TransactionTable:
         self._open[key] = transaction
         heapq.heappush(self._deadlines, (transaction.deadline, key))
 
-    def complete(self, key: Key, response: bytes) -> bool:
-        """Close the request that `response` answers; False where none is waiting for it."""
+    def complete(self, key: Key) -> Done | None:
+        """Close the request that has its response; return who is to get that, None where nobody waits for it."""
         transaction = self._open.pop(key, None)
-        if transaction is None:
-            return False
-        transaction.done(response)
-        return True
+        return None if transaction is None else transaction.done
 
     def forget(self, key: Key) -> None:
         """Give up a request without telling anybody: its caller went away."""
         self._open.pop(key, None)
 
-    def expire(self, now: float) -> list[bytes]:
-        """Return the packets to send again at `now`; requests without retries left are closed with None."""
-        resend: list[bytes] = []
+    def expire(self, now: float) -> None:
+        """Take note of the requests whose time is over at `now`: each is due again, or is given up."""
         while self._deadlines and self._deadlines[0][0] <= now:
             deadline, key = heapq.heappop(self._deadlines)
             transaction = self._open.get(key)
@@ -73,13 +88,20 @@ class TransactionTable:
                 continue
             if transaction.retries_left == 0:
                 del self._open[key]
-                transaction.done(None)
+                self._given_up.append(transaction.done)
                 continue
             transaction.retries_left -= 1
             transaction.deadline = now + transaction.timeout_s
             heapq.heappush(self._deadlines, (transaction.deadline, key))
-            resend.append(transaction.packet)
-        return resend
+            self._resend.append(transaction.packet)
+
+    def next_resend(self) -> Outgoing | None:
+        """Return the next packet to send again, or None."""
+        return self._resend.popleft() if self._resend else None
+
+    def next_given_up(self) -> Done | None:
+        """Return who is to hear next that no response came, or None."""
+        return self._given_up.popleft() if self._given_up else None
 
     def next_deadline(self) -> float | None:
         """Return when `expire` has something to do next, or None."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hfi_sim.errors import HfiSimError
 from hfi_sim.reliable.header import SACK_BITS, RcFlags
 
 PSN_MASK = 0xFFFFFFFF
 
 
-class MessageTooLongError(Exception):
+class MessageTooLongError(HfiSimError):
     """The peer sends a message beyond the agreed length."""
 
 

@@ -42,10 +42,10 @@ class ReliableService:
         self.port = port
         self.pkey = pkey
         self.endpoint = RcEndpoint(rng.getrandbits, config)
-        self._clock = clock
         self._on_event = on_event
         self._runner = CoreRunner(
             clock,
+            name=f"{port.name} reliable connections",
             step=self._step,
             deadline=self.endpoint.deadline,
             on_timer=self.endpoint.on_timer,
@@ -86,7 +86,7 @@ class ReliableService:
         self._runner.shutdown()
 
     def _receive(self, port: HfiPort, packet: bytes) -> Drop | None:
-        if not self.endpoint.receive(slid_of(packet), strip(packet), self._clock.time()):
+        if not self.endpoint.receive(slid_of(packet), strip(packet), self._runner.time()):
             return Drop.RC_MALFORMED
         self.poll()
         return None
@@ -104,13 +104,13 @@ class ReliableService:
             for event in events:
                 self._on_event(event)
             return True
-        packets = self.endpoint.flush(self._clock.time())
+        packets = self.endpoint.flush(self._runner.time())
         for dlid, payload in packets:  # an answer may come back before the last of them is sent
             self._transmit(dlid, payload)
         return bool(packets)
 
     def _transmit(self, dlid: int, payload: bytes) -> None:
         lrh = Lrh16B(slid=self.port.lid, dlid=dlid, l4=L4.VENDOR_RC, pkey=self.pkey)
-        drop = self.port.send(build_packet(lrh, payload, self.port.icrc))
+        drop = self.port.send_built(build_packet(lrh, payload, self.port.icrc), lrh.slid, dlid, self.pkey)
         if drop is not None:
             log.debug("[%s] packet to lid %#x ended here: %s", self.port.name, dlid, drop)

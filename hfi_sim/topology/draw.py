@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from hfi_sim.quantities import rate_text
 from hfi_sim.topology.model import NodeKind, Topology
 
 _BOX_WIDTH = 74
@@ -58,7 +59,7 @@ def as_text(topology: Topology, *, is_down: Mark = _none) -> str:
     for cable in topology.cables:
         state = "  (down)" if is_down(cable.name) else ""
         for near, far in ((cable.a, cable.b), (cable.b, cable.a)):
-            cables[near[0]].append((near[1], f"{far[0]}:{far[1]}  {_rate_text(cable.rate_bps)}{state}"))
+            cables[near[0]].append((near[1], f"{far[0]}:{far[1]}  {rate_text(cable.rate_bps)}{state}"))
     for node in topology.nodes.values():
         if node.kind is NodeKind.SWITCH or not _touches_switch(topology, cables[node.name]):
             lines.append(f"{node.name}")
@@ -71,13 +72,6 @@ def as_text(topology: Topology, *, is_down: Mark = _none) -> str:
 
 def _touches_switch(topology: Topology, cables: list[tuple[int, str]]) -> bool:
     return any(topology.nodes[far.rsplit(":", 1)[0]].kind is NodeKind.SWITCH for _, far in cables)
-
-
-def _rate_text(rate_bps: float) -> str:
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if rate_bps >= size:
-            return f"{rate_bps / size:g}{unit}"
-    return f"{rate_bps:g}"
 
 
 # --- SVG ---------------------------------------------------------------------------------------------------
@@ -158,7 +152,7 @@ def _cable_lines(topology: Topology, picture: _Picture, is_down: Mark | None) ->
         drawn[pair] = drawn.get(pair, 0) + 1
         down = is_down is not None and is_down(cable.name)
         style = 'stroke="#c0392b" stroke-dasharray="5 4"' if down else 'stroke="#888"'
-        title = escape(f"{cable.name} {_rate_text(cable.rate_bps)}{' down' if down else ''}")
+        title = escape(f"{cable.name} {rate_text(cable.rate_bps)}{' down' if down else ''}")
         yield (
             f'<line x1="{ax + shift:.1f}" y1="{ay:.1f}" x2="{bx + shift:.1f}" y2="{by:.1f}" {style}>'
             f"<title>{title}</title></line>"

@@ -1,44 +1,65 @@
-"""Read packets out of capture files, pcap and pcapng, from bytes. 16B packets have link type 147 (USER0).
+"""Capture files, pcap and pcapng: one reader and one writer, for whole files and for streams that grow.
 
-Unlike a reader that stops quietly where a file was cut off, this one says where.
+Packets keep their time in nanoseconds, the name of their interface and their comment, as far as the format has them.
+16B packets have link type 147 (USER0). Where a file was cut off, the reader does not stop quietly, but says so.
 
-Source: the public pcap and pcapng file format specifications.
+Source: the pcapng specification (draft-ietf-opsawg-pcapng): section, interface, simple and enhanced packet, interface
+statistics blocks; and that of pcap (draft-ietf-opsawg-pcap).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from io import BytesIO
 from struct import Struct
-from typing import Final
+from typing import BinaryIO, Final, NamedTuple
 
 from hfi_sim.errors import WireError
 
 DLT_ETHERNET: Final = 1
 DLT_USER0: Final = 147
 """The first link type that is free for private use; our captures of 16B packets have it."""
+NS_PER_S: Final = 10**9
+MAX_BLOCK: Final = 1 << 20
+"""Bytes of a block or packet in a stream; those of links are much shorter."""
 
-_PCAP_MAGICS: Final = {
-    b"\xa1\xb2\xc3\xd4": ">",
-    b"\xd4\xc3\xb2\xa1": "<",
-    b"\xa1\xb2\x3c\x4d": ">",
-    b"\x4d\x3c\xb2\xa1": "<",
+PCAP_HEADER: Final = "pcap header"
+PCAPNG_SECTION: Final = "pcapng section"
+"""Fields of a WireError about what a file begins with: nothing of it can be read."""
+
+_PCAP_MAGICS: Final = {  # byte order, and nanoseconds in a unit of time
+    b"\xa1\xb2\xc3\xd4": (">", 1000),
+    b"\xd4\xc3\xb2\xa1": ("<", 1000),
+    b"\xa1\xb2\x3c\x4d": (">", 1),
+    b"\x4d\x3c\xb2\xa1": ("<", 1),
 }
+_PCAP_FILE_HEADER: Final = Struct("<IHHiIII")
+_PCAP_RECORD: Final = {order: Struct(order + "IIII") for order in "<>"}
+_PCAP_MICROSECONDS: Final = 0xA1B2C3D4
+_SNAPLEN: Final = 0xFFFF
+
 _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
-_PCAPNG_BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
-_PCAP_HEADER: Final = 24
-SECTION_BLOCK, INTERFACE_BLOCK, SIMPLE_PACKET_BLOCK, ENHANCED_PACKET_BLOCK = 0x0A0D0D0A, 1, 3, 6
-"""Types of pcapng blocks."""
+_BYTE_ORDER_MARK: Final = 0x1A2B3C4D
+_BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
+_SECTION, _INTERFACE, _SIMPLE_PACKET, _STATISTICS, _ENHANCED_PACKET = 0x0A0D0D0A, 1, 3, 5, 6
+_OPT_END, _OPT_COMMENT, _OPT_IF_NAME, _OPT_ISB_IFDROP, _OPT_IF_TSRESOL = 0, 1, 2, 5, 9
+_TSRESOL_MICROSECONDS, _TSRESOL_NANOSECONDS = b"\x06", b"\x09"
+_BINARY_RESOLUTION: Final = 0x80
+_SMALLEST_BLOCK: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedPacket:
-    """One packet of a capture: its link type, and its bytes as far as they were captured."""
+class CapturedPacket(NamedTuple):
+    """One packet of a capture."""
 
     link_type: int
     data: bytes
+    """As far as it was captured."""
     wire_len: int
     """Bytes that the packet had on the wire."""
+    time_ns: int = 0
+    """Since 1970, or since what the clock of the capture counts from."""
+    interface: str = ""
+    comment: str = ""
 
 
 def is_capture(data: bytes) -> bool:
@@ -49,71 +70,252 @@ def is_capture(data: bytes) -> bool:
 def read_capture(data: bytes) -> Iterator[CapturedPacket]:
     """Yield the packets of a whole pcap or pcapng file.
 
-    Raises:  WireError: no such file, or it ends in the middle; raised after what could be read.
+    Raises:  WireError: no such file, or it ends in the middle; the latter after what could be read.
     """
-    if data[:4] in _PCAP_MAGICS:
-        return _read_pcap(data, _PCAP_MAGICS[data[:4]])
-    if data[:4] == _PCAPNG_MAGIC:
-        return _read_pcapng(data)
-    raise WireError("capture", 0, "neither a pcap nor a pcapng file: unknown first four bytes")
+    if not is_capture(data):
+        raise _no_capture()
+    return CaptureReader(BytesIO(data), longest=len(data)).packets()
 
 
-def _read_pcap(data: bytes, order: str) -> Iterator[CapturedPacket]:
-    if len(data) < _PCAP_HEADER:
-        raise WireError("pcap header", len(data), f"the file ends after {len(data)} of {_PCAP_HEADER} bytes")
-    (link_type,) = Struct(order + "I").unpack_from(data, 20)
-    record = Struct(order + "IIII")
-    offset = _PCAP_HEADER
-    while offset < len(data):
-        if len(data) - offset < record.size:
-            raise WireError("pcap record", offset, "the file ends inside a record header")
-        _, _, captured, wire_len = record.unpack_from(data, offset)
-        offset += record.size
-        if len(data) - offset < captured:
-            reason = (
-                f"the file ends inside a packet of {captured} bytes, {len(data) - offset} of them are there"
-            )
-            raise WireError("pcap record", offset, reason)
-        yield CapturedPacket(link_type & 0xFFFF, data[offset : offset + captured], wire_len)
-        offset += captured
+class CaptureReader:
+    """Reads a pcap or pcapng file as it comes. Bounded: neither a block nor a packet is longer than `longest`."""
+
+    def __init__(self, stream: BinaryIO, *, longest: int = MAX_BLOCK) -> None:
+        self.missed = 0
+        """Packets that the capture could not keep up with, as far as it was read."""
+        self._read = stream.read
+        self._longest = longest
+        self._offset = 0
+
+    def packets(self) -> Iterator[CapturedPacket]:
+        """Yield the packets until the stream ends.
+
+        Raises:  WireError: no such file, or it ends in the middle.
+        """
+        magic = self._take(4, "capture", "the first word", may_end=True)
+        if magic in _PCAP_MAGICS:
+            return self._pcap(*_PCAP_MAGICS[magic])
+        if magic == _PCAPNG_MAGIC:
+            return self._pcapng(magic + self._take(4, PCAPNG_SECTION, "a header"))
+        if magic:
+            raise _no_capture()
+        return iter(())
+
+    def _take(self, size: int, what: str, inside: str, *, may_end: bool = False) -> bytes:
+        """Return the next `size` bytes, which may come in pieces; with `may_end`, none where the stream ends.
+
+        Raises:  WireError: the stream ends before.
+        """
+        data = self._read(size)
+        while len(data) < size:
+            if may_end and not data:
+                return b""
+            more = self._read(size - len(data))
+            if not more:
+                reason = f"the file ends inside {inside} of {size} bytes, {len(data)} of them are there"
+                raise WireError(what, self._offset + len(data), reason)
+            data += more
+        self._offset += size
+        return data
+
+    def _pcap(self, order: str, unit_ns: int) -> Iterator[CapturedPacket]:
+        header = self._take(_PCAP_FILE_HEADER.size - 4, PCAP_HEADER, "a header")
+        link_type = Struct(order + "I").unpack_from(header, 16)[0] & 0xFFFF
+        record, take = _PCAP_RECORD[order], self._take
+        while head := take(record.size, "pcap record", "a record header", may_end=True):
+            seconds, units, captured, wire_len = record.unpack(head)
+            if captured > self._longest:
+                start = self._offset - record.size
+                reason = f"a packet of {captured} bytes is longer than any can be"
+                raise WireError("pcap record", start, reason)
+            time_ns = seconds * NS_PER_S + units * unit_ns
+            yield CapturedPacket(link_type, take(captured, "pcap record", "a packet"), wire_len, time_ns)
+
+    def _pcapng(self, head: bytes) -> Iterator[CapturedPacket]:
+        section = _Section("<")
+        while head:
+            start = self._offset - len(head)
+            what, begun = "pcapng block", b""
+            if head[:4] == _PCAPNG_MAGIC:
+                what = PCAPNG_SECTION
+                begun = self._take(4, what, "a header")
+                if begun not in _BYTE_ORDERS:
+                    raise WireError(what, start + len(head), "unknown byte order mark")
+                section = _Section(_BYTE_ORDERS[begun])
+            kind, size = section.head.unpack(head)
+            left = size - len(head) - len(begun)
+            if size % 4 or left < 4 or size > self._longest:
+                raise WireError(what, start, f"a block of {size} bytes")
+            body = begun + self._take(left, what, "a block")[:-4]
+            if kind == _ENHANCED_PACKET:
+                yield section.enhanced_packet(body, start)
+            elif kind == _SIMPLE_PACKET:
+                yield section.simple_packet(body, start)
+            elif kind == _INTERFACE:
+                section.add_interface(body, start)
+            elif kind == _STATISTICS:
+                self.missed = section.missed(body)
+            head = self._take(8, "pcapng block", "a block", may_end=True)
 
 
-def _read_pcapng(data: bytes) -> Iterator[CapturedPacket]:
-    offset = 0
-    order = "<"
-    link_types: list[int] = []
-    while offset < len(data):
-        if len(data) - offset < 12:
-            raise WireError("pcapng block", offset, "the file ends inside a block")
-        if data[offset : offset + 4] == _PCAPNG_MAGIC:
-            found = _PCAPNG_BYTE_ORDERS.get(data[offset + 8 : offset + 12])
-            if found is None:
-                raise WireError("pcapng section", offset + 8, "unknown byte order mark")
-            order, link_types = found, []
-        kind, size = Struct(order + "II").unpack_from(data, offset)
-        if size < 12 or size % 4 or size > len(data) - offset:
-            reason = f"block of {size} bytes, {len(data) - offset} bytes are left in the file"
-            raise WireError("pcapng block", offset, reason)
-        body = data[offset + 8 : offset + size - 4]
-        if kind == INTERFACE_BLOCK and len(body) >= 2:
-            link_types.append(Struct(order + "H").unpack_from(body)[0])
-        elif kind in (ENHANCED_PACKET_BLOCK, SIMPLE_PACKET_BLOCK):
-            yield _pcapng_packet(kind, body, order, link_types, offset)
-        offset += size
+class _Interface(NamedTuple):
+    link_type: int
+    name: str
+    numerator: int
+    """A time in units, times this, by the denominator, is in nanoseconds."""
+    denominator: int
 
 
-def _pcapng_packet(kind: int, body: bytes, order: str, link_types: list[int], offset: int) -> CapturedPacket:
-    """Return the packet in the body of the block at `offset` of the file."""
-    head = Struct(order + ("IIIII" if kind == ENHANCED_PACKET_BLOCK else "I"))
-    if len(body) < head.size:
-        raise WireError("pcapng block", offset, f"packet block with a body of {len(body)} bytes")
-    values = head.unpack_from(body)
-    interface = values[0] if kind == ENHANCED_PACKET_BLOCK else 0
-    captured = values[3] if kind == ENHANCED_PACKET_BLOCK else min(values[0], len(body) - head.size)
-    if interface >= len(link_types):
-        raise WireError(
-            "pcapng block", offset, f"packet of interface {interface}, which the file does not describe"
+class _Section:
+    """What the blocks of a section of a pcapng file mean: its byte order, and its interfaces."""
+
+    def __init__(self, order: str) -> None:
+        self._order: Final = order
+        self.head = Struct(order + "II")
+        self._enhanced = Struct(order + "IIIII")
+        self._simple = Struct(order + "I")
+        self._option = Struct(order + "HH")
+        self._interfaces: list[_Interface] = []
+
+    def add_interface(self, body: bytes, start: int) -> None:
+        """Take the next interface. Raises WireError: the block is too short for one."""
+        if len(body) < 8:
+            raise WireError("pcapng block", start, f"interface block with a body of {len(body)} bytes")
+        options = self._options(body, 8)
+        resolution = options.get(_OPT_IF_TSRESOL, b"") or _TSRESOL_MICROSECONDS
+        units = (
+            2 ** (resolution[0] & ~_BINARY_RESOLUTION)
+            if resolution[0] & _BINARY_RESOLUTION
+            else 10 ** resolution[0]
         )
-    if captured > len(body) - head.size:
-        raise WireError("pcapng block", offset, f"packet of {captured} bytes in a block with {len(body)}")
-    return CapturedPacket(link_types[interface], body[head.size : head.size + captured], values[-1])
+        (link_type,) = Struct(self._order + "H").unpack_from(body)
+        name = options.get(_OPT_IF_NAME, b"").decode(errors="replace")
+        exact = NS_PER_S % units == 0
+        self._interfaces.append(
+            _Interface(link_type, name, NS_PER_S // units if exact else NS_PER_S, 1 if exact else units)
+        )
+
+    def enhanced_packet(self, body: bytes, start: int) -> CapturedPacket:
+        """Return a packet. Raises WireError: the block is too short, or of an interface that is not described."""
+        first = self._enhanced.size
+        if len(body) < first:
+            raise WireError("pcapng block", start, f"packet block with a body of {len(body)} bytes")
+        number, high, low, captured, wire_len = self._enhanced.unpack_from(body)
+        if number >= len(self._interfaces):
+            raise _unknown_interface(number, start)
+        link_type, name, numerator, denominator = self._interfaces[number]
+        end = first + captured
+        if end > len(body):
+            reason = f"packet of {captured} bytes in a block with {len(body)}"
+            raise WireError("pcapng block", start, reason)
+        comment = ""
+        if end + 4 <= len(body):
+            comment = self._options(body, end + -captured % 4).get(_OPT_COMMENT, b"").decode(errors="replace")
+        when = (high << 32 | low) * numerator // denominator
+        return CapturedPacket(link_type, body[first:end], wire_len, when, name, comment)
+
+    def simple_packet(self, body: bytes, start: int) -> CapturedPacket:
+        """Return a packet of the first interface, without a time. Raises WireError as `enhanced_packet` does."""
+        first = self._simple.size
+        if len(body) < first:
+            raise WireError("pcapng block", start, f"packet block with a body of {len(body)} bytes")
+        (wire_len,) = self._simple.unpack_from(body)
+        if not self._interfaces:
+            raise _unknown_interface(0, start)
+        interface = self._interfaces[0]
+        return CapturedPacket(
+            interface.link_type, body[first : first + wire_len], wire_len, 0, interface.name
+        )
+
+    def missed(self, body: bytes) -> int:
+        """Return how many packets the capture has missed, by an interface statistics block."""
+        count = self._options(body, 12).get(_OPT_ISB_IFDROP, b"")
+        return int.from_bytes(count, "little" if self._order == "<" else "big")
+
+    def _options(self, body: bytes, at: int) -> dict[int, bytes]:
+        """Return the options that begin at `at`, by code; what is cut off there is left out."""
+        options: dict[int, bytes] = {}
+        while at + 4 <= len(body):
+            code, size = self._option.unpack_from(body, at)
+            if code == _OPT_END:
+                break
+            options[code] = body[at + 4 : at + 4 + size]
+            at += 4 + size + -size % 4
+        return options
+
+
+def _no_capture() -> WireError:
+    return WireError("capture", 0, "neither a pcap nor a pcapng file: unknown first four bytes")
+
+
+def _unknown_interface(number: int, start: int) -> WireError:
+    return WireError("pcapng block", start, f"packet of interface {number}, which the file does not describe")
+
+
+# --- writing -------------------------------------------------------------------------------------------------
+
+_HEAD: Final = Struct("<II")
+_SIZE: Final = Struct("<I")
+_OPTION: Final = Struct("<HH")
+_PACKET: Final = Struct("<IIIII")
+_END_OF_OPTIONS: Final = bytes(4)
+
+
+class PcapngWriter:
+    """Makes the bytes of a pcapng file with times in nanoseconds; the caller writes them somewhere."""
+
+    def __init__(self, link_type: int = DLT_USER0) -> None:
+        self._link_type = link_type
+        self._interfaces: dict[str, int] = {}
+
+    def head(self) -> bytes:
+        """Return what a file begins with."""
+        return _block(_SECTION, Struct("<IHHq").pack(_BYTE_ORDER_MARK, 1, 0, -1))
+
+    def packet(self, data: bytes, time_ns: int, interface: str, comment: str = "") -> bytes:
+        """Return one packet; the first of an interface has that interface in front."""
+        new, size = b"", len(data)
+        if interface not in self._interfaces:
+            new = self._interface(interface)
+        body = _PACKET.pack(
+            self._interfaces[interface], time_ns >> 32, time_ns & 0xFFFFFFFF, size, size
+        ) + _padded(data)
+        if comment:
+            body += _option(_OPT_COMMENT, comment.encode()) + _END_OF_OPTIONS
+        return new + _block(_ENHANCED_PACKET, body)
+
+    def missed(self, count: int, time_ns: int) -> bytes:
+        """Return the statistics that say: `count` packets so far were too many to be captured."""
+        new = b"" if self._interfaces else self._interface("")
+        options = _option(_OPT_ISB_IFDROP, count.to_bytes(8, "little")) + _END_OF_OPTIONS
+        body = Struct("<III").pack(0, time_ns >> 32, time_ns & 0xFFFFFFFF) + options
+        return new + _block(_STATISTICS, body)
+
+    def _interface(self, name: str) -> bytes:
+        self._interfaces[name] = len(self._interfaces)
+        options = _option(_OPT_IF_NAME, name.encode()) + _option(_OPT_IF_TSRESOL, _TSRESOL_NANOSECONDS)
+        return _block(_INTERFACE, Struct("<HHI").pack(self._link_type, 0, 0) + options + _END_OF_OPTIONS)
+
+
+def pcap_header(link_type: int) -> bytes:
+    """Return what a pcap file with times in microseconds begins with."""
+    return _PCAP_FILE_HEADER.pack(_PCAP_MICROSECONDS, 2, 4, 0, 0, _SNAPLEN, link_type)
+
+
+def pcap_record(data: bytes, time_ns: int) -> bytes:
+    """Return one packet of a pcap file with times in microseconds."""
+    seconds, rest = divmod(time_ns, NS_PER_S)
+    return _PCAP_RECORD["<"].pack(seconds, rest // 1000, len(data), len(data)) + data
+
+
+def _option(code: int, value: bytes) -> bytes:
+    return _OPTION.pack(code, len(value)) + _padded(value)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    size = len(body) + _SMALLEST_BLOCK
+    return _HEAD.pack(kind, size) + body + _SIZE.pack(size)

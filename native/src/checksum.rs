@@ -60,20 +60,20 @@ fn copy_and_sum_avx512(to: &mut [u8], from: &[u8]) -> u64 {
         _mm512_mask_storeu_epi8(to.as_mut_ptr().add(whole).cast(), rest, block);
         add(block);
     }
-    // at most 64 KiB were summed up: no lane comes near its end
+    // at most 64 KiB were summed up: no 64-bit sum comes near its end
     _mm512_reduce_add_epi64(_mm512_add_epi64(even, odd)) as u64
 }
 
 #[inline(always)]
 fn sum_words(data: &[u8]) -> u64 {
-    let mut lanes = [0u64; 8];
+    let mut sums = [0u64; 8];
     let mut blocks = data.chunks_exact(32);
     for block in &mut blocks {
-        for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(4)) {
-            *lane += u64::from(u32::from_ne_bytes(word.try_into().unwrap()));
+        for (sum, word) in sums.iter_mut().zip(block.chunks_exact(4)) {
+            *sum += u64::from(u32::from_ne_bytes(word.try_into().unwrap()));
         }
     }
-    let mut total: u64 = lanes.iter().sum();
+    let mut total: u64 = sums.iter().sum();
     let mut words = blocks.remainder().chunks_exact(2);
     for word in &mut words {
         total += u64::from(u16::from_ne_bytes(word.try_into().unwrap()));
@@ -86,7 +86,7 @@ fn sum_words(data: &[u8]) -> u64 {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn sum_avx2(data: &[u8]) -> u64 {
+fn sum_avx2(data: &[u8]) -> u64 {
     sum_words(data)
 }
 

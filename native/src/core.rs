@@ -1,8 +1,10 @@
-//! The datapath without threads and without I/O of its own: frames in, packets through the fabric, frames out.
+//! The datapath itself, without threads or I/O: frames in, packets through the fabric, frames out.
 //!
-//! All packets of a burst lie in one arena. A packet is built there, sealed, checked and taken apart in place;
-//! what is to be written refers to it until the burst is flushed. Nothing is allocated once the buffers have
-//! grown to the size of a burst.
+//! All packets of a burst share one arena, where each is built, sealed, checked and taken apart in place. Frames to
+//! be written refer to the arena until the burst is flushed. Once the buffers have grown to the size of a burst,
+//! nothing is allocated any more.
+//!
+//! The rules of forwarding that both datapaths keep are stated in hfi_sim/forwarding.py.
 
 mod train;
 
@@ -11,32 +13,32 @@ use std::sync::Arc;
 
 use crate::counters::{Drop, Element, FaultCount, Vnic};
 use crate::encap::{Refusal, VportConfig, hash15, is_tagged};
-use crate::fabric::{End, Fabric, HfiPort, Lane, NO_ROUTE};
+use crate::fabric::{Direction, End, Fabric, HfiPort, NO_ROUTE};
 use crate::frame::parse;
-use crate::gro::{Coalescer, Origin, Span};
+use crate::gro::{Coalescer, Span};
 use crate::random::Stream;
-use crate::segment::Segments;
+use crate::segment::{Origin, Segments};
 use crate::vnet::{SIZE, VnetHeader};
 use crate::wire::{self, Fault, HeaderWords, VNIC_HEADER};
 
-/// Packets that wait for Python at most; more are dropped as link_overflow.
+/// The most packets that may wait for Python; more are dropped as link_overflow.
 pub const MAX_UPCALLS: usize = 8192;
 const ARENA: usize = 1 << 20;
-/// A burst that has filled this much is flushed before the next frame.
+/// A burst that has filled this much of the arena is flushed before the next frame.
 const ARENA_FULL: usize = ARENA - (160 << 10);
 
-/// A packet that Python is to carry on from the start of a lane.
+/// A packet that Python is to carry, from the end where it enters a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upcall {
-    pub lane: (u32, u8),
-    /// Switches that it has come to.
+    pub direction: Direction,
+    /// Number of switches that it has entered.
     pub hops: u32,
     pub packet: Vec<u8>,
 }
 
-/// Where received frames go.
+/// The destination of received frames.
 pub trait Host {
-    /// Write one frame, headers and all, to the device of `vport`; false where it was not taken.
+    /// Write one frame, with its headers, to the device of `vport`; return false if the device did not take it.
     fn write(&mut self, vport: usize, parts: &[&[u8]]) -> bool;
 }
 
@@ -44,9 +46,9 @@ pub trait Host {
 struct Packet {
     span: Span,
     origin: Origin,
-    /// It bears an ICRC, which is to be checked.
+    /// Whether it has an ICRC, which is then checked.
     sealed: bool,
-    /// Switches that it has come to.
+    /// Number of switches that it has entered.
     hops: u32,
 }
 
@@ -54,26 +56,26 @@ struct Packet {
 #[derive(Default)]
 pub struct Vport {
     pub config: Arc<VportConfig>,
-    /// Index of its HFI port in the current fabric; None while it is on none.
+    /// Index of its HFI port in the current fabric; None while it has no port.
     pub port: Option<u32>,
     pub counters: Vnic,
-    /// The same traffic as the conservation law sees it: frames from the host, frames to the host.
+    /// The same traffic for the conservation law: frames from the host and frames to the host.
     pub tx_law: Element,
     pub rx_law: Element,
     coalescer: Coalescer,
     pub in_use: bool,
-    /// Its frames are taken one by one: the host wants each as it was sent, or a pipeline takes them.
+    /// Do not merge received frames: the host wants each as it was sent, or they go to an app.
     pub unmerged: bool,
 }
 
-/// Choices that hold for all packets.
+/// Settings for all packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Compute and check the ICRC on links inside the process.
     pub icrc: bool,
     /// Coalesce received segments.
     pub merge: bool,
-    /// Let ports refuse to send what they should not; conformance runs look at the VNIC alone.
+    /// Let ports refuse packets that they must not send. Conformance runs test the VNIC alone and turn this off.
     pub enforce: bool,
 }
 
@@ -84,16 +86,16 @@ pub struct Core {
     pub port_tx: Vec<Element>,
     pub port_rx: Vec<Element>,
     pub switches: Vec<Element>,
-    /// Two per link, by the end they start from.
-    pub lanes: Vec<[Element; 2]>,
-    /// By link and end, in the order of the faults there.
+    /// By link and by the end that packets enter.
+    pub directions: Vec<[Element; 2]>,
+    /// By link and end, in the order of the faults.
     pub fault_counts: Vec<[Vec<FaultCount>; 2]>,
-    /// By link and end, what the faults there draw from.
+    /// By link and end: the random streams that the faults draw from.
     pub streams: Vec<[Stream; 2]>,
     pub upcalls: VecDeque<Upcall>,
     arena: Vec<u8>,
     used: usize,
-    queue: VecDeque<(Lane, Packet)>,
+    queue: VecDeque<(Direction, Packet)>,
     dirty: Vec<u32>,
 }
 
@@ -106,7 +108,7 @@ impl Core {
             port_tx: Vec::new(),
             port_rx: Vec::new(),
             switches: Vec::new(),
-            lanes: Vec::new(),
+            directions: Vec::new(),
             fault_counts: Vec::new(),
             streams: Vec::new(),
             upcalls: VecDeque::new(),
@@ -117,34 +119,34 @@ impl Core {
         }
     }
 
-    /// Swap the fabric. Counters start at zero for its elements: take the old ones first.
+    /// Replace the fabric. The counters of its elements start at zero, so collect the old ones first.
     pub fn set_fabric(&mut self, fabric: Fabric) -> Result<(), String> {
         fabric.validate(self.vports.len())?;
         self.port_tx = vec![Element::default(); fabric.ports.len()];
         self.port_rx = vec![Element::default(); fabric.ports.len()];
         self.switches = vec![Element::default(); fabric.switches.len()];
-        self.lanes = vec![<[Element; 2]>::default(); fabric.links.len()];
+        self.directions = vec![<[Element; 2]>::default(); fabric.links.len()];
         self.fault_counts = fabric.no_fault_counts();
         self.streams = fabric.links.iter().map(|link| link.streams.map(Stream::new)).collect();
         for vport in &mut self.vports {
-            // one that is gone; whoever took it away says where the vport is now
+            // the port may be gone; whoever removed it also says where the vport is now
             vport.port = vport.port.filter(|&port| (port as usize) < fabric.ports.len());
         }
         self.fabric = Arc::new(fabric);
         Ok(())
     }
 
-    /// Whether the burst is so big that it has to be flushed before the next frame.
+    /// Whether the burst must be flushed before the next frame.
     pub fn is_full(&self) -> bool {
         self.used >= ARENA_FULL
     }
 
     // --- from the host -------------------------------------------------------------------------------------
 
-    /// Take one frame from the host of `vport`, `header` telling what offload it asks for.
+    /// Send one frame from the host of `vport`; `header` says which offloads it needs.
     ///
-    /// `buffer` holds the frame in its first `len` bytes and has at least 60; `bucket` is the flow's hash where
-    /// the caller knows better.
+    /// The first `len` bytes of `buffer` hold the frame; `buffer` has at least 60 bytes. `bucket` overrides the hash
+    /// of the flow.
     pub fn transmit(
         &mut self,
         vport: usize,
@@ -185,7 +187,7 @@ impl Core {
         }
     }
 
-    /// Count, build and send the next of `segments`.
+    /// Count, build and send the next segment.
     #[inline]
     fn transmit_segment(&mut self, vport: usize, way: &Way, segments: &mut Segments<'_>, raw_len: usize) {
         let slot = &mut self.vports[vport];
@@ -219,7 +221,7 @@ impl Core {
 
     fn reserve(&mut self, size: usize) -> Span {
         let at = self.used;
-        // packets start on a cache line of their own, more or less
+        // align packets, so that few share a cache line
         self.used = (at + size + 31) & !31;
         if self.used > self.arena.len() {
             self.arena.resize(self.used.next_power_of_two(), 0);
@@ -229,17 +231,17 @@ impl Core {
 
     // --- through the fabric --------------------------------------------------------------------------------
 
-    /// Send a packet from an HFI port; false where the port refused it.
+    /// Send a packet from an HFI port; return false if the port refused it.
     fn send(&mut self, port: u32, packet: Packet) -> bool {
         let bytes = &self.arena[packet.span.at as usize..][..packet.span.len as usize];
         let hfi = &self.fabric.ports[port as usize];
         let tx = &mut self.port_tx[port as usize];
         tx.enter(bytes.len());
         let refusal = if self.options.enforce { egress_refusal(hfi, bytes) } else { None };
-        match (refusal, hfi.lane) {
-            (None, Some(lane)) => {
+        match (refusal, hfi.direction) {
+            (None, Some(direction)) => {
                 tx.leave(bytes.len());
-                self.queue.push_back((lane, packet));
+                self.queue.push_back((direction, packet));
                 self.run();
                 true
             }
@@ -250,7 +252,7 @@ impl Core {
         }
     }
 
-    /// Take a whole packet at an HFI port, as if a link had delivered it.
+    /// Receive a complete packet at an HFI port, as if a link had delivered it.
     pub fn receive(&mut self, port: u32, packet: &[u8]) {
         let span = self.reserve(packet.len());
         self.arena[span.at as usize..][..packet.len()].copy_from_slice(packet);
@@ -262,7 +264,7 @@ impl Core {
         );
     }
 
-    /// Give a whole packet to the VNICs of a port, past the port's own checks; for conformance runs.
+    /// Give a complete packet to the VNICs of a port without the port's own checks, for conformance runs.
     pub fn demultiplex(&mut self, port: u32, packet: &[u8]) {
         let span = self.reserve(packet.len());
         self.arena[span.at as usize..][..packet.len()].copy_from_slice(packet);
@@ -273,9 +275,9 @@ impl Core {
 
     fn run(&mut self) {
         let fabric = Arc::clone(&self.fabric);
-        while let Some((lane, packet)) = self.queue.pop_front() {
-            let Some(packet) = self.cross(&fabric, lane, packet) else { continue };
-            let far = fabric.links[lane.link as usize].ends[usize::from(lane.from ^ 1)];
+        while let Some((direction, packet)) = self.queue.pop_front() {
+            let Some(packet) = self.cross(&fabric, direction, packet) else { continue };
+            let far = fabric.links[direction.link as usize].ends[usize::from(direction.from ^ 1)];
             match far {
                 End::Hfi(port) => self.arrive(&fabric, port, packet),
                 End::Switch(switch, port) => self.forward(&fabric, switch, port, packet),
@@ -283,9 +285,9 @@ impl Core {
         }
     }
 
-    /// Take a packet over a link; None where it ended, or went to Python.
-    fn cross(&mut self, fabric: &Fabric, lane: Lane, mut packet: Packet) -> Option<Packet> {
-        let link = &fabric.links[lane.link as usize];
+    /// Carry a packet over a link; return None if it ended there or went to Python.
+    fn cross(&mut self, fabric: &Fabric, direction: Direction, mut packet: Packet) -> Option<Packet> {
+        let link = &fabric.links[direction.link as usize];
         let size = packet.span.len as usize;
         if link.slow {
             if self.upcalls.len() < MAX_UPCALLS {
@@ -293,20 +295,16 @@ impl Core {
                 if !packet.sealed {
                     wire::put_icrc(&mut bytes);
                 }
-                self.upcalls.push_back(Upcall {
-                    lane: (lane.link, lane.from),
-                    hops: packet.hops,
-                    packet: bytes,
-                });
+                self.upcalls.push_back(Upcall { direction, hops: packet.hops, packet: bytes });
                 return None;
             }
-            let counters = &mut self.lanes[lane.link as usize][usize::from(lane.from)];
+            let counters = &mut self.directions[direction.link as usize][usize::from(direction.from)];
             counters.enter(size);
             counters.drop(Drop::LinkOverflow);
             return None;
         }
-        let (index, from) = (lane.link as usize, usize::from(lane.from));
-        let counters = &mut self.lanes[index][from];
+        let (index, from) = (direction.link as usize, usize::from(direction.from));
+        let counters = &mut self.directions[index][from];
         counters.enter(size);
         if !link.up {
             counters.drop(Drop::LinkDown);
@@ -321,26 +319,26 @@ impl Core {
             }
             count.hits += 1;
             if fault.bits == 0 {
-                self.lanes[index][from].drop(Drop::LinkFault);
+                self.directions[index][from].drop(Drop::LinkFault);
                 return None;
             }
             packet = self.damage(packet, fault.bits, index, from);
         }
-        self.lanes[index][from].leave(size);
+        self.directions[index][from].leave(size);
         Some(packet)
     }
 
-    /// Flip bits between the header and the tail, in a copy: replicas of a multicast packet share their bytes.
+    /// Flip bits between the header and the tail, in a copy, because replicas of a multicast packet share their bytes.
     ///
-    /// Which bits may be hit: `_flip` in hfi_sim/faults/manager.py; which are: `RandomStream.sample`, where the
-    /// packet itself says which were chosen before.
+    /// `_flip` in hfi_sim/faults/manager.py says which bits are eligible, and `RandomStream.sample` how they are
+    /// chosen. Here the packet itself shows which bits have been chosen before.
     fn damage(&mut self, packet: Packet, bits: u32, link: usize, from_end: usize) -> Packet {
         let len = packet.span.len as usize;
         let span = self.reserve(len);
         let stream = &mut self.streams[link][from_end];
         let (from, to) = (packet.span.at as usize, span.at as usize);
         if !packet.sealed {
-            // where it was left out it is needed now: without it the damage would go unseen
+            // a packet sent without an ICRC needs one now, or the damage would go unnoticed
             wire::put_icrc(&mut self.arena[from..from + len]);
         }
         self.arena.copy_within(from..from + len, to);
@@ -359,7 +357,7 @@ impl Core {
 
     fn forward(&mut self, fabric: &Fabric, index: u32, in_port: u32, mut packet: Packet) {
         packet.hops = packet.hops.saturating_add(1);
-        // who has been at more switches than there are goes in a circle, and would for ever: hfi_sim/forwarding.py
+        // a packet that has visited more switches than exist is in a forwarding loop: hfi_sim/forwarding.py
         let astray = packet.hops as usize > fabric.switches.len();
         let bytes = &self.arena[packet.span.at as usize..][..packet.span.len as usize];
         let switch = &fabric.switches[index as usize];
@@ -376,9 +374,9 @@ impl Core {
         }
         let dlid = wire::dlid(bytes);
         let mut out = |counters: &mut Element, port: u32| match &switch.ports[port as usize] {
-            port if port.active && port.lane.is_some() => {
+            port if port.active && port.direction.is_some() => {
                 counters.leave(bytes.len());
-                self.queue.push_back((port.lane.unwrap(), packet));
+                self.queue.push_back((port.direction.unwrap(), packet));
             }
             _ => counters.drop(Drop::SwPortDown),
         };
@@ -388,7 +386,7 @@ impl Core {
                 _ => counters.drop(Drop::SwNoRoute),
             };
         }
-        // a port outside the tree may not inject into it
+        // a port outside the tree must not inject packets into it
         let group = switch.mft.get(&dlid).map_or(&[][..], Vec::as_slice);
         if group.len() < 2 || !group.contains(&in_port) || astray {
             return counters.drop(Drop::SwNoGroup);
@@ -416,7 +414,7 @@ impl Core {
         }
     }
 
-    /// Find the VNIC of a packet and let it take the frame; what the VNIC drops, it counts itself.
+    /// Find the VNIC of a packet and deliver the frame to it. The VNIC itself counts what it drops.
     fn deliver(&mut self, port: &HfiPort, packet: Packet) -> Option<Drop> {
         let start = packet.span.at as usize;
         let bytes = &self.arena[start..start + packet.span.len as usize];
@@ -444,8 +442,8 @@ impl Core {
         None
     }
 
-    /// Write everything that the burst delivered and start a new one.
-    pub fn flush(&mut self, host: &mut impl Host) {
+    /// Write all frames that the burst delivered, and start a new burst.
+    pub fn flush<H: Host + ?Sized>(&mut self, host: &mut H) {
         for index in self.dirty.drain(..) {
             let Vport { coalescer, counters, rx_law, .. } = &mut self.vports[index as usize];
             coalescer.flush(&self.arena, |lengths, parts| {
@@ -461,7 +459,7 @@ impl Core {
                         counters.rx.kind(multicast, tagged);
                         rx_law.leave(len);
                     } else {
-                        counters.rx_fifo += 1;
+                        counters.rx_fifo_errors += 1;
                         rx_law.drop(Drop::VnicRxHost);
                     }
                 }
@@ -472,7 +470,7 @@ impl Core {
     }
 }
 
-/// What is decided once for all segments of a frame.
+/// Decisions made once for all segments of a frame.
 struct Way {
     port: Option<u32>,
     words: HeaderWords,
@@ -483,7 +481,7 @@ struct Way {
 }
 
 impl Vport {
-    /// Say whether the device takes merged datagrams.
+    /// Set whether the device takes merged datagrams.
     pub fn take_datagrams_merged(&mut self, merged: bool) {
         self.coalescer.datagrams = merged;
     }
@@ -493,7 +491,7 @@ impl Vport {
         self.tx_law.drop(Drop::VnicTxMalformed);
     }
 
-    /// Count a frame that is not sent. Where the driver had put headers before it, it counts them as well.
+    /// Count a frame that is not sent. Like the driver, include headers that were already in front of it.
     fn refuse(&mut self, refusal: Refusal, len: usize) {
         let counters = &mut self.counters;
         let (field, extra, reason) = match refusal {
@@ -506,7 +504,7 @@ impl Vport {
         counters.tx.attempt(len + extra);
     }
 
-    /// Check a received frame as the driver does, and count it where it ends here.
+    /// Check a received frame as the driver does, and count it if it ends here.
     #[inline]
     fn admits(&mut self, len: usize) -> bool {
         let counters = &mut self.counters;
@@ -564,7 +562,7 @@ fn drop_reason(fault: Fault) -> Drop {
     }
 }
 
-/// Why a port does not take a sound packet: it is for another, or of another partition.
+/// Return why a port refuses a well-formed packet: its destination or its partition is another.
 fn address_refusal(port: &HfiPort, packet: &[u8]) -> Option<Drop> {
     let dlid = wire::dlid(packet);
     if wire::is_multicast(dlid) {

@@ -1,40 +1,9 @@
 //! The VNIC's decisions for one frame: destination LID, service channel, routing control, entropy.
 //! One immutable snapshot per vport, swapped whole when the EM changes something.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use crate::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16};
+use crate::hash::FastMap;
 use crate::wire::{HeaderFields, HeaderWords};
-
-/// A multiplicative hash for small fixed keys (MAC addresses, LIDs); it defends against nobody, the keys are
-/// the EM's own.
-#[derive(Default)]
-pub struct FastHasher(u64);
-
-impl Hasher for FastHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-}
-
-pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
 
 /// Read a MAC address as a number, the key of the table.
 #[inline]

@@ -1,10 +1,10 @@
-//! The fabric as a snapshot: ports, switches, links and their tables, by index. Immutable once built; Python
-//! builds a new one when anything changes and swaps it whole.
+//! A snapshot of the fabric: ports, switches, links and their tables, by index. It is immutable; when anything
+//! changes, Python builds a new one and swaps it as a whole.
 
 use crate::counters::FaultCount;
-use crate::encap::FastMap;
+use crate::hash::FastMap;
 
-/// What a link ends in.
+/// What is at the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Index of an HFI port.
@@ -13,9 +13,9 @@ pub enum End {
     Switch(u32, u32),
 }
 
-/// A direction of a link: which link, and from which of its ends.
+/// One direction of a link: the link, and the end that packets enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane {
+pub struct Direction {
     pub link: u32,
     pub from: u8,
 }
@@ -24,20 +24,20 @@ pub struct Lane {
 pub struct Link {
     pub ends: [End; 2],
     pub up: bool,
-    /// Python carries what enters this link: it has a rate, a latency, an observer or a fault that wants it.
+    /// Python carries packets that enter this link, because of its rate, latency, observers or faults.
     pub slow: bool,
-    /// What befalls packets that enter at either end, in this order.
+    /// The faults on packets that enter at either end, in the order in which they apply.
     pub faults: [Vec<Fault>; 2],
-    /// Where the random streams that these draw from are, for either end.
+    /// The states of the random streams of the faults, for either end.
     pub streams: [u64; 2],
 }
 
-/// A chance that every packet of a lane takes.
+/// Random loss or damage of packets that enter a link at one end.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Of 2^53.
+    /// Probability, in units of 2^-53.
     pub chance: u64,
-    /// Bits to flip; 0: the packet is lost.
+    /// Number of bits to flip; 0 loses the packet.
     pub bits: u32,
 }
 
@@ -46,16 +46,17 @@ pub struct HfiPort {
     pub active: bool,
     pub lid: u32,
     pub lmc: u8,
-    /// P_Keys that may leave, and that are admitted.
+    /// P_Keys that the port may send and that it admits.
     pub sendable: PkeySet,
     pub admitted: PkeySet,
     pub groups: FastMap<u32, ()>,
-    pub lane: Option<Lane>,
-    /// Whether Ethernet packets are taken natively; otherwise Python's handler gets them.
+    /// The direction that packets from here take; None if there is no link.
+    pub direction: Option<Direction>,
+    /// The VNICs of the port, if the native datapath receives for them.
     pub demux: Demux,
 }
 
-/// A set of P_Keys. Ports hold a handful: a sorted list with the last hit first would not be faster.
+/// A set of P_Keys. Ports have only a few, so a linear search is as fast as anything.
 #[derive(Clone, Debug, Default)]
 pub struct PkeySet(pub Vec<u16>);
 
@@ -66,29 +67,30 @@ impl PkeySet {
     }
 }
 
-/// Virtual Ethernet switch id -> vport, among the opened ones of a port.
+/// Virtual Ethernet switch id -> vport, for the open vports of a port.
 #[derive(Clone, Debug, Default)]
 pub struct Demux {
     /// 0xfff, or 0xff with the driver's quirks.
     pub mask: u16,
     pub vports: FastMap<u32, u32>,
-    /// The vport that counts what has no handler; None where none is open.
+    /// The vport that counts packets without a handler; None if no vport is open.
     pub nohandler: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct SwitchPort {
     pub active: bool,
-    pub lane: Option<Lane>,
+    /// The direction that packets from here take; None if there is no link.
+    pub direction: Option<Direction>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Switch {
     pub up: bool,
     pub ports: Vec<SwitchPort>,
-    /// DLID -> index of a port. Dense up to the highest LID in use.
+    /// DLID -> index of a port, with an entry for every LID up to the highest in use.
     pub lft: Vec<u16>,
-    /// Multicast DLID -> indexes of ports, ascending.
+    /// Multicast DLID -> indexes of ports, in ascending order.
     pub mft: FastMap<u32, Vec<u32>>,
 }
 
@@ -102,20 +104,20 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Return a count of zero for every fault of every lane.
+    /// Return zeroed counts for every fault, by link and end.
     pub fn no_fault_counts(&self) -> Vec<[Vec<FaultCount>; 2]> {
         let nothing = |faults: &Vec<Fault>| vec![FaultCount::default(); faults.len()];
         self.links.iter().map(|link| [nothing(&link.faults[0]), nothing(&link.faults[1])]).collect()
     }
 
-    /// Check that every index points somewhere, so that the datapath need not.
+    /// Check that every index refers to something, so that the datapath need not check.
     pub fn validate(&self, vports: usize) -> Result<(), String> {
-        let lane_ok = |lane: &Option<Lane>| {
-            lane.is_none_or(|lane| (lane.link as usize) < self.links.len() && lane.from < 2)
+        let direction_ok = |direction: &Option<Direction>| {
+            direction.is_none_or(|it| (it.link as usize) < self.links.len() && it.from < 2)
         };
         for (index, port) in self.ports.iter().enumerate() {
             let known = |vport: u32| (vport as usize) < vports;
-            if !lane_ok(&port.lane) || !port.demux.vports.values().all(|&v| known(v)) {
+            if !direction_ok(&port.direction) || !port.demux.vports.values().all(|&v| known(v)) {
                 return Err(format!("HFI port {index} names a link or a vport that does not exist"));
             }
             if port.lmc > 24 {
@@ -129,7 +131,7 @@ impl Fabric {
             let known = |port: usize| port < switch.ports.len();
             let lft = switch.lft.iter().all(|&port| port == NO_ROUTE || known(usize::from(port)));
             let mft = switch.mft.values().flatten().all(|&port| known(port as usize));
-            if !lft || !mft || !switch.ports.iter().all(|port| lane_ok(&port.lane)) {
+            if !lft || !mft || !switch.ports.iter().all(|port| direction_ok(&port.direction)) {
                 return Err(format!("switch {index} names a port or a link that does not exist"));
             }
         }

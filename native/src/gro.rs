@@ -8,7 +8,7 @@
 
 use crate::checksum::{fold, get, pseudo, put, sum};
 use crate::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16, parse};
-use crate::segment::Payload;
+use crate::segment::{Origin, Payload};
 use crate::vnet::{DATA_VALID, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CSUM, SIZE, VnetHeader};
 
 const MIN_FRAME: usize = 60;
@@ -28,15 +28,6 @@ const FRAGMENT: u8 = 44;
 const DESTINATION_OPTIONS: u8 = 60;
 /// In the byte that holds the flags of an IPv4 header.
 const DONT_FRAGMENT: u8 = 0x40;
-
-/// What is known of a packet's frame from the way it came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Nothing: its checksum may be wrong.
-    Unknown,
-    /// The checksum of TCP or UDP was filled in here.
-    Summed,
-}
 
 /// Where bytes lie in the arena that holds the packets of the burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

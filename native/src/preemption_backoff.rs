@@ -1,19 +1,21 @@
-//! When the thread should rest: a host that sends more than anybody can take keeps it busy without end, and on a
-//! machine whose processors are all busy it then takes the time that the receiving programs need. What it forwards
-//! ends in full socket buffers. A short rest after each full burst moves more: what is too much is lost at the
-//! sender's own queue, where it costs nothing.
+//! When the thread should rest.
 //!
-//! Nothing that was read waits: the burst has been written by then. A thread that has a processor to itself, or
-//! that keeps up with what comes, never rests.
+//! A host that sends faster than its receivers can read keeps the thread busy all the time. On a machine without an
+//! idle processor the thread then takes the processor time that the receiving programs need, and most of what it
+//! forwards is lost in full socket buffers. A short rest after each full burst increases the throughput: the excess
+//! is lost in the queue of the sender, where it costs nothing.
+//!
+//! A rest delays no frame that has been read: the burst has been written by then. A thread that has a processor to
+//! itself, or that keeps up with its senders, never rests.
 
 use std::time::Duration;
 
-/// Some half of what a full burst of small frames takes.
+/// About half the time that a full burst of small frames takes.
 const REST: Duration = Duration::from_micros(50);
-/// Full bursts for which one preemption counts: while it rests, the thread is not preempted.
+/// The number of full bursts to rest after one preemption: a thread that rests is not preempted again.
 const HOLD: u32 = 256;
 
-/// What is known of the other programs' need for the processor.
+/// What is known about other programs' need for the processor.
 #[derive(Default)]
 pub struct Rest {
     preemptions: i64,
@@ -28,7 +30,7 @@ impl Rest {
         }
     }
 
-    /// Whether to rest, `preemptions` being how often the thread has been preempted in its life.
+    /// Whether to rest. `preemptions` is the number of times that the thread has been preempted since it started.
     fn is_due(&mut self, preemptions: i64) -> bool {
         if preemptions != self.preemptions {
             self.preemptions = preemptions;
@@ -40,15 +42,15 @@ impl Rest {
     }
 }
 
-/// Let the calling thread's sleeps end when they should; the default slack of 50 us is as long as a rest.
+/// Make the sleeps of the calling thread precise; the default slack of 50 us is as long as a rest.
 pub fn sleep_exactly() {
-    // SAFETY: no pointers; where it is refused, rests are longer
+    // SAFETY: the call takes no pointers; if it is refused, rests just take longer
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
 }
 
-/// How often the calling thread had to give up its processor.
+/// The number of times that the calling thread has been preempted.
 fn preemptions() -> i64 {
-    // SAFETY: the structure is plain numbers, filled in by the call
+    // SAFETY: all zero bytes are a valid value of this structure of integers, which is live during the call
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);

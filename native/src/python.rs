@@ -1,4 +1,4 @@
-//! What Python sees: `opavnic._native`. Its types are declared in opavnic/_native.pyi.
+//! The Python interface of the datapath. Its types are declared in opavnic/_native.pyi.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -7,12 +7,17 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::app::NativeApp;
 use crate::core::{Core, Options, Vport};
-use crate::counters::{DROP_NAMES, Element, FaultCount, Group, Vnic};
+use crate::counters::{DROP_NAMES, Element, FaultCount, Tally, Traffic, Vnic};
+use crate::devices::Device;
 use crate::encap::{self, Channels, Sources, VportConfig, mac_key};
-use crate::fabric::{Demux, End, Fabric, Fault, HfiPort, Lane, Link, NO_ROUTE, PkeySet, Switch, SwitchPort};
+use crate::fabric::{
+    Demux, Direction, End, Fabric, Fault, HfiPort, Link, NO_ROUTE, PkeySet, Switch, SwitchPort,
+};
+use crate::hash::FastMap;
 use crate::segment::Segments;
-use crate::tap::{self, Device};
+use crate::tap;
 use crate::vnet::{SIZE, VnetHeader};
 use crate::wire;
 use crate::worker::{Shared, State, Worker};
@@ -41,7 +46,7 @@ struct VportArgs {
 
 impl VportArgs {
     fn build(self) -> VportConfig {
-        let mut macs = encap::FastMap::default();
+        let mut macs = FastMap::default();
         for (mac, dlid) in self.macs {
             macs.entry(mac_key(&mac)).or_insert(dlid);
         }
@@ -62,7 +67,7 @@ impl VportArgs {
     }
 }
 
-/// Exact addresses; masks and the addresses they apply to.
+/// Exact addresses; masks with their addresses.
 type SourceArgs = (Vec<[u8; 6]>, Vec<([u8; 6], [u8; 6])>);
 
 fn build_sources((exact, masked): SourceArgs) -> Sources {
@@ -72,7 +77,7 @@ fn build_sources((exact, masked): SourceArgs) -> Sources {
     }
 }
 
-type LaneArgs = Option<(u32, u8)>;
+type DirectionArgs = Option<(u32, u8)>;
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -83,7 +88,7 @@ struct PortArgs {
     sendable: Vec<u16>,
     admitted: Vec<u16>,
     groups: Vec<u32>,
-    lane: LaneArgs,
+    direction: DirectionArgs,
     vesw_mask: u16,
     vesws: HashMap<u32, u32>,
     nohandler: Option<u32>,
@@ -93,7 +98,7 @@ struct PortArgs {
 #[pyo3(from_item_all)]
 struct SwitchArgs {
     up: bool,
-    ports: Vec<(bool, LaneArgs)>,
+    ports: Vec<(bool, DirectionArgs)>,
     lft: HashMap<u32, u16>,
     mft: HashMap<u32, Vec<u32>>,
 }
@@ -105,16 +110,16 @@ struct LinkArgs {
     ends: [(u32, Option<u32>); 2],
     up: bool,
     slow: bool,
-    /// For either end: chance of 2^53, and bits to flip or 0 for loss.
+    /// For either end: probability in units of 2^-53, and number of bits to flip, 0 for loss.
     faults: [Vec<(u64, u32)>; 2],
     streams: [u64; 2],
 }
 
-/// LIDs that a dense table takes; the unicast range of OPA with 24-bit LIDs is larger than any lab.
+/// The limit of a dense forwarding table. The unicast LIDs of OPA have 24 bits, far more than any lab uses.
 const LFT_LIMIT: u32 = 1 << 20;
 
-fn lane(args: LaneArgs) -> Option<Lane> {
-    args.map(|(link, from)| Lane { link, from })
+fn direction(args: DirectionArgs) -> Option<Direction> {
+    args.map(|(link, from)| Direction { link, from })
 }
 
 fn build_switch(args: SwitchArgs) -> PyResult<Switch> {
@@ -128,12 +133,13 @@ fn build_switch(args: SwitchArgs) -> PyResult<Switch> {
     for (lid, port) in args.lft {
         lft[lid as usize] = port;
     }
-    let mut mft = encap::FastMap::default();
+    let mut mft = FastMap::default();
     for (lid, mut group) in args.mft {
         group.sort_unstable();
         mft.insert(lid, group);
     }
-    let ports = args.ports.into_iter().map(|(active, l)| SwitchPort { active, lane: lane(l) }).collect();
+    let ports =
+        args.ports.into_iter().map(|(active, l)| SwitchPort { active, direction: direction(l) }).collect();
     Ok(Switch { up: args.up, ports, lft, mft })
 }
 
@@ -145,7 +151,7 @@ fn build_port(args: PortArgs) -> HfiPort {
         sendable: PkeySet(args.sendable),
         admitted: PkeySet(args.admitted),
         groups: args.groups.into_iter().map(|lid| (lid, ())).collect(),
-        lane: lane(args.lane),
+        direction: direction(args.direction),
         demux: Demux {
             mask: args.vesw_mask,
             vports: args.vesws.into_iter().collect(),
@@ -165,60 +171,55 @@ fn build_link(args: LinkArgs) -> Link {
         slow: args.slow,
         faults: args
             .faults
-            .map(|lane| lane.into_iter().map(|(chance, bits)| Fault { chance, bits }).collect()),
+            .map(|faults| faults.into_iter().map(|(chance, bits)| Fault { chance, bits }).collect()),
         streams: args.streams,
     }
 }
 
 // --- to Python ---------------------------------------------------------------------------------------------
 
-fn element_dict<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyDict>> {
+fn set_numbers(dict: &Bound<'_, PyDict>, numbers: &[(&'static str, u64)]) -> PyResult<()> {
+    numbers.iter().try_for_each(|(name, number)| dict.set_item(name, number))
+}
+
+/// Return the packets by drop reason, without zeros.
+pub fn tally_dict<'py, const REASONS: usize>(
+    py: Python<'py>,
+    names: &[&'static str; REASONS],
+    tally: &Tally<REASONS>,
+) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("in_packets", element.in_packets)?;
-    dict.set_item("in_bytes", element.in_bytes)?;
-    dict.set_item("copies", element.copies)?;
-    dict.set_item("out_packets", element.out_packets)?;
-    dict.set_item("out_bytes", element.out_bytes)?;
-    let drops = PyDict::new(py);
-    for (name, count) in DROP_NAMES.iter().zip(element.drops) {
-        if count != 0 {
-            drops.set_item(name, count)?;
+    for (name, packets) in names.iter().zip(**tally) {
+        if packets != 0 {
+            dict.set_item(name, packets)?;
         }
     }
-    dict.set_item("drops", drops)?;
     Ok(dict)
 }
 
-fn group_tuple(group: &Group) -> Vec<u64> {
-    let mut values =
-        vec![group.packets, group.bytes, group.unicast, group.mcastbcast, group.untagged, group.vlan];
-    values.extend(group.sizes);
-    values
+fn element_dict<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    set_numbers(&dict, &element.numbers())?;
+    dict.set_item("drops", tally_dict(py, &DROP_NAMES, &element.drops)?)?;
+    Ok(dict)
+}
+
+fn traffic_dict<'py>(py: Python<'py>, traffic: &Traffic) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    set_numbers(&dict, &traffic.numbers())?;
+    dict.set_item("sizes", traffic.sizes)?;
+    Ok(dict)
 }
 
 fn vnic_dict<'py>(py: Python<'py>, vnic: &Vnic) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("tx", group_tuple(&vnic.tx))?;
-    dict.set_item("rx", group_tuple(&vnic.rx))?;
-    for (name, value) in [
-        ("tx_dlid_zero", vnic.tx_dlid_zero),
-        ("tx_drop_state", vnic.tx_drop_state),
-        ("tx_smac_filt", vnic.tx_smac_filt),
-        ("tx_carrier_errors", vnic.tx_carrier_errors),
-        ("rx_drop_state", vnic.rx_drop_state),
-        ("rx_nohandler", vnic.rx_nohandler),
-        ("rx_oversize", vnic.rx_oversize),
-        ("rx_runt", vnic.rx_runt),
-        ("rx_fifo_errors", vnic.rx_fifo),
-        ("tx_cut", vnic.tx_cut),
-        ("rx_merged", vnic.rx_merged),
-    ] {
-        dict.set_item(name, value)?;
-    }
+    dict.set_item("tx", traffic_dict(py, &vnic.tx)?)?;
+    dict.set_item("rx", traffic_dict(py, &vnic.rx)?)?;
+    set_numbers(&dict, &vnic.numbers())?;
     Ok(dict)
 }
 
-/// What a vport counted since the last time: as the driver does, and as the law sees frames from and to the host.
+/// What a vport has counted since the last time: as the driver does, and for the conservation law.
 type VportHarvest = (Vnic, Element, Element);
 
 fn take_vport(vport: &mut Vport) -> VportHarvest {
@@ -233,17 +234,17 @@ fn vport_dict<'py>(py: Python<'py>, (vnic, tx, rx): &VportHarvest) -> PyResult<B
     Ok(dict)
 }
 
-/// Link, end that it starts from, switches that it came to, bytes.
+/// Link, end where the packet enters it, number of switches entered so far, bytes.
 type PacketTuple<'py> = (u32, u8, u32, Bound<'py, PyBytes>);
 
-/// What was counted since the last time, taken out of the core under its lock.
+/// What has been counted since the last time, taken from the core under its lock.
 struct Harvest {
     port_tx: Vec<Element>,
     port_rx: Vec<Element>,
     switches: Vec<Element>,
-    lanes: Vec<[Element; 2]>,
+    directions: Vec<[Element; 2]>,
     faults: Vec<[Vec<FaultCount>; 2]>,
-    /// Random words.
+    /// Random words drawn, by link and end.
     drawn: Vec<[u64; 2]>,
     vports: Vec<(usize, VportHarvest)>,
 }
@@ -259,7 +260,7 @@ impl Harvest {
             port_tx: take_all(&mut core.port_tx),
             port_rx: take_all(&mut core.port_rx),
             switches: take_all(&mut core.switches),
-            lanes: take_all(&mut core.lanes),
+            directions: take_all(&mut core.directions),
             faults: std::mem::replace(&mut core.fault_counts, core.fabric.no_fault_counts()),
             drawn: core.streams.iter_mut().map(|ends| ends.each_mut().map(|s| take(&mut s.drawn))).collect(),
             vports: core
@@ -280,10 +281,11 @@ impl Harvest {
         dict.set_item("port_tx", list(py, &self.port_tx)?)?;
         dict.set_item("port_rx", list(py, &self.port_rx)?)?;
         dict.set_item("switches", list(py, &self.switches)?)?;
-        let lanes: PyResult<Vec<_>> = self.lanes.iter().map(|pair| list(py, pair)).collect();
-        dict.set_item("lanes", lanes?)?;
-        let pairs = |lane: Vec<FaultCount>| lane.into_iter().map(|c| (c.seen, c.hits)).collect::<Vec<_>>();
-        let faults: Vec<_> = self.faults.into_iter().map(|lanes| Vec::from(lanes.map(pairs))).collect();
+        let directions: PyResult<Vec<_>> = self.directions.iter().map(|pair| list(py, pair)).collect();
+        dict.set_item("directions", directions?)?;
+        let pairs =
+            |counts: Vec<FaultCount>| counts.into_iter().map(|c| (c.seen, c.hits)).collect::<Vec<_>>();
+        let faults: Vec<_> = self.faults.into_iter().map(|link| Vec::from(link.map(pairs))).collect();
         dict.set_item("faults", faults)?;
         dict.set_item("drawn", self.drawn)?;
         let vports = PyDict::new(py);
@@ -298,15 +300,21 @@ impl Harvest {
 // --- the engine --------------------------------------------------------------------------------------------
 
 #[pyclass(frozen)]
-pub(crate) struct Engine {
-    pub(crate) shared: Arc<Shared>,
+pub struct Engine {
+    shared: Arc<Shared>,
     worker: std::sync::Mutex<Option<Worker>>,
 }
 
 impl Engine {
-    /// Lock the core without holding the GIL, so that the thread is never waited for with it.
+    /// Lock the core without holding the GIL, so that waiting for the thread does not stop Python.
     fn with<R: Send>(&self, py: Python<'_>, action: impl FnOnce(&mut State) -> R + Send) -> R {
         py.detach(|| action(&mut self.shared.lock()))
+    }
+
+    /// Attach an app to a vport, in place of a device, until the vport is removed.
+    pub fn attach(&self, py: Python<'_>, vport: usize, app: Arc<dyn NativeApp>) -> PyResult<()> {
+        let found = self.with(py, |state| state.set_app(vport, Some(app)));
+        if found { Ok(()) } else { Err(no_vport(vport)) }
     }
 }
 
@@ -386,15 +394,15 @@ impl Engine {
         if found { Ok(()) } else { Err(no_vport(vport)) }
     }
 
-    /// Let go of a vport; return what it counted to the last.
+    /// Remove a vport and return its final counts.
     fn remove_vport<'py>(&self, py: Python<'py>, vport: usize) -> PyResult<Bound<'py, PyDict>> {
         let poller = &self.shared.poller;
         let harvest = self.with(py, |state| {
             let slot = state.core.vports.get_mut(vport).filter(|slot| slot.in_use)?;
             let harvest = take_vport(slot);
-            *slot = Vport::default();
-            state.devices.apps.set(vport, None);
-            // it only takes one out, which cannot fail
+            state.set_app(vport, None);
+            state.core.vports[vport] = Vport::default();
+            // removing a descriptor cannot fail
             let _ = state.devices.set(poller, vport, None);
             Some(harvest)
         });
@@ -416,7 +424,7 @@ impl Engine {
         .ok_or_else(|| no_vport(vport))
     }
 
-    /// Swap the fabric; return what was counted on the old one, which is where the indexes belong.
+    /// Replace the fabric; return the counts of the old one, with its indexes.
     fn set_fabric<'py>(
         &self,
         py: Python<'py>,
@@ -432,7 +440,7 @@ impl Engine {
         self.with(py, |state| {
             let harvest = Harvest::take(&mut state.core);
             state.core.set_fabric(fabric)?;
-            // what the thread drew since the caller last heard of it; links keep their indexes
+            // skip what the thread has drawn since the caller last collected; links keep their indexes
             for (streams, drawn) in state.core.streams.iter_mut().zip(&harvest.drawn) {
                 for (stream, words) in streams.iter_mut().zip(drawn) {
                     stream.skip(*words);
@@ -457,7 +465,10 @@ impl Engine {
     fn take_packets<'py>(&self, py: Python<'py>) -> PyResult<Vec<PacketTuple<'py>>> {
         self.shared.notice.clear();
         let taken = self.with(py, |state| state.take_upcalls(&self.shared.poller))?;
-        Ok(taken.into_iter().map(|u| (u.lane.0, u.lane.1, u.hops, PyBytes::new(py, &u.packet))).collect())
+        Ok(taken
+            .into_iter()
+            .map(|u| (u.direction.link, u.direction.from, u.hops, PyBytes::new(py, &u.packet)))
+            .collect())
     }
 
     fn take_lost(&self, py: Python<'_>) -> Vec<(usize, i32)> {
@@ -483,8 +494,7 @@ impl Engine {
         buffer.resize(frame.len().max(60), 0);
         self.with(py, |state| {
             state.core.transmit(vport, &header, &mut buffer, frame.len(), hash15);
-            state.core.flush(&mut state.devices);
-            crate::ejfat::app::run(&mut state.core, &mut state.devices);
+            state.end_burst();
             if !state.core.upcalls.is_empty() {
                 self.shared.notice.raise();
             }
@@ -521,7 +531,7 @@ fn icrc(packet: &[u8]) -> PyResult<u32> {
     if packet.len() < wire::HEADER + wire::TRAILER {
         return Err(PyValueError::new_err(format!("{} bytes are no 16B packet", packet.len())));
     }
-    Ok(crate::icrc::icrc(packet))
+    Ok(wire::icrc::icrc(packet))
 }
 
 #[pyfunction]
@@ -564,8 +574,8 @@ fn relay(py: Python<'_>, a: RawFd, b: RawFd, stop: RawFd) -> PyResult<()> {
     Ok(py.detach(|| crate::relay::relay(a, b, stop))?)
 }
 
-#[pymodule]
-fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+/// Add the datapath to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VNET_HEADER_SIZE", SIZE)?;
     module.add_class::<Engine>()?;
     module.add_function(wrap_pyfunction!(icrc, module)?)?;
@@ -573,5 +583,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hash15, module)?)?;
     module.add_function(wrap_pyfunction!(segment, module)?)?;
     module.add_function(wrap_pyfunction!(relay, module)?)?;
-    crate::ejfat::python::register(module)
+    Ok(())
 }

@@ -8,7 +8,7 @@ pub const CHANCE_BITS: u32 = 53;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
     state: u64,
-    /// Words drawn since this was last taken out: whoever shares the stream leaves out as many.
+    /// Words drawn since this was last read; another user of the stream then skips as many.
     pub drawn: u64,
 }
 

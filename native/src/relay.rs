@@ -1,5 +1,5 @@
-//! The plainest forwarder there is between two TAPs: wait, read one frame, write it to the other side. No
-//! offloads, no encapsulation, no batching. It is what `opavnic bench datapath` measures everything against.
+//! The simplest possible forwarder between two TAPs: wait, read one frame, write it to the other side, without
+//! offloads, encapsulation or batching. It is the baseline of `opavnic bench datapath`.
 
 use std::io::Result;
 use std::os::fd::RawFd;
@@ -12,7 +12,7 @@ pub fn relay(a: RawFd, b: RawFd, stop: RawFd) -> Result<()> {
     let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut entries = [entry(a), entry(b), entry(stop)];
     loop {
-        // SAFETY: pointer and length of a live array
+        // SAFETY: pointer and length of a live array, borrowed for writing
         if unsafe { libc::poll(entries.as_mut_ptr(), 3, -1) } < 0 {
             let error = std::io::Error::last_os_error();
             if error.raw_os_error() != Some(libc::EINTR) {
@@ -26,7 +26,7 @@ pub fn relay(a: RawFd, b: RawFd, stop: RawFd) -> Result<()> {
         for (from, to) in [(0, b), (1, a)] {
             if entries[from].revents != 0 {
                 while let Some(count) = tap::read(entries[from].fd, &mut buffer)? {
-                    // a device that is down refuses: the frame is lost, as on a cable
+                    // a device that is down refuses the frame, which is lost as on a cable
                     let _ = tap::write(to, &[&buffer[..count]]);
                 }
             }

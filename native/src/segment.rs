@@ -3,7 +3,6 @@
 
 use crate::checksum::{be, copy_and_sum, fold, get, pseudo, put, sum};
 use crate::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16};
-use crate::gro::Origin;
 use crate::vnet::{GSO_NONE, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, VnetHeader};
 
 const TCP_FIN_PSH: u8 = 0x09;
@@ -23,6 +22,15 @@ pub struct Segments<'a> {
     next: usize,
     count: usize,
     origin: Origin,
+}
+
+/// What is known about a frame because of its origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nothing: its checksum may be wrong.
+    Unknown,
+    /// The TCP or UDP checksum was computed here.
+    Summed,
 }
 
 /// What a segment carries of a larger send; 0 where it is a frame of its own.

@@ -1,21 +1,18 @@
-//! System calls on TAP file descriptors: reading frames, writing them in parts, waiting for them.
+//! System calls on TAP file descriptors: read frames, write them from several parts, wait for them.
 
-use std::io::{Error, Result};
+use std::io::{Error, IoSlice, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-
-use crate::core::Host;
-use crate::ejfat::app::Apps;
 
 fn checked(result: libc::c_int) -> Result<libc::c_int> {
     if result < 0 { Err(Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Read one frame into `buffer`; None when there is none now.
+/// Read one frame into `buffer`; return None if none is waiting.
 ///
-/// Not by libc's read(): that is a point of cancellation, which costs a small frame a tenth of its time.
+/// This avoids libc's `read()`: being a cancellation point, it takes a tenth longer for a small frame.
 #[inline]
 pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<Option<usize>> {
-    // SAFETY: the pointer and the length are those of a live slice
+    // SAFETY: pointer and length of a live slice, borrowed for writing
     let count = unsafe { libc::syscall(libc::SYS_read, fd, buffer.as_mut_ptr(), buffer.len()) };
     if count >= 0 {
         return Ok(Some(count as usize));
@@ -27,39 +24,35 @@ pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<Option<usize>> {
     }
 }
 
-/// Write one frame given in parts.
+/// Write one frame from its parts.
 #[inline]
 pub fn write(fd: RawFd, parts: &[&[u8]]) -> Result<()> {
-    // most frames have two parts: no list of the largest size for these
+    // most frames have two parts: do not initialize the longest list for them
     let result = if let [head, frame] = parts {
-        write_parts(fd, &[iovec(head), iovec(frame)])
+        write_parts(fd, &[IoSlice::new(head), IoSlice::new(frame)])
     } else {
-        let mut list = [iovec(&[]); MAX_PARTS];
+        let mut list = [IoSlice::new(&[]); MAX_PARTS];
         let count = parts.len().min(MAX_PARTS);
         for (entry, part) in list.iter_mut().zip(&parts[..count]) {
-            *entry = iovec(part);
+            *entry = IoSlice::new(part);
         }
         write_parts(fd, &list[..count])
     };
     if result < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
-fn iovec(part: &[u8]) -> libc::iovec {
-    libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() }
-}
-
 #[inline]
-fn write_parts(fd: RawFd, list: &[libc::iovec]) -> libc::c_long {
-    // SAFETY: the list is live, and so are the slices that it was made from: the caller holds them
+fn write_parts(fd: RawFd, list: &[IoSlice<'_>]) -> libc::c_long {
+    // SAFETY: pointer and length of a live slice; an IoSlice has the layout of an iovec and borrows live bytes
     unsafe { libc::syscall(libc::SYS_writev, fd, list.as_ptr(), list.len()) }
 }
 
-/// Parts of one frame at most: the coalescer's pieces and their header.
+/// The most parts that a frame can have: the pieces of the coalescer and their header.
 const MAX_PARTS: usize = 129;
 
-/// A second descriptor for the same open file, so that either owner may close its own.
+/// Duplicate a descriptor, so that each owner can close its own.
 pub fn duplicate(fd: RawFd) -> Result<OwnedFd> {
-    // SAFETY: fcntl takes any number and refuses what is no descriptor; the result is new and ours
+    // SAFETY: fcntl refuses a number that is not a descriptor; the new descriptor has no other owner
     unsafe {
         let copy = checked(libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0))?;
         Ok(OwnedFd::from_raw_fd(copy))
@@ -71,9 +64,9 @@ pub struct Signal(OwnedFd);
 
 impl Signal {
     pub fn new() -> Result<Self> {
-        // SAFETY: no pointers; the result is new and ours
+        // SAFETY: the call takes no pointers
         let fd = unsafe { checked(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))? };
-        // SAFETY: just made
+        // SAFETY: the descriptor is new and has no other owner
         Ok(Signal(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -84,42 +77,42 @@ impl Signal {
     /// Make it readable. Failure means that it already is.
     pub fn raise(&self) {
         let one = 1u64;
-        // SAFETY: eight bytes of a live number
+        // SAFETY: the eight bytes of a live integer
         unsafe { libc::write(self.fd(), (&raw const one).cast(), 8) };
     }
 
     /// Make it unreadable again.
     pub fn clear(&self) {
         let mut count = 0u64;
-        // SAFETY: eight bytes of a live number
+        // SAFETY: the eight bytes of a live integer, borrowed for writing
         unsafe { libc::read(self.fd(), (&raw mut count).cast(), 8) };
     }
 }
 
-/// Waits for many descriptors at a cost that does not grow with their number.
+/// Waits for any number of descriptors at a constant cost (epoll).
 pub struct Poller(OwnedFd);
 
 impl Poller {
     pub fn new() -> Result<Self> {
-        // SAFETY: no pointers; the result is new and ours
+        // SAFETY: the call takes no pointers; the new descriptor has no other owner
         unsafe { Ok(Poller(OwnedFd::from_raw_fd(checked(libc::epoll_create1(libc::EPOLL_CLOEXEC))?))) }
     }
 
     pub fn add(&self, fd: RawFd, token: u64) -> Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
-        // SAFETY: the event lives during the call
+        // SAFETY: the event is live during the call
         unsafe { checked(libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event))? };
         Ok(())
     }
 
     pub fn remove(&self, fd: RawFd) {
-        // SAFETY: the event is ignored for this operation; failure means that it is gone already
+        // SAFETY: this operation ignores the event, which may be null; failure means that it is gone already
         unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };
     }
 
-    /// Wait without limit; return how many events were filled in.
+    /// Wait without a timeout; return the number of events.
     pub fn wait(&self, events: &mut [libc::epoll_event]) -> Result<usize> {
-        // SAFETY: pointer and length of a live slice
+        // SAFETY: pointer and length of a live slice, borrowed for writing
         let count = unsafe {
             libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), events.len() as libc::c_int, -1)
         };
@@ -127,93 +120,6 @@ impl Poller {
             Ok(count) => Ok(count as usize),
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => Ok(0),
             Err(error) => Err(error),
-        }
-    }
-}
-
-/// The TAP of one vport, and why nothing is read from it where nothing is.
-pub struct Device {
-    fd: OwnedFd,
-    /// Python has stopped the queue.
-    pub stopped: bool,
-    /// Python has enough to take already.
-    pub held: bool,
-    /// It failed for good.
-    pub lost: bool,
-}
-
-impl Device {
-    pub fn new(fd: OwnedFd) -> Self {
-        Device { fd, stopped: false, held: false, lost: false }
-    }
-
-    fn is_read(&self) -> bool {
-        !(self.stopped || self.held || self.lost)
-    }
-}
-
-/// The devices of all vports, by index. A vport without a descriptor keeps its frames for Python to take.
-#[derive(Default)]
-pub struct Devices {
-    slots: Vec<Option<Device>>,
-    pub kept: Vec<(usize, Vec<u8>)>,
-    /// Pipelines that take the frames of a vport in place of a device.
-    pub apps: Apps,
-}
-
-impl Devices {
-    pub fn fd(&self, vport: usize) -> Option<RawFd> {
-        self.slots.get(vport)?.as_ref().map(|device| device.fd.as_raw_fd())
-    }
-
-    /// Put a device, or none, in the place of `vport`, and wait for frames of it.
-    pub fn set(&mut self, poller: &Poller, vport: usize, device: Option<Device>) -> Result<()> {
-        if self.slots.len() <= vport {
-            self.slots.resize_with(vport + 1, || None);
-        }
-        if let Some(fd) = self.fd(vport) {
-            poller.remove(fd);
-        }
-        if let Some(device) = &device {
-            poller.add(device.fd.as_raw_fd(), vport as u64)?;
-        }
-        self.slots[vport] = device;
-        Ok(())
-    }
-
-    /// Change why a device is not read from, and begin or cease to wait for its frames.
-    pub fn change(&mut self, poller: &Poller, vport: usize, change: impl FnOnce(&mut Device)) -> Result<()> {
-        let Some(Some(device)) = self.slots.get_mut(vport) else { return Ok(()) };
-        let before = device.is_read();
-        change(device);
-        match (before, device.is_read()) {
-            (true, false) => poller.remove(device.fd.as_raw_fd()),
-            (false, true) => poller.add(device.fd.as_raw_fd(), vport as u64)?,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Read again from every device that was held.
-    pub fn release(&mut self, poller: &Poller) -> Result<()> {
-        for vport in 0..self.slots.len() {
-            self.change(poller, vport, |device| device.held = false)?;
-        }
-        Ok(())
-    }
-}
-
-impl Host for Devices {
-    #[inline]
-    fn write(&mut self, vport: usize, parts: &[&[u8]]) -> bool {
-        match self.fd(vport) {
-            Some(fd) => write(fd, parts).is_ok(),
-            None => {
-                if !self.apps.take(vport, parts) {
-                    self.kept.push((vport, parts.concat()));
-                }
-                true
-            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::checksum::{fold, sum};
 use crate::core::{Core, Host, Options, Vport};
 use crate::encap::VportConfig;
-use crate::fabric::{Demux, End, Fabric, Fault, HfiPort, Lane, Link, PkeySet, Switch, SwitchPort};
+use crate::fabric::{Demux, Direction, End, Fabric, Fault, HfiPort, Link, PkeySet, Switch, SwitchPort};
 use crate::vnet::{self, VnetHeader};
 
 /// Keeps what is written, or refuses everything.
@@ -59,7 +59,7 @@ fn fabric() -> Fabric {
         sendable: pkeys(),
         admitted: pkeys(),
         groups: [(GROUP, ())].into_iter().collect(),
-        lane: Some(Lane { link: index, from: 0 }),
+        direction: Some(Direction { link: index, from: 0 }),
         demux: Demux {
             mask: 0xfff,
             vports: [(u32::from(VESW), index)].into_iter().collect(),
@@ -73,7 +73,7 @@ fn fabric() -> Fabric {
         faults: Default::default(),
         streams: [u64::from(index), u64::from(index) + 2],
     };
-    let switch_port = |link| SwitchPort { active: true, lane: Some(Lane { link, from: 1 }) };
+    let switch_port = |link| SwitchPort { active: true, direction: Some(Direction { link, from: 1 }) };
     let switch = Switch {
         up: true,
         ports: vec![switch_port(0), switch_port(1)],
@@ -97,7 +97,7 @@ pub fn assert_same_counters(one: &Core, other: &Core) {
     assert_eq!(one.port_tx, other.port_tx);
     assert_eq!(one.port_rx, other.port_rx);
     assert_eq!(one.switches, other.switches);
-    assert_eq!(one.lanes, other.lanes);
+    assert_eq!(one.directions, other.directions);
     for (vport, same) in one.vports.iter().zip(&other.vports) {
         assert_eq!(vport.counters, same.counters);
         assert_eq!((&vport.tx_law, &vport.rx_law), (&same.tx_law, &same.rx_law));
@@ -106,9 +106,10 @@ pub fn assert_same_counters(one: &Core, other: &Core) {
 
 /// Panic where an element of `core` has lost count of packets.
 pub fn assert_balance(core: &Core) {
-    let lanes = core.lanes.iter().flatten();
+    let directions = core.directions.iter().flatten();
     let laws = core.vports.iter().flat_map(|vport| [&vport.tx_law, &vport.rx_law]);
-    let elements = core.port_tx.iter().chain(&core.port_rx).chain(&core.switches).chain(lanes).chain(laws);
+    let elements =
+        core.port_tx.iter().chain(&core.port_rx).chain(&core.switches).chain(directions).chain(laws);
     for element in elements {
         assert_eq!(
             element.in_packets + element.copies,

@@ -1,11 +1,12 @@
 //! The 16B packet: header fields, padding, ICRC and tail. Little-endian, as the document has it.
 
 mod fields;
+pub mod icrc;
 
 use std::ops::Range;
 
-use crate::icrc::icrc;
 pub use fields::{ethernet_l4, l4 as l4_types, lrh16b, trailer};
+use icrc::icrc;
 
 /// Bytes of the 16B header.
 pub const HEADER: usize = lrh16b::SIZE;
@@ -217,6 +218,11 @@ pub enum Fault {
     Icrc,
 }
 
+/// L2 and LT of a 16B packet, which lie in one word and are checked together.
+const FORMAT: u32 = lrh16b::L2.put(lrh16b::L2_16B) | lrh16b::LT.put(lrh16b::LT_HEAD);
+const FORMAT_MASK: u32 = lrh16b::L2.put(u32::MAX) | lrh16b::LT.put(u32::MAX);
+const _: () = assert!(lrh16b::L2.word == lrh16b::LT.word);
+
 /// Check a packet as a receiving port does; the first fault counts. Any bytes are fine, none panic.
 #[inline]
 pub fn check(packet: &[u8], with_icrc: bool) -> Result<(), Fault> {
@@ -224,7 +230,7 @@ pub fn check(packet: &[u8], with_icrc: bool) -> Result<(), Fault> {
     if size < MIN_PACKET {
         return Err(Fault::Truncated);
     }
-    if lrh16b::L2.get(packet) != lrh16b::L2_16B || lrh16b::LT.get(packet) != lrh16b::LT_HEAD {
+    if le32(packet, lrh16b::L2.word) & FORMAT_MASK != FORMAT {
         return Err(Fault::L2);
     }
     let tail = packet[size - 1];

@@ -1,5 +1,5 @@
-//! The thread: waits for frames, runs the core, writes what came out. Python talks to it through a lock that
-//! is held for one burst at a time, so whatever Python sets or reads is never half a burst.
+//! The thread: it waits for frames, runs the core and writes the results. It holds a lock for one burst at a time;
+//! Python takes the same lock, so it never sees or changes state in the middle of a burst.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,52 +7,68 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, yield_now};
 
+use crate::app::NativeApp;
 use crate::core::{Core, Upcall};
-use crate::ejfat::app;
+use crate::devices::Devices;
 use crate::preemption_backoff::{Rest, sleep_exactly};
-use crate::tap::{Devices, Poller, Signal, read};
+use crate::tap::{Poller, Signal, read};
 use crate::vnet::{SIZE, VnetHeader};
 
-/// Frames, and bytes, read from one device before the others have their turn.
+/// The most frames and bytes that are read from one device before the others get their turn.
 const BURST_FRAMES: usize = 64;
 const BURST_BYTES: usize = 256 << 10;
-/// The largest frame that a TAP can hand over, and its header.
+/// The largest frame that a TAP can deliver, with its header.
 const BUFFER: usize = SIZE + (64 << 10) + 256;
 const WAKE: u64 = u64::MAX;
-/// Packets that may wait for Python before the devices that they come from are left alone: the hosts' own queues
-/// fill, as they do before any slow link.
+/// While this many packets wait for Python, the devices that they come from are not read. The queues of the hosts
+/// fill up, as they do in front of any slow link.
 const ENOUGH_UPCALLS: usize = 512;
 
-/// The core and its devices, always locked together.
+/// The core and its devices, which share one lock.
 pub struct State {
     pub core: Core,
     pub devices: Devices,
-    /// Devices that failed for good, with the errno, for Python to hear of.
+    /// Devices that failed permanently, with the errno, to be reported to Python.
     pub lost: Vec<(usize, i32)>,
-    /// Nothing is read from any device while this stands.
+    /// While set, no device is read.
     pub paused: bool,
-    /// Some devices are held.
+    /// Whether any device is held.
     held: bool,
 }
 
 impl State {
-    /// Take what waits for Python, and read again from the devices that were held for it.
+    /// Take the packets that wait for Python, and resume reading from devices that were held because of them.
     pub fn take_upcalls(&mut self, poller: &Poller) -> std::io::Result<VecDeque<Upcall>> {
         if std::mem::take(&mut self.held) {
             self.devices.release(poller)?;
         }
         Ok(std::mem::take(&mut self.core.upcalls))
     }
+
+    /// Write the frames that the burst delivered, and run the apps.
+    pub fn end_burst(&mut self) {
+        self.core.flush(&mut self.devices);
+        self.devices.run_apps(&mut self.core);
+    }
+
+    /// Set or clear the app of a vport; return false if there is no such vport. While a vport has an app, its frames
+    /// are not merged.
+    pub fn set_app(&mut self, vport: usize, app: Option<Arc<dyn NativeApp>>) -> bool {
+        let Some(slot) = self.core.vports.get_mut(vport).filter(|slot| slot.in_use) else { return false };
+        slot.unmerged = app.is_some();
+        self.devices.apps.set(vport, app);
+        true
+    }
 }
 
 pub struct Shared {
     state: Mutex<State>,
-    /// Callers in front of the lock: the thread lets them go first.
+    /// Callers waiting for the lock; the thread gives way to them.
     waiting: AtomicUsize,
     resumed: Condvar,
     stop: AtomicBool,
     wake: Signal,
-    /// Readable when Python has something to take: packets, a lost device, the thread's death.
+    /// Readable when there is something for Python: packets, a lost device, the death of the thread.
     pub notice: Signal,
     pub poller: Poller,
     failure: Mutex<Option<String>>,
@@ -88,13 +104,13 @@ impl Shared {
         guard
     }
 
-    /// Let the thread rest between two bursts, or go on.
+    /// Pause the thread between two bursts, or resume it.
     pub fn pause(&self, paused: bool) {
         self.lock().paused = paused;
         self.resumed.notify_all();
     }
 
-    /// Why the thread died, if it did.
+    /// The reason why the thread died, if it did.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -128,13 +144,13 @@ impl Worker {
         Ok(Worker { shared, thread: Some(thread) })
     }
 
-    /// End the thread after its burst, and wait for that.
+    /// Stop the thread after its current burst and wait for its end.
     pub fn stop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         self.shared.pause(false);
         self.shared.wake.raise();
         if let Some(thread) = self.thread.take() {
-            // a panic inside was caught and reported there
+            // a panic has already been caught and reported by the thread itself
             let _ = thread.join();
         }
         self.shared.wake.clear();
@@ -177,8 +193,7 @@ fn run(shared: &Shared) -> std::io::Result<()> {
                 overrun |= drain(shared, state, event.u64 as usize, &mut buffer);
             }
         }
-        state.core.flush(&mut state.devices);
-        app::run(&mut state.core, &mut state.devices);
+        state.end_burst();
         if !state.core.upcalls.is_empty() || !state.lost.is_empty() {
             shared.notice.raise();
         }
@@ -189,7 +204,7 @@ fn run(shared: &Shared) -> std::io::Result<()> {
     }
 }
 
-/// Read a burst from one device; return whether it had as many frames as a burst may have.
+/// Read a burst from one device; return whether the burst was full.
 fn drain(shared: &Shared, state: &mut State, vport: usize, buffer: &mut [u8]) -> bool {
     let Some(fd) = state.devices.fd(vport) else { return false };
     let mut bytes = 0;
@@ -215,7 +230,7 @@ fn drain(shared: &Shared, state: &mut State, vport: usize, buffer: &mut [u8]) ->
                 }
             }
             Err(error) => {
-                // the namespace of the device is gone, or the device itself: it will not come back
+                // the device is gone, or its namespace: it will not come back
                 let errno = error.raw_os_error().unwrap_or(0);
                 if errno != libc::EIO {
                     let _ = state.devices.change(&shared.poller, vport, |device| device.lost = true);
@@ -228,9 +243,9 @@ fn drain(shared: &Shared, state: &mut State, vport: usize, buffer: &mut [u8]) ->
     true
 }
 
-/// Read no more from a device until Python has taken what waits for it.
+/// Stop reading from a device until Python has taken the waiting packets.
 fn hold(shared: &Shared, state: &mut State, vport: usize) {
     state.held = true;
-    // taking a descriptor out cannot fail
+    // removing a descriptor cannot fail
     let _ = state.devices.change(&shared.poller, vport, |device| device.held = true);
 }

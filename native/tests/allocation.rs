@@ -1,33 +1,11 @@
 //! Once its buffers have grown, the datapath allocates nothing for a packet.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod allocations;
 
 use opavnic_native::checksum::{fold, put, sum};
 use opavnic_native::core::{Host, Options};
 use opavnic_native::testing::two_hosts;
 use opavnic_native::vnet::{self, VnetHeader};
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: everything is passed on to the system's allocator
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 struct Nowhere;
 
@@ -83,11 +61,11 @@ fn steady_state_allocates_nothing() {
     for _ in 0..10 {
         burst(&mut core);
     }
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = allocations::count();
     for _ in 0..100 {
         burst(&mut core);
     }
-    assert_eq!(ALLOCATIONS.with(Cell::get), before);
+    assert_eq!(allocations::count(), before);
     let counters = &core.vports[1].counters;
     assert_eq!(counters.rx.packets, 110 * (59_988u64.div_ceil(1460) + 1 + DATAGRAMS));
     assert_eq!(counters.rx_merged, 110 * (59_988u64.div_ceil(1460) - 1 + DATAGRAMS - 1));

@@ -2,7 +2,7 @@
 
 use opavnic_native::core::{Core, Options};
 use opavnic_native::counters::{Drop, FaultCount};
-use opavnic_native::fabric::{End, Fabric, Fault, Lane, Link, Switch, SwitchPort};
+use opavnic_native::fabric::{Direction, End, Fabric, Fault, Link, Switch, SwitchPort};
 use opavnic_native::testing::{Kept, LargeSend, assert_balance, two_hosts};
 use opavnic_native::vnet::{SIZE, VnetHeader};
 
@@ -90,7 +90,7 @@ fn loss_takes_its_share_and_later_faults_see_what_it_leaves() {
     assert!((900..1100).contains(&loss.hits));
     assert_eq!((loss.seen, corrupt.seen), (4000, 4000 - loss.hits));
     assert!((1350..1650).contains(&corrupt.hits));
-    assert_eq!(core.lanes[1][1].drops[Drop::LinkFault as usize], loss.hits);
+    assert_eq!(core.directions[1][1].drops[Drop::LinkFault as usize], loss.hits);
     assert_eq!(core.port_rx[1].drops[Drop::RxIcrc as usize], corrupt.hits);
     assert_eq!(host.frames.len() as u64, 4000 - loss.hits - corrupt.hits);
     assert_balance(&core);
@@ -112,7 +112,7 @@ fn fault_of_one_way_leaves_the_other_alone() {
 fn host_that_refuses_is_counted_per_frame() {
     let (mut core, mut host) = (two_hosts(OPTIONS), Kept { refuses: true, ..Kept::default() });
     send(&mut core, &mut host, 100);
-    assert_eq!(core.vports[1].counters.rx_fifo, 1);
+    assert_eq!(core.vports[1].counters.rx_fifo_errors, 1);
     assert_eq!(core.vports[1].counters.rx.packets, 0);
     assert_balance(&core);
 }
@@ -126,7 +126,7 @@ fn slow_link_hands_the_sealed_packet_to_python() {
     let mut host = Kept::default();
     send(&mut core, &mut host, 100);
     let upcall = core.upcalls.pop_front().unwrap();
-    assert_eq!(upcall.lane, (0, 0));
+    assert_eq!(upcall.direction, Direction { link: 0, from: 0 });
     assert_eq!(opavnic_native::wire::check(&upcall.packet, true), Ok(()));
     assert!(host.frames.is_empty());
 }
@@ -153,7 +153,7 @@ fn vport_whose_port_left_the_fabric_sends_nothing() {
 fn with_ring(options: Options) -> Core {
     let mut core = two_hosts(options);
     let mut fabric = Fabric::clone(&core.fabric);
-    let port = |link, from| SwitchPort { active: true, lane: Some(Lane { link, from }) };
+    let port = |link, from| SwitchPort { active: true, direction: Some(Direction { link, from }) };
     let ring = |from, to| Link {
         ends: [
             End::Switch(from, if from == 0 { 3 } else { 1 }),

@@ -1,41 +1,20 @@
 //! The load balancer's pipeline as a thread uses it.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod allocations;
+
 use std::sync::Arc;
 
 use opavnic_native::core::Options;
-use opavnic_native::ejfat::app;
-use opavnic_native::ejfat::counters::{Counters, Drop};
+use opavnic_native::devices::Devices;
+use opavnic_native::ejfat::counters::Counters;
+use opavnic_native::ejfat::drops::Drop;
 use opavnic_native::ejfat::parse::is_for_node;
 use opavnic_native::ejfat::pipeline::{Outcome, process};
 use opavnic_native::ejfat::shared::{MAX_PUNTS, Shared, Work};
 use opavnic_native::ejfat::tables::Row;
 use opavnic_native::ejfat::testing::{WORKER, frame, tables};
-use opavnic_native::tap::Devices;
 use opavnic_native::testing::{assert_balance, two_hosts};
 use opavnic_native::vnet::{SIZE, VnetHeader};
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: everything is passed on to the system's allocator
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn work() -> Work {
     Work { tables: tables().into(), ..Work::default() }
@@ -185,11 +164,11 @@ fn steady_state_allocates_nothing() {
         }
     };
     burst(&mut work);
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = allocations::count();
     for _ in 0..100 {
         burst(&mut work);
     }
-    assert_eq!(ALLOCATIONS.with(Cell::get), before);
+    assert_eq!(allocations::count(), before);
     assert_eq!(work.counters.tx_packets, 303);
 }
 
@@ -241,7 +220,7 @@ fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count(
     let mut core = two_hosts(Options { icrc: true, merge: true, enforce: true });
     core.vports[1].unmerged = true;
     let mut devices = Devices::default();
-    devices.apps.set(1, Some(Arc::clone(&shared)));
+    devices.apps.set(1, Some(Arc::clone(&shared) as _));
     let to_lb = |mut frame: Vec<u8>| {
         frame[0..6].copy_from_slice(&lb.to_be_bytes()[10..]);
         frame
@@ -255,7 +234,7 @@ fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count(
     }
     core.flush(&mut devices);
     assert!(devices.kept.is_empty(), "all of them are for the load balancer");
-    app::run(&mut core, &mut devices);
+    devices.run_apps(&mut core);
     assert_eq!(devices.kept.len(), 2);
     for ((vport, out), port) in devices.kept.iter().zip([5003u16, 5003]) {
         let out = &out[SIZE..];
@@ -265,7 +244,7 @@ fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count(
     }
     let work = shared.lock();
     assert_eq!(work.punts, [sent[1].clone()]);
-    assert_eq!(work.counters.drops[Drop::BadVersion as usize], 1);
+    assert_eq!(work.counters.drops[Drop::ParserBadVersion as usize], 1);
     assert_eq!((work.counters.tx_packets, work.counters.balance()), (2, 0));
     assert_balance(&core);
 }

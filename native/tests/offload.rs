@@ -2,8 +2,8 @@
 
 use opavnic_native::checksum::{fold, sum};
 use opavnic_native::frame::parse;
-use opavnic_native::gro::{Coalescer, Origin, Span};
-use opavnic_native::segment::{Malformed, Segments};
+use opavnic_native::gro::{Coalescer, Span};
+use opavnic_native::segment::{Malformed, Origin, Segments};
 use opavnic_native::testing::LargeSend;
 use opavnic_native::vnet::{self, VnetHeader};
 

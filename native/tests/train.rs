@@ -98,8 +98,10 @@ fn every_reason_to_end_counts_as_it_would_one_by_one() {
         });
         assert!(frames.is_empty());
         let elements = core.port_tx.iter().chain(&core.port_rx).chain(&core.switches);
-        let dropped: u64 =
-            elements.chain(core.lanes.iter().flatten()).map(|element| element.drops[reason as usize]).sum();
+        let dropped: u64 = elements
+            .chain(core.directions.iter().flatten())
+            .map(|element| element.drops[reason as usize])
+            .sum();
         assert_eq!(dropped, 10, "{reason:?}");
     }
 }

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use opavnic_native::core::Options;
+use opavnic_native::devices::Device;
 use opavnic_native::fabric::{End, Fabric};
-use opavnic_native::tap::Device;
 use opavnic_native::testing::two_hosts;
 use opavnic_native::vnet::SIZE;
 use opavnic_native::worker::{Shared, Worker};
@@ -137,7 +137,7 @@ fn device_is_left_alone_while_much_waits_for_python() {
         taken += upcalls.len();
     }
     sender.join().unwrap();
-    assert_eq!(bed.shared.lock().core.lanes[0][0].dropped(), 0);
+    assert_eq!(bed.shared.lock().core.directions[0][0].dropped(), 0);
 }
 
 #[test]

@@ -19,11 +19,9 @@ from hfi_sim.errors import FaultError, WireError
 from hfi_sim.faults import parse_match
 from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.summary import summarize
-from opavnic.cli.inspect import LabOption
+from opavnic.cli.common import LabOption, lab_client
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_line, say
-from opavnic.lab.client import LabClient
-from opavnic.lab.runtime import running_lab
-from opavnic.observe.pcapng import PcapngReader, PcapngWriter
+from opavnic.observe.trace_file import TraceReader, TraceWriter
 from opavnic.signals import followed, interruptible
 
 
@@ -63,8 +61,8 @@ def capture(
     if write == "-" and sys.stdout.isatty():
         fail("capture: -w - writes no text to a terminal; send it to a program or a file", EXIT_USAGE)
     query = urlencode(_query(list(what or []), count))
-    client = LabClient(running_lab(lab)[0].control_socket)
-    reader = PcapngReader(client.open(f"/capture?{query}"))
+    client = lab_client(lab)
+    reader = TraceReader(client.open(f"/capture?{query}"))
     seen, end = 0, ""
     try:
         with interruptible() if write else followed(), _sink(write, as_json) as put:
@@ -110,7 +108,7 @@ def _sink(write: str | None, as_json: bool) -> Iterator[Callable[[TraceRecord], 
         return
     try:
         with contextlib.nullcontext(sys.stdout.buffer) if write == "-" else Path(write).open("wb") as file:
-            writer = PcapngWriter()
+            writer = TraceWriter()
             file.write(writer.head())
             file.flush()
 

@@ -14,11 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hfi_sim.errors import WireError
+from hfi_sim.errors import InputError, WireError
 from hfi_sim.wire.captures import DLT_ETHERNET, DLT_USER0, is_capture, read_capture
 from hfi_sim.wire.describe import Description, describe_frame, describe_packet
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
+from opavnic.cli.common import AsJson
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
+from opavnic.errors import OpavnicError
 from opavnic.files import MAX_CAPTURE, FileError, read_stream
 
 _EXPECTED: Final = "hex digits such as '05 00 b0 00', or a file: a raw packet, hex text, pcap or pcapng"
@@ -30,7 +32,7 @@ _PIPE_WIDTH: Final = 160
 """Columns of the table where no terminal says how many there are."""
 
 
-class DecodeInputError(Exception):
+class DecodeInputError(OpavnicError, InputError):
     """What the user gave is nothing that can be decoded; the message says where and what would be right."""
 
 
@@ -52,7 +54,7 @@ def decode(
             metavar="HEX|FILE", help="Hex digits, a file (raw, hex text, pcap, pcapng), or - for stdin."
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     no_icrc: Annotated[bool, typer.Option("--no-icrc", help="Show the ICRC without checking it.")] = False,
     polynomial: Annotated[
         str, typer.Option(metavar="HEX", help="Polynomial of the ICRC, without x^32.")

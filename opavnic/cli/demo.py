@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hfi_sim.text import visible
+from opavnic.cli.common import AsJson
 from opavnic.cli.netdevs import choose
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say
 from opavnic.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     netdev: Annotated[
         Literal["tap", "memory"] | None,
         typer.Option(help="Netdevs of the hosts; without it TAPs, or memory where none can be had."),
@@ -56,7 +57,7 @@ def _silent(*_: object) -> None:
 def _summary(result: DemoResult) -> None:
     from rich.text import Text
 
-    from opavnic.lab.units import rate_text
+    from hfi_sim.quantities import rounded_rate
 
     def verdict(ok: bool) -> Text:
         return Text("ok", "green") if ok else Text("FAILED", "red")
@@ -73,7 +74,7 @@ def _summary(result: DemoResult) -> None:
     rows += [
         [
             f"{transfer.program} {transfer.source} -> {transfer.target} in {transfer.vesw}",
-            f"{transfer.bytes / 1e6:.1f} MB in {transfer.seconds:.2f} s, {rate_text(transfer.bits_per_second)}",
+            f"{transfer.bytes / 1e6:.1f} MB in {transfer.seconds:.2f} s, {rounded_rate(transfer.bits_per_second)}",
             verdict(transfer.bytes > 0),
         ]
         for transfer in result.transfers

@@ -14,12 +14,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hfi_sim.types import is_multicast_lid
-from opavnic.cli.numbers import MAX_VESW_ID, METAVAR, number
+from opavnic.cli.common import MAX_VESW_ID, METAVAR, AsJson, LabOption, lab_client, number
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_line, print_table, say
-from opavnic.lab.client import QUERY_S, LabClient, RefusedFileError
+from opavnic.lab.client import RefusedFileError
 from opavnic.lab.em_file import EmFile
 from opavnic.lab.errors import ConfigError, LabError
-from opavnic.lab.runtime import running_lab
 from opavnic.signals import followed
 from vema.em.desired import EmConfig
 from vema.em.problems import Problem
@@ -38,9 +37,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-LabOption = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 @app.callback()
 def em() -> None:
@@ -57,11 +53,6 @@ class Topic(StrEnum):
     EVENTS = "events"
 
 
-def _client(lab: str | None, timeout_s: float = QUERY_S) -> LabClient:
-    directory, _ = running_lab(lab)
-    return LabClient(directory.control_socket, timeout_s)
-
-
 @app.command(epilog="Example: opavnic em apply examples/em-one-switch.yaml --diff")
 def apply(
     file: Annotated[Path, typer.Argument(help="EM file (YAML)")],
@@ -73,7 +64,7 @@ def apply(
 
     def on_the_fabric(data: Any) -> tuple[Problem, ...]:
         try:
-            _client(lab).post("/em/apply?diff=1", data)
+            lab_client(lab).post("/em/apply?diff=1", data)
         except RefusedFileError as error:
             return error.found
         except (LabError, TypeError, ValueError):
@@ -88,7 +79,7 @@ def apply(
         em_file.config.model_dump_json(exclude_unset=True)
     )  # the lab fills in the rest as we do
     try:
-        data = _client(lab, 60.0).post(f"/em/apply{'?diff=1' if diff else ''}", wanted)
+        data = lab_client(lab, 60.0).post(f"/em/apply{'?diff=1' if diff else ''}", wanted)
     except RefusedFileError as error:
         _refuse(em_file.lines(error.found))
     if as_json:
@@ -131,7 +122,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what the manager knows: virtual switches, vports, MAC tables, counters, events."""
-    client = _client(lab)
+    client = lab_client(lab)
     path = {
         Topic.MAC_TABLE: "/em/mac-table" + (f"?vesw={vesw}" if vesw is not None else ""),
         Topic.COUNTERS: f"/em/counters?limit={limit}",
@@ -158,7 +149,7 @@ def show(
 @app.command(epilog="Example: opavnic em verify")
 def verify(lab: LabOption = None, as_json: AsJson = False) -> None:
     """Ask every agent for all it has, and print what differs from what was wanted; exit 1 where anything does."""
-    data = _client(lab, VERIFY_LIMIT_S).post("/em/verify")
+    data = lab_client(lab, VERIFY_LIMIT_S).post("/em/verify")
     if as_json:
         print_json(data)
     else:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from opavnic.cli.common import LabOption
 from opavnic.cli.output import EXIT_USAGE, fail, print_line
 
-Lab = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
 Host = Annotated[str, typer.Argument(help="A host of the lab.")]
 Plain = Annotated[
     bool, typer.Option("--print", help="Print the plain command this stands for, and do nothing.")
@@ -21,7 +21,7 @@ def exec_command(
     command: Annotated[
         list[str] | None, typer.Argument(help="The program and its arguments, after --.")
     ] = None,
-    lab: Lab = None,
+    lab: LabOption = None,
     plain: Plain = False,
 ) -> None:
     """Run a program on a host of a lab; its exit code is passed on.
@@ -38,7 +38,7 @@ def exec_command(
     _run(host, command, lab, plain)
 
 
-def shell(host: Host, lab: Lab = None, plain: Plain = False) -> None:
+def shell(host: Host, lab: LabOption = None, plain: Plain = False) -> None:
     """Open a shell on a host of a lab.
 
     \b

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from opavnic.cli.inspect import AsJson, LabOption
-from opavnic.cli.output import EXIT_USAGE, fail, pick, print_json, print_line, print_table
-from opavnic.lab.client import LabClient
+from opavnic.cli.common import AsJson, LabOption, lab_client
+from opavnic.cli.output import pick, print_json, print_line, print_table
 
 CHANGE_S = 30.0
 """How long a fabric may take to find new routes, in seconds."""
@@ -19,13 +18,6 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
-
-
-def _client(lab: str | None) -> LabClient:
-    from opavnic.lab.runtime import running_lab
-
-    directory, _ = running_lab(lab)
-    return LabClient(directory.control_socket, CHANGE_S)
 
 
 def _print(data: dict[str, Any], as_json: bool) -> None:
@@ -52,21 +44,17 @@ def add(
     after=, for=, every=, and l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=, direction=; by kind delay=, rate=,
     bits=, copies=, behind=, hold=.
     """
-    from hfi_sim.errors import FaultError
     from hfi_sim.faults import parse_fault
 
     text = " ".join(fault)
-    try:
-        parse_fault(text)
-    except FaultError as error:
-        fail(str(error), EXIT_USAGE)
-    _print(_client(lab).post("/faults", {"fault": text}), as_json)
+    parse_fault(text)
+    _print(lab_client(lab, CHANGE_S).post("/faults", {"fault": text}), as_json)
 
 
 @app.command(epilog="Example: opavnic fault show --json")
 def show(lab: LabOption = None, as_json: AsJson = False) -> None:
     """List the faults, with what each has done, and the seed."""
-    _print(_client(lab).get("/faults"), as_json)
+    _print(lab_client(lab, CHANGE_S).get("/faults"), as_json)
 
 
 @app.command(epilog="Example: opavnic fault remove 3")
@@ -76,10 +64,10 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove one fault; what it did to links and nodes is undone."""
-    _print(_client(lab).post("/faults/remove", {"number": number}), as_json)
+    _print(lab_client(lab, CHANGE_S).post("/faults/remove", {"number": number}), as_json)
 
 
 @app.command(epilog="Example: opavnic fault clear")
 def clear(lab: LabOption = None, as_json: AsJson = False) -> None:
     """Remove all faults."""
-    _print(_client(lab).post("/faults/remove", {"number": None}), as_json)
+    _print(lab_client(lab, CHANGE_S).post("/faults/remove", {"number": None}), as_json)

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opavnic.cli.common import AsJson, LabOption, lab_client
 from opavnic.cli.output import pick, print_json, print_line, print_table, say
 from opavnic.observe.rates import vesw_text
 from opavnic.signals import followed
 
 if TYPE_CHECKING:
     from opavnic.lab.runtime import LabDir
-
-LabOption = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def status(
@@ -31,11 +29,7 @@ def status(
       opavnic status
       opavnic status --counters --json
     """
-    from opavnic.lab.client import LabClient
-    from opavnic.lab.runtime import running_lab
-
-    directory, _ = running_lab(lab)
-    data = LabClient(directory.control_socket).get("/status?counters=1" if counters else "/status")
+    data = lab_client(lab).get("/status?counters=1" if counters else "/status")
     if as_json:
         print_json(data)
         return
@@ -165,16 +159,12 @@ def logs(
     Example:
       opavnic logs -f
     """
-    from opavnic.lab.client import LabClient
-    from opavnic.lab.runtime import running_lab
-
     killed = _killed(lab)
     if killed is not None:
         for line in killed.log_lines():
             print_line(line)
         return
-    directory, _ = running_lab(lab)
-    client = LabClient(directory.control_socket)
+    client = lab_client(lab)
     if not follow:
         for line in client.stream("/logs"):
             print_line(line)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opavnic.cli.common import AsJson
 from opavnic.cli.output import fail, print_json, print_line, say
 from opavnic.signals import EXIT_INTERRUPTED, interruptible
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from opavnic.lab.model import LabModel
 
 File = Annotated[Path, typer.Argument(help="A lab file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def up(
@@ -186,9 +186,9 @@ def validate(file: File, as_json: AsJson = False) -> None:
     Example:
       opavnic validate examples/two-hosts.yaml
     """
+    from hfi_sim.text import counted
     from opavnic.lab.errors import ConfigError
     from opavnic.lab.loader import load_lab
-    from opavnic.lab.units import counted
 
     try:
         model = load_lab(file)

@@ -14,17 +14,18 @@ import typer
 
 from hfi_sim.errors import WireError
 from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
+from hfi_sim.mad.message import Mad
+from hfi_sim.quantities import parse_whole
 from hfi_sim.trace import TraceRecord
-from opavnic.cli.numbers import MAX_LID, MAX_VPORT, METAVAR, as_number, number
+from opavnic.cli.common import MAX_LID, MAX_VPORT, METAVAR, LabOption, lab_client, number
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
-from opavnic.files import FileError, read_stream
-from opavnic.lab.client import LabClient
+from opavnic.files import read_stream
 from opavnic.lab.runtime import running_lab
-from opavnic.mad_client import MadClient, MadSocketError
+from opavnic.mad_client import MadClient
 from opavnic.mad_frames import awaits_response
-from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
+from opavnic.mad_record import Exchange, Pairing, read_record
 from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
-from opavnic.observe.pcapng import PcapngReader, PcapngWriter
+from opavnic.observe.trace_file import TraceReader, TraceWriter
 from opavnic.signals import interruptible
 from opavnic.world.em_node import EM_NODE
 from vema.attributes.iface_macs import IfaceMacs
@@ -60,7 +61,6 @@ Vport = Annotated[
 Target = Annotated[
     Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket, if no lab's")
 ]
-LabOption = Annotated[str | None, typer.Option("--lab", help="The lab; not needed where only one runs.")]
 _LISTS = (AttrId.IFACE_UCAST_MACS, AttrId.IFACE_MCAST_MACS)
 _TID = slice(8, 16)
 _SHOWN_LIDS = 16
@@ -73,7 +73,7 @@ def mad() -> None:
 
 @contextmanager
 def _client(target: Path | None, lab: str | None) -> Iterator[MadClient]:
-    """Connect; what goes wrong becomes one line and an exit code."""
+    """Connect, to the lab's socket where no other is given."""
     own = target is None
     if target is None:
         directory, journal = running_lab(lab)
@@ -83,9 +83,7 @@ def _client(target: Path | None, lab: str | None) -> Iterator[MadClient]:
     try:
         with MadClient(target, own=own) as client:
             yield client
-    except (MadSocketError, AgentError, WireError) as error:
-        fail(str(error), EXIT_FAILED)
-    except (ValueError, RecordError) as error:
+    except ValueError as error:
         fail(str(error), EXIT_USAGE)
 
 
@@ -110,6 +108,10 @@ def _ask(client: MadClient, lid: int, request: bytes) -> bytes:
     return response
 
 
+def _attribute(client: MadClient, lid: int, request: Mad) -> bytes:
+    return read_response(request, Mad.parse(_ask(client, lid, request.build())))
+
+
 @app.command(epilog="Example: opavnic mad get vesw-port-info --lid 2 --vport 1")
 def get(
     attr: Attr,
@@ -124,7 +126,7 @@ def get(
         attr_id = attribute_id(attr)
         lid = _agent(client, lid)
         request = build_request(Method.GET, attr_id, _part(attr_id, fields or []), attr_mod=vport, tid=1)
-        print_json(_shown(attr_id, read_response(request, _ask(client, lid, request))))
+        print_json(_shown(attr_id, _attribute(client, lid, request)))
 
 
 @app.command("set", epilog="Example: opavnic mad set vesw-port-info --lid 2 --vport 1 eth_mtu=9000")
@@ -145,12 +147,12 @@ def set_(
             data = assign(MacEntries(0, 0), fields or []).build()
         elif attr_id in (AttrId.CLASS_PORT_INFO, AttrId.VESW_PORT_INFO):
             now = build_request(Method.GET, attr_id, attr_mod=vport, tid=1)
-            seen = CLASSES[attr_id].parse(read_response(now, _ask(client, lid, now)))
+            seen = CLASSES[attr_id].parse(_attribute(client, lid, now))
             data = assign(seen, fields or []).build()
         elif fields:
             raise ValueError(f"a Set of {attr} takes no fields; send other data with: opavnic mad raw")
         request = build_request(Method.SET, attr_id, data, attr_mod=vport, tid=2)
-        print_json(_shown(attr_id, read_response(request, _ask(client, lid, request))))
+        print_json(_shown(attr_id, _attribute(client, lid, request)))
 
 
 @app.command(epilog="Example: opavnic mad raw 80348001... --lid 2")
@@ -192,15 +194,14 @@ def record(
     lab: LabOption = None,
 ) -> None:
     """Record the MADs that pass the lab's management port, until Ctrl-C (or SIGTERM, SIGHUP; exit code 0)."""
-    directory, _ = running_lab(lab)
-    capture = LabClient(directory.control_socket).open(f"/capture?on={EM_NODE}&l4=mad")
+    capture = lab_client(lab).open(f"/capture?on={EM_NODE}&l4=mad")
     seen = 0
     try:
         with file.open("wb") as stream:
             say(f"recording to {file}; end with Ctrl-C")
             write, finish = _writer(file, stream.write)
             with suppress(KeyboardInterrupt), interruptible():
-                for record in PcapngReader(capture).records():
+                for record in TraceReader(capture).records():
                     if record.drop is not None:
                         continue
                     write(record)
@@ -221,7 +222,7 @@ def _writer(
 ) -> tuple[Callable[[TraceRecord], object], Callable[[], None]]:
     """Return what takes a packet, and what ends the file."""
     if file.suffix == ".pcapng":
-        writer = PcapngWriter()
+        writer = TraceWriter()
         write(writer.head())
         return lambda record: write(writer.packet(record)), lambda: None
     pairing = Pairing()
@@ -264,11 +265,8 @@ def replay(
 
 
 def _from_stdin() -> str:
-    """Return the hex that stdin holds. Raises ValueError where it is too much for a MAD, or no text."""
-    try:
-        return read_stream(sys.stdin.buffer, "standard input", _MAX_HEX, "MAD in hex").decode("ascii")
-    except FileError as error:
-        fail(str(error), EXIT_USAGE)
+    """Return the hex that stdin holds. Raises FileError, or ValueError where it is no text."""
+    return read_stream(sys.stdin.buffer, "standard input", _MAX_HEX, "MAD in hex").decode("ascii")
 
 
 def _same(recorded: bytes | None, now: bytes | None) -> bool:
@@ -292,7 +290,7 @@ def _part(attr_id: int, fields: list[str]) -> bytes:
             name, _, value = field.partition("=")
             if name not in wanted:
                 raise ValueError(f'"{field}": of mac-entries, offset=N and num=N can be asked for')
-            wanted[name] = as_number(value)
+            wanted[name] = parse_whole(value)
         try:
             return struct.pack(">HHI", wanted["offset"], wanted["num"], 0)
         except struct.error:

@@ -227,16 +227,16 @@ def _explain(error: Exception) -> int:
             else ""
         )
         return int(getattr(error, "exit_code", EXIT_USAGE))
-    from hfi_sim.errors import HfiSimError
-    from opavnic.lab.errors import ConfigError, LabError, LabInputError
+    from hfi_sim.errors import HfiSimError, InputError
+    from opavnic.lab.errors import ConfigError
 
     if isinstance(error, ConfigError):
         for problem in error.problems:
             say(problem)
         return EXIT_USAGE
-    if isinstance(error, LabError | HfiSimError):
+    if isinstance(error, HfiSimError):
         say(f"opavnic: {error}")
-        return EXIT_USAGE if isinstance(error, LabInputError) else EXIT_FAILED
+        return EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILED
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # no bug: stdout, or /run
         say(f"opavnic: cannot write: {error.strerror}")
         return EXIT_FAILED

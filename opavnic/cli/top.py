@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
-from opavnic.cli.inspect import LabOption
+from opavnic.cli.common import LabOption
 from opavnic.cli.output import print_line
 from opavnic.observe.rates import Order, Rates, Sample, as_json, in_order, rates
 from opavnic.signals import followed

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from hfi_sim.errors import HfiSimError, TopologyError
+from hfi_sim.errors import HfiSimError, InputError, TopologyError
 from hfi_sim.topology import GENERATORS, Topology, generate
+from opavnic.cli.common import AsJson, lab_client
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_text
 
 DEFAULT_ENGINE: Final = "min-hop"
@@ -52,7 +53,7 @@ def topo(
         str | None, typer.Option(help="min-hop (default), up-down or fat-tree; not for a running lab.")
     ] = None,
     lab: Annotated[str | None, typer.Option("--lab", help="Which lab, where several run.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a fabric as text or SVG: nodes, cables, the way between two hosts, whether it could deadlock.
 
@@ -75,10 +76,8 @@ def topo(
             shown = _running(lab, routes)
         else:
             shown = _planned(source, numbers or [], routes, engine or DEFAULT_ENGINE)
-    except TopologyError as error:
-        fail(str(error), EXIT_USAGE)
     except HfiSimError as error:
-        fail(str(error), EXIT_FAILED if source is None else EXIT_USAGE)
+        fail(str(error), EXIT_USAGE if source is not None or isinstance(error, InputError) else EXIT_FAILED)
     from hfi_sim.topology.draw import as_svg, as_text
     from hfi_sim.topology.ibnet import dumps
 
@@ -105,11 +104,8 @@ def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
     from urllib.parse import urlencode
 
     from hfi_sim.topology.ibnet import loads
-    from opavnic.lab.client import LabClient
-    from opavnic.lab.runtime import running_lab
 
-    directory, _ = running_lab(lab)
-    client = LabClient(directory.control_socket)
+    client = lab_client(lab)
     data = client.get("/topology")
     topology = loads(data["ibnetdiscover"])
     topology.name = data["lab"]
@@ -126,10 +122,7 @@ def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, en
     from hfi_sim.fabric import Fabric
     from hfi_sim.subnet_manager import Routing, SubnetManager
 
-    try:
-        routing = Routing(engine=engine)
-    except HfiSimError as error:
-        fail(str(error), EXIT_USAGE)
+    routing = Routing(engine=engine)
     topology = _read(source, numbers)
     fabric = topology.build(Fabric())
     manager = SubnetManager(fabric, routing=routing)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opavnic.adapter import Adapter
+from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.conformance.python_datapath import configured_adapter, set_up_vports
 from opavnic.conformance.vector_setup import (
     EncapOutcome,
@@ -48,7 +49,7 @@ class NativeDatapath:
 
     def encap(self, situation: EncapSituation) -> EncapOutcome:
         """Set up one vport and send one frame."""
-        adapter = configured_adapter(situation, lambda _: None)
+        adapter = configured_adapter(situation, HfiStub())
         engine = self._native.Engine(enforce=False)
         vport = engine.add_vport()
         engine.set_fabric([_port((0, 0)), _port((0, 1))], [], [_OUTWARD])
@@ -89,7 +90,7 @@ class NativeDatapath:
         )
 
 
-def _port(lane: _native.Lane | None) -> _native.Port:
+def _port(direction: _native.Direction | None) -> _native.Port:
     return {
         "active": True,
         "lid": 0,
@@ -97,7 +98,7 @@ def _port(lane: _native.Lane | None) -> _native.Port:
         "sendable": [],
         "admitted": [],
         "groups": [],
-        "lane": lane,
+        "direction": direction,
         "vesw_mask": 0,
         "vesws": {},
         "nohandler": None,

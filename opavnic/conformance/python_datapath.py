@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from hfi_sim.counters import Drop
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.packet import seal_packet
 from opavnic.adapter import Adapter
+from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.conformance.vector_setup import (
     EncapOutcome,
     EncapSituation,
@@ -33,18 +31,12 @@ class PythonDatapath:
 
     def encap(self, situation: EncapSituation) -> EncapOutcome:
         """Set up one vport and send one frame."""
-        packets: list[bytes] = []
-        icrc = Icrc()
-
-        def transmit(header_and_frame: bytes) -> Drop | None:
-            packets.append(seal_packet(header_and_frame, icrc))
-            return None
-
-        adapter = configured_adapter(situation, transmit)
+        hfi = HfiStub()
+        adapter = configured_adapter(situation, hfi)
         frame = pad_frame(situation.frame)
         adapter.send_frame(frame, situation.hash15)
         return EncapOutcome(
-            packet=packets[0] if packets else None,
+            packet=hfi.sent[0] if hfi.sent else None,
             vl=adapter.forwarding.vl(frame, situation.vlan_tci),
             entropy=entropy_of(situation.hash15),
             counters=tx_counters(adapter.counters),
@@ -58,9 +50,9 @@ class PythonDatapath:
         return RxOutcome(frames, {num: rx_counters(adapter.counters) for num, adapter in adapters.items()})
 
 
-def configured_adapter(situation: EncapSituation, transmit: Callable[[bytes], Drop | None]) -> Adapter:
+def configured_adapter(situation: EncapSituation, hfi: HfiStub) -> Adapter:
     """Return a VNIC that is set up for an encapsulation vector."""
-    adapter = _adapter(memory_netdev(1), VportNum(1), VnicDemux(driver_quirks=True), transmit)
+    adapter = _adapter(memory_netdev(1), VportNum(1), VnicDemux(driver_quirks=True), hfi)
     adapter.apply(replace(situation.info, config_state=ConfigState.FORWARDING))
     for batch in situation.mac_batches:
         adapter.update_mac_table(batch.offset, batch.entries, batch.digest)
@@ -74,7 +66,9 @@ def set_up_vports(
     """Return a port's demultiplexer, and its VNICs and their netdevs by vport, set up for a receive vector."""
     demux = VnicDemux(driver_quirks=True)
     netdevs = {vport.vport_num: memory_netdev(vport.vport_num) for vport in vports}
-    adapters = {number: _adapter(netdev, VportNum(number), demux) for number, netdev in netdevs.items()}
+    adapters = {
+        number: _adapter(netdev, VportNum(number), demux, HfiStub()) for number, netdev in netdevs.items()
+    }
     for vport in vports:
         _set_up(adapters[vport.vport_num], netdevs[vport.vport_num], vport)
     return demux, adapters, netdevs
@@ -84,13 +78,13 @@ def _adapter(
     netdev: MemoryNetdev,
     vport_num: VportNum,
     demux: VnicDemux,
-    transmit: Callable[[bytes], Drop | None] = lambda _: None,
+    hfi: HfiStub,
 ) -> Adapter:
     return Adapter(
         vport_num,
         netdev,
+        hfi,
         demux=demux,
-        transmit=transmit,
         report=lambda _vnic, _opcode: None,
         driver_quirks=True,
     )

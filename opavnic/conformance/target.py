@@ -29,6 +29,7 @@ from hfi_sim.mad.header import (
     MadHeader,
     Method,
 )
+from hfi_sim.mad.message import Mad
 from opavnic.conformance.result import Difference, Result
 from opavnic.conformance.vectors import Json, read_cases
 from opavnic.conformance.vema import VemaSession
@@ -78,10 +79,10 @@ class _Target:
         Raises:  AgentError: no response, or an error.
         """
         request = build_request(method, attr_id, data, attr_mod=vport_num, tid=1)
-        response = self._client.request(self.lid, request)
+        response = self._client.request(self.lid, request.build())
         if response is None:
             raise AgentError(f"the agent at LID {self.lid:#x} does not answer")
-        return read_response(request, response)
+        return read_response(request, Mad.parse(response))
 
     def send(self, request: bytes) -> bytes | None:
         """Send a request of the session."""

@@ -11,6 +11,7 @@ from hfi_sim.clock import ManualClock
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.types import MacAddr
 from opavnic.adapter import Adapter
+from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.conformance.result import Difference, Result, compare
 from opavnic.conformance.vector_setup import group_counters
 from opavnic.conformance.vectors import Json, read_cases
@@ -100,10 +101,9 @@ class _Port:
         adapter = Adapter(
             vport_num,
             netdev,
+            HfiStub(OWN_PORT),
             demux=self.demux,
-            transmit=lambda _packet: None,
             report=report,
-            opa_port_num=OWN_PORT,
             driver_quirks=True,
         )
         self.adapters[vport_num] = adapter

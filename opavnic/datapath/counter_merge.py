@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hfi_sim.counters import Drop, PacketCounters
@@ -21,15 +21,15 @@ def add_counts(counts: _native.Counts, elements: Elements, vports: Mapping[int, 
         add_element(port.rx, rx)
     for switch, here in zip(elements.switches, counts["switches"], strict=True):
         add_element(switch.counters, here)
-    for link, lanes in zip(elements.links, counts["lanes"], strict=True):
-        for direction, here in zip(link.directions, lanes, strict=True):
+    for link, pair in zip(elements.links, counts["directions"], strict=True):
+        for direction, here in zip(link.directions, pair, strict=True):
             add_element(direction.counters, here)
     for link, drawn in zip(elements.links, counts["drawn"], strict=True):
         for direction, words in zip(link.directions, drawn, strict=True):
             direction.stream.skip(words)
     for faults, tallies in zip(elements.faults, counts["faults"], strict=True):
-        for lane, pairs in zip(faults, tallies, strict=True):
-            for fault, (seen, hits) in zip(lane, pairs, strict=True):
+        for inflicted, pairs in zip(faults, tallies, strict=True):
+            for fault, (seen, hits) in zip(inflicted, pairs, strict=True):
                 fault.tally.seen += seen
                 fault.tally.hits += hits
     for index, vnic in counts["vports"].items():
@@ -41,42 +41,28 @@ def add_element(counters: PacketCounters, more: _native.ElementCounts) -> None:
     """Add to the counters of one element."""
     if not more["in_packets"] and not more["drops"]:
         return
-    counters.in_packets += more["in_packets"]
-    counters.in_bytes += more["in_bytes"]
-    counters.copies += more["copies"]
-    counters.out_packets += more["out_packets"]
-    counters.out_bytes += more["out_bytes"]
+    _add_numbers(counters, more)
     for reason, packets in more["drops"].items():
         counters.drop(Drop(reason), packets)
 
 
-def add_vnic(adapter: Adapter, more: _native.VnicCounts) -> None:
+def add_vnic(adapter: Adapter, more: _native.VportCounts) -> None:
     """Add to the counters of one VNIC."""
     add_element(adapter.tx, more["tx_law"])
     add_element(adapter.rx, more["rx_law"])
-    counters = adapter.counters
-    _add_traffic(counters.tx, more["tx"])
-    _add_traffic(counters.rx, more["rx"])
-    counters.tx_dlid_zero += more["tx_dlid_zero"]
-    counters.tx_drop_state += more["tx_drop_state"]
-    counters.tx_smac_filt += more["tx_smac_filt"]
-    counters.tx_carrier_errors += more["tx_carrier_errors"]
-    counters.rx_drop_state += more["rx_drop_state"]
-    counters.rx_nohandler += more["rx_nohandler"]
-    counters.rx_oversize += more["rx_oversize"]
-    counters.rx_runt += more["rx_runt"]
-    counters.rx_fifo_errors += more["rx_fifo_errors"]
-    adapter.tx_cut += more["tx_cut"]
-    adapter.rx_merged += more["rx_merged"]
+    _add_numbers(adapter.counters, more)
+    _add_traffic(adapter.counters.tx, more["tx"])
+    _add_traffic(adapter.counters.rx, more["rx"])
 
 
-def _add_traffic(traffic: TrafficCounters, more: Sequence[int]) -> None:
-    packets, size, unicast, mcastbcast, untagged, vlan, *sizes = more
-    traffic.packets += packets
-    traffic.bytes += size
-    traffic.unicast += unicast
-    traffic.mcastbcast += mcastbcast
-    traffic.untagged += untagged
-    traffic.vlan += vlan
-    for index, count in enumerate(sizes):
-        traffic.sizes[index] += count
+def _add_traffic(traffic: TrafficCounters, more: _native.TrafficCounts) -> None:
+    _add_numbers(traffic, more)
+    for index, frames in enumerate(more["sizes"]):
+        traffic.sizes[index] += frames
+
+
+def _add_numbers(counters: object, more: Mapping[str, object]) -> None:
+    """Add each number to the counter of its name: both sides are made from one declaration."""
+    for name, number in more.items():
+        if isinstance(number, int):
+            setattr(counters, name, getattr(counters, name) + number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hfi_sim.wire.lrh16b import slid_of
-from opavnic.datapath.snapshot import Elements, lane_of
+from opavnic.datapath.snapshot import Elements, direction_of
 
 
 def carry_on(elements: Elements, packets: Iterable[tuple[int, int, int, bytes]]) -> None:
@@ -18,4 +18,4 @@ def carry_on(elements: Elements, packets: Iterable[tuple[int, int, int, bytes]])
         port = elements.port_by_lid.get(slid_of(packet))
         if port is not None:
             packet = port.answer_congestion(packet)
-        lane_of(elements, link, start).transmit(packet, hops)
+        direction_of(elements, link, start).transmit(packet, hops)

@@ -72,7 +72,7 @@ def take_fabric(
     ends = _end_index(elements)
     vnics = {id(vnics.port): vnics for vnics in vnic_ports}
 
-    def lane(port: LinkPort) -> _native.Lane | None:
+    def leaving(port: LinkPort) -> _native.Direction | None:
         if port.link is None:
             return None
         return link_index[id(port.link)], 0 if port is port.link.ends[0] else 1
@@ -82,14 +82,14 @@ def take_fabric(
             "ends": (ends[id(item.ends[0])], ends[id(item.ends[1])]),
             "up": item.up,
             "slow": slow_reason(item, vnics, vport_index) != "",
-            "faults": [[(fault.chance, fault.bits) for fault in lane] for lane in faults],
+            "faults": [[(fault.chance, fault.bits) for fault in here] for here in faults],
             "streams": (item.directions[0].stream.state, item.directions[1].stream.state),
         }
 
     return FabricSnapshot(
         elements,
-        [_port(port, lane(port), vnics.get(id(port)), vport_index) for port in elements.ports],
-        [_switch(switch, [lane(port) for port in switch.ports.values()]) for switch in elements.switches],
+        [_port(port, leaving(port), vnics.get(id(port)), vport_index) for port in elements.ports],
+        [_switch(switch, [leaving(port) for port in switch.ports.values()]) for switch in elements.switches],
         [link(item, faults) for item, faults in zip(elements.links, elements.faults, strict=True)],
     )
 
@@ -132,7 +132,7 @@ def _end_index(elements: Elements) -> dict[int, tuple[int, int | None]]:
 
 def _port(
     port: HfiPort,
-    lane: _native.Lane | None,
+    leaving: _native.Direction | None,
     vnics: VnicPort | None,
     vport_index: Mapping[Adapter, int],
 ) -> _native.Port:
@@ -149,20 +149,20 @@ def _port(
         "sendable": sorted(port.pkeys.sendable),
         "admitted": sorted(port.pkeys.admitted),
         "groups": sorted(port.multicast_lids),
-        "lane": lane,
+        "direction": leaving,
         "vesw_mask": vnics.demux.mask if vnics is not None else 0,
         "vesws": vesws,
         "nohandler": vesws[min(vesws)] if vesws else None,
     }
 
 
-def _switch(switch: Switch, lanes: Sequence[_native.Lane | None]) -> _native.Switch:
+def _switch(switch: Switch, leaving: Sequence[_native.Direction | None]) -> _native.Switch:
     order = {number: index for index, number in enumerate(switch.ports)}
     return {
         "up": switch.up,
         "ports": [
-            (port.state is PortState.ACTIVE, lane)
-            for port, lane in zip(switch.ports.values(), lanes, strict=True)
+            (port.state is PortState.ACTIVE, direction)
+            for port, direction in zip(switch.ports.values(), leaving, strict=True)
         ],
         "lft": {lid: order[number] for lid, number in switch.lft.items()},
         "mft": {lid: sorted(order[number] for number in group) for lid, group in switch.mft.items()},
@@ -224,6 +224,6 @@ def _mark(port: SwitchPort) -> object:
     return port.state, port.link
 
 
-def lane_of(elements: Elements, link: int, start: int) -> LinkDirection:
+def direction_of(elements: Elements, link: int, start: int) -> LinkDirection:
     """Return the direction that an index pair of the native datapath names."""
     return elements.links[link].directions[start]

@@ -296,10 +296,14 @@ def _netdev_counts(lab: Lab, interface: Interface) -> list[Count]:
     else:
         return []
     return [
-        Count(f"{interface}: sent by the {kind}, by the VNIC", sent + adapter.tx_cut, adapter.tx.in_packets),
+        Count(
+            f"{interface}: sent by the {kind}, by the VNIC",
+            sent + adapter.counters.tx_cut,
+            adapter.tx.in_packets,
+        ),
         Count(
             f"{interface}: delivered by the VNIC, received by the {kind}",
             adapter.rx.out_packets,
-            received + adapter.rx_merged,
+            received + adapter.counters.rx_merged,
         ),
     ]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from hfi_sim.text import counted
 from opavnic.lab.errors import LabError
 from opavnic.lab.model import LabModel
-from opavnic.lab.units import counted
 
 PER_HOST: Final = 2
 """The sockets that follow the interfaces of a host's network namespace."""

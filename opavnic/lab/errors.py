@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hfi_sim.errors import InputError
 from opavnic.errors import OpavnicError
 
 
@@ -35,7 +36,7 @@ class ProgramError(LabError):
         self.exit_code = exit_code
 
 
-class ConfigError(LabError):
+class ConfigError(LabError, InputError):
     """A lab file is wrong. `problems` holds one line for each mistake, with file, line and path."""
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -43,9 +44,5 @@ class ConfigError(LabError):
         self.problems = tuple(problems)
 
 
-class LabInputError(LabError):
+class LabInputError(LabError, InputError):
     """What a running lab was asked makes no sense there: a host, link or fault that it does not have."""
-
-
-class TooManyError(LabError):
-    """As many ask the same of a running lab as may."""

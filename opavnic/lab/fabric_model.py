@@ -8,9 +8,10 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validat
 from pydantic_core import CoreSchema
 
 from hfi_sim.errors import FabricError
-from hfi_sim.lanes import MAX_VLS, MAX_WEIGHT, SERVICE_CLASSES, FlowControl
+from hfi_sim.lanes import MAX_VLS, MAX_WEIGHT, SERVICE_CHANNELS, FlowControl
 from hfi_sim.link import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS
-from opavnic.lab.sections import AlsoAccepts, Delay, Rate, Section, Size, empty_is_default
+from opavnic.lab.sections import AlsoAccepts, Delay
+from vema.sections import Rate, Section, Size, empty_is_default
 
 _FLOW: Final = FlowControl()
 
@@ -25,8 +26,8 @@ class Credits(Section):
     vls: Annotated[int, Field(strict=True, ge=1, le=MAX_VLS)] = _FLOW.vls
     buffer: Size = _FLOW.buffer_bytes
     """Of each VL at the receiving end."""
-    sc_to_vl: Annotated[list[VlNumber], Field(max_length=SERVICE_CLASSES)] = Field(default_factory=list)
-    """The VL of each service class 0 to 31; none: service class modulo VLs."""
+    sc_to_vl: Annotated[list[VlNumber], Field(max_length=SERVICE_CHANNELS)] = Field(default_factory=list)
+    """The VL of each service channel 0 to 31; none: service channel modulo VLs."""
     fecn: Size = _FLOW.fecn_bytes
     """A switch marks FECN while this much is ahead on the VL."""
     weights: Annotated[list[Weight], Field(max_length=MAX_VLS)] = Field(default_factory=list)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.errors import HfiSimError
 from hfi_sim.precise_loop import timer_resolution_s as resolution_of
+from hfi_sim.text import counted
 from hfi_sim.wire.icrc import Icrc
 from opavnic.adapter import Adapter
 from opavnic.datapath.selection import Choice, choose_datapath
-from opavnic.errors import DatapathUnavailableError, OpavnicError
+from opavnic.errors import DatapathUnavailableError
 from opavnic.lab import descriptors
 from opavnic.lab.cleanup import Removed, take_over
 from opavnic.lab.em_config import em_config
@@ -30,7 +31,6 @@ from opavnic.lab.programs import run_program, start_program
 from opavnic.lab.runtime import Journal, LabDir, process_start_time, runtime_root
 from opavnic.lab.status import lab_status, vnic_state
 from opavnic.lab.topology import lab_topology
-from opavnic.lab.units import counted
 from opavnic.lab.vnics import HostVnic, vnics_of
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.ends import Ends
@@ -167,7 +167,7 @@ class Lab:
             removed = await self.stop()
             if removed.failed:
                 error.add_note(removed.complaint)
-            if isinstance(error, HfiSimError | OpavnicError) and not isinstance(error, LabError):
+            if isinstance(error, HfiSimError) and not isinstance(error, LabError):
                 raise LabError(str(error)) from error
             raise
 

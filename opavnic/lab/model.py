@@ -23,16 +23,18 @@ from pydantic import (
 )
 
 from hfi_sim.did_you_mean import hint, nearest
-from hfi_sim.errors import FabricError, FaultError
+from hfi_sim.errors import FabricError, FaultError, InputError
 from hfi_sim.fabric import Fabric as FabricOfNodes
 from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
+from opavnic.errors import OpavnicError
 from opavnic.lab.fabric_model import Fabric
-from opavnic.lab.sections import AlsoAccepts, PartitionKey, Section, empty_is_default
+from opavnic.lab.sections import AlsoAccepts
 from opavnic.lab.topology import cut_off, lab_topology
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.ground.host import INTERFACE_NAME_MAX
-from vema.em.problems import KeyPath, Problem, path_text
+from vema.em.problems import KeyPath, Problem, path_text, repeated
+from vema.sections import PartitionKey, Section, empty_is_default
 
 MAX_VPORTS: Final = 255
 """VNICs on one HFI port (ClassPortInfo says so)."""
@@ -234,7 +236,7 @@ class LabModel(Section):
         return ipaddress.ip_interface(f"{vesw.subnet[number]}/{vesw.subnet.prefixlen}")
 
 
-class CrossError(ValueError):
+class CrossError(OpavnicError, InputError, ValueError):
     """Sections that are right by themselves and wrong together."""
 
     def __init__(self, problems: list[Problem]) -> None:
@@ -250,7 +252,7 @@ def cross_problems(data: Any) -> list[Problem]:
     hosts = dict(data["hosts"]) if isinstance(data, dict) and isinstance(data.get("hosts"), dict) else {}
     vesws = data.get("vesws") if isinstance(data, dict) else None
     entries = [(i, v) for i, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
-    problems = _repeated(entries, "id") + _repeated(entries, "name") + _subnet_problems(entries, len(hosts))
+    problems = repeated(entries, "id") + repeated(entries, "name") + _subnet_problems(entries, len(hosts))
     for index, vesw in entries:
         problems += _member_problems(("vesws", index, "members"), vesw.get("members"), hosts, len(problems))
     for host in hosts:
@@ -338,21 +340,6 @@ def _topology_problem(line: str) -> Problem:
     if colon and place.startswith("hosts."):
         return Problem(("hosts", place.removeprefix("hosts.")), rest)
     return Problem(path, line)
-
-
-def _repeated(entries: list[tuple[int, dict[str, Any]]], key: str) -> list[Problem]:
-    seen: dict[object, int] = {}
-    problems = []
-    for index, vesw in entries:
-        value = vesw.get(key)
-        if not isinstance(value, int | str):
-            continue
-        if value in seen:
-            problems.append(
-                Problem(("vesws", index, key), f"{key} {value!r} is already that of vesws[{seen[value]}]")
-            )
-        seen.setdefault(value, index)
-    return problems
 
 
 def _subnet_problems(entries: list[tuple[int, dict[str, Any]]], hosts: int) -> list[Problem]:

@@ -16,7 +16,7 @@ from hfi_sim.did_you_mean import nearest
 from opavnic.errors import PartError
 from opavnic.lab.errors import LabError
 from opavnic.lab.model import Host, LabModel, LabName
-from opavnic.lab.sections import AlsoAccepts, empty_is_default
+from opavnic.lab.sections import AlsoAccepts
 from opavnic.world.ends import PATIENCE_S, Ends
 from opavnic.world.part import (
     Asked,
@@ -27,6 +27,7 @@ from opavnic.world.part import (
     installed_parts,
 )
 from vema.em.problems import Problem, model_problems, path_text
+from vema.sections import empty_is_default
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -147,6 +148,7 @@ class RunningParts:
     def __init__(self, ends: Ends) -> None:
         """Args:  ends: where their ends are entered."""
         self.own: list[RunningPart] = []
+        self._started: dict[str, RunningPart] = {}
         """Those of our own."""
         self.apps: dict[str, RunningPart] = {}
         """Those that stand on a host of their own, by host."""
@@ -161,6 +163,7 @@ class RunningParts:
         """Start a part of our own, called `what` in messages."""
         part = await self._ends.enter(what, context, patience_s)
         self.own.append(part)
+        self._started[what] = part
         return part
 
     async def start_installed(self, model: LabModel, directory: Path, world: PartWorld) -> None:
@@ -187,8 +190,9 @@ class RunningParts:
         return [{"kind": self._kinds[host], "host": host, **_said(app)} for host, app in self.apps.items()]
 
     def status(self) -> dict[str, dict[str, Any]]:
-        """Return what the other installed parts say of themselves, by name, of those that do."""
-        return {name: said for name, part in self.by_name.items() if (said := _said(part))}
+        """Return what the parts that are no apps say of themselves, by name, of those that do."""
+        named = {**self._started, **self.by_name}
+        return {name: said for name, part in named.items() if (said := _said(part))}
 
     def routes(self) -> list[web.RouteDef]:
         """Return what all parts serve on the control API."""

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import yaml
 
+from hfi_sim.errors import InputError
 from opavnic import files
+from opavnic.errors import OpavnicError
 from opavnic.lab.errors import ConfigError
 from vema.em.problems import KeyPath, Problem, path_text
 
@@ -45,7 +47,7 @@ _PYTHON_WORDS: Final = (
 """What a model says of types, in the words of YAML."""
 
 
-class YamlError(Exception):
+class YamlError(OpavnicError, InputError):
     """The text is no YAML that a lab file or an EM file could be."""
 
     def __init__(self, line: int, reason: str) -> None:

@@ -17,6 +17,7 @@ from scapy.packet import Packet
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.hfi import HfiPort
 from hfi_sim.types import MacAddr, mac_text, parse_mac
+from opavnic.errors import OpavnicError
 from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary
 from opavnic.world.ground.memory_host import MemoryHost
 from vema.types import VportNum
@@ -35,7 +36,7 @@ _SHOWN: Final = 12
 Reply = Callable[[Any], Packet | None]
 
 
-class ScenarioError(Exception):
+class ScenarioError(OpavnicError):
     """A scenario is used in a way that cannot work: an unknown host, say, or a host without a VNIC there."""
 
 

@@ -7,11 +7,13 @@ from typing import Any
 from scapy.layers.l2 import Ether
 from scapy.packet import NoPayload, Packet
 
+from opavnic.errors import OpavnicError
+
 Pattern = Any
 """A packet matches in every field that the pattern sets; a layer type matches where the layer is there."""
 
 
-class PatternError(Exception):
+class PatternError(OpavnicError):
     """A pattern is of no kind that could match a frame."""
 
 

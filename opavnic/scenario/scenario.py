@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -314,14 +314,10 @@ class Scenario:
 
     def write_pcapng(self, path: Path) -> int:
         """Write the packets of the trace and return how many there are."""
-        from opavnic.observe.pcapng import write_trace
+        from opavnic.observe.trace_file import write_trace
 
         return write_trace(path, self.trace.records)
 
 
 def _task_text(task: asyncio.Task[Any]) -> str:
     return f"{task.get_name()} ({task.get_coro()!r})"
-
-
-ScenarioFactory = Callable[[], Scenario]
-"""Makes a fresh scenario, for tests that compare runs."""

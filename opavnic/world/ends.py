@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
 from hfi_sim.errors import HfiSimError
-from opavnic.errors import EndError, OpavnicError
+from opavnic.errors import EndError
 
 log = logging.getLogger("opavnic.world")
 
@@ -64,7 +64,7 @@ class Ends:
             if inspect.isawaitable(ending):
                 await _within(patience_s, ending)
         except Exception as error:
-            known = isinstance(error, OpavnicError | HfiSimError)
+            known = isinstance(error, HfiSimError)
             reason = " ".join(str(error).split()) if known else f"{type(error).__name__}: {error}"
             self.failed.append(f"{what}: {reason}")
             log.error("%s did not end as it should: %s", what, reason, exc_info=None if known else error)

@@ -25,8 +25,8 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Faults
 from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
 from hfi_sim.lanes import FlowControl
+from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.mad.stack import MadRequest
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.topology import Topology
 from hfi_sim.wire.icrc import Icrc

@@ -189,7 +189,7 @@ def test_session_that_works_on_a_vport_nobody_made_is_exit_2(damaged: Any) -> No
 
 def vesw_set(vport: int, vesw_id: int) -> dict[str, Any]:
     info = replace(VeswPortInfo.power_on(), vesw_id=vesw_id)
-    request = build_request(Method.SET, AttrId.VESW_PORT_INFO, info.build(), attr_mod=vport)
+    request = build_request(Method.SET, AttrId.VESW_PORT_INFO, info.build(), attr_mod=vport).build()
     return {"op": "mad", "in": request.hex(), "in_len": 2048, "out": "", "out_len": 2048}
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hfi_sim.mad.header import MadHeader, Method
+from hfi_sim.mad.message import Mad
 from hfi_sim.types import MacAddr
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from vema.attributes.class_port_info import ClassPortInfo
@@ -68,16 +69,16 @@ class RawEm:
                 else:
                     self._waiting.pop(header.tid if header is not None else 0).set_result(message)
 
-    async def ask(self, method: Method, attr_id: AttrId, data: bytes = b"") -> tuple[bytes, bytes]:
+    async def ask(self, method: Method, attr_id: AttrId, data: bytes = b"") -> tuple[Mad, Mad]:
         """Return request and response."""
         self._tid += 1
         request = build_request(method, attr_id, data, attr_mod=1, tid=self._tid)
         answer: asyncio.Future[MadMessage] = asyncio.get_running_loop().create_future()
         self._waiting[self._tid] = answer
-        self._writer.write(MadMessage(self.lid, request).build())
+        self._writer.write(MadMessage(self.lid, request.build()).build())
         message = await asyncio.wait_for(answer, PATIENCE_S)
         assert message.outcome == Outcome.OK
-        return request, message.mad
+        return request, Mad.parse(message.mad)
 
     async def get(self, attr_id: AttrId) -> bytes:
         """Return the data of an attribute."""

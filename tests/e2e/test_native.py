@@ -71,7 +71,7 @@ async def test_stream_over_native_datapath_arrives_as_it_was_sent(mtu: int) -> N
         assert adapter is not None
         # every segment was a packet of its own, although the host handed over few large ones
         assert adapter.tx.out_packets > (100 << 20) / mtu
-        assert adapter.tx_cut > adapter.tx.out_packets // 2
+        assert adapter.counters.tx_cut > adapter.tx.out_packets // 2
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ async def datagrams_merged(lab: Lab, count: int) -> int:
     assert receiver.stdout is not None
     assert await asyncio.to_thread(receiver.stdout.readline) == "listening\n"
     lab.world.carrier.sync()
-    before = adapter.rx_merged
+    before = adapter.counters.rx_merged
     with lab.world.carrier.still():
         sent = await lab.run("h1", [*DATAGRAMS, "send", "10.9.2.2", str(count)])
         assert sent.returncode == 0, sent.stderr
@@ -176,7 +176,7 @@ async def datagrams_merged(lab: Lab, count: int) -> int:
     assert out == "whole\n"
     lab.world.carrier.sync()
     assert lab.world.fabric.balance() == {}
-    return adapter.rx_merged - before
+    return adapter.counters.rx_merged - before
 
 
 async def test_datagrams_sent_one_by_one_are_merged_on_the_way_and_arrive_one_by_one() -> None:

@@ -36,7 +36,8 @@ def _seeds() -> list[bytearray]:
         (Method.GET, AttrId.ERROR_COUNTERS): b"",
     }
     return [
-        bytearray(build_request(method, attr, value, attr_mod=1)) for (method, attr), value in data.items()
+        bytearray(build_request(method, attr, value, attr_mod=1).build())
+        for (method, attr), value in data.items()
     ]
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.adapter import Adapter
+from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.demux import VnicDemux
 from vema.agent import Agent
 from vema.traps import Trap
@@ -48,8 +49,8 @@ class FuzzedPort:
         adapter = Adapter(
             vport_num,
             netdev,
+            HfiStub(),
             demux=self.demux,
-            transmit=lambda _packet: None,
             report=report,
             driver_quirks=self.driver_quirks,
         )

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hfi_sim.hfi import HfiPort
+from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.mad.stack import MadRequest
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.topology import Topology
 from hfi_sim.types import MacAddr

@@ -40,7 +40,7 @@ async def lnetctl(
         server = ControlServer(tmp_path / "control.sock", lab.routes())
         await server.start()
         client = LabClient(tmp_path / "control.sock")
-        monkeypatch.setattr(cli, "_client", lambda lab, timeout_s=60.0: client)
+        monkeypatch.setattr(cli, "lab_client", lambda lab, timeout_s=60.0: client)
 
         async def run(*words: str) -> tuple[int, str, str]:
             capsys.readouterr()
@@ -148,7 +148,9 @@ async def test_lnet_starts_and_ends_with_its_lab() -> None:
         assert not load.done()
     with pytest.raises(CommandError, match="LNet on a has ended"):
         await load
-    await asyncio.sleep(0.05)  # what was on the links arrives, and may be answered
+    while any(counters.in_flight for _, counters in lab.world.fabric.counters()):  # noqa: ASYNC110 - not announced
+        await asyncio.sleep(0.01)  # what was on the links arrives
+    await asyncio.sleep(0.05)  # and may be answered
     sent = lab.world.mads, [port.tx.in_packets for port in lab.world.fabric.hfi_ports()]
     await asyncio.sleep(0.05)
     assert sent == (lab.world.mads, [port.tx.in_packets for port in lab.world.fabric.hfi_ports()])

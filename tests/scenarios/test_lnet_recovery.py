@@ -8,6 +8,7 @@ import pytest
 
 from hfi_sim.clock import ManualClock
 from hfi_sim.hfi import HfiPort
+from hfi_sim.port_state import PortEventKind
 from lnet.config import LndConfig
 from lnet.lnetctl import Lnetctl
 from lnet.nid import Net, Nid
@@ -105,7 +106,8 @@ def test_device_fatal_on_the_far_side_is_survived_and_recovered() -> None:
     transfer = Transfer(clock, rig, chunks=200)
     transfer.run(0.005)
     far = transfer.b.ports["ib2"]
-    far.hfi.fatal()
+    far.report(PortEventKind.DEVICE_FATAL)
+    set_up(rig, far, False)
     assert status(transfer.b)[0]["ib2"] == "FATAL"
     transfer.run(1.5)
     assert len(transfer.a.done) == 200

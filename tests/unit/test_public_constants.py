@@ -23,7 +23,7 @@ from hfi_sim.wire import icrc
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import L2_16B, Lrh16B
-from opavnic import adapter, encap
+from opavnic import encap, transmit
 from vema import traps
 from vema import types as ema
 from vema.attributes import class_port_info, iface_macs, mac_entries, notice, vesw_port_info
@@ -78,7 +78,7 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("stl_types.h", "STL_LID_RESERVED", 0, lids.LID_NONE),
     ("stl_types.h", "PERMISSIVE_LID_24BITS", 0xFFFFFF, lids.LID_PERMISSIVE),
     ("stl_types.h", "IS_MCAST24", 0xF00000, lids.LID_MULTICAST_FIRST),
-    ("opa_smi.h", "OPA_MAX_SCS", 32, lanes.SERVICE_CLASSES),
+    ("opa_smi.h", "OPA_MAX_SCS", 32, lanes.SERVICE_CHANNELS),
     ("opa_smi.h", "OPA_MAX_VLS, of which ours are a part", True, lanes.MAX_VLS <= 32),
     ("opa_port_info.h", "OPA_PI_MASK_LMC, of which ours are a part", True, subnet_manager.MAX_LMC <= 0x0F),
     # packets
@@ -87,7 +87,7 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("opa_vnic.h", "OPA_VNIC_L4_ETHR", 0x78, L4.ETHERNET),
     ("opa_vnic.h", "OPA_VNIC_ICRC_LEN", 4, icrc.ICRC_SIZE),
     ("opa_vnic.h", "OPA_VNIC_TAIL_LEN", 1, icrc.TAIL_SIZE),
-    ("opa_vnic.h", "OPA_VNIC_SKB_MDATA_LEN", 4, adapter._METADATA),
+    ("opa_vnic.h", "OPA_VNIC_SKB_MDATA_LEN", 4, transmit._METADATA),
     ("hfi1 hfi.h", "OPA_16B_L4_FM", 0x08, L4.FM),
     ("hfi1 hfi.h", "OPA_16B_L4_IB_LOCAL", 0x09, L4.IB_LOCAL),
     ("hfi1 hfi.h", "OPA_16B_L4_IB_GLOBAL", 0x0A, L4.IB_GLOBAL),

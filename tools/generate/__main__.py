@@ -8,13 +8,20 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tools.generate import docs, lua, rust
+from tools.generate import counters, docs, lua, rust
 from tools.generate.sections import SectionError
 
 ROOT: Final = Path(__file__).parents[2]
 
 Output = Callable[[Path], Iterable[tuple[str, str]]]
-OUTPUTS: Final[tuple[Output, ...]] = (docs.pages, lua.scripts, rust.sources)
+OUTPUTS: Final[tuple[Output, ...]] = (
+    docs.pages,
+    lua.scripts,
+    rust.sources,
+    counters.sources,
+    counters.stubs,
+    counters.pages,
+)
 """Functions that take the root of the repository, and yield the path of each file and what it is to hold."""
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hfi_sim.errors import WireError
+from hfi_sim.mad.message import Mad
 from vema.em.dialogue import Request, request_for
 from vema.em.mac_tables import EMPTY, ENTRY, SECTIONS, digest_of, section_key, section_range
-from vema.em.messages import read_response
 from vema.em.persisted import VportKey
 from vema.em.state import Port, Vesw, Vport
 from vema.errors import AgentError
@@ -115,7 +115,7 @@ class Audit:
         page = _SECTION_HEADER.pack(*section_range(index), 0)
         return request_for(port, vport.num, AttrId.MAC_ENTRIES, page=page, section=index)
 
-    def take(self, vport: Vport, request: Request, mad: bytes) -> list[int]:
+    def take(self, vport: Vport, request: Request, mad: Mad) -> list[int]:
         """Take a section; return the wrong ones, at the end of a table that is not what its digest says.
 
         Such a vport is left with what its agent really has, so that what differs is sent again.
@@ -160,9 +160,9 @@ def _idle(ports: Mapping[int, Port], key: VportKey) -> bool:
     return vport.done and not vport.busy
 
 
-def _section_of(request: Request, mad: bytes) -> tuple[int, bytes]:
+def _section_of(request: Request, mad: Mad) -> tuple[int, bytes]:
     """Return the digest and the entries in an answer. Raises AgentError or WireError as `Audit.take` does."""
-    data = read_response(request.mad, mad)
+    data = request.answered_by(mad)
     if len(data) < _SECTION_HEADER.size:
         raise WireError("VeswPortMacEntries", len(data), f"{len(data)} bytes")
     first, count, digest = _SECTION_HEADER.unpack_from(data)

@@ -6,7 +6,6 @@ partitions, room in MAC tables) is `fabric_problems`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,19 +13,20 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     WithJsonSchema,
 )
 
 from hfi_sim.did_you_mean import hint
-from hfi_sim.types import LID_MULTICAST_FIRST, PKEY_FULL_MEMBER, is_multicast_lid
+from hfi_sim.errors import InputError
+from hfi_sim.quantities import parse_time
+from hfi_sim.types import LID_MULTICAST_FIRST, is_multicast_lid
 from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
-from vema.em.problems import KeyPath, Problem, model_problems
+from vema.em.problems import KeyPath, Problem, model_problems, repeated
 from vema.errors import VemaError
+from vema.sections import PartitionKey, Section, Time, empty_is_default
 from vema.types import MAC_TABLE_ENTRIES, MAX_VPORTS
 
 MTU_MIN: Final = 68
@@ -35,7 +35,7 @@ ALL: Final = "all"
 AUTO: Final = "auto"
 
 
-class EmConfigError(VemaError):
+class EmConfigError(VemaError, InputError):
     """A configuration that cannot be met. `problems` holds every mistake; nothing was sent."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -44,29 +44,6 @@ class EmConfigError(VemaError):
 
 
 # --- values --------------------------------------------------------------------------------------------------
-
-_DURATION: Final = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>ms|s|m|h)?")
-_UNITS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def _parse_duration(value: object) -> float:
-    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is not None:
-        return float(match["number"]) * _UNITS[match["unit"] or "s"]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    raise ValueError(f"{value!r} is not a time such as 500ms, 10s, 5m")
-
-
-def _check_pkey(pkey: int) -> int:
-    if not pkey & 0x7FFF:
-        raise ValueError(f"pkey {pkey:#06x} names no partition: the low 15 bits are 0")
-    if not pkey & PKEY_FULL_MEMBER:
-        raise ValueError(
-            f"pkey {pkey:#06x} is a limited membership: its members could not talk to each other; "
-            f"write {pkey | PKEY_FULL_MEMBER:#06x}"
-        )
-    return pkey
 
 
 def _check_mlid(value: object) -> object:
@@ -90,36 +67,22 @@ def _each_of(name: str, limit: int) -> AfterValidator:
     return AfterValidator(check)
 
 
-Duration = Annotated[
-    float,
-    BeforeValidator(_parse_duration),
-    Field(ge=0, lt=1e9),
-    WithJsonSchema({"type": ["string", "number"], "description": "500ms, 10s, 5m, 1h; a number is seconds"}),
-]
-"""Seconds; written 500ms, 10s, 5m, 1h or a number of seconds."""
+Duration = Annotated[Time, Field(lt=1e9)]
 Routing = Annotated[int, Field(strict=True, ge=0, le=7)]
 """Routing control, 3 bits."""
-ServiceClass = Annotated[int, Field(strict=True, ge=0, le=31)]
+ServiceChannel = Annotated[int, Field(strict=True, ge=0, le=31)]
 VirtualLane = Annotated[int, Field(strict=True, ge=0, le=15)]
 MacPolicy = Literal["learn", "locally-administered"]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def _empty(value: object) -> object:
-    return {} if value is None else value
-
-
-_Empty = BeforeValidator(_empty)
+_Empty = BeforeValidator(empty_is_default)
 
 
 VESWS_MAX: Final = 4095
 """As many as there are ids."""
 
 
-class FabricSection(_Section):
+class FabricSection(Section):
     """What the whole fabric is like."""
 
     id: Annotated[int, Field(strict=True, ge=0, le=0x3FF)] = 0x001
@@ -128,14 +91,14 @@ class FabricSection(_Section):
     """Largest Ethernet MTU that its links carry, in bytes."""
 
 
-class TrapSection(_Section):
+class TrapSection(Section):
     """How agents send their traps."""
 
     sl: Annotated[int, Field(strict=True, ge=0, le=31)] = 0
     """Service level."""
 
 
-class PollingSection(_Section):
+class PollingSection(Section):
     """How often the EM looks by itself; traps make it look at once."""
 
     interval: Duration = 10.0
@@ -148,7 +111,7 @@ class PollingSection(_Section):
     """Readings kept for each vport."""
 
 
-class LimitsSection(_Section):
+class LimitsSection(Section):
     """How much the EM has on its way, and how patient it is."""
 
     in_flight: Annotated[int, Field(strict=True, ge=1, le=65536)] = 128
@@ -161,7 +124,7 @@ class LimitsSection(_Section):
     """How long the addresses of a port that left stay in the MAC tables of the others, in seconds."""
 
 
-class ElectionSection(_Section):
+class ElectionSection(Section):
     """Several EMs on one fabric: the one with the highest priority, then the lowest GUID, is the master."""
 
     priority: Annotated[int, Field(strict=True, ge=0, le=15)] = 0
@@ -171,7 +134,7 @@ class ElectionSection(_Section):
     """Silence after which the master counts as dead, in seconds."""
 
 
-class RoutingControl(_Section):
+class RoutingControl(Section):
     """Routing control by kind of traffic, 0-7."""
 
     default: Routing = 0
@@ -183,39 +146,39 @@ class RoutingControl(_Section):
     ipv6_tcp: Routing = 0
 
 
-class Lane(_Section):
-    """Service class and virtual lane of frames without a VLAN tag."""
+class Lane(Section):
+    """Service channel and virtual lane of frames without a VLAN tag."""
 
-    sc: ServiceClass = 0
+    sc: ServiceChannel = 0
     vl: VirtualLane = 0
 
 
-class TrafficClass(_Section):
-    """Service classes and virtual lanes of one kind of frames; lists go by the priority of the VLAN tag."""
+class TrafficClass(Section):
+    """Service channels and virtual lanes of one kind of frames; lists go by the priority of the VLAN tag."""
 
     untagged: Annotated[Lane, _Empty] = Lane()
-    pcp_to_sc: Annotated[tuple[int, ...], _each_of("service class", 31)] = (0,) * PCP_VALUES
+    pcp_to_sc: Annotated[tuple[int, ...], _each_of("service channel", 31)] = (0,) * PCP_VALUES
     pcp_to_vl: Annotated[tuple[int, ...], _each_of("virtual lane", 15)] = (0,) * PCP_VALUES
 
 
-class Qos(_Section):
-    """Service classes and virtual lanes."""
+class Qos(Section):
+    """Service channels and virtual lanes."""
 
     unicast: Annotated[TrafficClass, _Empty] = TrafficClass()
     multicast: Annotated[TrafficClass, _Empty] = TrafficClass()
 
 
-class VeswSection(_Section):
+class VeswSection(Section):
     """One virtual Ethernet switch."""
 
     id: Annotated[int, Field(strict=True, ge=1, le=4095)]
     name: Annotated[str, Field(min_length=1, max_length=64)]
-    pkey: Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)] = 0xFFFF
+    pkey: PartitionKey = 0xFFFF
     mtu: Annotated[int, Field(strict=True, ge=MTU_MIN, le=MTU_MAX)] = 1500
     """Bytes of Ethernet payload."""
     members: Literal["all"] | list[str] = ALL
     """`all`, or names: a host (its first HFI), an HFI (its first port), HFI:PORT, or a port GUID (0x...)."""
-    default_ports: list[str] = []
+    default_ports: list[str] = Field(default=[])
     """Members that take unknown unicast, up to 16; flows are spread over them."""
     multicast_lid: Annotated[
         int | None,
@@ -236,7 +199,7 @@ class VeswSection(_Section):
         return LID_MULTICAST_FIRST + self.id if self.multicast_lid is None else self.multicast_lid
 
 
-class EmConfig(_Section):
+class EmConfig(Section):
     """A whole EM file."""
 
     fabric: Annotated[FabricSection, _Empty] = FabricSection()
@@ -247,7 +210,9 @@ class EmConfig(_Section):
     limits: Annotated[LimitsSection, _Empty] = LimitsSection()
     election: ElectionSection | None = None
     """Absent: this EM is alone and begins at once."""
-    vesws: Annotated[list[VeswSection], BeforeValidator(lambda value: [] if value is None else value)] = []
+    vesws: Annotated[list[VeswSection], BeforeValidator(lambda value: [] if value is None else value)] = (
+        Field(default=[])
+    )
 
     def policy(self, vesw: VeswSection) -> MacPolicy:
         """Return the MAC policy of a virtual switch."""
@@ -294,7 +259,8 @@ def cross_problems(data: Mapping[str, Any]) -> list[Problem]:
     """Return what does not fit together in plain data; values of the wrong kind are passed over."""
     vesws = data.get("vesws")
     entries = [(n, v) for n, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
-    problems = _repeated(entries, "id") + _repeated(entries, "name") + _repeated(entries, "multicast_lid")
+    problems = repeated(entries, "id") + repeated(entries, "name")
+    problems += repeated(entries, "multicast_lid", besides=AUTO)
     fabric = data.get("fabric")
     limit = fabric.get("mtu") if isinstance(fabric, dict) else None
     for index, vesw in entries:
@@ -305,20 +271,6 @@ def cross_problems(data: Mapping[str, Any]) -> list[Problem]:
     election = data.get("election")
     if isinstance(election, dict):
         problems += _election_problems(election)
-    return problems
-
-
-def _repeated(entries: list[tuple[int, dict[str, Any]]], key: str) -> list[Problem]:
-    seen: dict[object, int] = {}
-    problems = []
-    for index, vesw in entries:
-        value = vesw.get(key)
-        if not isinstance(value, int | str) or value == AUTO:
-            continue
-        if value in seen:
-            message = f"{key} {value!r} is already that of vesws[{seen[value]}]"
-            problems.append(Problem(("vesws", index, key), message))
-        seen.setdefault(value, index)
     return problems
 
 
@@ -347,8 +299,8 @@ def _member_problems(index: int, vesw: dict[str, Any], before: int) -> list[Prob
 
 def _election_problems(election: dict[str, Any]) -> list[Problem]:
     try:
-        heartbeat = _parse_duration(election.get("heartbeat", 0.5))
-        dead_after = _parse_duration(election.get("dead_after", 5.0))
+        heartbeat = parse_time(election.get("heartbeat", 0.5))
+        dead_after = parse_time(election.get("dead_after", 5.0))
     except ValueError:
         return []
     if dead_after < 3 * heartbeat:

@@ -13,12 +13,13 @@ from enum import Flag, auto
 from typing import Final
 
 from hfi_sim.mad.header import Method
+from hfi_sim.mad.message import Mad
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import GROUP, ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.mac_tables import DIRTY, EMPTY, ENTRY, SECTIONS, section_key, section_range
-from vema.em.messages import build_request, read_response
+from vema.em.messages import attribute_in, build_request
 from vema.em.plan import class_port_info, differences, is_power_on, port_info
 from vema.em.state import Desired, MacList, Port, Vport, timeout_of
 from vema.errors import AgentError
@@ -83,10 +84,22 @@ class Request:
     """What the answer to a Set should say."""
 
     @property
-    def mad(self) -> bytes:
+    def mad(self) -> Mad:
         """The MAD, with transaction id 0: whoever sends it chooses one."""
         method = Method.SET if self.is_set else Method.GET
-        return build_request(method, self.attr_id, self.data, attr_mod=max(self.vport_num, 0))
+        return build_request(method, self.attr_id, self.data, attr_mod=self.attr_mod)
+
+    @property
+    def attr_mod(self) -> int:
+        """The attribute modifier: the vport that is meant."""
+        return max(self.vport_num, 0)
+
+    def answered_by(self, response: Mad) -> bytes:
+        """Return the attribute data of the response.
+
+        Raises:  AgentError: the agent refuses, or this is no response to the request.
+        """
+        return attribute_in(response, self.attr_id, self.attr_mod)
 
 
 # --- the next request ----------------------------------------------------------------------------------------
@@ -184,12 +197,12 @@ def request_for(
 # --- what an answer means ------------------------------------------------------------------------------------
 
 
-def take_port_answer(port: Port, request: Request, mad: bytes) -> Vport | None:
+def take_port_answer(port: Port, request: Request, mad: Mad) -> Vport | None:
     """Take a response about the port itself; return a vport that a scan has found.
 
     Raises:  AgentError: the agent refuses, or makes no sense.
     """
-    data = read_response(request.mad, mad)
+    data = request.answered_by(mad)
     if request.attr_id == AttrId.CLASS_PORT_INFO:
         info = ClassPortInfo.parse(data)
         if (info.base_version, info.class_version) != (0x80, EMA_CLASS_VERSION):
@@ -211,12 +224,12 @@ def take_port_answer(port: Port, request: Request, mad: bytes) -> Vport | None:
     return found
 
 
-def take_vport_answer(vport: Vport, request: Request, mad: bytes) -> Effect:
+def take_vport_answer(vport: Vport, request: Request, mad: Mad) -> Effect:
     """Take a response about a vport; return what it has changed.
 
     Raises:  AgentError: the agent refuses, or makes no sense.
     """
-    data = read_response(request.mad, mad)
+    data = request.answered_by(mad)
     if request.attr_id == AttrId.VESW_PORT_INFO:
         info = VeswPortInfo.parse(data)
         if isinstance(request.expected, VeswPortInfo):

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from hfi_sim.errors import WireError
 from hfi_sim.mad.header import (
     DATA_OFFSET_VENDOR,
     MAD_SIZE,
+    OUI_OFFSET,
     MadClass,
     MadHeader,
     Method,
     RmppHeader,
     VendorHeader,
-    oui_of,
 )
+from hfi_sim.mad.message import Mad
 from vema.errors import AgentError
 from vema.types import EMA_CLASS_VERSION, EMA_OUI, AttrId, MadStatus
 
+_OUI_AT: Final = OUI_OFFSET - MadHeader.SIZE
+_DATA_AT: Final = DATA_OFFSET_VENDOR - MadHeader.SIZE
 _VENDOR_PREFIX: Final = RmppHeader().build() + VendorHeader().build()
 
 
-def build_request(
-    method: Method, attr_id: int, data: bytes = b"", *, attr_mod: int = 0, tid: int = 0
-) -> bytes:
-    """Return a whole MAD of 2048 bytes.
+def build_request(method: Method, attr_id: int, data: bytes = b"", *, attr_mod: int = 0, tid: int = 0) -> Mad:
+    """Return a whole MAD, 2048 bytes when built.
 
     Args:    data: the attribute, at most 2008 bytes. attr_mod: the vport, where the attribute is one of a vport.
              tid: 0 lets the MAD stack choose.
@@ -40,34 +40,40 @@ def build_request(
         attr_id=attr_id,
         attr_mod=attr_mod,
     )
-    return (header.build() + _VENDOR_PREFIX + data).ljust(MAD_SIZE, b"\0")
+    return Mad(header, (_VENDOR_PREFIX + data).ljust(MAD_SIZE - MadHeader.SIZE, b"\0"))
 
 
-def read_response(request: bytes, response: bytes) -> bytes:
-    """Return the attribute data of a response.
+def read_response(request: Mad, response: Mad) -> bytes:
+    """Return the attribute data of the response to `request`.
 
     Raises:  AgentError: a status other than 0, or no response to this request at all.
     """
-    try:
-        asked, header, oui = MadHeader.parse(request), MadHeader.parse(response), oui_of(response)
-    except WireError as error:
-        raise AgentError(f"truncated response: {error}") from error
+    return attribute_in(response, request.header.attr_id, request.header.attr_mod)
+
+
+def attribute_in(response: Mad, attr_id: int, attr_mod: int) -> bytes:
+    """Return the attribute data of a response to a request for an attribute.
+
+    Raises:  AgentError: a status other than 0, or no response to such a request at all.
+    """
+    header, oui = response.header, response.data[_OUI_AT:_DATA_AT]
+    if len(oui) < len(EMA_OUI):
+        size = MadHeader.SIZE + len(response.data)
+        raise AgentError(f"truncated response: {size} bytes, a vendor-class MAD needs {DATA_OFFSET_VENDOR}")
     if (header.mgmt_class, header.method, header.attr_id, header.attr_mod, oui) != (
         MadClass.EMA,
         Method.GET_RESP,
-        asked.attr_id,
-        asked.attr_mod,
+        attr_id,
+        attr_mod,
         EMA_OUI,
     ):
         raise AgentError(
-            f"no response to {attribute_name(asked.attr_id)}: class {header.mgmt_class:#04x}, method "
+            f"no response to {attribute_name(attr_id)}: class {header.mgmt_class:#04x}, method "
             f"{header.method:#04x}, attribute {header.attr_id:#06x}, modifier {header.attr_mod:#x}, OUI {oui.hex()}"
         )
     if header.status:
-        raise AgentError(
-            f"{attribute_name(asked.attr_id)} refused: {status_name(header.status)}", header.status
-        )
-    return response[DATA_OFFSET_VENDOR:]
+        raise AgentError(f"{attribute_name(attr_id)} refused: {status_name(header.status)}", header.status)
+    return response.data[_DATA_AT:]
 
 
 def attribute_name(attr_id: int) -> str:

@@ -38,6 +38,21 @@ def path_text(path: KeyPath) -> str:
     return text
 
 
+def repeated(entries: list[tuple[int, dict[str, Any]]], key: str, *, besides: object = None) -> list[Problem]:
+    """Return which virtual switches have a value of this key that one before them has, and that must be unique."""
+    seen: dict[object, int] = {}
+    problems = []
+    for index, vesw in entries:
+        value = vesw.get(key)
+        if not isinstance(value, int | str) or value == besides:
+            continue
+        if value in seen:
+            message = f"{key} {value!r} is already that of vesws[{seen[value]}]"
+            problems.append(Problem(("vesws", index, key), message))
+        seen.setdefault(value, index)
+    return problems
+
+
 def model_problems(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
     """Yield every mistake that `model` has found."""
     for item in error.errors(include_url=False):

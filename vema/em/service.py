@@ -5,21 +5,25 @@ em.start(config)
 ...
 em.stop()
 
-Each turn of the event loop takes what has arrived, writes what has to be remembered, and only then sends what
-`EmCore` wants sent: what an agent was told is never newer than what a restarted EM would know of it.
+Each turn takes what has arrived, writes what has to be remembered, and only then sends what `EmCore` wants sent:
+what an agent was told is never newer than what a restarted EM would know of it. A `CoreRunner` gives the turns, one
+per iteration of the event loop. An EM whose core raises stops there: `failure` says why, and nobody waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from hfi_sim.clock import Clock, TimerHandle
+from hfi_sim.clock import Clock
+from hfi_sim.core_runner import CoreRunner
 from hfi_sim.errors import HfiSimError, WireError
+from hfi_sim.mad.agents import AgentHandler, AgentRegistration, MadRequest
 from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.mad.stack import AgentHandler, AgentRegistration, MadRequest
+from hfi_sim.mad.message import Mad
 from hfi_sim.mad.transactions import Done
 from vema.em.core import EmCore
 from vema.em.desired import Checked, EmConfig, PortFacts, Roster, met_by
@@ -42,15 +46,15 @@ from vema.types import EMA_OUI
 log = logging.getLogger("vema.em")
 
 TURN: Final = 32
-"""Answers that are taken, and vports that are served, in one turn of the event loop: others have theirs before all
-vports of a large fabric were looked at."""
+"""Answers that are taken, vports that are served, and MAC tables that are computed in one turn of the event loop:
+everybody else has a turn before all of a large fabric was looked at."""
 
 
 class MadTransport(Protocol):
     """The MAD stack of the port that the EM runs on; `hfi_sim.mad.stack.MadStack` is one."""
 
     def submit(
-        self, dlid: int, mad: bytes, done: Done, *, timeout_s: float = 1.0, retries: int = 3, sl: int = 0
+        self, dlid: int, mad: Mad, done: Done, *, timeout_s: float = 1.0, retries: int = 3, sl: int = 0
     ) -> int:
         """Send a request with a fresh transaction id; call `done` once, with the response or None."""
         ...
@@ -115,11 +119,12 @@ class EthernetService:
         clock: Clock,
         guid: int,
         hear_traps: bool = True,
+        name: str = "EM",
     ) -> None:
         """Prepare; `start` begins.
 
         Args:  guid: of the port; tells EMs of one priority apart. hear_traps: False where the caller registers
-               for traps and hands them to `trap`.
+               for traps and hands them to `trap`. name: for the log.
         """
         self.topology = topology
         self.transport = transport
@@ -127,13 +132,19 @@ class EthernetService:
         self.core: EmCore | None = None
         self.election: Election | None = None
         self._hear_traps = hear_traps
-        self._clock = clock
         self._guid = guid
-        self._inbox: list[tuple[Request, bytes | None]] = []
-        self._kicked = False
+        self._runner = CoreRunner(
+            clock,
+            name=name,
+            step=self._turn,
+            deadline=self._next_wake,
+            on_timer=None,
+            turn=1,
+            on_failure=self._look_around,
+        )
+        self._inbox: deque[Callable[[EmCore, float], None]] = deque()
+        """What has arrived: traps, and answers to requests."""
         self._ports_changed = True
-        self._timer: TimerHandle | None = None
-        self._timer_at = self._not_before = 0.0
         self._registrations: list[AgentRegistration] = []
         self._hears_beats = False
         self._unsubscribe: Callable[[], None] | None = None
@@ -159,7 +170,7 @@ class EthernetService:
                 raise self.store.damaged(error) from error
         config = config or EmConfig()
         self.store.history = config.polling.history
-        now = self._clock.time()
+        now = self._runner.time()
         self.core = EmCore(config, memory, now=now)
         if self._hear_traps:
             self._registrations.append(
@@ -167,7 +178,7 @@ class EthernetService:
             )
         self._elect(now, config)
         self._unsubscribe = self.topology.subscribe(self._on_topology)
-        self._kick()
+        self._runner.poll_soon()
 
     def stop(self) -> None:
         """End: send nothing more, close the database. Agents keep what they have."""
@@ -177,9 +188,7 @@ class EthernetService:
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._runner.shutdown()
         self.core = None
         self.store.close()
 
@@ -196,10 +205,10 @@ class EthernetService:
         self.store.set_config(text)
         self.store.history = config.polling.history
         election_changes = config.election != core.config.election
-        core.set_config(self._clock.time(), config)
+        core.set_config(self._runner.time(), config)
         if election_changes:
-            self._elect(self._clock.time(), config)
-        self._kick()
+            self._elect(self._runner.time(), config)
+        self._runner.poll_soon()
 
     def _candidates(self) -> list[PortFacts]:
         """Return the ports that can be members: those of the fabric, and those that were there and are away."""
@@ -223,32 +232,43 @@ class EthernetService:
     @property
     def converged(self) -> bool:
         """Whether every agent that can be reached is as it should be."""
-        return self.core is not None and not self._inbox and not self._ports_changed and self.core.converged
+        if self.core is None or self.failure is not None or self._inbox or self._ports_changed:
+            return False
+        return self.core.converged
+
+    @property
+    def failure(self) -> Exception | None:
+        """What the core raised; since then this EM does nothing. The log has the traceback."""
+        return self._runner.failure
 
     async def wait_converged(self, timeout_s: float = 60.0) -> bool:
         """Wait until `converged`; False where it took longer."""
         return await self.wait_for(lambda: self.converged, timeout_s)
 
     async def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `condition`, which is looked at whenever something has happened; False: it took longer."""
+        """Wait until `condition`, which is looked at whenever something has happened.
+
+        Returns: False where it took longer, or where this EM has failed: then nothing happens any more.
+        """
         if condition():
             return True
-        reached = asyncio.get_running_loop().create_future()
+        if self.failure is not None:
+            return False
+        reached: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def look() -> bool:
-            if not reached.done() and condition():
-                reached.set_result(None)
+            if not reached.done() and ((met := condition()) or self.failure is not None):
+                reached.set_result(met)
             return reached.done()
 
         self._watchers.append(look)
         try:
-            await asyncio.wait_for(reached, timeout_s)
+            return await asyncio.wait_for(reached, timeout_s)
         except TimeoutError:
             return condition()
         finally:
             if look in self._watchers:
                 self._watchers.remove(look)
-        return True
 
     def preview(self, config: EmConfig) -> list[str]:
         """Return one line for each change that `config` would make at an agent.
@@ -276,11 +296,11 @@ class EthernetService:
         }
         return await verify(core.desired, list(core.ports.values()), self, groups)
 
-    async def request(self, request: Request, *, retries: int | None = None) -> bytes | None:
+    async def request(self, request: Request, *, retries: int | None = None) -> Mad | None:
         """Send one request beside those of the core (to look, not to change) and return the response."""
-        answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Mad | None] = asyncio.get_running_loop().create_future()
 
-        def done(mad: bytes | None) -> None:
+        def done(mad: Mad | None) -> None:
             if not answer.done():
                 answer.set_result(mad)
 
@@ -292,13 +312,11 @@ class EthernetService:
 
     def _on_topology(self) -> None:
         self._ports_changed = True
-        self._kick()
+        self._runner.poll_soon()
 
     def trap(self, request: MadRequest) -> None:
         """Take a trap of an agent."""
-        if self.core is not None:
-            self.core.trap(self._clock.time(), request.mad, request.slid)
-            self._kick()
+        self._arrived(lambda core, now: core.trap(now, request.mad, request.slid))
 
     def _on_beat(self, request: MadRequest) -> None:
         if self.election is None:
@@ -308,34 +326,29 @@ class EthernetService:
         except WireError as error:
             log.warning("heartbeat of LID %#x: %s", request.slid, error)
             return
-        self.election.heard(self._clock.time(), beat)
-        self._kick()
+        self.election.heard(self._runner.time(), beat)
+        self._runner.poll_soon()
 
-    def _answered(self, request: Request, mad: bytes | None) -> None:
-        self._inbox.append((request, mad))
-        self._kick()
-
-    def _kick(self) -> None:
-        if not self._kicked:
-            self._kicked = True
-            self._clock.call_soon(self._turn)
+    def _arrived(self, what: Callable[[EmCore, float], None]) -> None:
+        if self.core is not None and self.failure is None:
+            self._inbox.append(what)
+            self._runner.poll_soon()
 
     # --- a turn --------------------------------------------------------------------------------------------
 
-    def _turn(self) -> None:
-        self._kicked = False
+    def _turn(self) -> bool:
+        """Do one turn; return whether there is more to do at once."""
         core = self.core
         if core is None:
-            return
-        now = max(self._clock.time(), self._not_before)
-        inbox, self._inbox = self._inbox[:TURN], self._inbox[TURN:]
-        for request, mad in inbox:
-            core.answer(now, request, mad)
+            return False
+        now = self._runner.time()
+        for _ in range(min(TURN, len(self._inbox))):
+            self._inbox.popleft()(core, now)
         if self._ports_changed:
             self._ports_changed = False
             core.set_sink(now, self.topology.lid)
             core.set_ports(now, self.topology.ports())
-        core.wake(now)
+        core.wake(now, TURN)
         self._follow_election(now, core)
         requests = core.next_requests(TURN)
         self._writer.write(core.take_records())
@@ -343,16 +356,24 @@ class EthernetService:
             self._set_groups(core.take_groups())
         for wanted in requests:
             self._send(wanted)
+        self._look_around()
+        return bool(self._inbox) or core.has_more
+
+    def _look_around(self) -> None:
+        """Tell those whose condition is met, or can never be."""
         self._watchers = [look for look in self._watchers if not look()]
-        self._arm(now)
-        if self._inbox or core.has_more:
-            self._kick()
+
+    def _next_wake(self) -> float | None:
+        if self.core is None:
+            return None
+        times = [self.core.next_wake(), None if self.election is None else self.election.next_wake()]
+        return min((time for time in times if time is not None), default=None)
 
     def _send(self, request: Request) -> None:
         retries = self._running().config.limits.retries
 
-        def done(mad: bytes | None) -> None:
-            self._answered(request, mad)
+        def done(mad: Mad | None) -> None:
+            self._arrived(lambda core, now: core.answer(now, request, mad))
 
         self.transport.submit(request.dlid, request.mad, done, timeout_s=request.timeout_s, retries=retries)
 
@@ -364,24 +385,6 @@ class EthernetService:
         except HfiSimError as error:
             log.warning("multicast groups: %s", error)
             self._writer.write([EventRecord("groups-refused", text=str(error))])
-
-    def _arm(self, now: float) -> None:
-        times = [self._running().next_wake(), None if self.election is None else self.election.next_wake()]
-        due = min((time for time in times if time is not None), default=None)
-        if self._timer is not None:
-            if due is not None and self._timer_at <= due:
-                return
-            self._timer.cancel()
-            self._timer = None
-        if due is not None:
-            self._timer_at = max(due, now)
-            self._timer = self._clock.call_at(self._timer_at, self._due)
-
-    def _due(self) -> None:
-        # a loop runs what is due within the resolution of its clock, a little early: take it as on time
-        self._not_before = self._timer_at
-        self._timer = None
-        self._kick()
 
     # --- election ------------------------------------------------------------------------------------------
 

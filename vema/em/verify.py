@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from hfi_sim.errors import WireError
+from hfi_sim.mad.message import Mad
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries
@@ -16,7 +17,6 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.desired import ALL, EmConfig, Roster
 from vema.em.dialogue import PORT, Request, request_for
 from vema.em.mac_tables import ENTRY, SECTIONS, MemberTable, section_range
-from vema.em.messages import read_response
 from vema.em.plan import class_port_info, differences, is_power_on, port_info
 from vema.em.state import Desired, MacList, Port, Vport
 from vema.errors import AgentError
@@ -45,7 +45,7 @@ class Difference:
 class Asker(Protocol):
     """Sends one request to an agent."""
 
-    async def request(self, request: Request, *, retries: int | None = None) -> bytes | None:
+    async def request(self, request: Request, *, retries: int | None = None) -> Mad | None:
         """Return the response, or None."""
         ...
 
@@ -98,7 +98,7 @@ async def _ask(asker: Asker, port: Port, num: int, attr_id: int, data: bytes = b
     response = await asker.request(request, retries=RETRIES)
     if response is None:
         raise AgentError(f"attribute {attr_id:#06x}: no response")
-    return read_response(request.mad, response)
+    return request.answered_by(response)
 
 
 async def _verify_port(desired: Desired, port: Port, asker: Asker) -> AsyncIterator[Difference]:

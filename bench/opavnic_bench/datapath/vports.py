@@ -150,7 +150,7 @@ def _port(index: int) -> _native.Port:
         "sendable": [_PKEY],
         "admitted": [_PKEY],
         "groups": [],
-        "lane": (index, 0),
+        "direction": (index, 0),
         "vesw_mask": 0xFFF,
         "vesws": {_VESW: index},
         "nohandler": index,
@@ -207,7 +207,7 @@ class _Bed:
         def complete() -> bool:
             nonlocal delivered
             vports = self._engine.collect()["vports"]
-            delivered += sum(vnic["rx"][0] for vnic in vports.values())
+            delivered += sum(vnic["rx"]["packets"] for vnic in vports.values())
             return delivered >= packets
 
         _wait(complete, "packets were lost")

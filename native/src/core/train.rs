@@ -1,51 +1,52 @@
-//! The segments of one large send that take the same way: headers differ in length, id, sequence number and
-//! checksums alone, so every table on the way says the same of each. It is asked once.
+//! Trains: the segments of one large send, forwarded together.
 //!
-//! Each segment is a packet of its own all the same, with its bytes, its ICRC and its check at the far end, and
-//! every counter shows what it would had they gone one by one. A way on which anything looks at single packets
-//! (Python, a fault, a group, a refusal) is none for a train: they go one by one there.
+//! Their headers differ only in length, id, sequence number and checksums, so every table lookup on the path has the
+//! same result for all of them and is done once. Each segment is still a packet of its own, with its own bytes and
+//! ICRC, and is checked at the far end; every counter shows what it would if they had been sent one by one. Where
+//! something on the path handles packets individually (Python, a fault, a multicast group, a refusal), the segments
+//! are sent one by one.
 
 use std::sync::Arc;
 
 use super::{Core, Way, address_refusal, drop_reason, egress_refusal};
 use crate::counters::Element;
-use crate::fabric::{End, Fabric, Lane, NO_ROUTE};
+use crate::fabric::{Direction, End, Fabric, NO_ROUTE};
 use crate::gro::Span;
 use crate::segment::Segments;
 use crate::wire::{self, VNIC_HEADER};
 
-/// Switches that a train crosses at most; what goes further goes one by one.
+/// The most switches on the path of a train; for longer paths, segments are sent one by one.
 const HOPS: usize = 16;
 
-/// The way that is the same for all.
+/// The common path.
 struct Track {
-    lanes: [Lane; HOPS + 1],
+    directions: [Direction; HOPS + 1],
     switches: [u32; HOPS],
-    /// Switches in use; there is one lane more.
+    /// Number of switches; there is one more direction.
     hops: usize,
-    /// Where they arrive: index of the HFI port, index of the vport.
+    /// The destination: index of the HFI port and index of the vport.
     port: u32,
     vport: u32,
 }
 
-/// What went over the track, in packets and bytes.
+/// What was sent along the track, in packets and bytes.
 #[derive(Default)]
 struct Tally {
     packets: u64,
-    /// Of whole packets: sent, and those that passed the check at the far end.
+    /// Complete packets: sent, and those that passed the check at the far end.
     sent: u64,
     admitted: u64,
     admitted_packets: u64,
-    /// Of frames: as they came, and padded.
+    /// Frames: as the host sent them, and padded.
     raw: u64,
     padded: u64,
 }
 
 impl Core {
-    /// Send what is left of `segments` together, where their way allows it; otherwise nothing has happened.
+    /// Send the remaining segments together if their path allows it; otherwise do nothing.
     pub(super) fn transmit_train(&mut self, vport: usize, way: &Way, segments: &mut Segments<'_>) {
         let (Some(port), Some(raw_len)) = (way.port, segments.next_len()) else { return };
-        // none that is left is longer than the next
+        // no remaining segment is longer than the next
         if way.refusal.is_some() || raw_len.max(60) > wire::MAX_FRAME {
             return;
         }
@@ -88,7 +89,7 @@ impl Core {
         self.account(vport, port, way, &track, &tally);
     }
 
-    /// Find where packets of this way go; None where anything wants to see each of them.
+    /// Find the path of these packets; return None if something on it handles packets individually.
     fn track(&self, fabric: &Fabric, from: u32, way: &Way, len: usize) -> Option<Track> {
         let mut header = [0; wire::MIN_PACKET];
         way.words.write(&mut header);
@@ -97,15 +98,16 @@ impl Core {
         if wire::is_multicast(dlid) || (self.options.enforce && egress_refusal(hfi, &header).is_some()) {
             return None;
         }
-        let mut lane = hfi.lane?;
-        let mut track = Track { lanes: [lane; HOPS + 1], switches: [0; HOPS], hops: 0, port: 0, vport: 0 };
+        let mut direction = hfi.direction?;
+        let mut track =
+            Track { directions: [direction; HOPS + 1], switches: [0; HOPS], hops: 0, port: 0, vport: 0 };
         track.port = loop {
-            let link = &fabric.links[lane.link as usize];
-            if link.slow || !link.up || !link.faults[usize::from(lane.from)].is_empty() {
+            let link = &fabric.links[direction.link as usize];
+            if link.slow || !link.up || !link.faults[usize::from(direction.from)].is_empty() {
                 return None;
             }
-            track.lanes[track.hops] = lane;
-            match link.ends[usize::from(lane.from ^ 1)] {
+            track.directions[track.hops] = direction;
+            match link.ends[usize::from(direction.from ^ 1)] {
                 End::Hfi(port) => break port,
                 End::Switch(index, in_port) => {
                     let switch = &fabric.switches[index as usize];
@@ -118,7 +120,7 @@ impl Core {
                     {
                         return None;
                     }
-                    lane = out.lane?;
+                    direction = out.direction?;
                     track.switches[track.hops] = index;
                     track.hops += 1;
                 }
@@ -133,7 +135,7 @@ impl Core {
         (config.oper_up && len <= config.longest_frame()).then_some(track)
     }
 
-    /// Count what went over `track` at every element that it crossed.
+    /// Update the counters of every element along `track`.
     fn account(&mut self, vport: usize, port: u32, way: &Way, track: &Track, tally: &Tally) {
         let slot = &mut self.vports[vport];
         slot.counters.tx.kinds(way.multicast, way.tagged, tally.packets);
@@ -144,8 +146,8 @@ impl Core {
             element.leave_many(tally.packets, tally.sent);
         };
         crossed(&mut self.port_tx[port as usize]);
-        for lane in &track.lanes[..=track.hops] {
-            crossed(&mut self.lanes[lane.link as usize][usize::from(lane.from)]);
+        for direction in &track.directions[..=track.hops] {
+            crossed(&mut self.directions[direction.link as usize][usize::from(direction.from)]);
         }
         for &switch in &track.switches[..track.hops] {
             crossed(&mut self.switches[switch as usize]);

@@ -1,55 +1,10 @@
-//! How a frame can end, under the names of ejfat/drops.py, and what is counted of it.
+//! What the pipeline counts.
 
-use crate::encap::FastMap;
+use crate::counters::Tally;
+use crate::ejfat::drops::{DROP_NAMES, Drop};
+use crate::hash::FastMap;
 
-macro_rules! drops {
-    ($($variant:ident = $name:literal,)*) => {
-        /// Why a frame ended in the pipeline.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(usize)]
-        pub enum Drop { $($variant),* }
-
-        /// Their names, by number: `stage:reason`.
-        pub const NAMES: &[&str] = &[$($name),*];
-    };
-}
-
-drops! {
-    ShortEthernet = "parser:too_short_ethernet",
-    ShortVlan = "parser:too_short_vlan",
-    ShortIpv4 = "parser:too_short_ipv4",
-    ShortIpv4Options = "parser:too_short_ipv4_options",
-    ShortIpv6 = "parser:too_short_ipv6",
-    ShortUdp = "parser:too_short_udp",
-    ShortUdplb = "parser:too_short_udplb",
-    InvalidIp = "parser:invalid_ip",
-    Fragment = "parser:fragment",
-    EtherType = "parser:ether_type",
-    Protocol = "parser:protocol",
-    BadMagic = "parser:bad_magic",
-    BadVersion = "parser:bad_version",
-    BadLength = "parser:bad_length",
-    DstFilterMiss = "dst_filter:miss",
-    DstFilterDrop = "dst_filter:drop_action",
-    NotUdp = "not_udplb:not_udp",
-    NotUdplbPort = "not_udplb:dst_port",
-    MacDstMiss = "mac_dst_filter:miss",
-    IpDstMiss = "ip_dst_filter:miss",
-    SrcBlocked = "src_filter:miss",
-    Ttl = "forward:ttl",
-    EpochMiss = "epoch_assign:miss",
-    EpochDrop = "epoch_assign:drop_action",
-    CalendarMiss = "calendar:miss",
-    CalendarDrop = "calendar:drop_action",
-    MemberMiss = "member_info:miss",
-    MemberDrop = "member_info:drop_action",
-    MemberSoftEvicted = "member_info:drop_soft_evicted",
-    MemberDeregistered = "member_info:drop_deregistered",
-    MemberFamily = "member_info:family",
-    HostQueue = "host:queue_full",
-}
-
-const DROPS: usize = NAMES.len();
+const DROPS: usize = DROP_NAMES.len();
 
 /// Instances that a destination filter can name (3 bits).
 pub const LBS: usize = 8;
@@ -64,7 +19,7 @@ pub struct Lb {
     /// None while no packet with a tick has come.
     pub last_tick: Option<u64>,
     pub max_tick: u64,
-    pub drops: [u64; DROPS],
+    pub drops: Tally<DROPS>,
 }
 
 impl Lb {
@@ -83,7 +38,7 @@ pub struct Counters {
     pub rx_bytes: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
-    pub drops: [u64; DROPS],
+    pub drops: Tally<DROPS>,
     pub lbs: [Lb; LBS],
     /// Packets and bytes by member number.
     pub members: FastMap<u32, (u64, u64)>,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::ejfat::counters::Drop;
+use crate::ejfat::drops::Drop;
 use crate::frame::{IPV4, IPV6, UDP, be16};
 
 pub const VLAN: u16 = 0x8100;
@@ -77,7 +77,7 @@ pub fn is_for_node(frame: &[u8], sync_ports: &Range<u32>) -> bool {
 pub fn v1(frame: &[u8]) -> Result<(Option<usize>, u128), Drop> {
     let len = frame.len();
     if len < 14 {
-        return Err(Drop::ShortEthernet);
+        return Err(Drop::ParserShortEthernet);
     }
     let (udp, ip_dst, shortest, claimed);
     match be16(frame, 12) {
@@ -89,7 +89,7 @@ pub fn v1(frame: &[u8]) -> Result<(Option<usize>, u128), Drop> {
                 return Ok((None, ip_dst));
             }
             if be16(frame, 20) & 0x1fff != 0 {
-                return Err(Drop::Fragment);
+                return Err(Drop::ParserFragment);
             }
             shortest = header + 8 + LB_V1;
             claimed = usize::from(be16(frame, 16));
@@ -107,22 +107,22 @@ pub fn v1(frame: &[u8]) -> Result<(Option<usize>, u128), Drop> {
         _ => return Ok((None, 0)),
     }
     if len < udp + 8 {
-        return Err(Drop::ShortUdp);
+        return Err(Drop::ParserShortUdp);
     }
     if frame[udp + 2..udp + 4] != *b"LB" {
         return Ok((Some(udp), ip_dst));
     }
     if len < udp + 8 + LB_V1 {
-        return Err(Drop::ShortUdplb);
+        return Err(Drop::ParserShortUdplb);
     }
     if frame[udp + 8..udp + 10] != *b"LB" {
-        return Err(Drop::BadMagic);
+        return Err(Drop::ParserBadMagic);
     }
     if frame[udp + 10] != 1 {
-        return Err(Drop::BadVersion);
+        return Err(Drop::ParserBadVersion);
     }
     if claimed < shortest || usize::from(be16(frame, udp + 4)) < 8 + LB_V1 {
-        return Err(Drop::BadLength);
+        return Err(Drop::ParserBadLength);
     }
     Ok((Some(udp), ip_dst))
 }
@@ -131,14 +131,14 @@ pub fn v1(frame: &[u8]) -> Result<(Option<usize>, u128), Drop> {
 #[inline]
 fn ipv4(frame: &[u8]) -> Result<usize, Drop> {
     if frame.len() < 34 {
-        return Err(Drop::ShortIpv4);
+        return Err(Drop::ParserShortIpv4);
     }
     let header = 4 * usize::from(frame[14] & 15);
     if frame[14] >> 4 != 4 || header < 20 {
-        return Err(Drop::InvalidIp);
+        return Err(Drop::ParserInvalidIp);
     }
     if frame.len() < 14 + header {
-        return Err(Drop::ShortIpv4Options);
+        return Err(Drop::ParserShortIpv4Options);
     }
     Ok(header)
 }
@@ -146,10 +146,10 @@ fn ipv4(frame: &[u8]) -> Result<usize, Drop> {
 #[inline]
 fn ipv6(frame: &[u8]) -> Result<(), Drop> {
     if frame.len() < 54 {
-        return Err(Drop::ShortIpv6);
+        return Err(Drop::ParserShortIpv6);
     }
     if frame[14] >> 4 != 6 {
-        return Err(Drop::InvalidIp);
+        return Err(Drop::ParserInvalidIp);
     }
     Ok(())
 }
@@ -163,10 +163,10 @@ pub fn v23(frame: &[u8], ethertype: u16) -> Result<Found, Drop> {
             let header = ipv4(frame)?;
             let protocol = frame[23];
             if protocol != ICMP && protocol != UDP {
-                return Err(Drop::Protocol);
+                return Err(Drop::ParserProtocol);
             }
             if be16(frame, 20) & 0x1fff != 0 {
-                return Err(Drop::Fragment);
+                return Err(Drop::ParserFragment);
             }
             if protocol == ICMP {
                 return Ok(Found::Other);
@@ -178,11 +178,11 @@ pub fn v23(frame: &[u8], ethertype: u16) -> Result<Found, Drop> {
             match frame[20] {
                 UDP => udp(frame, 54, true, i32::from(be16(frame, 18))),
                 ICMPV6 => Ok(Found::Other),
-                _ => Err(Drop::Protocol),
+                _ => Err(Drop::ParserProtocol),
             }
         }
         ARP | SLOW | LLDP => Ok(Found::Other),
-        _ => Err(Drop::EtherType),
+        _ => Err(Drop::ParserEtherType),
     }
 }
 
@@ -190,27 +190,27 @@ pub fn v23(frame: &[u8], ethertype: u16) -> Result<Found, Drop> {
 fn udp(frame: &[u8], l4: usize, v6: bool, ip_len: i32) -> Result<Found, Drop> {
     let len = frame.len();
     if len < l4 + 8 {
-        return Err(Drop::ShortUdp);
+        return Err(Drop::ParserShortUdp);
     }
     if frame[l4 + 2] >> 6 != 1 {
         return Ok(Found::Udp { v6, l4, lb: false });
     }
     let lb = l4 + 8;
     if len < lb + 4 {
-        return Err(Drop::ShortUdplb);
+        return Err(Drop::ParserShortUdplb);
     }
     if frame[lb..lb + 2] != *b"LB" {
-        return Err(Drop::BadMagic);
+        return Err(Drop::ParserBadMagic);
     }
     if !matches!(frame[lb + 2], 2 | 3) {
-        return Err(Drop::BadVersion);
+        return Err(Drop::ParserBadVersion);
     }
     if len < lb + LB_V23 {
-        return Err(Drop::ShortUdplb);
+        return Err(Drop::ParserShortUdplb);
     }
     let shortest = (8 + LB_V23) as i32;
     if ip_len < shortest || i32::from(be16(frame, l4 + 4)) < shortest {
-        return Err(Drop::BadLength);
+        return Err(Drop::ParserBadLength);
     }
     Ok(Found::Udp { v6, l4, lb: true })
 }

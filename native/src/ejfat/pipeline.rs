@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::ejfat::counters::{Counters, Drop, LBS};
+use crate::ejfat::counters::{Counters, LBS};
+use crate::ejfat::drops::Drop;
 use crate::ejfat::parse::{self, Found, VLAN};
 use crate::ejfat::rewrite;
 use crate::ejfat::tables::{Member, Snapshot, calendar_key, member_key};
@@ -84,7 +85,7 @@ fn balance_v1(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8]) -> R
         Some(false) => return Err(early(Drop::DstFilterDrop)),
         Some(true) => {}
     }
-    let udp = udp.ok_or(early(Drop::NotUdp))?;
+    let udp = udp.ok_or(early(Drop::NotUdplbProtocol))?;
     if frame[udp + 2..udp + 4] != *b"LB" {
         return Err(early(Drop::NotUdplbPort));
     }
@@ -117,7 +118,7 @@ fn process_v23(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8]) -> 
         Outcome::Dropped(reason)
     };
     if len < 14 {
-        return refused(counters, Drop::ShortEthernet);
+        return refused(counters, Drop::ParserShortEthernet);
     }
     let ethertype = be16(frame, 12);
     if ethertype != VLAN {
@@ -132,7 +133,7 @@ fn process_v23(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8]) -> 
         return finish(tables, counters, frame, 0, found, 0);
     }
     if len < 18 {
-        return refused(counters, Drop::ShortVlan);
+        return refused(counters, Drop::ParserShortVlan);
     }
     let vlan = be16(frame, 14) & 0xfff;
     let inner = be16(frame, 16);

@@ -1,4 +1,4 @@
-//! What Python sees of the load balancer: `_native.EjfatPipeline` and `_native.EjfatPort`.
+//! The Python interface of the load balancer: `_native.EjfatPipeline` and `_native.EjfatPort`.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -8,12 +8,13 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::ejfat::counters::{Counters, Drop, Lb, NAMES};
+use crate::ejfat::counters::{Counters, Lb};
+use crate::ejfat::drops::DROP_NAMES;
 use crate::ejfat::pipeline::{Outcome, process};
 use crate::ejfat::port::{Medium, Port};
 use crate::ejfat::shared::Shared;
 use crate::ejfat::tables::Row;
-use crate::python::Engine;
+use crate::python::{Engine, tally_dict};
 use crate::tap;
 
 /// Key values, the bits of them that count, action, arguments.
@@ -24,16 +25,6 @@ pub struct EjfatPipeline {
     pub shared: Arc<Shared>,
 }
 
-fn drops<'py>(py: Python<'py>, counts: &[u64]) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    for (name, &count) in NAMES.iter().zip(counts) {
-        if count != 0 {
-            dict.set_item(name, count)?;
-        }
-    }
-    Ok(dict)
-}
-
 fn lb_dict<'py>(py: Python<'py>, lb: &Lb) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("rx_packets", lb.rx_packets)?;
@@ -41,7 +32,7 @@ fn lb_dict<'py>(py: Python<'py>, lb: &Lb) -> PyResult<Bound<'py, PyDict>> {
     dict.set_item("by_version", lb.by_version.to_vec())?;
     dict.set_item("last_tick", lb.last_tick)?;
     dict.set_item("max_tick", lb.max_tick)?;
-    dict.set_item("drops", drops(py, &lb.drops)?)?;
+    dict.set_item("drops", tally_dict(py, &DROP_NAMES, &lb.drops)?)?;
     Ok(dict)
 }
 
@@ -51,7 +42,7 @@ fn counters_dict<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'p
     dict.set_item("rx_bytes", counters.rx_bytes)?;
     dict.set_item("tx_packets", counters.tx_packets)?;
     dict.set_item("tx_bytes", counters.tx_bytes)?;
-    dict.set_item("drops", drops(py, &counters.drops)?)?;
+    dict.set_item("drops", tally_dict(py, &DROP_NAMES, &counters.drops)?)?;
     let lbs = PyDict::new(py);
     for (index, lb) in counters.lbs.iter().enumerate().filter(|(_, lb)| lb.rx_packets != 0) {
         lbs.set_item(index, lb_dict(py, lb)?)?;
@@ -166,17 +157,9 @@ impl EjfatPipeline {
         })
     }
 
-    /// Take the frames of a vport of a datapath, in the place of a device; send from there what leaves.
+    /// Process the frames of a vport of a datapath, in place of a device, and send from it.
     fn attach(&self, py: Python<'_>, engine: &Engine, vport: usize) -> PyResult<()> {
-        let pipeline = Arc::clone(&self.shared);
-        let found = py.detach(|| {
-            let state = &mut *engine.shared.lock();
-            let slot = state.core.vports.get_mut(vport).filter(|slot| slot.in_use)?;
-            slot.unmerged = true;
-            state.devices.apps.set(vport, Some(pipeline));
-            Some(())
-        });
-        found.ok_or_else(|| PyValueError::new_err(format!("there is no vport with index {vport}")))
+        engine.attach(py, vport, Arc::clone(&self.shared) as _)
     }
 
     /// Take what was counted since the last time.
@@ -246,10 +229,9 @@ impl EjfatPort {
     }
 }
 
-/// Add all of it to the module.
+/// Add the load balancer to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    debug_assert_eq!(NAMES.len(), Drop::HostQueue as usize + 1);
-    module.add("EJFAT_DROPS", NAMES.to_vec())?;
+    module.add("EJFAT_DROPS", DROP_NAMES.to_vec())?;
     module.add_class::<EjfatPipeline>()?;
     module.add_class::<EjfatPort>()
 }

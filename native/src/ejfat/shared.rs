@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::yield_now;
 
-use crate::ejfat::counters::{Counters, Drop};
+use crate::ejfat::counters::Counters;
+use crate::ejfat::drops::Drop;
 use crate::ejfat::parse::is_for_node;
 use crate::ejfat::pipeline::{Outcome, process};
 use crate::ejfat::tables::Snapshot;

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::encap::FastMap;
+use crate::hash::FastMap;
 
 /// One entry of a table: key values, the bits of them that count, action, arguments. Rows come in order of rank.
 #[derive(Clone, Debug)]

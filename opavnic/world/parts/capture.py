@@ -14,10 +14,11 @@ from typing import Final
 
 from aiohttp import web
 
+from hfi_sim.errors import InputError
 from hfi_sim.faults import parse_match
-from opavnic.errors import InputError, TooManyError
+from opavnic.errors import TooManyError
 from opavnic.observe.capture import Capture
-from opavnic.observe.pcapng import PcapngWriter
+from opavnic.observe.trace_file import TraceWriter
 from opavnic.world.connections import MAX_FOLLOWERS, while_read
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World
@@ -75,7 +76,7 @@ async def _write(
     count: int | None,
 ) -> None:
     """Write what comes until `count` packets are written or the reader is gone."""
-    writer = PcapngWriter()
+    writer = TraceWriter()
     await response.write(writer.head())
     missed = 0
     while count is None or count > 0:

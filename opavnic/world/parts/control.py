@@ -21,9 +21,9 @@ from typing import Any, Protocol
 from aiohttp import ClientError, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from hfi_sim.errors import FaultError, HfiSimError
+from hfi_sim.errors import HfiSimError, InputError
 from hfi_sim.text import visible
-from opavnic.errors import InputError, OpavnicError, TooManyError
+from opavnic.errors import TooManyError
 from opavnic.world.connections import MAX_FOLLOWERS, Connections, while_read
 from opavnic.world.json_body import MAX_BODY
 from opavnic.world.part import RunningPart
@@ -136,11 +136,11 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return web.json_response(
             {"error": f"{error.reason}: {request.method} {visible(request.path)}"}, status=error.status
         )
-    except (InputError, FaultError) as error:
+    except InputError as error:
         return web.json_response({"error": str(error)}, status=400)
     except TooManyError as error:
         return web.json_response({"error": str(error)}, status=503)
-    except (OpavnicError, HfiSimError, ValueError) as error:
+    except (HfiSimError, ValueError) as error:
         return web.json_response({"error": str(error)}, status=409)
     except ConnectionError:  # the client has left: there is nobody to answer
         raise

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 from aiohttp import web
 
+from hfi_sim.core_runner import failure_text
 from opavnic.em_port import make_em
 from opavnic.errors import OpavnicError
 from opavnic.world.part import RunningPart
-from opavnic.world.parts.em_routes import em_routes
+from opavnic.world.parts.em_routes import em_routes, failed_text
 from opavnic.world.world import World
 from vema.em.desired import EmConfig
 from vema.em.service import EthernetService
@@ -26,7 +28,9 @@ class BuiltinManager(RunningPart):
 
     @property
     def trouble(self) -> list[str]:
-        """Ports whose agent makes no sense or refuses, with the reason."""
+        """What keeps it from getting done: agents that refuse or make no sense, or its own failure."""
+        if self.em.failure is not None:
+            return [failed_text(self.em.failure)]
         core = self.em.core
         ports = () if core is None else core.ports.values()
         return [f"{port.facts.name}: {port.isolated}" for port in ports if port.isolated]
@@ -36,6 +40,9 @@ class BuiltinManager(RunningPart):
         """The names of the virtual switches that it manages, by id."""
         core = self.em.core
         return {} if core is None else {id_: vesw.plan.section.name for id_, vesw in core.vesws.items()}
+
+    def status(self) -> dict[str, Any]:
+        return {} if self.em.failure is None else {"failed": failure_text(self.em.failure)}
 
     def routes(self) -> list[web.RouteDef]:
         return em_routes(self.em)

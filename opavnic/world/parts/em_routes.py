@@ -14,8 +14,10 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from hfi_sim.core_runner import failure_text
+from hfi_sim.errors import InputError
 from hfi_sim.types import mac_text
-from opavnic.errors import InputError, OpavnicError
+from opavnic.errors import OpavnicError
 from opavnic.world.json_body import json_body, json_rows
 from opavnic.world.part import RunningPart
 from vema.em.core import EmCore
@@ -54,12 +56,19 @@ class NoManager(RunningPart):
         raise OpavnicError(self._reason)
 
 
+def failed_text(failure: Exception) -> str:
+    """Return in a line that the manager does nothing any more, and why."""
+    return f"the Ethernet Manager has failed ({failure_text(failure)}); the log says where"
+
+
 def em_routes(service: EthernetService) -> list[web.RouteDef]:
     """Return the routes of a manager."""
 
     def running() -> tuple[EthernetService, EmCore]:
         if service.core is None:
             raise OpavnicError("the Ethernet Manager has ended")
+        if service.failure is not None:
+            raise OpavnicError(failed_text(service.failure))
         return service, service.core
 
     one_at_a_time = asyncio.Lock()
@@ -82,6 +91,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
             found = [{"path": problem.path, "message": problem.message} for problem in said]
             return web.json_response({"error": "\n".join(map(str, said)), "problems": found}, status=422)
         converged = await em.wait_converged(APPLY_LIMIT_S)
+        running()  # it may have failed meanwhile
         return web.json_response({"changes": changes, "sets": core.sets - sets, "converged": converged})
 
     async def vesws(_: web.Request) -> web.Response:

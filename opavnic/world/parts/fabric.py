@@ -14,12 +14,11 @@ from typing import Any
 from aiohttp import web
 
 from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.errors import FaultError
+from hfi_sim.errors import FaultError, InputError
 from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
 from hfi_sim.topology import Topology
 from hfi_sim.topology.ibnet import dumps
-from opavnic.errors import InputError
 from opavnic.world.json_body import json_object
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ipaddress import ip_address
 from pathlib import Path
 
-from ejfat.pcap import Captured, write_pcap
+from ejfat.pcap import write_pcap
 from ejfat.segmentation import Segmenter, udp_packet
 from ejfat.wire.headers import SyncHeader
+from hfi_sim.wire.captures import DLT_ETHERNET, CapturedPacket
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 SRC, DST = ip_address("10.0.0.2"), ip_address("10.0.0.1")
@@ -16,7 +17,7 @@ MACS = bytes.fromhex("020000000001020000000002")
 
 def dissect(tmp_path: Path, frames: list[bytes], *fields: str) -> list[list[str]]:
     path = tmp_path / "x.pcap"
-    write_pcap(path, [Captured(frame) for frame in frames])
+    write_pcap(path, [CapturedPacket(DLT_ETHERNET, frame, len(frame)) for frame in frames])
     return Tshark(tmp_path / "home").columns(path, *fields)
 
 

@@ -7,15 +7,21 @@ from pathlib import Path
 import pytest
 
 from ejfat.errors import CutCaptureError, EjfatError, OutputError, PcapError, ScriptError
-from ejfat.pcap import Captured, read_pcap, write_pcap
+from ejfat.pcap import read_pcap, write_pcap
 from ejfat.simulator import simulate
+from hfi_sim.wire.captures import DLT_ETHERNET, CapturedPacket
 from opavnic.cli.main import main
+
+
+def taken(frame: bytes, seconds: int, microseconds: int) -> CapturedPacket:
+    return CapturedPacket(DLT_ETHERNET, frame, len(frame), seconds * 10**9 + microseconds * 1000)
+
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
 
 
 def test_pcap_written_and_read_keeps_frames_and_times(tmp_path: Path) -> None:
-    frames = [Captured(b"a" * 60, 5, 7), Captured(b"b" * 61, 6, 999_999)]
+    frames = [taken(b"a" * 60, 5, 7), taken(b"b" * 61, 6, 999_999)]
     path = tmp_path / "x.pcap"
     assert write_pcap(path, frames) == 2
     assert list(read_pcap(path)) == frames
@@ -30,7 +36,7 @@ def test_pcapng_is_read_too(tmp_path: Path) -> None:
     packet.time = 3.5
     with PcapNgWriter(str(path)) as writer:
         writer.write(packet)
-    assert list(read_pcap(path)) == [Captured(b"a" * 60, 3, 500_000)]
+    assert list(read_pcap(path)) == [taken(b"a" * 60, 3, 500_000)]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ def test_pcap_of_other_bytes_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_frames_before_the_place_where_a_file_was_cut_are_read(tmp_path: Path) -> None:
-    frames = [Captured(b"a" * 60, 5, 7), Captured(b"b" * 61, 6, 8)]
+    frames = [taken(b"a" * 60, 5, 7), taken(b"b" * 61, 6, 8)]
     path = tmp_path / "x.pcap"
     write_pcap(path, frames)
     whole = path.read_bytes()

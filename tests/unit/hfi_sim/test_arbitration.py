@@ -63,7 +63,7 @@ def test_high_priority_goes_first_up_to_its_limit(limit: int | None, low: int) -
 
 
 class Pair:
-    """Two hosts on one switch; what h1 sends to h2 on each service class is a lane of its own."""
+    """Two hosts on one switch; what h1 sends to h2 on each service channel is a lane of its own."""
 
     def __init__(self, flow: FlowControl, latency_s: float = 1e-6) -> None:
         self.clock = ManualClock()
@@ -88,7 +88,7 @@ class Pair:
         assert h1.send(build_packet(lrh, bytes(payload), self.fabric.icrc)) is None
 
     def bytes_by_lane(self) -> Counter[int]:
-        """Return what has arrived of each service class."""
+        """Return what has arrived of each service channel."""
         sums: Counter[int] = Counter()
         for _, sc, size in self.got:
             sums[sc] += size

@@ -124,3 +124,27 @@ def test_alloc_rdma_netdev_without_host_raises() -> None:
     pair = make_pair()
     with pytest.raises(NetdevError, match="a has no host"):
         pair.a.alloc_rdma_netdev(1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "drop"),
+    [({"slid": 77}, Drop.TX_SLID), ({"dlid": 0}, Drop.TX_DLID), ({"pkey": 0x8002}, Drop.TX_PKEY), ({}, None)],
+)
+def test_built_packet_ends_where_the_same_bytes_of_others_end(
+    fields: dict[str, int], drop: Drop | None
+) -> None:
+    raw, built = make_pair(), make_pair()
+    packet = raw.packet(**fields)
+    known = {"slid": raw.a.lid, "dlid": raw.b.lid, "pkey": 0xFFFF, **fields}
+    assert raw.a.send(packet) is drop
+    assert built.a.send_built(packet, **known) is drop
+    assert raw.a.tx == built.a.tx
+    assert raw.received == built.received
+
+
+def test_built_packet_at_a_port_that_is_down_is_counted() -> None:
+    pair = make_pair()
+    assert pair.b.link is not None
+    pair.fabric.set_link(pair.b.link, False)
+    assert pair.b.send_built(pair.packet(), pair.b.lid, pair.a.lid, 0xFFFF) is Drop.TX_PORT_DOWN
+    assert pair.b.tx.drops == {Drop.TX_PORT_DOWN: 1}

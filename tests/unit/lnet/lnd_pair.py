@@ -8,7 +8,8 @@ from typing import Any
 from lnet.actions import AcceptConn, Action, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
 from lnet.codes import LnetMsgType, MsgType, RejectReason
 from lnet.config import LndConfig
-from lnet.lnd import GetHandler, Lnd, nothing_to_get
+from lnet.deliveries import GetHandler, nothing_to_get
+from lnet.lnd import Lnd
 from lnet.lnet_hdr import LnetHdr
 from lnet.msg import ConnParams, KibMsg, KibRej
 from lnet.nid import Nid

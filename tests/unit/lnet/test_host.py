@@ -19,7 +19,6 @@ from lnet.nid import Nid
 from lnet.node import Interface
 from lnet.ping import build_ping_info, parse_ping_info
 from lnet.tx import TxKind
-from lnet.units import parse_seconds, parse_size
 from opavnic.world.world import World
 
 PKEY = 0x8001
@@ -89,6 +88,26 @@ async def test_send_says_which_route_each_message_took() -> None:
         ("delivered", "10.1.1.2", "10.1.2.1"),
         ("delivered", "10.1.1.1", "10.1.2.1"),
     ]
+
+
+@pytest.mark.breaks_core
+async def test_lnd_that_raises_ends_what_waits_and_refuses_what_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = make_hosts()["a"]
+
+    def broken() -> None:
+        raise KeyError("route 7")
+
+    waiting = asyncio.ensure_future(host.ping("10.1.9.9@o2ib0", timeout_s=3600))
+    await asyncio.sleep(0)
+    monkeypatch.setattr(host.node.lnd, "reports", broken)
+    text = r"LNet on a has failed \(KeyError: 'route 7'\); the log says where"
+    with pytest.raises(CommandError, match=text):
+        await waiting
+    for command in (host.execute("net_show", {}), host.send(B_NID, count=1, size=1)):
+        with pytest.raises(CommandError, match=text):
+            await command
 
 
 async def test_send_reports_what_failed() -> None:
@@ -197,20 +216,3 @@ async def test_ping_information_reads_back_and_bad_bytes_are_refused() -> None:
             parse_ping_info(wire[:length])
     with pytest.raises(ProtocolError, match="magic"):
         parse_ping_info(b"\0" + wire[1:])
-
-
-async def test_sizes_and_times_as_people_write_them() -> None:
-    assert [parse_size(text) for text in ("100", "4K", "1M", "1MiB", "2g")] == [
-        100,
-        4096,
-        1 << 20,
-        1 << 20,
-        2 << 30,
-    ]
-    assert [parse_seconds(text) for text in ("10s", "500ms", "2m", "1.5")] == [10, 0.5, 120, 1.5]
-    for bad in ("", "x", "-1", "1T", "1 1"):
-        with pytest.raises(ValueError, match="is not a size"):
-            parse_size(bad)
-    for bad in ("", "0s", "-1s", "1h", "nan"):
-        with pytest.raises(ValueError, match="is not a time"):
-            parse_seconds(bad)

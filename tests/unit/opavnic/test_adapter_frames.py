@@ -97,7 +97,7 @@ def test_frame_without_a_destination_counts_the_header() -> None:
 def test_frame_that_the_port_refuses_is_a_carrier_error_and_no_drop_here() -> None:
     bench = VnicBench()
     adapter, netdev = bench.add(1, config())
-    bench.refusal = Drop.TX_PORT_DOWN
+    bench.hfi.refusal = Drop.TX_PORT_DOWN
     netdev.transmit(eth())
     stats = adapter.counters.ethtool_stats()
     assert (stats["tx_carrier_errors"], stats["tx_errors"], stats["tx_packets"], stats["tx_unicast"]) == (

@@ -50,17 +50,19 @@ def header(
     info: VeswPortInfo, data: bytes, table: MacTable | None = None, hash15: int = 0x1234
 ) -> Lrh16B | None:
     built = Forwarding(info, table or MacTable()).encap(data, hash15)
-    return None if built is None else Lrh16B.parse(built)
+    return None if built is None else Lrh16B.parse(built[0])
 
 
 def test_header_carries_the_whole_configuration() -> None:
     built = Forwarding(INFO, MacTable()).encap(frame(LOCAL), 0x1234)
     assert built is not None
-    assert len(built) == 20
-    assert Lrh16B.parse(built) == Lrh16B(
+    header, dlid = built
+    assert len(header) == 20
+    assert dlid == Lrh16B.parse(header).dlid
+    assert Lrh16B.parse(header) == Lrh16B(
         slid=0x123456, dlid=0xABCDE, length_qw=11, sc=20, rc=1, l4=0x78, pkey=0x8005, entropy=0x12 ^ 0x34
     )
-    assert EthernetL4.parse(built[16:]) == EthernetL4(0x102)
+    assert EthernetL4.parse(header[16:]) == EthernetL4(0x102)
 
 
 # where it goes
@@ -155,7 +157,7 @@ def test_tagged_frame_uses_its_priority(tpid: str, pcp: int) -> None:
         data = frame(dest, tag + "8100e0010800")
         built = forwarding.encap(data, 0)
         assert built is not None
-        assert Lrh16B.parse(built).sc == sc
+        assert Lrh16B.parse(built[0]).sc == sc
         assert forwarding.vl(data) == vl
 
 
@@ -190,7 +192,7 @@ def test_sealed_packet_agrees_with_its_length(size: int) -> None:
     data = LOCAL + bytes(size - 6)
     built = Forwarding(INFO, MacTable()).encap(data, 0)
     assert built is not None
-    packet = parse_packet(seal_packet(built + data, Icrc()))
+    packet = parse_packet(seal_packet(built[0] + data, Icrc()))
     assert packet.payload[4:] == data
 
 

@@ -11,12 +11,12 @@ from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.icrc import Icrc
 from opavnic import mad_record
 from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
-from opavnic.observe.pcapng import write_trace
+from opavnic.observe.trace_file import write_trace
 from vema.em.messages import build_request
 
-REQUEST = build_request(Method.GET, 0x11, attr_mod=1, tid=5)
+REQUEST = build_request(Method.GET, 0x11, attr_mod=1, tid=5).build()
 RESPONSE = REQUEST[:3] + b"\x81" + REQUEST[4:]
-TRAP = build_request(Method.TRAP, 2, b"\x08\0\x06\x6a", tid=1)
+TRAP = build_request(Method.TRAP, 2, b"\x08\0\x06\x6a", tid=1).build()
 
 
 def packet(slid: int, dlid: int, mad: bytes) -> bytes:
@@ -41,7 +41,7 @@ def test_requests_are_paired_with_their_responses_and_retries_passed_over() -> N
 
 def test_requests_that_nobody_answers_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mad_record, "MAX_UNANSWERED", 2)
-    requests = [build_request(Method.GET, 0x11, attr_mod=1, tid=tid) for tid in range(1, 5)]
+    requests = [build_request(Method.GET, 0x11, attr_mod=1, tid=tid).build() for tid in range(1, 5)]
     pairing = Pairing()
     given_up = [exchange for mad in requests for exchange in pairing.take(packet(1, 2, mad))]
     assert given_up == [Exchange(2, mad) for mad in requests[:2]]

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hfi_sim.mad.header import MadClass, MadHeader, Method
+from hfi_sim.mad.message import Mad
 from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.topology.generators import single_switch
 from hfi_sim.types import MacAddr
@@ -78,15 +79,15 @@ def test_program_finds_the_agents_and_configures_a_vport(lab: SmallLab, client: 
     request = build_request(
         Method.SET, AttrId.VESW_PORT_INFO, VeswPortInfo(vesw_id=5).build(), attr_mod=3, tid=0xABC
     )
-    response = client.request(lid, request)
+    response = client.request(lid, request.build())
     assert response is not None
-    assert response[8:16] == request[8:16]
-    assert VeswPortInfo.parse(read_response(request, response)).vesw_id == 5
+    assert Mad.parse(response).header.tid == 0xABC
+    assert VeswPortInfo.parse(read_response(request, Mad.parse(response))).vesw_id == 5
     assert VportNum(3) in lab.vnics.adapters
 
 
 def test_two_programs_may_use_the_same_transaction_id(lab: SmallLab, client: MadClient) -> None:
-    request = build_request(Method.GET, AttrId.CLASS_PORT_INFO, tid=1)
+    request = build_request(Method.GET, AttrId.CLASS_PORT_INFO, tid=1).build()
     with MadClient(lab.path) as other:
         for program in (client, other, client):
             assert program.request(lab.host.lid, request) is not None
@@ -116,7 +117,7 @@ def test_stream_that_is_none_is_hung_up_on(lab: SmallLab) -> None:
 
 
 def test_program_that_goes_away_with_open_requests_harms_nobody(lab: SmallLab) -> None:
-    request = build_request(Method.GET, AttrId.CLASS_PORT_INFO)
+    request = build_request(Method.GET, AttrId.CLASS_PORT_INFO).build()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as hasty:
         hasty.connect(str(lab.path))
         hasty.sendall(MadMessage(lab.host.lid, request).build() * 300 + b"\0\0")
@@ -129,7 +130,7 @@ def unanswered_flood(lab: SmallLab, rude: socket.socket, client: MadClient, requ
 
     An exchange of `client` is a turn of the lab's loop: where fifty bring nothing forward, nothing will.
     """
-    request = build_request(Method.GET, AttrId.CLASS_PORT_INFO)
+    request = build_request(Method.GET, AttrId.CLASS_PORT_INFO).build()
     waiting = memoryview(MadMessage(lab.host.lid, request).build() * requests)
     rude.setblocking(False)
     idle = 0
@@ -189,9 +190,13 @@ def test_more_agents_than_one_answer_holds_are_all_found(lab: SmallLab) -> None:
 
 
 def test_traps_reach_every_program(lab: SmallLab, client: MadClient) -> None:
-    sink = build_request(Method.SET, AttrId.CLASS_PORT_INFO, ClassPortInfo(trap_lid=lab.em.lid).build())
+    sink = build_request(
+        Method.SET, AttrId.CLASS_PORT_INFO, ClassPortInfo(trap_lid=lab.em.lid).build()
+    ).build()
     client.request(lab.host.lid, sink)
-    client.request(lab.host.lid, build_request(Method.SET, AttrId.VESW_PORT_INFO, bytes(280), attr_mod=1))
+    client.request(
+        lab.host.lid, build_request(Method.SET, AttrId.VESW_PORT_INFO, bytes(280), attr_mod=1).build()
+    )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.settimeout(10)
         listener.connect(str(lab.path))
@@ -211,7 +216,7 @@ def test_traps_reach_every_program(lab: SmallLab, client: MadClient) -> None:
 
 @pytest.mark.parametrize("method", [Method.TRAP, Method.GET_RESP])
 def test_mad_that_has_no_response_is_sent_and_not_waited_for(lab: SmallLab, method: Method) -> None:
-    mad = build_request(method, AttrId.CLASS_PORT_INFO).hex()
+    mad = build_request(method, AttrId.CLASS_PORT_INFO).build().hex()
     outcome = CliRunner().invoke(mad_app, ["raw", mad, "--lid", str(lab.host.lid), "--target", str(lab.path)])
     assert (outcome.exit_code, outcome.stdout) == (0, "")
     assert f"sent; a MAD of method {method:#04x} has no response" in outcome.stderr
@@ -219,7 +224,7 @@ def test_mad_that_has_no_response_is_sent_and_not_waited_for(lab: SmallLab, meth
 
 def test_refusal_of_a_mad_that_has_no_response_is_told(lab: SmallLab, client: MadClient) -> None:
     with pytest.raises(MadSocketError, match="was not sent"):
-        client.send(1 << 24, build_request(Method.TRAP, AttrId.NOTICE))
+        client.send(1 << 24, build_request(Method.TRAP, AttrId.NOTICE).build())
     assert client.agents() == (lab.host.lid,)
 
 
@@ -256,7 +261,7 @@ class MeddledClient(MadClient):
             self._gets += 1
             if not self._gets % self.every:
                 sink = ClassPortInfo(trap_lid=1).build()
-                super().request(lid, build_request(Method.SET, AttrId.CLASS_PORT_INFO, sink))
+                super().request(lid, build_request(Method.SET, AttrId.CLASS_PORT_INFO, sink).build())
         return super().request(lid, mad, sl=sl, pkey=pkey)
 
 

@@ -61,7 +61,7 @@ def test_entries_are_written_as_address_at_lid() -> None:
     [
         ("mtu=5", 'no field "mtu"'),
         ("eth_mtu", "is not field=value"),
-        ("eth_mtu=x", "is no number"),
+        ("eth_mtu=x", "eth_mtu: 'x' is not a whole number"),
         ("base_mac=1:2", "is not six"),
         ("pcp_to_sc_uc=00", "1 bytes, it has 8"),
         ("pcp_to_sc_uc=zz", "is not hex"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hfi_sim.trace import TraceRecord
-from opavnic.observe.pcapng import write_trace
+from opavnic.observe.trace_file import write_trace
 
 IMPORTS = """
 import asyncio

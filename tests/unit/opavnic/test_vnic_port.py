@@ -10,8 +10,9 @@ import pytest
 from hfi_sim.counters import Drop
 from hfi_sim.errors import NetdevError
 from hfi_sim.hfi import HfiPort
+from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.mad.stack import MadRequest
+from hfi_sim.mad.message import Mad
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.port_state import CapabilityMask3, PortState
@@ -75,7 +76,7 @@ class TwoHosts:
     ) -> bytes:
         """Send a request from the EM; return the attribute of the response."""
         request = build_request(method, attr_id, data, attr_mod=attr_mod)
-        responses: list[bytes | None] = []
+        responses: list[Mad | None] = []
         self.em.mad.submit(lid, request, responses.append, pkey=pkey)
         (response,) = responses
         assert response is not None
@@ -215,7 +216,7 @@ def test_who_asks_after_a_trap_is_told_the_new_address() -> None:
     lab = TwoHosts()
     lab.join(2)
     sink(lab, 0)
-    responses: list[bytes | None] = []
+    responses: list[Mad | None] = []
     request = build_request(Method.GET, AttrId.IFACE_UCAST_MACS, attr_mod=1)
     lab.on_trap = lambda slid: lab.em.mad.submit(slid, request, responses.append)
     new = MacAddr(b"\x02\0\0\0\0\7")
@@ -224,7 +225,7 @@ def test_who_asks_after_a_trap_is_told_the_new_address() -> None:
 
     (response,) = responses
     assert response is not None
-    assert IfaceMacs.parse(response[40:]).macs == (new,)
+    assert IfaceMacs.parse(response.data[16:]).macs == (new,)
 
 
 def test_set_with_the_limited_management_key_is_denied_get_is_not() -> None:
@@ -251,12 +252,12 @@ def test_host_without_netdevs_refuses_the_vport() -> None:
 @pytest.mark.parametrize(("at", "value"), [(1, 0x35), (2, 0x01), (37, 0x01), (0, 0x01), (3, 0x05)])
 def test_mad_of_another_class_version_or_owner_gets_no_response(at: int, value: int) -> None:
     lab = TwoHosts()
-    request = bytearray(build_request(Method.GET, AttrId.VESW_PORT_INFO))
+    request = bytearray(build_request(Method.GET, AttrId.VESW_PORT_INFO).build())
     request[at] = value
     if value == 1 and at == 0:
         del request[256:]
-    responses: list[bytes | None] = []
-    lab.em.mad.submit(lab.hosts[0].lid, bytes(request), responses.append)
+    responses: list[Mad | None] = []
+    lab.em.mad.submit(lab.hosts[0].lid, Mad.parse(request), responses.append)
     assert responses == []
     assert lab.vnics[0].agent.counters.gets == 0
     assert lab.fabric.balance() == {}

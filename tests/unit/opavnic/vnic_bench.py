@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hfi_sim.counters import Drop
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import seal_packet
 from opavnic.adapter import Adapter
+from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.demux import VnicDemux
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.lmac import Lmac
@@ -52,8 +52,7 @@ class VnicBench:
 
     def __init__(self, *, driver_quirks: bool = False, smac_filter: bool = True) -> None:
         self.demux = VnicDemux(driver_quirks=driver_quirks)
-        self.sent: list[bytes] = []
-        self.refusal: Drop | None = None
+        self.hfi = HfiStub()
         self.reports: list[tuple[int, TrapOpcode]] = []
         self._driver_quirks = driver_quirks
         self._smac_filter = smac_filter
@@ -64,8 +63,8 @@ class VnicBench:
         adapter = Adapter(
             VportNum(vport_num),
             netdev,
+            self.hfi,
             demux=self.demux,
-            transmit=self._transmit,
             report=self._report,
             driver_quirks=self._driver_quirks,
             smac_filter=self._smac_filter,
@@ -76,10 +75,10 @@ class VnicBench:
             self.reports.clear()
         return adapter, netdev
 
-    def _transmit(self, header_and_frame: bytes) -> Drop | None:
-        if self.refusal is None:
-            self.sent.append(header_and_frame)
-        return self.refusal
+    @property
+    def sent(self) -> list[bytes]:
+        """Header and frame of every packet, without pad, ICRC and tail."""
+        return [packet[: -5 - (packet[-1] & 7)] for packet in self.hfi.sent]
 
     def _report(self, vnic: Vnic, opcode: TrapOpcode) -> None:
         self.reports.append((vnic.vport_num, opcode))

@@ -91,7 +91,7 @@ class AgentBench:
     ) -> tuple[int, bytes]:
         """Send a request; return status and data of the response."""
         request = bytearray(
-            build_request(Method.GET, attr_id, data, attr_mod=attr_mod, tid=0x1122334455667788)
+            build_request(Method.GET, attr_id, data, attr_mod=attr_mod, tid=0x1122334455667788).build()
         )
         request[3] = method
         response = self.agent.receive(bytes(request), pkey=pkey)

@@ -8,24 +8,25 @@ from hfi_sim.clock import ManualClock
 from hfi_sim.counters import Drop
 from hfi_sim.errors import FabricError, MadTimeoutError
 from hfi_sim.fabric import Fabric
+from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadHeader
-from hfi_sim.mad.stack import MadRequest
+from hfi_sim.mad.message import Mad
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 
 OUI = bytes.fromhex("00066a")
 
 
-def ema_mad(method: int, tid: int = 7, attr_id: int = 1) -> bytes:
+def ema_mad(method: int, tid: int = 7, attr_id: int = 1) -> Mad:
     header = MadHeader(mgmt_class=0x34, method=method, tid=tid, attr_id=attr_id)
-    return header.build() + bytes(13) + OUI + bytes(2008)
+    return Mad(header, bytes(13) + OUI + bytes(2008))
 
 
 def echo(request: MadRequest) -> bytes:
     return request.mad[:3] + b"\x81" + request.mad[4:]
 
 
-def _submit(pair: Pair, tid: int = 7, **options: float) -> list[bytes | None]:
-    answers: list[bytes | None] = []
+def _submit(pair: Pair, tid: int = 7, **options: float) -> list[Mad | None]:
+    answers: list[Mad | None] = []
     pair.a.mad.submit(pair.b.lid, ema_mad(1, tid), answers.append, **options)  # type: ignore[arg-type]
     return answers
 
@@ -34,7 +35,7 @@ def test_submit_to_agent_gets_one_response_of_same_tid() -> None:
     pair = make_pair()
     pair.b.mad.register_agent(0x34, OUI, [1, 2], echo)
     answers = _submit(pair)
-    assert [MadHeader.parse(answer or b"").tid for answer in answers] == [7]
+    assert [answer and answer.header.tid for answer in answers] == [7]
     assert pair.fabric.balance() == {}
 
 
@@ -42,7 +43,8 @@ def test_submit_tid_zero_gets_a_fresh_one() -> None:
     pair = make_pair()
     pair.b.mad.register_agent(0x34, OUI, [1], echo)
     answers = _submit(pair, tid=0)
-    assert MadHeader.parse(answers[0] or b"").tid != 0
+    assert answers[0] is not None
+    assert answers[0].header.tid != 0
 
 
 def test_submit_without_agent_retries_then_reports_none_once() -> None:
@@ -85,7 +87,7 @@ def test_submit_same_tid_while_open_raises() -> None:
 
 def test_receive_late_response_is_unmatched() -> None:
     pair = make_pair()
-    pair.b.mad.send(pair.a.lid, ema_mad(0x81))
+    pair.b.mad.send(pair.a.lid, ema_mad(0x81).build())
     assert pair.a.mad.counters.drops == {Drop.MAD_UNMATCHED: 1}
 
 
@@ -98,13 +100,13 @@ def test_receive_other_oui_has_no_agent() -> None:
 
 def test_receive_unknown_base_version_is_malformed() -> None:
     pair = make_pair()
-    pair.a.mad.send(pair.b.lid, b"\x05" + ema_mad(1)[1:])
+    pair.a.mad.send(pair.b.lid, b"\x05" + ema_mad(1).build()[1:])
     assert pair.b.mad.counters.drops == {Drop.MAD_MALFORMED: 1}
 
 
 def test_receive_other_qp_is_counted() -> None:
     pair = make_pair()
-    pair.a.mad.send(pair.b.lid, ema_mad(1), dest_qp=9)
+    pair.a.mad.send(pair.b.lid, ema_mad(1).build(), dest_qp=9)
     assert pair.b.mad.counters.drops == {Drop.MAD_QP: 1}
 
 

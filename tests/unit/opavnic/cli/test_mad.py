@@ -71,7 +71,7 @@ async def test_only_agent_of_a_lab_needs_no_lid(tmp_path: Path, run: Callable[..
         assert (code, err) == (0, "")
         assert json.loads(out)["vesw_id"] == 2
         assert (await run("mad", "set", "class-port-info", "trap_pkey=0x7fff"))[0] == 0
-        request = build_request(Method.GET, AttrId.CLASS_PORT_INFO, tid=1)
+        request = build_request(Method.GET, AttrId.CLASS_PORT_INFO, tid=1).build()
         assert (await run("mad", "raw", request.hex()))[0] == 0
 
 

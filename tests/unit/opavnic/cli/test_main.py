@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from hfi_sim.errors import InputError
 from opavnic.cli.main import COMMANDS, LazyCommand, main
+from opavnic.errors import OpavnicError
 from opavnic.lab.runtime import Journal, LabDir, runtime_root
 
 # a command whose module a package leaves out is not offered
@@ -140,6 +142,31 @@ def test_bug_is_one_line_and_its_traceback_is_kept(
         f"opavnic: internal error, RuntimeError: line one line two (traceback in {log})\n",
     )
     assert "in broken" in log.read_text()
+
+
+class _FailedError(OpavnicError):
+    """An error of a package that the program does not know."""
+
+
+class _MistakenError(_FailedError, InputError):
+    """A wrong input of a person, in such a package."""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(_FailedError("it broke"), 1), (_MistakenError("no such thing"), 2)]
+)
+def test_error_of_any_package_is_one_line_and_a_code(
+    run: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    error: OpavnicError,
+    code: int,
+) -> None:
+    def failing() -> None:
+        raise error
+
+    monkeypatch.setattr("opavnic.cli.inspect.ps", failing)
+    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.inspect:ps", ""))
+    assert run("ps") == (code, "", f"opavnic: {error}\n")
 
 
 def test_full_disk_is_no_bug(

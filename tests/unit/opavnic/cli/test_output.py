@@ -125,10 +125,8 @@ def test_what_a_lab_says_is_shown_and_not_obeyed(
             return [RUDE]
 
     lab = LabDir(Path("/nowhere/x"))
-    for module in ("opavnic.lab.client", "opavnic.cli.em", "opavnic.cli.fault"):
-        monkeypatch.setattr(f"{module}.LabClient", Client)
-    for module in ("opavnic.lab.runtime", "opavnic.cli.em"):
-        monkeypatch.setattr(f"{module}.running_lab", lambda _: (lab, None))
+    monkeypatch.setattr("opavnic.lab.client.LabClient", Client)
+    monkeypatch.setattr("opavnic.lab.runtime.running_lab", lambda _: (lab, None))
     monkeypatch.setattr("opavnic.lab.runtime.all_labs", list)
     main(command.split())
     captured = capsys.readouterr()

@@ -68,7 +68,7 @@ def broken_lab(monkeypatch: pytest.MonkeyPatch) -> str:
     fabric.set_link(cable, False)
 
     class Client:
-        def __init__(self, path: object) -> None:
+        def __init__(self, *_: object) -> None:
             pass
 
         def get(self, path: str) -> dict[str, object]:

@@ -171,7 +171,7 @@ class NativeMixed(Mixed):
         before, self._snapshot = self._snapshot, take_fabric(self.fabric, self.vnic_ports, self._index)
         snapshot = self._snapshot
         counts = self._engine.set_fabric(snapshot.ports, snapshot.switches, snapshot.links)
-        if counts["lanes"]:
+        if counts["directions"]:
             add_counts(counts, before.elements, dict(enumerate(self.adapters)))
         for vnics in self.vnic_ports:
             for adapter in vnics.adapters.values():

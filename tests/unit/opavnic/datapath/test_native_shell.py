@@ -53,9 +53,9 @@ class FakeEngine:
             "port_tx": [nothing] * len(ports),
             "port_rx": [nothing] * len(ports),
             "switches": [nothing] * len(switches),
-            "lanes": [[nothing, nothing]] * len(links),
+            "directions": [[nothing, nothing]] * len(links),
             "faults": [
-                self.tallies.get(index) or [[(0, 0)] * len(lane) for lane in link["faults"]]
+                self.tallies.get(index) or [[(0, 0)] * len(faults) for faults in link["faults"]]
                 for index, link in enumerate(links)
             ],
             "drawn": [[0, 0]] * len(links),

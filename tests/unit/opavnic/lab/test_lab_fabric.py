@@ -8,13 +8,12 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-import typer.testing
 from aiohttp import ClientSession, UnixConnector
 
 from hfi_sim.counters import Drop
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults import FaultKind
-from opavnic.cli.fault import app
+from opavnic.cli.main import main
 from opavnic.lab.daemon import lab_routes
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.fabric_model import Credits, LinkModel
@@ -250,6 +249,14 @@ def test_fabric_that_cannot_be_is_refused_with_its_line(
     assert re.search(message, str(caught.value)), str(caught.value)
 
 
+def test_quantities_of_a_lab_file_mean_what_they_mean_elsewhere() -> None:
+    """A time in minutes, and a fault's share and time, as on a command line."""
+    text = LINK.replace("latency: 1us", "latency: 5m") + "faults: [loss on h1 20% for=1.5m]\n"
+    model = parse_lab(text, "lab.yaml")
+    assert model.fabric.link.latency == 300
+    assert model.faults == ["loss on h1 probability=20% for=90s"]
+
+
 async def test_control_api_sets_lists_and_removes_faults_and_shows_routes(tmp_path: Path) -> None:
     async with await start(LAB) as lab:
         server = ControlServer(tmp_path / "sock", lab.routes())
@@ -306,10 +313,11 @@ async def test_control_api_takes_no_body_for_what_it_is_not(tmp_path: Path) -> N
     assert name == "fabric-lab"
 
 
-def test_fault_that_makes_no_sense_is_refused_before_any_lab_is_asked() -> None:
-    result = typer.testing.CliRunner().invoke(app, ["add", "los", "on", "h1"])
-    assert result.exit_code == 2
-    assert 'opavnic: unknown fault "los" (nearest: "loss"' in result.stderr
+def test_fault_that_makes_no_sense_is_refused_before_any_lab_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["fault", "add", "los", "on", "h1"]) == 2
+    assert 'opavnic: unknown fault "los" (nearest: "loss"' in capsys.readouterr().err
 
 
 CRASH = """

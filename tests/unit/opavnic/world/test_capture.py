@@ -12,7 +12,7 @@ from hfi_sim.trace import TraceRecord
 from opavnic.lab.lab import Lab
 from opavnic.observe import capture
 from opavnic.observe.capture import Capture
-from opavnic.observe.pcapng import PcapngReader
+from opavnic.observe.trace_file import TraceReader
 from opavnic.world import connections
 from opavnic.world.parts.capture import CONTENT_TYPE
 
@@ -36,7 +36,7 @@ def observers(lab: Lab) -> int:
 
 
 def records(data: bytes) -> list[TraceRecord]:
-    return list(PcapngReader(io.BytesIO(data)).records())
+    return list(TraceReader(io.BytesIO(data)).records())
 
 
 async def test_capture_ends_after_the_packets_that_were_asked_for(lab: Lab, http: ClientSession) -> None:

@@ -6,16 +6,20 @@ import asyncio
 import io
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
 
+from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
+from opavnic.lab.loader import parse_lab
 from opavnic.world import json_body
 from opavnic.world.json_body import MAX_BODY, MAX_VALUES
 from opavnic.world.parts import em_routes
 from vema.em import desired
+from vema.em.core import EmCore
 
 TEXT = """
 name: em-lab
@@ -148,3 +152,38 @@ async def test_refusal_with_very_many_mistakes_lists_a_hundred(http: ClientSessi
     assert status == 422
     assert len(answer["problems"]) == len(answer["error"].splitlines()) == 101
     assert answer["problems"][-1] == {"path": [], "message": "... and 1101 more"}
+
+
+@pytest.mark.breaks_core
+async def test_manager_that_has_failed_is_said_by_every_command_and_by_the_status(
+    lab: Lab, http: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "parts" not in lab.status()
+    assert lab.manager is not None
+
+    def broken(*_: object) -> None:
+        raise KeyError("vport 7")
+
+    monkeypatch.setattr(lab.manager.em.core, "answer", broken)
+    text = "the Ethernet Manager has failed (KeyError: 'vport 7'); the log says where"
+    config = {"vesws": [{"id": 2, "name": "blue", "pkey": 0x8001, "members": ["h1", "h2"], "mtu": 9000}]}
+    for path in ("/em/apply", "/em/verify"):
+        async with http.post(path, json=config) as response:
+            assert (response.status, (await response.json())["error"]) == (409, text)
+    assert lab.status()["parts"]["Ethernet Manager"] == {"failed": "KeyError: 'vport 7'"}
+
+
+@pytest.mark.breaks_core
+async def test_lab_whose_manager_fails_at_once_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
+
+    def broken(*_: object) -> None:
+        raise KeyError("vport 7")
+
+    monkeypatch.setattr(EmCore, "answer", broken)
+    lab = Lab(parse_lab(TEXT, "lab.yaml"), netdev="memory", timer_resolution_s=0.0)
+    with pytest.raises(LabError, match=r"the Ethernet Manager has failed \(KeyError: 'vport 7'\)"):
+        await lab.start()
+    await lab.stop()

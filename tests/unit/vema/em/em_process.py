@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hfi_sim.mad.header import MadHeader, Method
-from hfi_sim.mad.stack import AgentHandler, AgentRegistration, MadRequest
+from hfi_sim.mad.agents import AgentHandler, AgentRegistration, MadRequest
+from hfi_sim.mad.header import Method
+from hfi_sim.mad.message import Mad
 from hfi_sim.mad.transactions import Done
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from vema.em.desired import PortFacts, parse_config
@@ -44,11 +44,11 @@ class SocketTransport:
         self._handlers: list[AgentHandler] = []
 
     def submit(
-        self, dlid: int, mad: bytes, done: Done, *, timeout_s: float = 1.0, retries: int = 3, sl: int = 0
+        self, dlid: int, mad: Mad, done: Done, *, timeout_s: float = 1.0, retries: int = 3, sl: int = 0
     ) -> int:
         self._tid += 1
         self._waiting[self._tid] = done
-        self._writer.write(MadMessage(dlid, mad[:8] + self._tid.to_bytes(8, "big") + mad[16:], sl=sl).build())
+        self._writer.write(MadMessage(dlid, mad.build(self._tid), sl=sl).build())
         return self._tid
 
     def send(self, dlid: int, mad: bytes, *, sl: int = 0) -> None:
@@ -64,13 +64,12 @@ class SocketTransport:
         self._handlers.remove(registration.handler)
 
     def take(self, message: MadMessage) -> None:
-        header = MadHeader.parse(message.mad)
-        if header.method == Method.TRAP:
+        mad = Mad.parse(message.mad)
+        if mad.header.method == Method.TRAP:
             for handler in self._handlers:
-                handler(MadRequest(message.mad, header, message.lid, message.pkey, 0, 1))
+                handler(MadRequest(message.mad, mad.header, message.lid, message.pkey, 0, 1))
             return
-        (tid,) = struct.unpack_from(">Q", message.mad, 8)
-        self._waiting.pop(tid)(message.mad if message.outcome == Outcome.OK else None)
+        self._waiting.pop(mad.header.tid)(mad if message.outcome == Outcome.OK else None)
 
 
 class FixedTopology:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 from hfi_sim.counters import Drop
 from hfi_sim.errors import WireError
+from hfi_sim.mad.header import Method
+from hfi_sim.mad.message import Mad
 from hfi_sim.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
 from vema.em.audit import MIN_STEP_S, Audit
@@ -53,23 +56,23 @@ def table_set(packet: bytes, dlid: int) -> tuple[int, int] | None:
 @contextmanager
 def old_set_comes_between(fabric: EmFabric, host: int, kept: list[bytes]) -> Iterator[None]:
     """Keep the first Set of section 0 to a host; put it in after the first Set of the next update."""
-    port, dlid = fabric.em_ports[0], fabric.port(host).lid
-    send = port.send
+    port, target = fabric.em_ports[0], fabric.port(host).lid
+    send = port.send_built
 
-    def doubling(packet: bytes) -> Drop | None:
-        ended = send(packet)
-        found = table_set(packet, dlid)
+    def doubling(packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        ended = send(packet, slid, dlid, pkey)
+        found = table_set(packet, target)
         if found is not None and found[0] == 0:
             if not kept:
                 kept.append(packet)
             elif found[1] == DIRTY and len(kept) == 1:
                 kept.append(packet)
-                send(kept[0])
+                send(kept[0], slid, dlid, pkey)
         return ended
 
-    port.send = doubling  # type: ignore[method-assign]
+    port.send_built = doubling  # type: ignore[method-assign]
     yield
-    port.send = send  # type: ignore[method-assign]
+    port.send_built = send  # type: ignore[method-assign]
 
 
 async def quiet(em: EthernetService) -> None:
@@ -211,7 +214,9 @@ def test_any_answer_is_a_section_or_an_error_and_the_audit_goes_on(answer: bytes
     assert audit.wake(1.0, {1: port}, vesws) == vport.key
     request = audit.request(port, vport)
     assert request is not None
-    mad = request.mad[:3] + b"\x81" + request.mad[4:40] + answer if dressed else answer
+    asked = request.mad
+    header = replace(asked.header, method=Method.GET_RESP) if dressed else asked.header
+    mad = Mad(header, asked.data[:16] + answer if dressed else answer)
     with suppress(AgentError, WireError):
         assert audit.take(vport, request, mad) == []
     assert not vport.damaged

@@ -33,12 +33,12 @@ class BadAir:
         self.loss, self.twice, self.late = loss, twice, 0.3
         self._rng = rng
         self._clock = clock
-        self._send, self._receive = port.send, port.receive
-        port.send = self.send  # type: ignore[method-assign]
+        self._send, self._receive = port.send_built, port.receive
+        port.send_built = self.send  # type: ignore[method-assign]
         port.receive = self.receive  # type: ignore[method-assign]
 
-    def send(self, packet: bytes) -> Drop | None:
-        self._carry(self._send, packet)
+    def send(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        self._carry(lambda packet: self._send(packet, slid, dlid, pkey), packet)
         return None
 
     def receive(self, packet: bytes, _hops: int = 0, /) -> None:
@@ -187,8 +187,7 @@ async def test_two_ems_under_loss_never_write_both_and_the_second_takes_over() -
     first, second = fabric.em(1), fabric.em(2)
     first.start(elected(7))
     second.start(elected(3))
-    assert await first.wait_for(lambda: first.converged, 300.0)
-    assert await first.verify() == []
+    await clean(first, 300.0)  # a Get may stay unanswered in such an air, whoever asks
     died = fabric.clock.time()
     first.stop()
     assert await second.wait_for(lambda: second.core is not None and second.core.active, 6.0)

@@ -89,7 +89,7 @@ def test_every_mistake_is_listed_at_once() -> None:
         'vesws[3].default_ports[0]: "h9" is no member (known: h1; nearest: h1)',
         "vesws[3].multicast_lid: 0x5 is no multicast LID",
         "vesws[4].rc.ipv4: should be less than or equal to 7, not 8",
-        "vesws[4].qos.unicast.pcp_to_sc: 1 values; a service class is given for each of 8 priorities",
+        "vesws[4].qos.unicast.pcp_to_sc: 1 values; a service channel is given for each of 8 priorities",
     ):
         assert any(expected in line for line in listed), f"{expected!r} not in {listed}"
 

@@ -48,14 +48,14 @@ class Fabric(LoopThread):
         self.ports = json.dumps({"lid": int(port.lid), "facts": facts})
         server = MadSocketServer(port.mad, agents=list)
         port.mad.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], server.trap)
-        send = port.send
+        send = port.send_built
 
-        def count(packet: bytes) -> Drop | None:
+        def count(packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
             self.requests += 1
             self.on_request(self.requests)
-            return send(packet)
+            return send(packet, slid, dlid, pkey)
 
-        port.send = count  # type: ignore[method-assign]
+        port.send_built = count  # type: ignore[method-assign]
         await server.start(self.socket_path)
         yield
         await server.close()

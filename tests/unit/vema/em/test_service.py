@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hfi_sim.mad.header import Method
-from hfi_sim.mad.stack import MadRequest
+from hfi_sim.mad.agents import MadRequest
+from hfi_sim.mad.header import MadHeader, Method
 from hfi_sim.types import MacAddr
+from hfi_sim.wire.l4 import L4
 from unit.vema.em.em_fabric import PKEY, EmFabric, config
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.em import desired
 from vema.em.desired import EmConfig, EmConfigError, Roster, checked, parse_config
+from vema.em.mac_tables import VeswTable
 from vema.em.messages import build_request, read_response
 from vema.em.problems import Problem
 from vema.em.service import TURN, EthernetService
@@ -229,6 +232,33 @@ async def test_changed_mtu_and_members_are_previewed_then_applied() -> None:
     em.stop()
 
 
+@pytest.mark.breaks_core
+async def test_core_that_raises_ends_the_wait_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fabric = EmFabric(2)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    em.apply(config(vesw={"mtu": 9000}))
+
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("vport 7")
+
+    monkeypatch.setattr(em.core, "answer", broken)
+    began = fabric.clock.time()
+    assert not await em.wait_converged(60.0)
+    assert fabric.clock.time() - began < 1.0
+    assert isinstance(em.failure, KeyError)
+    assert not em.converged
+    assert not await em.wait_converged(60.0)  # nor does anybody wait who comes later
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert errors == ["[em1:1 Ethernet Manager] failed, and does nothing any more: KeyError: 'vport 7'"]
+    em.trap(MadRequest(b"", MadHeader(mgmt_class=0x34, method=5, tid=1, attr_id=2), 1, 0xFFFF, 0, 1))
+    assert fabric.netdev(1).set_mac(NEW_MAC) == 0  # agents go on, and their traps are ignored
+    em.stop()
+
+
 async def test_large_configuration_leaves_turns_of_the_loop_to_others() -> None:
     fabric = EmFabric(4)
     em = fabric.em()
@@ -242,6 +272,41 @@ async def test_large_configuration_leaves_turns_of_the_loop_to_others() -> None:
         await asyncio.sleep(0)
         asked.append(em.core.sets + em.core.gets)
     assert max(b - a for a, b in itertools.pairwise(asked)) == TURN
+    em.stop()
+
+
+async def test_tables_that_are_due_together_leave_turns_of_the_loop_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fabric = EmFabric(4)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    computed = [0]
+    update = VeswTable.update
+
+    def counting(table: VeswTable, *args: Any) -> bool:
+        computed[0] += 1
+        return update(table, *args)
+
+    monkeypatch.setattr(VeswTable, "update", counting)
+    for port in fabric.ports:  # nobody answers: all tables wait for the same moment
+        port.unregister_l4(L4.FM)
+    members = [f"h{n}" for n in range(1, 5)]
+    vesws = [{"id": n, "name": f"v{n}", "pkey": PKEY, "members": members} for n in range(1, 201)]
+    em.apply(parse_config({"mac": "learn", "vesws": vesws}))
+    assert em.core is not None
+    wake, in_a_turn = em.core.wake, [0]
+
+    def noting(now: float, turns: int) -> None:
+        before = computed[0]
+        wake(now, turns)
+        in_a_turn.append(computed[0] - before)
+
+    monkeypatch.setattr(em.core, "wake", noting)
+    await asyncio.sleep(3.0)
+    assert computed[0] >= 200
+    assert max(in_a_turn) <= TURN
     em.stop()
 
 

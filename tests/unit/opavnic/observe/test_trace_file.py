@@ -12,7 +12,7 @@ from hfi_sim.counters import Drop
 from hfi_sim.errors import WireError
 from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.captures import DLT_USER0, read_capture
-from opavnic.observe.pcapng import PcapngReader, PcapngWriter
+from opavnic.observe.trace_file import TraceReader, TraceWriter
 
 RECORDS = st.builds(
     TraceRecord,
@@ -24,14 +24,14 @@ RECORDS = st.builds(
 
 
 def written(records: list[TraceRecord]) -> bytes:
-    writer = PcapngWriter()
+    writer = TraceWriter()
     return writer.head() + b"".join(map(writer.packet, records))
 
 
 @given(st.lists(RECORDS))
 def test_records_are_read_back(records: list[TraceRecord]) -> None:
     data = written(records)
-    assert list(PcapngReader(io.BytesIO(data)).records()) == records
+    assert list(TraceReader(io.BytesIO(data)).records()) == records
     assert [(packet.link_type, packet.data) for packet in read_capture(data)] == [
         (DLT_USER0, record.packet) for record in records
     ]
@@ -39,9 +39,9 @@ def test_records_are_read_back(records: list[TraceRecord]) -> None:
 
 def test_missed_packets_are_said_wherever_they_were_missed() -> None:
     record = TraceRecord(1.0, "h1:1->sw0:1", b"x" * 21, None)
-    writer = PcapngWriter()
+    writer = TraceWriter()
     data = writer.head() + writer.missed(0.5, 3) + writer.packet(record) + writer.missed(2.0, 70_000)
-    reader = PcapngReader(io.BytesIO(data))
+    reader = TraceReader(io.BytesIO(data))
     assert list(reader.records()) == [record]
     assert reader.missed == 70_000
     assert len(list(read_capture(data))) == 1
@@ -52,13 +52,13 @@ def test_file_that_ends_early_is_said_after_what_could_be_read() -> None:
     data = written(records)
     wholes = {len(written(records[:count])): count for count in range(1, 4)}
     for size in range(len(written(records[:1])), len(data)):
-        reader = PcapngReader(io.BytesIO(data[:size])).records()
+        reader = TraceReader(io.BytesIO(data[:size])).records()
         if size in wholes:
             assert list(reader) == records[: wholes[size]]
             continue
         whole = max(count for end, count in wholes.items() if end < size)
         assert [next(reader) for _ in range(whole)] == records[:whole]
-        with pytest.raises(WireError, match=r"the file ends .* bytes early"):
+        with pytest.raises(WireError, match=r"the file ends inside .*, \d+ of them are there"):
             next(reader)
 
 
@@ -67,11 +67,11 @@ def test_reader_of_any_bytes_yields_packets_or_an_error(junk: bytes, at: int) ->
     data = written([TraceRecord(0.0, "h1:1->sw0:1", b"x" * 40, None)])
     for stream in (junk, data[:at] + junk, data[:at] + junk + data[at + len(junk) :]):
         try:
-            list(PcapngReader(io.BytesIO(stream)).records())
+            list(TraceReader(io.BytesIO(stream)).records())
         except WireError:
             continue
 
 
 def test_reader_of_no_capture_says_so() -> None:
-    with pytest.raises(WireError, match="a block of"):
-        list(PcapngReader(io.BytesIO(b"no capture at all")).records())
+    with pytest.raises(WireError, match="neither a pcap nor a pcapng file"):
+        list(TraceReader(io.BytesIO(b"no capture at all")).records())

@@ -1,0 +1,51 @@
+"""What peers send to a node: each PUT is delivered once, each GET is answered. Sans-IO."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+from lnet.duplicate_filter import DeliveredIds
+from lnet.lnet_hdr import LnetHdr
+from lnet.nid import Nid
+from lnet.peer import KibPeer
+from lnet.tx import Received
+
+GetHandler = Callable[[Nid, LnetHdr], bytes | int]
+"""Returns the data that a GET of a peer asks for, or a negative errno."""
+
+
+def nothing_to_get(nid: Nid, hdr: LnetHdr) -> int:
+    """Refuse every GET."""
+    return -errno.ENOENT
+
+
+class Deliveries:
+    """The receiving side of a node; it remembers what every peer has delivered."""
+
+    def __init__(self, get_handler: GetHandler, report: Callable[[Received], None]) -> None:
+        self.duplicates = 0
+        """Messages that came again and were not delivered again."""
+        self._get_handler = get_handler
+        self._report = report
+        self._delivered: dict[tuple[Nid, Nid], DeliveredIds] = {}
+
+    def _memory(self, peer: KibPeer) -> DeliveredIds:
+        return self._delivered.setdefault((peer.net.nid, peer.nid), DeliveredIds())
+
+    def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
+        """Return whether a message has been delivered already."""
+        known = self._memory(peer).has(hdr.interface_cookie, hdr.object_cookie)
+        self.duplicates += known
+        return known
+
+    def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> None:
+        """Deliver a PUT, unless it has been."""
+        if not self._memory(peer).add(hdr.interface_cookie, hdr.object_cookie):
+            self.duplicates += 1
+            return
+        self._report(Received(peer.nid, peer.net.nid, peer.dev, hdr.match_bits, hdr.hdr_data, data))
+
+    def read(self, peer: KibPeer, hdr: LnetHdr) -> bytes | int:
+        """Answer a GET."""
+        return self._get_handler(peer.nid, hdr)

@@ -1,0 +1,34 @@
+"""An HFI port without a fabric: it keeps the packets that VNICs send."""
+
+from __future__ import annotations
+
+from hfi_sim.conveyor import Hold
+from hfi_sim.counters import Drop
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.lrh16b import dlid_of, pkey_of, slid_of
+
+
+class HfiStub:
+    """A `FramePort` that goes nowhere."""
+
+    arriving: Hold | None = None
+
+    def __init__(self, opa_port_num: int = 1) -> None:
+        self.opa_port_num = opa_port_num
+        self.icrc = Icrc()
+        self.sent: list[bytes] = []
+        """Whole packets, oldest first."""
+        self.refusal: Drop | None = None
+        """What is answered in place of sending."""
+
+    def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        """Keep a packet, or refuse it.
+
+        Raises:  ValueError: what was handed over is not what stands in the packet.
+        """
+        found = slid_of(packet), dlid_of(packet), pkey_of(packet)
+        if (slid, dlid, pkey) != found:
+            raise ValueError(f"SLID, DLID, P_Key {(slid, dlid, pkey)} handed over, {found} in the packet")
+        if self.refusal is None:
+            self.sent.append(packet)
+        return self.refusal

@@ -1,0 +1,70 @@
+"""Trace records as a pcapng file: link type USER0 (147), one interface for each direction of a link.
+
+The file is made and read piece by piece, so that a running capture can be looked at. A drop stands in the comment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from hfi_sim.counters import Drop
+from hfi_sim.trace import TraceRecord
+from hfi_sim.wire.captures import NS_PER_S, CaptureReader, PcapngWriter
+
+_DROPPED: Final = "dropped: "
+_DROPS: Final = {f"{_DROPPED}{drop.value}": drop for drop in Drop}
+
+
+class TraceWriter:
+    """Makes the bytes of a file; the caller writes them somewhere."""
+
+    def __init__(self) -> None:
+        self._writer = PcapngWriter()
+        self._packet = self._writer.packet
+
+    def head(self) -> bytes:
+        """Return what a file begins with."""
+        return self._writer.head()
+
+    def packet(self, record: TraceRecord) -> bytes:
+        """Return one packet."""
+        comment = "" if record.drop is None else f"{_DROPPED}{record.drop.value}"
+        return self._packet(record.packet, round(record.time_s * NS_PER_S), record.direction, comment)
+
+    def missed(self, time_s: float, count: int) -> bytes:
+        """Return the statistics that say: `count` packets so far were too many to be captured."""
+        return self._writer.missed(count, round(time_s * NS_PER_S))
+
+
+class TraceReader:
+    """Reads back what a TraceWriter made, as it comes."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._reader = CaptureReader(stream)
+
+    @property
+    def missed(self) -> int:
+        """Packets that the capture could not keep up with, as far as it was read."""
+        return self._reader.missed
+
+    def records(self) -> Iterator[TraceRecord]:
+        """Yield the packets until the stream ends.
+
+        Raises:  WireError: no such file, or it ends in the middle.
+        """
+        for _, data, _, time_ns, direction, comment in self._reader.packets():
+            yield TraceRecord(time_ns / NS_PER_S, direction, data, _DROPS.get(comment) if comment else None)
+
+
+def write_trace(path: Path, records: Iterable[TraceRecord]) -> int:
+    """Write `records` to `path` and return how many there were."""
+    writer = TraceWriter()
+    count = 0
+    with path.open("wb") as file:
+        file.write(writer.head())
+        for record in records:
+            file.write(writer.packet(record))
+            count += 1
+    return count

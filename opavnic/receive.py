@@ -1,0 +1,101 @@
+"""Packets from the HFI port on their way to the host: checked, decapsulated, counted. Sans-IO.
+
+Source: the public driver's hfi1_vnic_bypass_rcv(), hfi1_vnic_decap_skb(), hfi1_vnic_update_rx_counters().
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from hfi_sim.conveyor import Hold
+from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.netdev.base import Netdev
+from opavnic.counters import VnicCounters
+from opavnic.encap import HEADER_SIZE, MIN_FRAME
+from opavnic.transmit import FramePort
+
+_VLAN_ETH_HEADER: Final = 18
+_TRAILER: Final = 5
+"""ICRC and tail."""
+
+
+class Receiver:
+    """The receiving half of one VNIC."""
+
+    def __init__(self, netdev: Netdev, port: FramePort, counters: VnicCounters, law: PacketCounters) -> None:
+        """Give what comes through `port` to `netdev`; `law` counts packets, given to the host or dropped here."""
+        self._netdev = netdev
+        self._port = port
+        self._counters = counters
+        self._law = law
+        self._backlog: deque[tuple[bytes, Hold]] = deque()
+        """Packets that the host has no room for yet; each keeps its room in the buffer of the port."""
+
+    def receive(self, packet: bytes) -> None:
+        """Give the frame in a packet to the host, or count why not; it waits where host and link can.
+
+        Args:    packet: header, frame, pad, ICRC and tail. The header is not looked at any more.
+        """
+        law = self._law
+        law.in_packets += 1
+        law.in_bytes += len(packet)
+        if self._backlog:
+            self.go_on()
+        if self._netdev.rx_stopped and (hold := self._port.arriving) is not None:
+            hold.keep()
+            law.in_flight += 1
+            self._backlog.append((packet, hold))
+            return
+        self._take(packet)
+
+    def go_on(self) -> None:
+        """Give the host what has waited for it, as far as it has room, in order."""
+        while self._backlog and not self._netdev.rx_stopped:
+            packet, hold = self._backlog.popleft()
+            self._law.in_flight -= 1
+            self._take(packet)
+            hold.release()
+
+    def drop_backlog(self) -> None:
+        """Count what waits as lost: nobody will take it any more."""
+        backlog, self._backlog = self._backlog, deque()
+        for _, hold in backlog:
+            self._law.in_flight -= 1
+            self._law.drop(Drop.VNIC_RX_STATE)
+            self._counters.rx_drop_state += 1
+            hold.release()
+
+    def _take(self, packet: bytes) -> None:
+        law = self._law
+        netdev = self._netdev
+        counters = self._counters
+        if netdev.dormant or not netdev.carrier:
+            counters.rx_drop_state += 1
+            law.drop(Drop.VNIC_RX_STATE)
+            return
+        end = len(packet) - _TRAILER - (packet[-1] & 7)
+        length = end - HEADER_SIZE
+        if length > netdev.mtu + _VLAN_ETH_HEADER:
+            counters.rx_oversize += 1
+            counters.rx.count_attempt(length)
+            law.drop(Drop.VNIC_RX_OVERSIZE)
+            return
+        if length < MIN_FRAME:
+            counters.rx_runt += 1
+            # where less than a header is left, the driver takes none off
+            counters.rx.count_attempt(length if length >= 0 else max(end, 0))
+            law.drop(Drop.VNIC_RX_RUNT)
+            return
+        frame = packet[HEADER_SIZE:end]
+        if not netdev.receive(frame):
+            counters.rx_fifo_errors += 1
+            law.drop(Drop.VNIC_RX_HOST)
+            return
+        counters.rx.count_good(frame)
+        law.out_packets += 1
+        law.out_bytes += length
+
+    def count_no_handler(self) -> None:
+        """Count a packet for a virtual switch that no VNIC of the port is on; the port drops it."""
+        self._counters.rx_nohandler += 1

@@ -1,0 +1,118 @@
+"""Frames of the host on their way to the HFI port: padded, encapsulated, sealed, counted. Sans-IO.
+
+Source: the public driver's opa_netdev_start_xmit(), hfi1_netdev_start_xmit(), hfi1_vnic_update_tx_counters().
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from hfi_sim.conveyor import Hold
+from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.netdev.base import Netdev
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.packet import seal_packet
+from opavnic.counters import VnicCounters
+from opavnic.encap import HEADER_SIZE, MAX_FRAME, MIN_FRAME, Forwarding
+from opavnic.flow import flow_hash15
+
+_ETH_HEADER: Final = 14
+_METADATA: Final = 4
+"""Bytes that the driver puts before the header on the way to hfi1, and counts where it drops there."""
+
+
+class FramePort(Protocol):
+    """What a VNIC needs of its HFI port; `hfi_sim.hfi.HfiPort` is one."""
+
+    opa_port_num: int
+    """Its number on the HFI, from 1."""
+    icrc: Icrc
+
+    @property
+    def arriving(self) -> Hold | None:
+        """The buffer space of the packet that is being received, on a link with credits."""
+        ...
+
+    def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        """Send a packet that was built from these; return why it did not leave, or None."""
+        ...
+
+
+class Transmitter:
+    """The sending half of one VNIC."""
+
+    def __init__(
+        self,
+        netdev: Netdev,
+        port: FramePort,
+        counters: VnicCounters,
+        law: PacketCounters,
+        forwarding: Forwarding,
+        *,
+        smac_filter: bool,
+    ) -> None:
+        """Send what `netdev` gives through `port`.
+
+        Args:  law: the frames of the host, sent to the port or dropped here. smac_filter: refuse to send from
+               addresses that are no source entries of the MAC table, once it has any.
+        """
+        self.forwarding = forwarding
+        """The snapshot by which frames are sent now."""
+        self.smac_filter = smac_filter
+        self._netdev = netdev
+        self._port = port
+        self._icrc = port.icrc
+        self._counters = counters
+        self._law = law
+
+    def start_xmit(self, frame: bytes) -> None:
+        """Send a frame of the host, or count why not."""
+        law = self._law
+        size = len(frame)
+        law.in_packets += 1
+        law.in_bytes += size
+        if size < MIN_FRAME:
+            if size < _ETH_HEADER:
+                law.drop(Drop.VNIC_TX_MALFORMED)
+                return
+            frame = frame.ljust(MIN_FRAME, b"\0")
+        elif size > MAX_FRAME:
+            law.drop(Drop.VNIC_TX_MALFORMED)
+            return
+        self.send_frame(frame, flow_hash15(frame))
+
+    def send_frame(self, frame: bytes, hash15: int) -> None:
+        """Send a padded frame whose flow hash is known; the caller has counted it as come in.
+
+        Args:  frame: 60 to 16351 bytes, without FCS. hash15: 0 to 32767.
+        """
+        law = self._law
+        counters = self._counters
+        netdev = self._netdev
+        if netdev.dormant or not netdev.carrier:
+            counters.tx_drop_state += 1
+            self._refuse(Drop.VNIC_TX_STATE, len(frame) + HEADER_SIZE + _METADATA)
+            return
+        forwarding = self.forwarding
+        if self.smac_filter and forwarding.sources and not forwarding.sources.admits(frame[6:12]):
+            counters.tx_smac_filt += 1
+            self._refuse(Drop.VNIC_TX_SMAC, len(frame))
+            return
+        built = forwarding.encap(frame, hash15)
+        if built is None:
+            counters.tx_dlid_zero += 1
+            self._refuse(Drop.VNIC_TX_DLID, len(frame) + HEADER_SIZE)
+            return
+        header, dlid = built
+        law.out_packets += 1
+        law.out_bytes += len(frame)
+        packet = seal_packet(header + frame, self._icrc)
+        if self._port.send_built(packet, forwarding.slid, dlid, forwarding.pkey) is None:
+            counters.tx.count_good(frame)
+        else:  # the port has counted why
+            counters.tx_carrier_errors += 1
+            counters.tx.count_attempt(len(frame))
+
+    def _refuse(self, reason: Drop, counted_len: int) -> None:
+        self._law.drop(reason)
+        self._counters.tx.count_attempt(counted_len)

@@ -1,0 +1,39 @@
+"""Drop reasons and counters of the native datapath, made from their declarations."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+
+import pytest
+
+from tools.generate import counters
+from tools.generate.__main__ import ROOT
+from tools.generate.sections import SectionError
+
+
+class Sample(StrEnum):
+    """Reasons."""
+
+    ONE_REASON = "one:reason"
+    """It takes
+    two lines."""
+    OTHER = "other"
+
+
+def test_docs_of_members_come_from_the_source() -> None:
+    assert counters.attribute_docs(Sample) == {"ONE_REASON": "It takes two lines."}
+
+
+def test_table_of_drops_needs_a_docstring_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters, "Drop", Sample)
+    with pytest.raises(SectionError, match=r"OTHER needs a docstring for docs/fabric\.md"):
+        list(counters.pages(ROOT))
+
+
+def test_names_stand_in_the_order_of_the_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters, "EjfatDrop", Sample)
+    made = dict(counters.sources(Path()))["native/src/ejfat/drops.rs"]
+    assert re.findall(r"^    (\w+),$", made, re.MULTILINE) == ["OneReason", "Other"]
+    assert re.findall(r'^    "(.*)",$', made, re.MULTILINE) == ["one:reason", "other"]

@@ -1,0 +1,54 @@
+"""Whose turn it is now, and when something is to be looked at again. Sans-IO."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+from vema.em.desired import EmConfig
+from vema.em.dialogue import PORT
+from vema.em.state import Port, Vport
+from vema.em.vport_queue import WorkQueue
+
+
+class Turns:
+    """The queue of ports and vports that may need a request, and the times at which ports and tables are due."""
+
+    def __init__(self, config: EmConfig) -> None:
+        self.active = False
+        """Whether this EM works; a standby only listens."""
+        self.queue = WorkQueue[int, int](in_flight=config.limits.in_flight, per_port=config.limits.per_port)
+        self._times: list[tuple[float, int, int]] = []
+        self._number = 0
+
+    def mark(self, port: Port, vport: Vport) -> None:
+        """Give a vport a turn, where its port is ready for it."""
+        if port.ready and not port.blocked:
+            self.queue.mark(port.facts.guid, vport.num)
+
+    def mark_port(self, port: Port) -> None:
+        """Give the port itself a turn."""
+        if self.active and not port.blocked:
+            self.queue.mark(port.facts.guid, PORT)
+
+    def wake_at(self, when: float, key: int) -> None:
+        """Have `due` yield `key` at a time: the GUID of a port, or the negative id of a virtual switch."""
+        self._number += 1
+        heapq.heappush(self._times, (when, self._number, key))
+
+    def schedule(self, port: Port, when: float) -> None:
+        """Look at a port at a time, and not at the one that was set before."""
+        port.wake_at = when
+        self.wake_at(when, port.facts.guid)
+
+    def due(self, now: float, limit: int) -> Iterator[tuple[float, int]]:
+        """Yield time and key of what is due, what comes up meanwhile included, `limit` of them at most."""
+        for _ in range(limit):
+            if not self._times or self._times[0][0] > now:
+                return
+            when, _, key = heapq.heappop(self._times)
+            yield when, key
+
+    def next_time(self) -> float | None:
+        """Return when something is due next, or None."""
+        return self._times[0][0] if self._times else None
