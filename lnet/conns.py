@@ -8,6 +8,7 @@ from ipaddress import IPv4Address
 from typing import Protocol
 
 from lnet.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn
+from lnet.codes import MsgType, RejectReason
 from lnet.config import LndConfig
 from lnet.errors import NidError, ProtocolError
 from lnet.handshake import (
@@ -19,7 +20,7 @@ from lnet.handshake import (
     check_request,
     params_of,
 )
-from lnet.msg import ConnParams, KibMsg, KibRej, MsgType, RejectReason
+from lnet.msg import ConnParams, KibMsg, KibRej
 from lnet.nid import Net, Nid
 from lnet.objects import KibDev, KibNet, KibRoute, LnetNi, RouteState
 from lnet.peer import KibPeer, PeerUser

@@ -5,18 +5,18 @@ Source: the public o2iblnd, kiblnd_passive_connect() and kiblnd_check_connreply(
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final
 
+from lnet.codes import MsgType, RejectReason
 from lnet.config import LndConfig
 from lnet.errors import ProtocolError
-from lnet.msg import IBLND_MSG_SIZE, VERSION, ConnParams, KibMsg, KibRej, MsgType, RejectReason
+from lnet.layouts import ANNOUNCE
+from lnet.msg import IBLND_MSG_SIZE, VERSION, ConnParams, KibMsg, KibRej
 from lnet.networks import LNET_MAX_INTERFACES
 
-_ANNOUNCE: Final = struct.Struct(">4sB")
 _ANNOUNCE_MAGIC: Final = b"ADDR"
 
 
@@ -54,7 +54,7 @@ def build_connect(
     """
     extra = b""
     if addresses:
-        extra = _ANNOUNCE.pack(_ANNOUNCE_MAGIC, len(addresses)) + b"".join(a.packed for a in addresses)
+        extra = ANNOUNCE.codec.pack(_ANNOUNCE_MAGIC, len(addresses)) + b"".join(a.packed for a in addresses)
     message = KibMsg(
         kind,
         srcnid=own.nid,
@@ -69,10 +69,10 @@ def build_connect(
 
 def announced(extra: bytes) -> tuple[IPv4Address, ...]:
     """Return the addresses that a peer announced, () where it did not or where they make no sense."""
-    if len(extra) < _ANNOUNCE.size:
+    if len(extra) < ANNOUNCE.size:
         return ()
-    magic, count = _ANNOUNCE.unpack_from(extra)
-    packed = extra[_ANNOUNCE.size :]
+    magic, count = ANNOUNCE.unpack(extra)
+    packed = extra[ANNOUNCE.size :]
     if magic != _ANNOUNCE_MAGIC or not 1 <= count <= LNET_MAX_INTERFACES or len(packed) < count * 4:
         return ()
     addresses = tuple(IPv4Address(packed[i * 4 : i * 4 + 4]) for i in range(count))

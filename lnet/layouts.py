@@ -1,97 +1,134 @@
-"""The wire structures declared once with construct, in the order of the public o2iblnd structures.
+"""The structures of o2iblnd and LNet on the wire, declared once, in the order of the public structures.
 
-`lnet.msg` and `lnet.lnet_hdr` read and write the same bytes with `struct`; a test holds both to this page.
+A structure of o2iblnd is in its sender's byte order, so it is declared for both: `KIB_MSG["<"]` is the little-endian
+one. The LNet header inside is always little-endian. What follows kib_msg depends on its type; see `MIN_BODY`.
+
+Source: the public o2iblnd wire structures (kib_msg, kib_rej), version 0x12; struct lnet_hdr, lnet_put, lnet_get.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
-import construct as c
+from hfi_sim.wire.field import BYTES, HEX, Field
+from hfi_sim.wire.header import Header
+from lnet.codes import LnetMsgType, MsgType, RejectReason
 
-_INTS: Final[dict[str, dict[str, Any]]] = {
-    "<": {"u16": c.Int16ul, "u32": c.Int32ul, "u64": c.Int64ul, "s32": c.Int32sl},
-    ">": {"u16": c.Int16ub, "u32": c.Int32ub, "u64": c.Int64ub, "s32": c.Int32sb},
+_MAGIC: Final = Field(32, "0x0be91b91; its byte order is that of the sender", HEX)
+_VERSION: Final = Field(16, "0x12", HEX)
+_COOKIE: Final = Field(64, "number of the transfer, chosen by the side that asks", HEX)
+_CONN_PARAMS: Final = {
+    "queue_depth": Field(16, "credits"),
+    "max_frags": Field(16, "fragments of one RDMA"),
+    "max_msg_size": Field(32, "bytes of a message"),
 }
 
-LNET_HDR: Final = c.Struct(
-    "dest_nid" / c.Int64ul,
-    "src_nid" / c.Int64ul,
-    "dest_pid" / c.Int32ul,
-    "src_pid" / c.Int32ul,
-    "type" / c.Int32ul,
-    "payload_length" / c.Int32ul,
-    "msg"
-    / c.Switch(
-        c.this.type,
-        {
-            1: c.Struct(  # PUT
-                "interface_cookie" / c.Int64ul,
-                "object_cookie" / c.Int64ul,
-                "match_bits" / c.Int64ul,
-                "hdr_data" / c.Int64ul,
-                "ptl_index" / c.Int32ul,
-                "offset" / c.Int32ul,
-            ),
-            2: c.Struct(  # GET
-                "interface_cookie" / c.Int64ul,
-                "object_cookie" / c.Int64ul,
-                "match_bits" / c.Int64ul,
-                "ptl_index" / c.Int32ul,
-                "src_offset" / c.Int32ul,
-                "sink_length" / c.Int32ul,
-                "padding" / c.Const(bytes(4)),
-            ),
-        },
-    ),
-)
-"""struct lnet_hdr: 32 bytes and a union of 40; always little-endian."""
 
-
-def kib_msg(order: str) -> Any:
-    """Return the layout of kib_msg for `<` or `>`."""
-    n = _INTS[order]
-    params = c.Struct("queue_depth" / n["u16"], "max_frags" / n["u16"], "max_msg_size" / n["u32"])
-    frag = c.Struct("nob" / n["u32"], "addr" / n["u64"])
-    desc = c.Struct("key" / n["u32"], "nfrags" / n["u32"], "frags" / c.Array(c.this.nfrags, frag))
-    conn = c.Struct("connparams" / params, "extra" / c.GreedyBytes)
-    completion = c.Struct("cookie" / n["u64"], "status" / n["s32"])
-    hdr = "hdr" / c.Bytes(72)
-    body = {
-        0xC0: conn,
-        0xC1: conn,
-        0xD0: c.Pass,
-        0xD1: c.Struct(hdr, "payload" / c.GreedyBytes),
-        0xD2: c.Struct(hdr, "cookie" / n["u64"]),
-        0xD3: completion,
-        0xD4: c.Struct("cookie" / n["u64"], "dst_cookie" / n["u64"], "desc" / desc),
-        0xD5: completion,
-        0xD6: c.Struct(hdr, "cookie" / n["u64"], "desc" / desc),
-        0xD7: completion,
+def _both(name: str, fields: Mapping[str, Field]) -> Mapping[str, Header]:
+    """Declare a structure in either byte order."""
+    return {
+        "<": Header(name, name, "little", fields, module=__name__),
+        ">": Header(name, name, "big", fields, module=__name__),
     }
-    return c.Struct(
-        "magic" / n["u32"],
-        "version" / n["u16"],
-        "type" / c.Int8ub,
-        "credits" / c.Int8ub,
-        "nob" / n["u32"],
-        "cksum" / n["u32"],
-        "srcnid" / n["u64"],
-        "srcstamp" / n["u64"],
-        "dstnid" / n["u64"],
-        "dststamp" / n["u64"],
-        "body" / c.Switch(c.this.type, body),
-    )
 
 
-def kib_rej(order: str) -> Any:
-    """Return the layout of kib_rej for `<` or `>`."""
-    n = _INTS[order]
-    return c.Struct(
-        "magic" / n["u32"],
-        "version" / n["u16"],
-        "why" / c.Int8ub,
-        "padding" / c.Const(b"\0"),
-        "incarnation" / n["u64"],
-        "connparams" / c.Struct("queue_depth" / n["u16"], "max_frags" / n["u16"], "max_msg_size" / n["u32"]),
-    )
+KIB_MSG: Final = _both(
+    "kib_msg",
+    {
+        "magic": _MAGIC,
+        "version": _VERSION,
+        "type": Field(8, "type of the message", HEX, codes=MsgType),
+        "credits": Field(8, "credits that are given back"),
+        "nob": Field(32, "bytes of the whole message"),
+        "cksum": Field(32, "checksum of the message with 0 here; 0: none", HEX),
+        "srcnid": Field(64, "NID of the sender", HEX),
+        "srcstamp": Field(64, "incarnation of the sender", HEX),
+        "dstnid": Field(64, "NID of the receiver", HEX),
+        "dststamp": Field(64, "incarnation of the receiver; 0 while it is not known", HEX),
+    },
+)
+"""What every message begins with."""
+CONN_PARAMS: Final = _both("kib_connparams", _CONN_PARAMS)
+COOKIE: Final = _both("cookie", {"cookie": _COOKIE})
+COOKIES: Final = _both(
+    "kib_putack_msg", {"cookie": _COOKIE, "dst_cookie": Field(64, "number of the answer", HEX)}
+)
+"""PUT_ACK, before its descriptor."""
+COMPLETION: Final = _both(
+    "kib_completion_msg",
+    {"cookie": _COOKIE, "status": Field(32, "0 or more, or a negative errno", signed=True)},
+)
+RDMA_DESC: Final = _both(
+    "kib_rdma_desc",
+    {"key": Field(32, "key of the memory", HEX), "nfrags": Field(32, "number of fragments that follow")},
+)
+RDMA_FRAG: Final = _both(
+    "kib_rdma_frag", {"nob": Field(32, "bytes"), "addr": Field(64, "address of the first", HEX)}
+)
+KIB_REJ: Final = _both(
+    "kib_rej",
+    {
+        "magic": _MAGIC,
+        "version": _VERSION,
+        "why": Field(8, "reason of the refusal", codes=RejectReason),
+        "padding": Field(8, "0", BYTES),
+        "incarnation": Field(64, "of the side that refuses", HEX),
+        **_CONN_PARAMS,
+    },
+)
+"""The private data of a refusal."""
+
+_LNET_COMMON: Final = {
+    "dest_nid": Field(64, "NID of the receiver", HEX),
+    "src_nid": Field(64, "NID of the sender", HEX),
+    "dest_pid": Field(32, "process of the receiver"),
+    "src_pid": Field(32, "process of the sender"),
+    "type": Field(32, "type of the message", codes=LnetMsgType),
+    "payload_length": Field(32, "PUT: bytes that follow or are fetched; GET: 0"),
+    "interface_cookie": Field(64, "incarnation of the sender", HEX),
+    "object_cookie": Field(64, "number of the message, rising by one for each to this receiver", HEX),
+    "match_bits": Field(64, "what the receiver matches", HEX),
+}
+_OFFSET: Final = {
+    "ptl_index": Field(32, "portal"),
+    "offset": Field(32, "first byte in the receiver's memory"),
+}
+
+
+def _lnet_hdr(name: str, fields: Mapping[str, Field]) -> Header:
+    return Header(name, "LNet header", "little", {**_LNET_COMMON, **fields}, module=__name__)
+
+
+LNET_PUT: Final = _lnet_hdr("lnet_put", {"hdr_data": Field(64, "for the receiver", HEX), **_OFFSET})
+LNET_GET: Final = _lnet_hdr(
+    "lnet_get", {**_OFFSET, "sink_length": Field(32, "bytes wanted"), "padding": Field(32, "0", BYTES)}
+)
+"""The same 72 bytes, with another union behind the first 56."""
+
+ANNOUNCE: Final = Header(
+    "announce",
+    "announcement of addresses",
+    "big",
+    {"magic": Field(32, "as text ADDR", BYTES), "count": Field(8, "number of IPv4 addresses that follow")},
+    module=__name__,
+)
+"""What follows the parameters of CONNREQ and CONNACK, where a node announces its addresses; this project's own."""
+
+HEADER_SIZE: Final = KIB_MSG["<"].size
+LNET_HDR_SIZE: Final = LNET_PUT.size
+
+_DESC: Final = RDMA_DESC["<"].size
+MIN_BODY: Final[Mapping[MsgType, int]] = {
+    MsgType.CONNREQ: CONN_PARAMS["<"].size,
+    MsgType.CONNACK: CONN_PARAMS["<"].size,
+    MsgType.NOOP: 0,
+    MsgType.IMMEDIATE: LNET_HDR_SIZE,
+    MsgType.PUT_REQ: LNET_HDR_SIZE + COOKIE["<"].size,
+    MsgType.PUT_NAK: COMPLETION["<"].size,
+    MsgType.PUT_ACK: COOKIES["<"].size + _DESC,
+    MsgType.PUT_DONE: COMPLETION["<"].size,
+    MsgType.GET_REQ: LNET_HDR_SIZE + COOKIE["<"].size + _DESC,
+    MsgType.GET_DONE: COMPLETION["<"].size,
+}
+"""What stands behind kib_msg at least, by its type: an LNet header, then cookies, then a descriptor."""

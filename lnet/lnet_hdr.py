@@ -9,27 +9,18 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final, Self
 
+from hfi_sim.wire.header import Header
+from lnet.codes import LnetMsgType
 from lnet.errors import ProtocolError
-from lnet.msg import LNET_HDR_SIZE
+from lnet.layouts import LNET_GET, LNET_HDR_SIZE, LNET_PUT
 
 LNET_PID_LUSTRE: Final = 12345
 
-_COMMON: Final = struct.Struct("<QQIIII")
-_PUT: Final = struct.Struct("<QQQQII")
-_GET: Final = struct.Struct("<QQQIIIxxxx")
-
-
-class LnetMsgType(IntEnum):
-    """Types of LNet messages (LNET_MSG_*); ACK and REPLY are done by the connection here."""
-
-    ACK = 0
-    PUT = 1
-    GET = 2
-    REPLY = 3
-    HELLO = 4
+_TYPE: Final = LNET_PUT.place("type")
+_NO_PADDING: Final = bytes(4)
+_KINDS: Final[dict[int, Header]] = {LnetMsgType.PUT: LNET_PUT, LnetMsgType.GET: LNET_GET}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +53,15 @@ class LnetHdr:
 
         Raises:  ValueError: a field is wider than its place.
         """
+        start = (
+            self.dest_nid, self.src_nid, self.dest_pid, self.src_pid, self.type, self.payload_length,
+            self.interface_cookie, self.object_cookie, self.match_bits,
+        )  # fmt: skip
         try:
-            common = _COMMON.pack(
-                self.dest_nid, self.src_nid, self.dest_pid, self.src_pid, self.type, self.payload_length
-            )
-            handle = (self.interface_cookie, self.object_cookie, self.match_bits)
             if self.type == LnetMsgType.GET:
-                return common + _GET.pack(*handle, self.ptl_index, self.offset, self.sink_length)
-            return common + _PUT.pack(*handle, self.hdr_data, self.ptl_index, self.offset)
+                get = (self.ptl_index, self.offset, self.sink_length, _NO_PADDING)
+                return LNET_GET.codec.pack(*start, *get)
+            return LNET_PUT.codec.pack(*start, self.hdr_data, self.ptl_index, self.offset)
         except struct.error as error:
             raise ValueError(f"{self} does not fit the LNet header: {error}") from None
 
@@ -81,19 +73,10 @@ class LnetHdr:
         """
         if len(data) < cls.SIZE:
             raise ProtocolError(f"LNet header of {len(data)} bytes; {cls.SIZE} are needed")
-        dest_nid, src_nid, dest_pid, src_pid, kind, length = _COMMON.unpack_from(data)
-        start = {
-            "type": kind,
-            "dest_nid": dest_nid,
-            "src_nid": src_nid,
-            "payload_length": length,
-            "dest_pid": dest_pid,
-            "src_pid": src_pid,
-        }
-        if kind == LnetMsgType.PUT:
-            names = ("interface_cookie", "object_cookie", "match_bits", "hdr_data", "ptl_index", "offset")
-            return cls(**start, **dict(zip(names, _PUT.unpack_from(data, _COMMON.size), strict=True)))
-        if kind == LnetMsgType.GET:
-            names = ("interface_cookie", "object_cookie", "match_bits", "ptl_index", "offset", "sink_length")
-            return cls(**start, **dict(zip(names, _GET.unpack_from(data, _COMMON.size), strict=True)))
-        raise ProtocolError(f"LNet message type {kind} is neither PUT nor GET")
+        kind = int.from_bytes(data[_TYPE.offset : _TYPE.offset + _TYPE.size], "little")
+        if kind not in _KINDS:
+            raise ProtocolError(f"LNet message type {kind} is neither PUT nor GET")
+        header = _KINDS[kind]
+        values = dict(zip(header.names, header.unpack(data), strict=True))
+        values.pop("padding", None)
+        return cls(**values)

@@ -1,19 +1,8 @@
 """The o2iblnd messages (kib_msg), and the refusal of a connection (kib_rej). All structures are packed.
 
 A message is in its sender's byte order; a receiver sees by the magic whether to swap. The LNet header inside
-is always little-endian (`lnet.lnet_hdr`).
+is always little-endian (`lnet.lnet_hdr`). `lnet.layouts` declares the structures.
 
-    offset size  kib_msg          PUT_REQ 0xd2    hdr 72, cookie 8
-    0      4     magic            PUT_NAK 0xd3    cookie 8, status 4
-    4      2     version          PUT_ACK 0xd4    src_cookie 8, dst_cookie 8, desc
-    6      1     type             PUT_DONE 0xd5   cookie 8, status 4
-    7      1     credits          GET_REQ 0xd6    hdr 72, cookie 8, desc
-    8      4     nob              GET_DONE 0xd7   cookie 8, status 4
-    12     4     cksum            IMMEDIATE 0xd1  hdr 72, payload
-    16     8     srcnid           NOOP 0xd0       nothing
-    24     8     srcstamp         CONNREQ 0xc0    queue_depth 2, max_frags 2, max_msg_size 4
-    32     8     dstnid           CONNACK 0xc1    the same
-    40     8     dststamp         desc: key 4, nfrags 4, then for each fragment nob 4, addr 8
 Source: the public o2iblnd wire structures (kib_msg, kib_rej), version 0x12.
 """
 
@@ -21,55 +10,36 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import Final, Self
 
+from lnet.codes import MsgType
 from lnet.errors import ProtocolError
+from lnet.layouts import (
+    COMPLETION,
+    CONN_PARAMS,
+    COOKIE,
+    COOKIES,
+    HEADER_SIZE,
+    KIB_MSG,
+    KIB_REJ,
+    LNET_HDR_SIZE,
+    MIN_BODY,
+    RDMA_DESC,
+    RDMA_FRAG,
+)
 
 MAGIC: Final = 0x0BE91B91
 VERSION_1: Final = 0x11
 VERSION: Final = 0x12
 """The only version spoken here."""
-HEADER_SIZE: Final = 48
 IBLND_MSG_SIZE: Final = 4096
 """Largest message; a payload that fits into one with its headers goes IMMEDIATE."""
-LNET_HDR_SIZE: Final = 72
 IMMEDIATE_MAX: Final = IBLND_MSG_SIZE - HEADER_SIZE - LNET_HDR_SIZE
 """Most payload bytes of an IMMEDIATE message: 3976."""
 
 
-class MsgType(IntEnum):
-    """Types of kib_msg (IBLND_MSG_*)."""
-
-    CONNREQ = 0xC0
-    CONNACK = 0xC1
-    NOOP = 0xD0
-    IMMEDIATE = 0xD1
-    PUT_REQ = 0xD2
-    PUT_NAK = 0xD3
-    PUT_ACK = 0xD4
-    PUT_DONE = 0xD5
-    GET_REQ = 0xD6
-    GET_DONE = 0xD7
-
-
 CREDITED: Final = frozenset({MsgType.IMMEDIATE, MsgType.PUT_REQ, MsgType.GET_REQ})
 """Types that need a credit; answers and NOOP do not, so credits cannot deadlock (version 0x12)."""
-
-
-class RejectReason(IntEnum):
-    """Why a connection was refused (IBLND_REJECT_*)."""
-
-    CONN_RACE = 1
-    NO_RESOURCES = 2
-    FATAL = 3
-    CONN_UNCOMPAT = 4
-    """Another version."""
-    CONN_STALE = 5
-    """Meant for an earlier incarnation of this node, or from one of the peer."""
-    RDMA_FRAGS = 6
-    MSG_QUEUE_SIZE = 7
-    INVALID_SRV_ID = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +88,7 @@ class KibMsg:
     dststamp: int = 0
     connparams: ConnParams | None = None
     extra: bytes = b""
-    """CONNREQ, CONNACK: what follows the parameters (`lnet.announce`); others ignore it."""
+    """CONNREQ, CONNACK: what follows the parameters (`lnet.layouts.ANNOUNCE`); others ignore it."""
     hdr: bytes = b""
     """IMMEDIATE, PUT_REQ, GET_REQ: 72 bytes."""
     payload: bytes = b""
@@ -140,7 +110,7 @@ class KibMsg:
         try:
             body = self._build_body(order)
             nob = HEADER_SIZE + len(body)
-            header = _header(order)
+            header = KIB_MSG[order].codec
             stamps = (self.srcnid, self.srcstamp, self.dstnid, self.dststamp)
             start = (MAGIC, self.version, self.type, self.credits, nob)
             message = header.pack(*start, 0, *stamps) + body
@@ -156,19 +126,19 @@ class KibMsg:
             params = self.connparams
             assert params is not None  # noqa: S101 - made only by the handshake, which sets them
             return (
-                struct.pack(order + "HHI", params.queue_depth, params.max_frags, params.max_msg_size)
+                CONN_PARAMS[order].codec.pack(params.queue_depth, params.max_frags, params.max_msg_size)
                 + self.extra
             )
         if kind == MsgType.IMMEDIATE:
             return self.hdr + self.payload
         if kind == MsgType.PUT_REQ:
-            return self.hdr + struct.pack(order + "Q", self.cookie)
+            return self.hdr + COOKIE[order].codec.pack(self.cookie)
         if kind == MsgType.GET_REQ:
-            return self.hdr + struct.pack(order + "Q", self.cookie) + _build_desc(self.desc, order)
+            return self.hdr + COOKIE[order].codec.pack(self.cookie) + _build_desc(self.desc, order)
         if kind == MsgType.PUT_ACK:
-            return struct.pack(order + "QQ", self.cookie, self.dst_cookie) + _build_desc(self.desc, order)
+            return COOKIES[order].codec.pack(self.cookie, self.dst_cookie) + _build_desc(self.desc, order)
         if kind in (MsgType.PUT_NAK, MsgType.PUT_DONE, MsgType.GET_DONE):
-            return struct.pack(order + "Qi", self.cookie, self.status)
+            return COMPLETION[order].codec.pack(self.cookie, self.status)
         return b""
 
     @classmethod
@@ -181,7 +151,7 @@ class KibMsg:
         if len(data) < HEADER_SIZE:
             raise ProtocolError(f"message of {len(data)} bytes; the header alone has {HEADER_SIZE}")
         order = _order_of(data)
-        _, version, kind, returned, nob, sum_, *nids = _header(order).unpack_from(data)
+        _, version, kind, returned, nob, sum_, *nids = KIB_MSG[order].codec.unpack_from(data)
         head = cls(kind, version, returned, *nids)
         if version != VERSION:
             return head
@@ -189,30 +159,35 @@ class KibMsg:
             raise ProtocolError(f"nob says {nob} bytes, the message has {len(data)}")
         if sum_ and cksum(data[:12] + bytes(4) + data[16:]) != sum_:
             raise ProtocolError(f"checksum {sum_:#010x} is wrong")
-        if kind not in _MIN_BODY:
+        if kind not in MIN_BODY:
             raise ProtocolError(f"unknown message type {kind:#04x}")
-        if nob < HEADER_SIZE + _MIN_BODY[kind]:
+        if nob < HEADER_SIZE + MIN_BODY[kind]:
             name = MsgType(kind).name
-            raise ProtocolError(f"{name} of {nob} bytes; {HEADER_SIZE + _MIN_BODY[kind]} are needed")
+            raise ProtocolError(f"{name} of {nob} bytes; {HEADER_SIZE + MIN_BODY[kind]} are needed")
         return head._with_body(data[HEADER_SIZE:], order)
 
     def _with_body(self, body: bytes, order: str) -> Self:
         kind = self.type
         if kind in (MsgType.CONNREQ, MsgType.CONNACK):
-            params = ConnParams(*struct.unpack_from(order + "HHI", body))
-            return replace(self, connparams=params, extra=body[8:])
+            params = ConnParams(*CONN_PARAMS[order].codec.unpack_from(body))
+            return replace(self, connparams=params, extra=body[CONN_PARAMS[order].size :])
         if kind == MsgType.IMMEDIATE:
             return replace(self, hdr=body[:LNET_HDR_SIZE], payload=body[LNET_HDR_SIZE:])
         if kind in (MsgType.PUT_REQ, MsgType.GET_REQ):
-            (cookie,) = struct.unpack_from(order + "Q", body, LNET_HDR_SIZE)
-            desc = _parse_desc(body[LNET_HDR_SIZE + 8 :], order) if kind == MsgType.GET_REQ else None
+            (cookie,) = COOKIE[order].codec.unpack_from(body, LNET_HDR_SIZE)
+            desc = (
+                _parse_desc(body[LNET_HDR_SIZE + COOKIE[order].size :], order)
+                if kind == MsgType.GET_REQ
+                else None
+            )
             return replace(self, hdr=body[:LNET_HDR_SIZE], cookie=cookie, desc=desc)
         if kind == MsgType.PUT_ACK:
-            cookie, dst_cookie = struct.unpack_from(order + "QQ", body)
-            return replace(self, cookie=cookie, dst_cookie=dst_cookie, desc=_parse_desc(body[16:], order))
+            cookie, dst_cookie = COOKIES[order].codec.unpack_from(body)
+            desc = _parse_desc(body[COOKIES[order].size :], order)
+            return replace(self, cookie=cookie, dst_cookie=dst_cookie, desc=desc)
         if kind == MsgType.NOOP:
             return self
-        cookie, status = struct.unpack_from(order + "Qi", body)
+        cookie, status = COMPLETION[order].codec.unpack_from(body)
         return replace(self, cookie=cookie, status=status)
 
 
@@ -225,16 +200,16 @@ class KibRej:
     incarnation: int = 0
     connparams: ConnParams = ConnParams(0, 0, 0)
 
-    SIZE = 24
+    SIZE = KIB_REJ["<"].size
 
     def build(self, order: str = "<") -> bytes:
         """Return the 24 bytes."""
         cp = self.connparams
-        return struct.pack(
-            order + "IHBxQHHI",
+        return KIB_REJ[order].codec.pack(
             MAGIC,
             self.version,
             self.why,
+            b"\0",
             self.incarnation,
             cp.queue_depth,
             cp.max_frags,
@@ -249,47 +224,29 @@ class KibRej:
         """
         if len(data) < cls.SIZE:
             raise ProtocolError(f"refusal of {len(data)} bytes; {cls.SIZE} are needed")
-        _, version, why, incarnation, *params = struct.unpack_from(_order_of(data) + "IHBxQHHI", data)
+        _, version, why, _, incarnation, *params = KIB_REJ[_order_of(data)].codec.unpack_from(data)
         return cls(why, version, incarnation, ConnParams(*params))
 
 
-_MIN_BODY: Final = {
-    MsgType.CONNREQ: 8,
-    MsgType.CONNACK: 8,
-    MsgType.NOOP: 0,
-    MsgType.IMMEDIATE: LNET_HDR_SIZE,
-    MsgType.PUT_REQ: LNET_HDR_SIZE + 8,
-    MsgType.PUT_NAK: 12,
-    MsgType.PUT_ACK: 16 + 8,
-    MsgType.PUT_DONE: 12,
-    MsgType.GET_REQ: LNET_HDR_SIZE + 8 + 8,
-    MsgType.GET_DONE: 12,
-}
-_HEADERS: Final = {order: struct.Struct(order + "IHBBIIQQQQ") for order in "<>"}
-
-
-def _header(order: str) -> struct.Struct:
-    return _HEADERS[order]
-
-
 def _order_of(data: bytes) -> str:
-    for order in "<>":
-        if struct.unpack_from(order + "I", data)[0] == MAGIC:
+    for order, header in KIB_MSG.items():
+        if int.from_bytes(data[:4], header.order) == MAGIC:
             return order
     raise ProtocolError(f"magic {data[:4].hex()} is not {MAGIC:#010x} in either byte order")
 
 
 def _build_desc(desc: RdmaDesc | None, order: str) -> bytes:
     assert desc is not None  # noqa: S101 - every message that has a place for one is made with one
-    frags = b"".join(struct.pack(order + "IQ", frag.nob, frag.addr) for frag in desc.frags)
-    return struct.pack(order + "II", desc.key, len(desc.frags)) + frags
+    frags = b"".join(RDMA_FRAG[order].codec.pack(frag.nob, frag.addr) for frag in desc.frags)
+    return RDMA_DESC[order].codec.pack(desc.key, len(desc.frags)) + frags
 
 
 def _parse_desc(body: bytes, order: str) -> RdmaDesc:
-    key, count = struct.unpack_from(order + "II", body)
-    if len(body) < 8 + count * 12:
+    key, count = RDMA_DESC[order].codec.unpack_from(body)
+    start, size = RDMA_DESC[order].size, RDMA_FRAG[order].size
+    if len(body) < start + count * size:
         raise ProtocolError(f"{count} RDMA fragments do not fit {len(body)} bytes")
-    frags = (struct.unpack_from(order + "IQ", body, 8 + index * 12) for index in range(count))
+    frags = RDMA_FRAG[order].unpack_all(body[start : start + count * size])
     return RdmaDesc(key, tuple(RdmaFrag(nob, addr) for nob, addr in frags))
 
 

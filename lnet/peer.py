@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lnet.actions import Action, MsgTag, SendMsg
+from lnet.codes import LnetMsgType, MsgType
 from lnet.config import LndConfig
 from lnet.errors import ProtocolError
 from lnet.handshake import Identity
-from lnet.lnet_hdr import LnetHdr, LnetMsgType
-from lnet.msg import CREDITED, IMMEDIATE_MAX, VERSION, ConnParams, KibMsg, MsgType, RdmaDesc
+from lnet.lnet_hdr import LnetHdr
+from lnet.msg import CREDITED, IMMEDIATE_MAX, VERSION, ConnParams, KibMsg, RdmaDesc
 from lnet.nid import Nid
 from lnet.objects import KibDev, KibNet, KibRoute
 from lnet.rdma import RegionTable, rdma_writes

@@ -6,63 +6,102 @@
 -- packet is recognised by the 20-byte reassembly header. The 8-byte one has nothing to be recognised by: it is
 -- dissected on the worker's port of the document's example, and elsewhere with "Decode As".
 
-local LB_PORT = 0x4c42
 local EXAMPLE_PORT = 0x4556
 local SYNC_PORTS = "19531-19538"
 
--- Load balancer header -------------------------------------------------------------------------------------
+-- A row of a header is name, first byte, bytes, field.
+-- generated: headers (made by `make generated` from ejfat/wire/headers.py; do not edit)
+local LB_V1_SIZE = 12
+local LB_MAGIC = 0x4C42
+local LB_PORT = 0x4C42
+local lb_v1 = {
+  {"magic", 0, 2, ProtoField.uint16("ejfat_lb.magic", "magic", base.HEX, {[0x4c42] = "LB"}, nil, "0x4c42, as text LB")},
+  {"version", 2, 1, ProtoField.uint8("ejfat_lb.version", "version", base.DEC, nil, nil, "1")},
+  {"protocol", 3, 1, ProtoField.uint8("ejfat_lb.protocol", "protocol", base.DEC, {[0x1] = "reassembly header"}, nil, "what follows")},
+  {"tick", 4, 8, ProtoField.uint64("ejfat_lb.tick", "tick", base.DEC, nil, nil, "number of the event, by which a worker is chosen")},
+}
+local LB_V2_SIZE = 16
+local lb_v2 = {
+  {"magic", 0, 2, ProtoField.uint16("ejfat_lb.magic", "magic", base.HEX, {[0x4c42] = "LB"}, nil, "0x4c42, as text LB")},
+  {"version", 2, 1, ProtoField.uint8("ejfat_lb.version", "version", base.DEC, nil, nil, "2")},
+  {"protocol", 3, 1, ProtoField.uint8("ejfat_lb.protocol", "protocol", base.DEC, {[0x1] = "reassembly header"}, nil, "what follows")},
+  {"reserved", 4, 2, ProtoField.uint16("ejfat_lb.reserved", "reserved", base.HEX, nil, nil, "0 from a well-behaved sender; carried through")},
+  {"entropy", 6, 2, ProtoField.uint16("ejfat_lb.entropy", "entropy", base.HEX, nil, nil, "chooses the port at the worker")},
+  {"tick", 8, 8, ProtoField.uint64("ejfat_lb.tick", "tick", base.DEC, nil, nil, "number of the event, by which a worker is chosen")},
+}
+local LB_V3_SIZE = 16
+local lb_v3 = {
+  {"magic", 0, 2, ProtoField.uint16("ejfat_lb.magic", "magic", base.HEX, {[0x4c42] = "LB"}, nil, "0x4c42, as text LB")},
+  {"version", 2, 1, ProtoField.uint8("ejfat_lb.version", "version", base.DEC, nil, nil, "3")},
+  {"protocol", 3, 1, ProtoField.uint8("ejfat_lb.protocol", "protocol", base.DEC, {[0x1] = "reassembly header"}, nil, "what follows")},
+  {"slot_select", 4, 2, ProtoField.uint16("ejfat_lb.slot_select", "slot_select", base.HEX, nil, nil, "chooses the slot of the calendar")},
+  {"port_select", 6, 2, ProtoField.uint16("ejfat_lb.port_select", "port_select", base.HEX, nil, nil, "chooses the port at the worker")},
+  {"tick", 8, 8, ProtoField.uint64("ejfat_lb.tick", "tick", base.DEC, nil, nil, "number of the event, by which the epoch is chosen")},
+}
+local RE_HEADER_SIZE = 20
+local re_header = {
+  {"version", 0, 1, ProtoField.uint8("ejfat_re.version", "version", base.DEC, nil, 0xF0, "1"), shift = 4, bits = 4},
+  {"flags", 0, 2, ProtoField.uint16("ejfat_re.flags", "flags", base.HEX, nil, 0xFFF, "0; today's clients refuse anything else"), shift = 0, bits = 12},
+  {"data_id", 2, 2, ProtoField.uint16("ejfat_re.data_id", "data_id", base.HEX, nil, nil, "which source within the event the data come from")},
+  {"offset", 4, 4, ProtoField.uint32("ejfat_re.offset", "offset", base.DEC, nil, nil, "first byte in the event")},
+  {"length", 8, 4, ProtoField.uint32("ejfat_re.length", "length", base.DEC, nil, nil, "bytes of the whole event, not of this segment")},
+  {"event", 12, 8, ProtoField.uint64("ejfat_re.event", "event", base.DEC, nil, nil, "number of the event")},
+}
+local SEGMENT_SIZE = 8
+local segment = {
+  {"version", 0, 1, ProtoField.uint8("ejfat_seg.version", "version", base.DEC, nil, 0xF0, "0"), shift = 4, bits = 4},
+  {"reserved", 0, 2, ProtoField.uint16("ejfat_seg.reserved", "reserved", base.HEX, nil, 0xFFC, "0"), shift = 2, bits = 10},
+  {"first", 1, 1, ProtoField.bool("ejfat_seg.first", "first", 8, nil, 0x2, "the first segment of the event"), shift = 1, bits = 1},
+  {"last", 1, 1, ProtoField.bool("ejfat_seg.last", "last", 8, nil, 0x1, "the last segment of the event"), shift = 0, bits = 1},
+  {"data_id", 2, 2, ProtoField.uint16("ejfat_seg.data_id", "data_id", base.HEX, nil, nil, "which source within the event the data come from")},
+  {"offset", 4, 4, ProtoField.uint32("ejfat_seg.offset", "offset", base.DEC, nil, nil, "first byte in the event (or number of the packet, by agreement)")},
+}
+local SYNC_MESSAGE_SIZE = 28
+local SYNC_MAGIC = 0x4C43
+local sync_message = {
+  {"magic", 0, 2, ProtoField.uint16("ejfat_sync.magic", "magic", base.HEX, {[0x4c43] = "LC"}, nil, "0x4c43, as text LC")},
+  {"version", 2, 1, ProtoField.uint8("ejfat_sync.version", "version", base.DEC, nil, nil, "2")},
+  {"reserved", 3, 1, ProtoField.uint8("ejfat_sync.reserved", "reserved", base.HEX, nil, nil, "0")},
+  {"source_id", 4, 4, ProtoField.uint32("ejfat_sync.source_id", "source_id", base.DEC, nil, nil, "number of the sender")},
+  {"event", 8, 8, ProtoField.uint64("ejfat_sync.event", "event", base.DEC, nil, nil, "number of the event that it sends now")},
+  {"rate_hz", 16, 4, ProtoField.uint32("ejfat_sync.rate", "rate_hz", base.DEC, nil, nil, "events per second")},
+  {"unix_ns", 20, 8, ProtoField.uint64("ejfat_sync.unix_ns", "unix_ns", base.DEC, nil, nil, "the sender's clock, nanoseconds since 1970")},
+}
+-- end of generated
 
 local lb = Proto("ejfat_lb", "EJFAT load balancer")
-local lb_magic = ProtoField.string("ejfat_lb.magic", "Magic")
-local lb_version = ProtoField.uint8("ejfat_lb.version", "Version", base.DEC)
-local lb_protocol = ProtoField.uint8("ejfat_lb.protocol", "Protocol", base.DEC, {[1] = "reassembly header"})
-local lb_reserved = ProtoField.uint16("ejfat_lb.reserved", "Reserved", base.HEX)
-local lb_entropy = ProtoField.uint16("ejfat_lb.entropy", "Entropy", base.HEX)
-local lb_slot = ProtoField.uint16("ejfat_lb.slot_select", "Slot select", base.HEX)
-local lb_port = ProtoField.uint16("ejfat_lb.port_select", "Port select", base.HEX)
-local lb_tick = ProtoField.uint64("ejfat_lb.tick", "Tick", base.DEC)
 local lb_calendar = ProtoField.uint16("ejfat_lb.slot", "Calendar slot (9 bits)", base.DEC)
-lb.fields = {
-  lb_magic, lb_version, lb_protocol, lb_reserved, lb_entropy, lb_slot, lb_port, lb_tick, lb_calendar,
-}
 local lb_bad = ProtoExpert.new("ejfat_lb.bad", "No load balancer header", expert.group.MALFORMED, expert.severity.ERROR)
 lb.experts = {lb_bad}
-
--- Reassembly header of 20 bytes ----------------------------------------------------------------------------
-
 local re = Proto("ejfat_re", "EJFAT reassembly")
-local re_version = ProtoField.uint16("ejfat_re.version", "Version", base.DEC, nil, 0xF000)
-local re_flags = ProtoField.uint16("ejfat_re.flags", "Flags", base.HEX, nil, 0x0FFF)
-local re_data_id = ProtoField.uint16("ejfat_re.data_id", "Data id", base.HEX)
-local re_offset = ProtoField.uint32("ejfat_re.offset", "Offset", base.DEC)
-local re_length = ProtoField.uint32("ejfat_re.length", "Length of the event", base.DEC)
-local re_event = ProtoField.uint64("ejfat_re.event", "Event", base.DEC)
-re.fields = {re_version, re_flags, re_data_id, re_offset, re_length, re_event}
 local re_beyond = ProtoExpert.new("ejfat_re.beyond", "Data beyond the end of the event", expert.group.PROTOCOL, expert.severity.WARN)
 re.experts = {re_beyond}
-
--- Reassembly header of 8 bytes -----------------------------------------------------------------------------
-
 local seg = Proto("ejfat_seg", "EJFAT segment")
-local seg_version = ProtoField.uint16("ejfat_seg.version", "Version", base.DEC, nil, 0xF000)
-local seg_reserved = ProtoField.uint16("ejfat_seg.reserved", "Reserved", base.HEX, nil, 0x0FFC)
-local seg_first = ProtoField.bool("ejfat_seg.first", "First", 16, nil, 0x0002)
-local seg_last = ProtoField.bool("ejfat_seg.last", "Last", 16, nil, 0x0001)
-local seg_data_id = ProtoField.uint16("ejfat_seg.data_id", "Data id", base.HEX)
-local seg_offset = ProtoField.uint32("ejfat_seg.offset", "Offset", base.DEC)
-seg.fields = {seg_version, seg_reserved, seg_first, seg_last, seg_data_id, seg_offset}
-
--- Sync message ---------------------------------------------------------------------------------------------
-
 local sync = Proto("ejfat_sync", "EJFAT sync")
-local sync_magic = ProtoField.string("ejfat_sync.magic", "Magic")
-local sync_version = ProtoField.uint8("ejfat_sync.version", "Version", base.DEC)
-local sync_reserved = ProtoField.uint8("ejfat_sync.reserved", "Reserved", base.HEX)
-local sync_source = ProtoField.uint32("ejfat_sync.source_id", "Source id", base.DEC)
-local sync_event = ProtoField.uint64("ejfat_sync.event", "Event", base.DEC)
-local sync_rate = ProtoField.uint32("ejfat_sync.rate", "Rate (Hz)", base.DEC)
-local sync_time = ProtoField.uint64("ejfat_sync.unix_ns", "Sender's clock (ns since 1970)", base.DEC)
-sync.fields = {sync_magic, sync_version, sync_reserved, sync_source, sync_event, sync_rate, sync_time}
+
+-- Returns the fields of headers.
+local function fields_of(...)
+  local fields = {}
+  for _, rows in ipairs({...}) do
+    for _, row in ipairs(rows) do
+      table.insert(fields, row[4])
+    end
+  end
+  return fields
+end
+
+lb.fields = fields_of(lb_v1, lb_v2, lb_v3, {{"slot", 0, 2, lb_calendar}})
+re.fields, seg.fields, sync.fields = fields_of(re_header), fields_of(segment), fields_of(sync_message)
+
+-- Adds a header that begins at byte 0. Returns its branch, and the bytes of each field by name.
+local function add_header(tree, proto, rows, size, buffer)
+  local branch, range = tree:add(proto, buffer(0, size)), {}
+  for _, row in ipairs(rows) do
+    range[row[1]] = buffer(row[2], row[3])
+    branch:add(row[4], range[row[1]])
+  end
+  return branch, range
+end
 
 local data = Dissector.get("data")
 
@@ -73,46 +112,34 @@ local function rest(buffer, from, packet, tree)
 end
 
 local function is_re(buffer)
-  return buffer:len() >= 20 and buffer(0, 2):uint() == 0x1000
+  return buffer:len() >= RE_HEADER_SIZE and buffer(0, 2):uint() == 0x1000
 end
 
 function re.dissector(buffer, packet, tree)
   if not is_re(buffer) then
     return 0
   end
-  local offset, length = buffer(4, 4):uint(), buffer(8, 4):uint()
-  local branch = tree:add(re, buffer(0, 20))
-  branch:add(re_version, buffer(0, 2))
-  branch:add(re_flags, buffer(0, 2))
-  branch:add(re_data_id, buffer(2, 2))
-  branch:add(re_offset, buffer(4, 4))
-  branch:add(re_length, buffer(8, 4))
-  branch:add(re_event, buffer(12, 8))
-  if offset + buffer:len() - 20 > length then
+  local branch, range = add_header(tree, re, re_header, RE_HEADER_SIZE, buffer)
+  local offset, length = range.offset:uint(), range.length:uint()
+  local behind = offset + buffer:len() - RE_HEADER_SIZE
+  if behind > length then
     branch:add_proto_expert_info(re_beyond)
   end
   packet.cols.protocol:set("EJFAT-RE")
   packet.cols.info:set(string.format(
-    "Event %s data id %d: %d-%d of %d", buffer(12, 8):uint64(), buffer(2, 2):uint(), offset,
-    offset + buffer:len() - 20, length))
-  rest(buffer, 20, packet, tree)
+    "Event %s data id %d: %d-%d of %d", range.event:uint64(), range.data_id:uint(), offset, behind, length))
+  rest(buffer, RE_HEADER_SIZE, packet, tree)
   return buffer:len()
 end
 
 function seg.dissector(buffer, packet, tree)
-  if buffer:len() < 8 then
+  if buffer:len() < SEGMENT_SIZE then
     return 0
   end
-  local branch = tree:add(seg, buffer(0, 8))
-  branch:add(seg_version, buffer(0, 2))
-  branch:add(seg_reserved, buffer(0, 2))
-  branch:add(seg_first, buffer(0, 2))
-  branch:add(seg_last, buffer(0, 2))
-  branch:add(seg_data_id, buffer(2, 2))
-  branch:add(seg_offset, buffer(4, 4))
+  local _, range = add_header(tree, seg, segment, SEGMENT_SIZE, buffer)
   packet.cols.protocol:set("EJFAT-SEG")
-  packet.cols.info:set(string.format("Data id %d offset %d", buffer(2, 2):uint(), buffer(4, 4):uint()))
-  rest(buffer, 8, packet, tree)
+  packet.cols.info:set(string.format("Data id %d offset %d", range.data_id:uint(), range.offset:uint()))
+  rest(buffer, SEGMENT_SIZE, packet, tree)
   return buffer:len()
 end
 
@@ -127,12 +154,11 @@ function worker.dissector(buffer, packet, tree)
 end
 
 -- What follows the load balancer header, by its protocol field; version 1 goes with the 8-byte header.
-local function payload(buffer, from, version, packet, tree)
+local function payload(buffer, from, version, protocol, packet, tree)
   if buffer:len() <= from then
     return
   end
   local inner = buffer(from):tvb()
-  local protocol = buffer(3, 1):uint()
   local taken = 0
   if protocol == 1 and version == 1 then
     taken = seg.dissector(inner, packet, tree)
@@ -144,50 +170,43 @@ local function payload(buffer, from, version, packet, tree)
   end
 end
 
+local LB_VERSIONS = {{lb_v1, LB_V1_SIZE}, {lb_v2, LB_V2_SIZE}, {lb_v3, LB_V3_SIZE}}
+
+-- Returns version, rows and size of the load balancer header at the start of `buffer`; nil where there is none.
+local function lb_header(buffer)
+  if buffer:len() < LB_V1_SIZE or buffer(0, 2):uint() ~= LB_MAGIC then
+    return nil
+  end
+  local version = buffer(2, 1):uint()
+  local rows, size = table.unpack(LB_VERSIONS[version] or {})
+  if rows and buffer:len() >= size then
+    return version, rows, size
+  end
+  return nil
+end
+
 function lb.dissector(buffer, packet, tree)
-  local version = buffer:len() >= 3 and buffer(2, 1):uint() or 0
-  local size = version == 1 and 12 or 16
-  if buffer:len() < size or buffer(0, 2):uint() ~= LB_PORT or version < 1 or version > 3 then
-    packet.cols.protocol:set("EJFAT-LB")
+  local version, rows, size = lb_header(buffer)
+  packet.cols.protocol:set("EJFAT-LB")
+  if not version then
     tree:add(lb, buffer()):add_proto_expert_info(lb_bad)
     return buffer:len()
   end
-  local branch = tree:add(lb, buffer(0, size))
-  branch:add(lb_magic, buffer(0, 2))
-  branch:add(lb_version, buffer(2, 1))
-  branch:add(lb_protocol, buffer(3, 1))
-  local slot
-  if version == 3 then
-    branch:add(lb_slot, buffer(4, 2))
-    branch:add(lb_port, buffer(6, 2))
-    slot = buffer(4, 2)
-  elseif version == 2 then
-    branch:add(lb_reserved, buffer(4, 2))
-    branch:add(lb_entropy, buffer(6, 2))
-  end
-  branch:add(lb_tick, buffer(size - 8, 8))
-  slot = slot or buffer(size - 2, 2)
+  local branch, range = add_header(tree, lb, rows, size, buffer)
+  local slot = range.slot_select or range.tick(6, 2)
   branch:add(lb_calendar, slot, slot:uint() % 512):set_generated()
-  packet.cols.protocol:set("EJFAT-LB")
-  packet.cols.info:set("Tick " .. tostring(buffer(size - 8, 8):uint64()))
-  payload(buffer, size, version, packet, tree)
+  packet.cols.info:set("Tick " .. tostring(range.tick:uint64()))
+  payload(buffer, size, version, range.protocol:uint(), packet, tree)
   return buffer:len()
 end
 
 function sync.dissector(buffer, packet, tree)
-  if buffer:len() ~= 28 or buffer(0, 2):uint() ~= 0x4c43 then
+  if buffer:len() ~= SYNC_MESSAGE_SIZE or buffer(0, 2):uint() ~= SYNC_MAGIC then
     return 0
   end
-  local branch = tree:add(sync, buffer())
-  branch:add(sync_magic, buffer(0, 2))
-  branch:add(sync_version, buffer(2, 1))
-  branch:add(sync_reserved, buffer(3, 1))
-  branch:add(sync_source, buffer(4, 4))
-  branch:add(sync_event, buffer(8, 8))
-  branch:add(sync_rate, buffer(16, 4))
-  branch:add(sync_time, buffer(20, 8))
+  local _, range = add_header(tree, sync, sync_message, SYNC_MESSAGE_SIZE, buffer)
   packet.cols.protocol:set("EJFAT-SYNC")
-  packet.cols.info:set("Event " .. tostring(buffer(8, 8):uint64()))
+  packet.cols.info:set("Event " .. tostring(range.event:uint64()))
   return buffer:len()
 end
 
@@ -201,11 +220,7 @@ udp:add_for_decode_as(seg)
 
 -- A worker may listen anywhere: a packet is one of ours where magic, or version word and lengths, fit.
 lb:register_heuristic("udp", function(buffer, packet, tree)
-  if buffer:len() < 12 or buffer(0, 2):uint() ~= LB_PORT then
-    return false
-  end
-  local version = buffer(2, 1):uint()
-  if version < 1 or version > 3 or (version > 1 and buffer:len() < 16) then
+  if not lb_header(buffer) then
     return false
   end
   lb.dissector(buffer, packet, tree)
@@ -215,7 +230,7 @@ re:register_heuristic("udp", function(buffer, packet, tree)
   if not is_re(buffer) then
     return false
   end
-  if buffer(4, 4):uint() + buffer:len() - 20 > buffer(8, 4):uint() then
+  if buffer(4, 4):uint() + buffer:len() - RE_HEADER_SIZE > buffer(8, 4):uint() then
     return false
   end
   re.dissector(buffer, packet, tree)

@@ -1,5 +1,8 @@
 """The headers behind UDP: load balancer (versions 1, 2, 3), reassembly (8 and 20 bytes), sync. Big-endian.
 
+The annotations of each class are the declaration of its header; see `hfi_sim.wire.header`. The scapy layers, the rows
+of the Wireshark dissector and the constants of native/ come from it.
+
 Source: seed 002, "Load Balancer Meta-Data" and "Reassembly Engine Meta-Data"; versions 2 and 3, the 20-byte
     reassembly header and the sync message from the public sources of today's load balancer and its clients.
 """
@@ -8,11 +11,11 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
-
-import construct as c
+from typing import Annotated, ClassVar, Final, Self
 
 from hfi_sim.errors import WireError
+from hfi_sim.wire.field import FLAG, HEX, Field
+from hfi_sim.wire.header import WireBytes, WireHeader, declared
 
 LB_PORT = 0x4C42
 """UDP destination port "LB": 19522."""
@@ -21,20 +24,13 @@ SYNC_MAGIC = 0x4C43
 PROTOCOL_RE = 1
 """Protocol number in the LB header: a reassembly header follows."""
 
-_ENDED = "the data ends inside the header"
+_MAGIC: Final = Field(16, "0x4c42, as text LB", HEX, codes={LB_MAGIC: "LB"})
+_PROTOCOL: Final = Field(8, "what follows", codes={PROTOCOL_RE: "reassembly header"})
+_TICK: Final = Field(64, "number of the event, by which a worker is chosen")
+_DATA_ID: Final = Field(16, "which source within the event the data come from", HEX)
 
 
-def _need(name: str, data: bytes | memoryview, size: int) -> None:
-    if len(data) < size:
-        raise WireError(name, len(data), f"{_ENDED}: {len(data)} of {size} bytes")
-
-
-def _fits(name: str, value: int, bits: int) -> None:
-    if not 0 <= value < 1 << bits:
-        raise ValueError(f"{name} {value:#x} does not fit {bits} bits")
-
-
-def _check_magic(data: bytes | memoryview, magic: int, versions: tuple[int, ...]) -> None:
+def _check_magic(data: WireBytes, magic: int, versions: tuple[int, ...]) -> None:
     found = int.from_bytes(data[0:2], "big")
     if found != magic:
         raise WireError("magic", 0, f"{found:#06x}, expected {magic:#06x}")
@@ -42,26 +38,21 @@ def _check_magic(data: bytes | memoryview, magic: int, versions: tuple[int, ...]
         raise WireError("version", 2, f"{data[2]}, expected {' or '.join(map(str, versions))}")
 
 
+@declared("udplb", "load balancer header", "big", source="seed 002, the P4 listing (`udplb_t`)")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LbHeaderV1:
+class LbHeaderV1(WireHeader):
     """The load balancer's header of the document: a tick and nothing else to choose by.
 
     Source: seed 002, the P4 listing (`udplb_t`), the pcap generator and the Lua dissector.
     Differs: the text draws 16 bytes with an entropy field; that form became version 2.
     """
 
-    tick: int
-    protocol: int = PROTOCOL_RE
+    magic: Annotated[int, _MAGIC] = LB_MAGIC
+    version: Annotated[int, Field(8, "1")] = 1
+    protocol: Annotated[int, _PROTOCOL] = PROTOCOL_RE
+    tick: Annotated[int, _TICK]
 
     VERSION: ClassVar[int] = 1
-    SIZE: ClassVar[int] = 12
-    STRUCT: ClassVar[struct.Struct] = struct.Struct(">HBBQ")
-    LAYOUT: ClassVar[Any] = c.Struct(
-        "magic" / c.Const(LB_MAGIC, c.Int16ub),
-        "version" / c.Const(1, c.Int8ub),
-        "protocol" / c.Int8ub,
-        "tick" / c.Int64ub,
-    )
 
     @property
     def slot_select(self) -> int:
@@ -69,50 +60,33 @@ class LbHeaderV1:
         return self.tick & 0xFFFF
 
     @classmethod
-    def parse(cls, data: bytes | memoryview) -> Self:
+    def parse(cls, data: WireBytes) -> Self:
         """Read the header at the start of `data`.
 
         Raises:  WireError: fewer than 12 bytes, another magic or version.
         """
-        _need("udplb", data, cls.SIZE)
-        _check_magic(data, LB_MAGIC, (cls.VERSION,))
-        _, _, protocol, tick = cls.STRUCT.unpack_from(data)
+        magic, version, protocol, tick = cls.HEADER.unpack(data)
+        if magic != LB_MAGIC or version != cls.VERSION:
+            _check_magic(data, LB_MAGIC, (cls.VERSION,))
         return cls(tick=tick, protocol=protocol)
 
-    def build(self) -> bytes:
-        """Return the 12 bytes.
 
-        Raises:  ValueError: a field does not fit its width.
-        """
-        _fits("tick", self.tick, 64)
-        _fits("protocol", self.protocol, 8)
-        return self.STRUCT.pack(LB_MAGIC, self.VERSION, self.protocol, self.tick)
-
-
+@declared("udplb", "load balancer header", "big", source="seed 002, the header drawn in the text")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LbHeaderV2:
+class LbHeaderV2(WireHeader):
     """Version 2: the slot comes from the tick, the port at the worker from the entropy.
 
     Source: seed 002, the header drawn in the text, which version 2 of the public P4 program implements.
     """
 
-    tick: int
-    entropy: int = 0
-    protocol: int = PROTOCOL_RE
-    reserved: int = 0
-    """16 bits, zero from a well-behaved sender; carried through."""
+    magic: Annotated[int, _MAGIC] = LB_MAGIC
+    version: Annotated[int, Field(8, "2")] = 2
+    protocol: Annotated[int, _PROTOCOL] = PROTOCOL_RE
+    reserved: Annotated[int, Field(16, "0 from a well-behaved sender; carried through", HEX)] = 0
+    entropy: Annotated[int, Field(16, "chooses the port at the worker", HEX)] = 0
+    tick: Annotated[int, _TICK]
 
     VERSION: ClassVar[int] = 2
-    SIZE: ClassVar[int] = 16
-    STRUCT: ClassVar[struct.Struct] = struct.Struct(">HBBHHQ")
-    LAYOUT: ClassVar[Any] = c.Struct(
-        "magic" / c.Const(LB_MAGIC, c.Int16ub),
-        "version" / c.Const(2, c.Int8ub),
-        "protocol" / c.Int8ub,
-        "reserved" / c.Int16ub,
-        "entropy" / c.Int16ub,
-        "tick" / c.Int64ub,
-    )
 
     @property
     def slot_select(self) -> int:
@@ -120,72 +94,41 @@ class LbHeaderV2:
         return self.tick & 0xFFFF
 
     @classmethod
-    def parse(cls, data: bytes | memoryview) -> Self:
+    def parse(cls, data: WireBytes) -> Self:
         """Read the header at the start of `data`.
 
         Raises:  WireError: fewer than 16 bytes, another magic or version.
         """
-        _need("udplb", data, cls.SIZE)
-        _check_magic(data, LB_MAGIC, (cls.VERSION,))
-        _, _, protocol, reserved, entropy, tick = cls.STRUCT.unpack_from(data)
+        magic, version, protocol, reserved, entropy, tick = cls.HEADER.unpack(data)
+        if magic != LB_MAGIC or version != cls.VERSION:
+            _check_magic(data, LB_MAGIC, (cls.VERSION,))
         return cls(tick=tick, entropy=entropy, protocol=protocol, reserved=reserved)
 
-    def build(self) -> bytes:
-        """Return the 16 bytes.
 
-        Raises:  ValueError: a field does not fit its width.
-        """
-        _fits("tick", self.tick, 64)
-        _fits("entropy", self.entropy, 16)
-        _fits("protocol", self.protocol, 8)
-        _fits("reserved", self.reserved, 16)
-        return self.STRUCT.pack(LB_MAGIC, self.VERSION, self.protocol, self.reserved, self.entropy, self.tick)
-
-
+@declared("udplb", "load balancer header", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LbHeaderV3:
+class LbHeaderV3(WireHeader):
     """Version 3: slot and port have fields of their own, the tick chooses the epoch only."""
 
-    tick: int
-    slot_select: int
-    port_select: int = 0
-    protocol: int = PROTOCOL_RE
+    magic: Annotated[int, _MAGIC] = LB_MAGIC
+    version: Annotated[int, Field(8, "3")] = 3
+    protocol: Annotated[int, _PROTOCOL] = PROTOCOL_RE
+    slot_select: Annotated[int, Field(16, "chooses the slot of the calendar", HEX)]
+    port_select: Annotated[int, Field(16, "chooses the port at the worker", HEX)] = 0
+    tick: Annotated[int, Field(64, "number of the event, by which the epoch is chosen")]
 
     VERSION: ClassVar[int] = 3
-    SIZE: ClassVar[int] = 16
-    STRUCT: ClassVar[struct.Struct] = struct.Struct(">HBBHHQ")
-    LAYOUT: ClassVar[Any] = c.Struct(
-        "magic" / c.Const(LB_MAGIC, c.Int16ub),
-        "version" / c.Const(3, c.Int8ub),
-        "protocol" / c.Int8ub,
-        "slot_select" / c.Int16ub,
-        "port_select" / c.Int16ub,
-        "tick" / c.Int64ub,
-    )
 
     @classmethod
-    def parse(cls, data: bytes | memoryview) -> Self:
+    def parse(cls, data: WireBytes) -> Self:
         """Read the header at the start of `data`.
 
         Raises:  WireError: fewer than 16 bytes, another magic or version.
         """
-        _need("udplb", data, cls.SIZE)
-        _check_magic(data, LB_MAGIC, (cls.VERSION,))
-        _, _, protocol, slot_select, port_select, tick = cls.STRUCT.unpack_from(data)
+        magic, version, protocol, slot_select, port_select, tick = cls.HEADER.unpack(data)
+        if magic != LB_MAGIC or version != cls.VERSION:
+            _check_magic(data, LB_MAGIC, (cls.VERSION,))
         return cls(tick=tick, slot_select=slot_select, port_select=port_select, protocol=protocol)
-
-    def build(self) -> bytes:
-        """Return the 16 bytes.
-
-        Raises:  ValueError: a field does not fit its width.
-        """
-        _fits("tick", self.tick, 64)
-        _fits("slot_select", self.slot_select, 16)
-        _fits("port_select", self.port_select, 16)
-        _fits("protocol", self.protocol, 8)
-        return self.STRUCT.pack(
-            LB_MAGIC, self.VERSION, self.protocol, self.slot_select, self.port_select, self.tick
-        )
 
 
 LbHeader = LbHeaderV1 | LbHeaderV2 | LbHeaderV3
@@ -202,45 +145,38 @@ def parse_lb(data: bytes | memoryview) -> LbHeader:
 
     Raises:  WireError: too short for its version, another magic, an unknown version.
     """
-    _need("udplb", data, 4)
-    _check_magic(data, LB_MAGIC, (1, 2, 3))
+    if len(data) < LbHeaderV1.SIZE:
+        LbHeaderV1.HEADER.check_size(data)
+    if data[2] not in _LB_VERSIONS:
+        _check_magic(data, LB_MAGIC, tuple(_LB_VERSIONS))
     return _LB_VERSIONS[data[2]].parse(data)
 
 
+@declared("segment", "segment header", "big", source='seed 002, "Reassembly Engine Meta-Data"')
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentHeader:
+class SegmentHeader(WireHeader):
     """The document's reassembly header (8 bytes): flags for first and last, and where the segment belongs.
 
     Source: seed 002, "Reassembly Engine Meta-Data". Bit 14 says first, bit 15 last (the lowest of the word).
     """
 
-    data_id: int
-    offset: int
-    """Byte offset in the event (or the packet's number, by agreement of sender and receiver)."""
-    first: bool = False
-    last: bool = False
-    version: int = 0
-    reserved: int = 0
-    """10 bits."""
+    version: Annotated[int, Field(4, "0")] = 0
+    reserved: Annotated[int, Field(10, "0", HEX)] = 0
+    first: Annotated[bool, Field(1, "the first segment of the event", FLAG)] = False
+    last: Annotated[bool, Field(1, "the last segment of the event", FLAG)] = False
+    data_id: Annotated[int, _DATA_ID]
+    offset: Annotated[int, Field(32, "first byte in the event (or number of the packet, by agreement)")]
 
-    SIZE: ClassVar[int] = 8
     STRUCT: ClassVar[struct.Struct] = struct.Struct(">HHI")
-    LAYOUT: ClassVar[Any] = c.BitStruct(
-        "version" / c.BitsInteger(4),
-        "reserved" / c.BitsInteger(10),
-        "first" / c.Flag,
-        "last" / c.Flag,
-        "data_id" / c.BitsInteger(16),
-        "offset" / c.BitsInteger(32),
-    )
 
     @classmethod
-    def parse(cls, data: bytes | memoryview) -> Self:
+    def parse(cls, data: WireBytes) -> Self:
         """Read the header at the start of `data`.
 
         Raises:  WireError: fewer than 8 bytes.
         """
-        _need("segment", data, cls.SIZE)
+        if len(data) < cls.SIZE:
+            cls.HEADER.check_size(data)
         word, data_id, offset = cls.STRUCT.unpack_from(data)
         return cls(
             version=word >> 12,
@@ -256,48 +192,37 @@ class SegmentHeader:
 
         Raises:  ValueError: a field does not fit its width.
         """
-        for name, value, bits in (
-            ("version", self.version, 4),
-            ("reserved", self.reserved, 10),
-            ("data_id", self.data_id, 16),
-            ("offset", self.offset, 32),
-        ):
-            _fits(name, value, bits)
+        if self.version >> 4 or self.reserved >> 10 or self.first >> 1 or self.last >> 1:
+            raise self.HEADER.misfit(self)
         word = self.version << 12 | self.reserved << 2 | self.first << 1 | self.last
-        return self.STRUCT.pack(word, self.data_id, self.offset)
+        try:
+            return self.STRUCT.pack(word, self.data_id, self.offset)
+        except struct.error:
+            raise self.HEADER.misfit(self) from None
 
 
+@declared("re", "reassembly header", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReHeader:
+class ReHeader(WireHeader):
     """Today's reassembly header (20 bytes): the event's whole length travels in every packet."""
 
-    data_id: int
-    offset: int
-    length: int
-    """Bytes of the whole event, not of this segment."""
-    event: int
-    version: int = 1
-    flags: int = 0
-    """The 12 bits behind the version; clients of today refuse others than 0."""
+    version: Annotated[int, Field(4, "1")] = 1
+    flags: Annotated[int, Field(12, "0; today's clients refuse anything else", HEX)] = 0
+    data_id: Annotated[int, _DATA_ID]
+    offset: Annotated[int, Field(32, "first byte in the event")]
+    length: Annotated[int, Field(32, "bytes of the whole event, not of this segment")]
+    event: Annotated[int, Field(64, "number of the event")]
 
-    SIZE: ClassVar[int] = 20
     STRUCT: ClassVar[struct.Struct] = struct.Struct(">HHIIQ")
-    LAYOUT: ClassVar[Any] = c.BitStruct(
-        "version" / c.BitsInteger(4),
-        "flags" / c.BitsInteger(12),
-        "data_id" / c.BitsInteger(16),
-        "offset" / c.BitsInteger(32),
-        "length" / c.BitsInteger(32),
-        "event" / c.BitsInteger(64),
-    )
 
     @classmethod
-    def parse(cls, data: bytes | memoryview) -> Self:
+    def parse(cls, data: WireBytes) -> Self:
         """Read the header at the start of `data`.
 
         Raises:  WireError: fewer than 20 bytes, a version other than 1, bits set behind it.
         """
-        _need("re", data, cls.SIZE)
+        if len(data) < cls.SIZE:
+            cls.HEADER.check_size(data)
         word, data_id, offset, length, event = cls.STRUCT.unpack_from(data)
         if word != 0x1000:
             raise WireError("re.version", 0, f"{word:#06x}, expected 0x1000: version 1, no other bit")
@@ -308,77 +233,37 @@ class ReHeader:
 
         Raises:  ValueError: a field does not fit its width.
         """
-        for name, value, bits in (
-            ("version", self.version, 4),
-            ("flags", self.flags, 12),
-            ("data_id", self.data_id, 16),
-            ("offset", self.offset, 32),
-            ("length", self.length, 32),
-            ("event", self.event, 64),
-        ):
-            _fits(name, value, bits)
+        if self.version >> 4 or self.flags >> 12:
+            raise self.HEADER.misfit(self)
         word = self.version << 12 | self.flags
-        return self.STRUCT.pack(word, self.data_id, self.offset, self.length, self.event)
+        try:
+            return self.STRUCT.pack(word, self.data_id, self.offset, self.length, self.event)
+        except struct.error:
+            raise self.HEADER.misfit(self) from None
 
 
+@declared("sync", "sync message", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyncHeader:
+class SyncHeader(WireHeader):
     """What a sender tells the control plane about its ticks: where they are now, and how fast they go."""
 
-    source_id: int
-    event: int
-    rate_hz: int
-    unix_ns: int
-    """The sender's clock, nanoseconds since 1970."""
-    version: int = 2
-    reserved: int = 0
-
-    SIZE: ClassVar[int] = 28
-    STRUCT: ClassVar[struct.Struct] = struct.Struct(">HBBIQIQ")
-    LAYOUT: ClassVar[Any] = c.Struct(
-        "magic" / c.Const(SYNC_MAGIC, c.Int16ub),
-        "version" / c.Int8ub,
-        "reserved" / c.Int8ub,
-        "source_id" / c.Int32ub,
-        "event" / c.Int64ub,
-        "rate_hz" / c.Int32ub,
-        "unix_ns" / c.Int64ub,
-    )
+    magic: Annotated[int, Field(16, "0x4c43, as text LC", HEX, codes={SYNC_MAGIC: "LC"})] = SYNC_MAGIC
+    version: Annotated[int, Field(8, "2")] = 2
+    reserved: Annotated[int, Field(8, "0", HEX)] = 0
+    source_id: Annotated[int, Field(32, "number of the sender")]
+    event: Annotated[int, Field(64, "number of the event that it sends now")]
+    rate_hz: Annotated[int, Field(32, "events per second")]
+    unix_ns: Annotated[int, Field(64, "the sender's clock, nanoseconds since 1970")]
 
     @classmethod
-    def parse(cls, data: bytes | memoryview) -> Self:
+    def parse(cls, data: WireBytes) -> Self:
         """Read a sync message: exactly 28 bytes.
 
         Raises:  WireError: another length, magic or version.
         """
-        _need("sync", data, cls.SIZE)
+        magic, version, reserved, source_id, event, rate_hz, unix_ns = cls.HEADER.unpack(data)
         if len(data) > cls.SIZE:
             raise WireError("sync", cls.SIZE, f"{len(data) - cls.SIZE} bytes behind the message")
-        _check_magic(data, SYNC_MAGIC, (2,))
-        _, version, reserved, source_id, event, rate_hz, unix_ns = cls.STRUCT.unpack_from(data)
-        return cls(
-            source_id=source_id,
-            event=event,
-            rate_hz=rate_hz,
-            unix_ns=unix_ns,
-            version=version,
-            reserved=reserved,
-        )
-
-    def build(self) -> bytes:
-        """Return the 28 bytes.
-
-        Raises:  ValueError: a field does not fit its width.
-        """
-        for name, value, bits in (
-            ("version", self.version, 8),
-            ("reserved", self.reserved, 8),
-            ("source_id", self.source_id, 32),
-            ("event", self.event, 64),
-            ("rate_hz", self.rate_hz, 32),
-            ("unix_ns", self.unix_ns, 64),
-        ):
-            _fits(name, value, bits)
-        return self.STRUCT.pack(
-            SYNC_MAGIC, self.version, self.reserved, self.source_id, self.event, self.rate_hz, self.unix_ns
-        )
+        if magic != SYNC_MAGIC or version != 2:
+            _check_magic(data, SYNC_MAGIC, (2,))
+        return cls(source_id=source_id, event=event, rate_hz=rate_hz, unix_ns=unix_ns, reserved=reserved)

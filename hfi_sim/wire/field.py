@@ -32,6 +32,7 @@ class Shown(Enum):
     MAC = "mac"
 
 
+DECIMAL: Final = Shown.DECIMAL
 HEX: Final = Shown.HEX
 FLAG: Final = Shown.FLAG
 BYTES: Final = Shown.BYTES

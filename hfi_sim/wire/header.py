@@ -16,12 +16,13 @@ tests/unit/test_wire_formats.py checks every class against `Header.read` and `He
 from __future__ import annotations
 
 import dataclasses
+import functools
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Self, TypeVar, get_type_hints
 
 from hfi_sim.errors import WireError
-from hfi_sim.wire.field import BITS_PER_BYTE, Field, Order, Place
+from hfi_sim.wire.field import BITS_PER_BYTE, Field, Order, Place, Shown
 
 WireBytes = bytes | bytearray | memoryview
 T = TypeVar("T", bound="WireHeader")
@@ -33,12 +34,21 @@ class Header:
     """The declaration of a header of fixed size, and the codecs that follow from it."""
 
     def __init__(
-        self, name: str, title: str, order: Order, fields: Mapping[str, Field], *, source: str, module: str
+        self,
+        name: str,
+        title: str,
+        order: Order,
+        fields: Mapping[str, Field],
+        *,
+        module: str,
+        source: str = "",
+        names_itself: bool = False,
     ) -> None:
         """Place the fields.
 
-        Args:    name: what a `WireError` calls the header. title: what people call it. source: the document that
-                 defines it. module: where it is declared.
+        Args:    name: what a `WireError` calls the header. title: what people call it. module: where it is declared.
+                 source: the document that defines it. names_itself: the error of a value that does not fit
+                 begins with `name`.
         Raises:  ValueError: fields overlap, leave a gap, or do not end with a byte.
         """
         self.name = name
@@ -47,18 +57,29 @@ class Header:
         self.fields: Final = dict(fields)
         self.source = source
         self.module = module
+        self.names_itself = names_itself
         self.places: Final = _place(name, self.fields)
         self.bits: Final = sum(place.width_bits for place in self.places)
         self.size: Final = self.bits // BITS_PER_BYTE
         """Bytes of the header."""
         self.names: Final = tuple(self.fields)
         self._codec = _codec(order, self.places)
-        self._wide = [
-            (index, field)
+        self._convert = [
+            (index, convert)
             for index, field in enumerate(self.fields.values())
-            if not field.is_number or field.bits not in _LETTERS
+            if (convert := _reader(field, order)) is not None
         ]
         self._pack = self._packer()
+
+    @property
+    def codec(self) -> struct.Struct:
+        """The struct of all fields in order, for codecs by hand.
+
+        Raises:  ValueError: a field is not of whole bytes, or stands elsewhere than in the order of declaration.
+        """
+        if self._codec is None:
+            raise ValueError(f"{self.name} has fields that struct cannot read in their order")
+        return self._codec
 
     def place(self, name: str) -> Place:
         """Return where a field stands; of a split one, `slid_low` or `slid_high`."""
@@ -81,7 +102,8 @@ class Header:
 
     def misfit(self, values: Any) -> ValueError:
         """Return the error that says which `values` do not fit."""
-        return ValueError("; ".join(self.faults(values)) or f"{values} does not fit the {self.title}")
+        said = "; ".join(self.faults(values)) or f"{values} does not fit the {self.title}"
+        return ValueError(f"{self.name}: {said}" if self.names_itself else said)
 
     # The reference codec: any declaration, bit by bit.
 
@@ -128,43 +150,50 @@ class Header:
         if self._codec is None:
             return tuple(self.read(data).values())
         values = self._codec.unpack_from(data)
-        return self._convert(values, Field.from_bytes) if self._wide else values
+        if not self._convert:
+            return values
+        converted = list(values)
+        for index, convert in self._convert:
+            converted[index] = convert(converted[index])
+        return tuple(converted)
+
+    def unpack_all(self, data: bytes) -> Iterable[tuple[Any, ...]]:
+        """Yield what `unpack` returns of each header, where whole ones follow each other."""
+        if self._codec is not None and not self._convert:
+            return self._codec.iter_unpack(data)
+        return (self.unpack(data[at:]) for at in range(0, len(data), self.size))
 
     def pack(self, value: object) -> bytes:
         """Return the bytes of an object; the same as `write`, but faster."""
         try:
             return self._pack(value)
-        except struct.error:
+        except (struct.error, TypeError):
             raise self.misfit(value) from None
 
     def _packer(self) -> Callable[[object], bytes]:
         """Return the function behind `pack`.
 
-        It is compiled, as the methods of a dataclass are: `operator.attrgetter` takes several times as long.
+        It is compiled, as the methods of a dataclass are: `operator.attrgetter` takes several times as long. struct
+        cuts bytes that are too long and fills up those that are too short, so their lengths are compared first.
         """
         if self._codec is None:
             return self.write
-        values = ", ".join(f"value.{name}" for name in self.names)
-        if not self._wide:
-            source = f"lambda value: pack({values})"
-            pack: Callable[[object], bytes] = eval(source, {"pack": self._codec.pack})  # noqa: S307
-            return pack
-        return self._pack_wide
-
-    def _pack_wide(self, value: object) -> bytes:
-        values = tuple(getattr(value, name) for name in self.names)
-        if self._codec is None or any(field.faults("", values[index]) for index, field in self._wide):
-            raise self.misfit(value)
-        return self._codec.pack(*self._convert(values, Field.to_bytes))
-
-    def _convert(
-        self, values: tuple[Any, ...], convert: Callable[[Field, Any, Order], Any]
-    ) -> tuple[Any, ...]:
-        """Return the values, after converting those that struct can only handle as bytes."""
-        converted = list(values)
-        for index, field in self._wide:
-            converted[index] = convert(field, converted[index], self.order)
-        return tuple(converted)
+        known: dict[str, Any] = {"pack": self._codec.pack, "write": self.write}
+        values, fits = [], []
+        for name, field in self.fields.items():
+            value = f"value.{name}"
+            if _is_plain_bytes(field):
+                fits.append(f"len({value}) == {field.bits // BITS_PER_BYTE}")
+            elif field.count and _is_plain_number(field):
+                known[f"pack_{name}"] = _items(field, self.order).pack
+                value = f"pack_{name}(*{value})"
+            elif not _is_plain_number(field):
+                return self.write
+            values.append(value)
+        packed = f"pack({', '.join(values)})"
+        source = f"lambda value: {packed} if {' and '.join(fits)} else write(value)" if fits else None
+        pack: Callable[[object], bytes] = eval(source or f"lambda value: {packed}", known)  # noqa: S307
+        return pack
 
     def variable_mask(self) -> bytes:
         """Return a mask of the header's size, with ones at the bits that a switch may change on the way."""
@@ -203,26 +232,63 @@ class WireHeader:
         return self.HEADER.pack(self)
 
 
-def declared(name: str, title: str, order: Order, *, source: str = "") -> Callable[[type[T]], type[T]]:
-    """Make the declaration of a dataclass whose attributes are annotated with `Field`.
+def annotated(cls: type) -> dict[str, Field]:
+    """Return the fields that the attributes of a dataclass are annotated with, in order."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {
+        item.name: note
+        for item in dataclasses.fields(cls)
+        for note in getattr(hints[item.name], "__metadata__", ())
+        if isinstance(note, Field)
+    }
 
-    Args:    name: what a `WireError` calls the header. title: what people call it. source: the document that
-             defines it.
-    """
+
+def declared(
+    name: str, title: str, order: Order, *, source: str = "", names_itself: bool = False
+) -> Callable[[type[T]], type[T]]:
+    """Make the declaration of a dataclass whose attributes are annotated with `Field`; see `Header`."""
 
     def declare(cls: type[T]) -> type[T]:
-        hints = get_type_hints(cls, include_extras=True)
-        fields = {
-            item.name: note
-            for item in dataclasses.fields(cls)  # type: ignore[arg-type]
-            for note in getattr(hints[item.name], "__metadata__", ())
-            if isinstance(note, Field)
-        }
-        cls.HEADER = Header(name, title, order, fields, source=source, module=cls.__module__)
+        cls.HEADER = Header(
+            name,
+            title,
+            order,
+            annotated(cls),
+            module=cls.__module__,
+            source=source,
+            names_itself=names_itself,
+        )
         cls.SIZE = cls.HEADER.size
         return cls
 
     return declare
+
+
+def _is_plain_bytes(field: Field) -> bool:
+    """Return whether struct takes and gives the value of a field as bytes, without a conversion."""
+    return not field.count and field.record is None and field.shown in (Shown.BYTES, Shown.MAC)
+
+
+def _is_plain_number(field: Field) -> bool:
+    """Return whether struct has a number of this width; it may be repeated."""
+    is_bytes = field.shown in (Shown.BYTES, Shown.MAC)
+    return field.record is None and not is_bytes and field.bits in _LETTERS
+
+
+def _items(field: Field, order: Order) -> struct.Struct:
+    """Return the struct of a field of several plain numbers."""
+    letter = _LETTERS[field.bits]
+    letter = letter.lower() if field.signed else letter
+    return struct.Struct(f"{'>' if order == 'big' else '<'}{field.count}{letter}")
+
+
+def _reader(field: Field, order: Order) -> Callable[[bytes], Any] | None:
+    """Return what makes the value of a field of what struct gives; None where that is the value."""
+    if _is_plain_bytes(field) or (_is_plain_number(field) and not field.count):
+        return None
+    if _is_plain_number(field):
+        return _items(field, order).unpack
+    return functools.partial(field.from_bytes, order=order)
 
 
 def _place(header: str, fields: Mapping[str, Field]) -> tuple[Place, ...]:

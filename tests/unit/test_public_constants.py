@@ -7,10 +7,8 @@ drivers/infiniband, of opa-ff (the Omni-Path fast fabric tools) below IbAccess/C
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-import construct
 import pytest
 
 import hfi_sim.types as lids
@@ -22,12 +20,14 @@ from hfi_sim.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHe
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.subnet_manager import NoticeKind
 from hfi_sim.wire import icrc
+from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import L2_16B, Lrh16B
 from opavnic import encap, transmit
 from vema import traps
 from vema import types as ema
-from vema.attributes import class_port_info, counters, iface_macs, mac_entries, notice, vesw_port_info
+from vema.attributes import class_port_info, iface_macs, mac_entries, notice, vesw_port_info
+from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.em import election
 from vema.types import AttrId, ConfigState, EthLinkStatus, MadStatus, TrapOpcode
 
@@ -208,24 +208,22 @@ ERRORS = {
 """struct opa_veswport_error_counters: the byte that each counter begins at."""
 
 
-def _offsets(layout: construct.Struct) -> dict[str, int]:
-    sizes = [item.sizeof() for item in layout.subcons]
-    starts = itertools.accumulate(sizes, initial=0)
-    return dict(zip((item.name for item in layout.subcons), starts, strict=False))
+def _offsets(header: Header) -> dict[str, int]:
+    return {place.name: place.offset for place in header.places}
 
 
 def test_summary_counters_stand_where_the_driver_puts_them() -> None:
-    offsets = _offsets(counters.SUMMARY_LAYOUT)
+    offsets = _offsets(SummaryCounters.HEADER)
     assert {name: offsets[name] for name in SUMMARY} == {
         name: 8 + 8 * place for place, name in enumerate(SUMMARY)
     }
-    assert counters.SUMMARY_LAYOUT.sizeof() == 8 + 8 * len(SUMMARY) + 16 * 8
+    assert SummaryCounters.HEADER.size == 8 + 8 * len(SUMMARY) + 16 * 8
 
 
 def test_error_counters_stand_where_the_driver_puts_them() -> None:
-    offsets = _offsets(counters.ERROR_LAYOUT)
+    offsets = _offsets(ErrorCounters.HEADER)
     assert {offset: name for name, offset in offsets.items() if name in ERRORS.values()} == ERRORS
-    assert counters.ERROR_LAYOUT.sizeof() == 168 + 8 + 16 * 8
+    assert ErrorCounters.HEADER.size == 168 + 8 + 16 * 8
 
 
 PORT_INFO = {
@@ -248,5 +246,5 @@ PORT_INFO = {
 
 
 def test_vesw_port_info_fields_stand_where_the_driver_puts_them() -> None:
-    offsets = _offsets(vesw_port_info.LAYOUT)
+    offsets = _offsets(vesw_port_info.VeswPortInfo.HEADER)
     assert {name: offsets[name] for name in PORT_INFO} == PORT_INFO

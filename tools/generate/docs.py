@@ -17,6 +17,12 @@ from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import Trailer
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import Section, fill
+from vema.attributes import iface_macs, mac_entries
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.counters import ErrorCounters, SummaryCounters
+from vema.attributes.mac_entries import MacEntry
+from vema.attributes.notice import Notice
+from vema.attributes.vesw_port_info import VeswPortInfo
 
 
 def _last_quad_word(place: Place, start: int) -> str:
@@ -32,9 +38,18 @@ class OffsetTable:
     where: Callable[[Place, int], str] = Place.in_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class AttributeTable:
+    """The declaration of an EM attribute, whose fields stand at whole bytes and say who may write them."""
+
+    header: Header
+
+
 _TRAILER_START: Final = 8 - Trailer.SIZE
 
-PAGES: Final[Mapping[str, Mapping[str, OffsetTable | type[IntEnum]]]] = {
+Table = OffsetTable | AttributeTable | type[IntEnum]
+
+PAGES: Final[Mapping[str, Mapping[str, Table]]] = {
     "docs/wire-16b.md": {
         "lrh16b": OffsetTable(Lrh16B.HEADER, 0, Place.in_quad_words),
         "l4-types": L4,
@@ -46,6 +61,16 @@ PAGES: Final[Mapping[str, Mapping[str, OffsetTable | type[IntEnum]]]] = {
         "mad": OffsetTable(MadHeader.HEADER),
         "rmpp": OffsetTable(RmppHeader.HEADER, MadHeader.SIZE),
         "vendor": OffsetTable(VendorHeader.HEADER, MadHeader.SIZE + RmppHeader.SIZE),
+    },
+    "docs/ema-attributes.md": {
+        "class-port-info": AttributeTable(ClassPortInfo.HEADER),
+        "vesw-port-info": AttributeTable(VeswPortInfo.HEADER),
+        "mac-entries": AttributeTable(mac_entries.LAYOUT),
+        "mac-entry": AttributeTable(MacEntry.HEADER),
+        "iface-macs": AttributeTable(iface_macs.LAYOUT),
+        "summary-counters": AttributeTable(SummaryCounters.HEADER),
+        "error-counters": AttributeTable(ErrorCounters.HEADER),
+        "notice": AttributeTable(Notice.HEADER),
     },
     "docs/reliable.md": {"rc": OffsetTable(RcHeader.HEADER)},
 }
@@ -62,6 +87,16 @@ def offset_table(table: OffsetTable) -> str:
     return "\n".join(rows) + "\n"
 
 
+def attribute_table(header: Header) -> str:
+    """Return a table in Markdown: offset, bytes, name, who may write it, meaning."""
+    rows = ["| offset | bytes | field | access | meaning |", "|---:|---:|---|---|---|"]
+    rows += [
+        f"| {place.offset} | {place.size} | `{place.name}` | {place.field.access} | {place.meaning} |"
+        for place in header.places
+    ]
+    return "\n".join(rows) + "\n"
+
+
 def code_table(codes: type[IntEnum]) -> str:
     """Return code points in Markdown: value, name, meaning."""
     rows = ["| value | name | meaning |", "|---|---|---|"]
@@ -75,7 +110,9 @@ def pages(root: Path) -> Iterator[tuple[str, str]]:
         yield path, fill(root / path, {name: _section(table) for name, table in tables.items()})
 
 
-def _section(table: OffsetTable | type[IntEnum]) -> Section:
+def _section(table: Table) -> Section:
     if isinstance(table, OffsetTable):
         return Section(offset_table(table), origin(table.header))
+    if isinstance(table, AttributeTable):
+        return Section(attribute_table(table.header), origin(table.header))
     return Section(code_table(table), module_file(table.__module__))

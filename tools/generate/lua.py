@@ -10,20 +10,54 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
+from typing import Final
 
+from ejfat.wire.headers import (
+    LB_MAGIC,
+    LB_PORT,
+    SYNC_MAGIC,
+    LbHeaderV1,
+    LbHeaderV2,
+    LbHeaderV3,
+    ReHeader,
+    SegmentHeader,
+    SyncHeader,
+)
 from hfi_sim.mad.attributes import AttrId, CommonAttrId, SubnetAttrId
 from hfi_sim.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
 from hfi_sim.reliable.header import RcHeader, RcOpcode
 from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Order, Place, Shown
-from hfi_sim.wire.header import Header, WireHeader
+from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.packet import Trailer
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import Section, fill
+from vema.attributes import iface_macs, mac_entries
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.counters import ErrorCounters, SummaryCounters
+from vema.attributes.iface_macs import IFACE_MAC
+from vema.attributes.mac_entries import MacEntry
+from vema.attributes.notice import Notice
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.types import ConfigState, TrapOpcode
 
 _BASES = {Shown.DECIMAL: "base.DEC", Shown.HEX: "base.HEX", Shown.FLAG: "base.DEC"}
+_MAD_CODES = (MadClass, Method, MadStatus, AttrId, SubnetAttrId, CommonAttrId, ConfigState, TrapOpcode)
 _INTEGERS = {1: "uint8", 2: "uint16", 3: "uint24", 4: "uint32", 8: "uint64"}
+
+
+ATTRIBUTES: Final[Mapping[str, Header]] = {
+    "class_port_info": ClassPortInfo.HEADER,
+    "notice": Notice.HEADER,
+    "vesw_port_info": VeswPortInfo.HEADER,
+    "mac_entries": mac_entries.HEADER,
+    "mac_entry": MacEntry.HEADER,
+    "iface_macs": iface_macs.HEADER,
+    "summary_counters": SummaryCounters.HEADER,
+    "error_counters": ErrorCounters.HEADER,
+}
+"""What stands at the start of each attribute, and of an entry of a list."""
 
 
 def scripts(root: Path) -> Iterator[tuple[str, str]]:
@@ -32,24 +66,51 @@ def scripts(root: Path) -> Iterator[tuple[str, str]]:
     sections = {
         "l4": codes(L4),
         "lrh16b": rows(
-            "header", Lrh16B, "opa", {"reserved": "header.reserved"}, {"L2_16B": L2_16B, "LT_HEAD": LT_HEAD}
+            "header",
+            Lrh16B.HEADER,
+            "opa",
+            {"reserved": "header.reserved"},
+            {"L2_16B": L2_16B, "LT_HEAD": LT_HEAD},
         ),
-        "ethernet-l4": rows("ethernet_l4", EthernetL4, "opa", {"reserved": "ethernet.reserved"}),
-        "fm": rows("fm", FmHeader, "opa"),
-        "trailer": rows("trailer", Trailer, "opa", {"lt": "tail.lt"}),
+        "ethernet-l4": rows("ethernet_l4", EthernetL4.HEADER, "opa", {"reserved": "ethernet.reserved"}),
+        "fm": rows("fm", FmHeader.HEADER, "opa"),
+        "trailer": rows("trailer", Trailer.HEADER, "opa", {"lt": "tail.lt"}),
     }
     yield f"{lua}/opa16b.lua", fill(root / lua / "opa16b.lua", sections)
     sections = {
-        "codes": _together(*map(codes, (MadClass, Method, MadStatus, AttrId, SubnetAttrId, CommonAttrId))),
+        "codes": _together(*map(codes, _MAD_CODES)),
         "headers": _together(
-            rows("mad", MadHeader, "ema"),
-            rows("rmpp", RmppHeader, "ema.rmpp"),
-            rows("vendor", VendorHeader, "ema", constants={"OUI_EMA": int.from_bytes(EMA_OUI)}),
+            rows("mad", MadHeader.HEADER, "ema"),
+            rows("rmpp", RmppHeader.HEADER, "ema.rmpp"),
+            rows("vendor", VendorHeader.HEADER, "ema", constants={"OUI_EMA": int.from_bytes(EMA_OUI)}),
+        ),
+        "attributes": _together(
+            *(rows(name, declared, f"ema.{name}") for name, declared in ATTRIBUTES.items()),
+            rows("iface_mac", IFACE_MAC, "ema.iface_macs"),
         ),
     }
     yield f"{lua}/opa_ema.lua", fill(root / lua / "opa_ema.lua", sections)
-    sections = {"rc": _together(codes(RcOpcode), rows("header", RcHeader, "opa_rc"))}
+    sections = {"rc": _together(codes(RcOpcode), rows("header", RcHeader.HEADER, "opa_rc"))}
     yield f"{lua}/opa_rc.lua", fill(root / lua / "opa_rc.lua", sections)
+    sections = {
+        "headers": _together(
+            rows(
+                "lb_v1", LbHeaderV1.HEADER, "ejfat_lb", constants={"LB_MAGIC": LB_MAGIC, "LB_PORT": LB_PORT}
+            ),
+            rows("lb_v2", LbHeaderV2.HEADER, "ejfat_lb"),
+            rows("lb_v3", LbHeaderV3.HEADER, "ejfat_lb"),
+            rows("re_header", ReHeader.HEADER, "ejfat_re"),
+            rows("segment", SegmentHeader.HEADER, "ejfat_seg"),
+            rows(
+                "sync_message",
+                SyncHeader.HEADER,
+                "ejfat_sync",
+                {"rate_hz": "rate"},
+                constants={"SYNC_MAGIC": SYNC_MAGIC},
+            ),
+        )
+    }
+    yield "ejfat/lua/ejfat.lua", fill(root / "ejfat/lua/ejfat.lua", sections)
 
 
 def _together(*sections: Section) -> Section:
@@ -60,7 +121,7 @@ def _together(*sections: Section) -> Section:
 
 def rows(
     table: str,
-    header: type[WireHeader],
+    declared: Header,
     prefix: str,
     filters: Mapping[str, str] | None = None,
     constants: Mapping[str, int] | None = None,
@@ -70,7 +131,6 @@ def rows(
     Args:    prefix: what the names of filters begin with. filters: the rest of such a name, where it is not that of
              the field. constants: values of fields that the dissector looks for.
     """
-    declared = header.HEADER
     names = {
         place.name: f"{prefix}.{(filters or {}).get(place.name, place.name)}" for place in declared.places
     }

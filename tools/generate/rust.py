@@ -1,4 +1,4 @@
-"""native/src/wire/fields.rs: where the fields stand that the native datapath reads and writes."""
+"""Where the fields stand that the native datapath reads and writes: fields.rs in native/src/wire and src/ejfat."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ejfat.wire.headers import LbHeaderV1, LbHeaderV2, LbHeaderV3
 from hfi_sim.wire.header import WireHeader
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
@@ -14,10 +15,11 @@ from tools.generate.origins import module_file, origin
 from tools.generate.sections import note
 
 _PATH: Final = "native/src/wire/fields.rs"
+_EJFAT_PATH: Final = "native/src/ejfat/fields.rs"
 
 
 def sources(_root: Path) -> Iterator[tuple[str, str]]:
-    """Yield the file of the fields."""
+    """Yield the files of the fields."""
     declarations = (Lrh16B, EthernetL4, Trailer)
     origins = origin(*(header.HEADER for header in declarations))
     lines = [
@@ -32,6 +34,23 @@ def sources(_root: Path) -> Iterator[tuple[str, str]]:
     for code in L4:
         lines += [f"    /// {code.text}", f"    pub const {code.name}: u8 = 0x{code:02x};"]
     yield _PATH, "\n".join([*lines, "}", ""])
+    yield _EJFAT_PATH, _ejfat()
+
+
+def _ejfat() -> str:
+    """Return the sizes and numbers of the load balancer header; it stands behind headers of any length."""
+    declared = (LbHeaderV1.HEADER, LbHeaderV2.HEADER, LbHeaderV3.HEADER)
+    first, second, third = (header.size for header in declared)
+    assert second == third  # noqa: S101 - native/ parses both versions alike
+    lines = [
+        f"//! {note(origin(*declared)).capitalize()}.",
+        "",
+        "/// Bytes of the load balancer header, version 1.",
+        f"pub const LB_V1: usize = {first};",
+        "/// Bytes of the load balancer header, versions 2 and 3.",
+        f"pub const LB_V23: usize = {second};",
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _constants(module: str, header: type[WireHeader], values: dict[str, int] | None = None) -> Iterator[str]:

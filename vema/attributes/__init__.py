@@ -1,6 +1,6 @@
-"""The attributes of the EMA class: one frozen value per attribute, and its layout beside it. All big-endian.
+"""The attributes of the EMA class: one frozen value per attribute, declared field by field. All big-endian.
 
-Each module holds a construct declaration, in document order, and a dataclass with `parse` and `build`. The
-codec is a precompiled struct; a test holds it equal to the declaration. Reserved bytes are part of the value:
-what was parsed is built again byte by byte.
+The annotations of a dataclass are the declaration; see `hfi_sim.wire.header`. The tables of docs/ema-attributes.md and
+the rows of the Wireshark dissector come from it. Reserved bytes are part of the value: what was parsed is built again
+byte by byte. Counters are the exception, whose reserved bytes are always zero.
 """

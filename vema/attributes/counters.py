@@ -6,13 +6,13 @@ opa_vnic_get_error_counters().
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Final, Self
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final, Self
 
-import construct
-
-from vema.attributes.fields import READ_ONLY, ZERO, check_size, note, reserved
+from hfi_sim.wire.field import BITS_PER_BYTE, Field
+from hfi_sim.wire.header import Header, annotated
+from vema.attributes.access import READ_ONLY, ZERO, reserved
 
 GROUP: Final = (
     ("unicast", "frames to one station"),
@@ -30,63 +30,15 @@ GROUP: Final = (
 """The eleven counters of a direction, in wire order."""
 
 
-def _count(name: str, meaning: str) -> Any:
-    return name / construct.Int64ub * note(READ_ONLY, meaning)
-
-
-def _unused(offset: int) -> Any:
-    return reserved(offset, 8, ZERO)
-
-
-_HEADER: Final = (
-    "vport_num" / construct.Int16ub * note(READ_ONLY, "number of the vport"),
-    "vesw_id" / construct.Int16ub * note(READ_ONLY, "virtual Ethernet switch that it is on now"),
-    "opa_port_num" / construct.Int32ub * note(READ_ONLY, "number of the HFI port"),
-)
-
-SUMMARY_LAYOUT: Final = construct.Struct(
-    *_HEADER,
-    _count("tx_errors", "frames not sent: fifo, carrier, state, no destination"),
-    _count("rx_errors", "frames not delivered: fifo, no VNIC, state, oversize, runt"),
-    _count("tx_packets", "attempts to send"),
-    _count("rx_packets", "frames received"),
-    _count("tx_bytes", "bytes sent, 4 of FCS each"),
-    _count("rx_bytes", "bytes received, 4 of FCS each"),
-    *(_count(f"tx_{name}", f"sent: {meaning}") for name, meaning in GROUP),
-    *(_count(f"rx_{name}", f"received: {meaning}") for name, meaning in GROUP),
-    reserved(232, 128, ZERO),
-)
-"""SummaryCounters in document order."""
-
-ERROR_LAYOUT: Final = construct.Struct(
-    *_HEADER,
-    _count("tx_errors", "frames not sent, as in SummaryCounters"),
-    _count("rx_errors", "frames not delivered, as in SummaryCounters"),
-    _unused(24),
-    _count("tx_smac_filt", "source address not in the MAC table's source entries"),
-    _unused(40),
-    _unused(48),
-    _unused(56),
-    _count("tx_dlid_zero", "no destination LID"),
-    _unused(72),
-    _count("tx_logic", "fifo and carrier errors"),
-    _unused(88),
-    _count("tx_drop_state", "sent while not operational"),
-    _count("rx_bad_veswid", "for a virtual switch that no VNIC here is on"),
-    _unused(112),
-    _count("rx_runt", "frames under 60 bytes"),
-    _count("rx_oversize", "frames over MTU + 18 bytes"),
-    _unused(136),
-    _count("rx_eth_down", "always 0"),
-    _count("rx_drop_state", "received while not operational"),
-    _count("rx_logic", "fifo errors"),
-    reserved(168, 136, ZERO),
-)
-"""ErrorCounters in document order."""
-
-_SUMMARY: Final = struct.Struct(">HHI28Q128x")
-_ERROR: Final = struct.Struct(">HHI2Q8xQ24xQ8xQ8xQQ8xQQ8xQQQ136x")
 _UINT64: Final = (1 << 64) - 1
+
+
+def _number(bits: int, meaning: str) -> Field:
+    return Field(bits, meaning, access=READ_ONLY)
+
+
+def _count(meaning: str) -> Field:
+    return _number(64, meaning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +67,18 @@ class CounterGroup:
 class SummaryCounters:
     """What a vport has sent and received."""
 
+    HEADER: ClassVar[Header]
     SIZE: ClassVar[int] = 360
 
-    vport_num: int
-    vesw_id: int
-    opa_port_num: int
-    tx_errors: int = 0
-    rx_errors: int = 0
-    tx_packets: int = 0
-    rx_packets: int = 0
-    tx_bytes: int = 0
-    rx_bytes: int = 0
+    vport_num: Annotated[int, _number(16, "number of the vport")]
+    vesw_id: Annotated[int, _number(16, "virtual Ethernet switch that it is on now")]
+    opa_port_num: Annotated[int, _number(32, "number of the HFI port")]
+    tx_errors: Annotated[int, _count("frames not sent: fifo, carrier, state, no destination")] = 0
+    rx_errors: Annotated[int, _count("frames not delivered: fifo, no VNIC, state, oversize, runt")] = 0
+    tx_packets: Annotated[int, _count("attempts to send")] = 0
+    rx_packets: Annotated[int, _count("frames received")] = 0
+    tx_bytes: Annotated[int, _count("bytes sent, 4 of FCS each")] = 0
+    rx_bytes: Annotated[int, _count("bytes received, 4 of FCS each")] = 0
     tx_group: CounterGroup = CounterGroup()
     rx_group: CounterGroup = CounterGroup()
 
@@ -135,43 +88,43 @@ class SummaryCounters:
 
         Raises:  WireError: fewer than 360 bytes.
         """
-        check_size("SummaryCounters", data, cls.SIZE)
-        values = _SUMMARY.unpack_from(data)
-        plain = dict(zip(_SUMMARY_NAMES, values[:9], strict=True))
-        return cls(**plain, tx_group=CounterGroup.of(values[9:20]), rx_group=CounterGroup.of(values[20:]))
+        values = cls.HEADER.unpack(data)
+        plain = dict(zip(cls.HEADER.names, values[:9], strict=False))
+        return cls(**plain, tx_group=CounterGroup.of(values[9:20]), rx_group=CounterGroup.of(values[20:31]))
 
     def build(self) -> bytes:
         """Return the 360 bytes; counters are taken modulo 2**64."""
         counters = (
-            *(getattr(self, name) for name in _SUMMARY_NAMES[3:]),
+            *(getattr(self, name) for name in self.HEADER.names[3:9]),
             *self.tx_group.in_order(),
             *self.rx_group.in_order(),
         )
         head = (self.vport_num, self.vesw_id, self.opa_port_num)
-        return _SUMMARY.pack(*head, *(value & _UINT64 for value in counters))
+        return self.HEADER.codec.pack(*head, *(value & _UINT64 for value in counters), _UNUSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCounters:
     """What a vport could not send or deliver, and why."""
 
+    HEADER: ClassVar[Header]
     SIZE: ClassVar[int] = 304
 
-    vport_num: int
-    vesw_id: int
-    opa_port_num: int
-    tx_errors: int = 0
-    rx_errors: int = 0
-    tx_smac_filt: int = 0
-    tx_dlid_zero: int = 0
-    tx_logic: int = 0
-    tx_drop_state: int = 0
-    rx_bad_veswid: int = 0
-    rx_runt: int = 0
-    rx_oversize: int = 0
-    rx_eth_down: int = 0
-    rx_drop_state: int = 0
-    rx_logic: int = 0
+    vport_num: Annotated[int, _number(16, "number of the vport")]
+    vesw_id: Annotated[int, _number(16, "virtual Ethernet switch that it is on now")]
+    opa_port_num: Annotated[int, _number(32, "number of the HFI port")]
+    tx_errors: Annotated[int, _count("frames not sent, as in SummaryCounters")] = 0
+    rx_errors: Annotated[int, _count("frames not delivered, as in SummaryCounters")] = 0
+    tx_smac_filt: Annotated[int, _count("source address not in the MAC table's source entries")] = 0
+    tx_dlid_zero: Annotated[int, _count("no destination LID")] = 0
+    tx_logic: Annotated[int, _count("fifo and carrier errors")] = 0
+    tx_drop_state: Annotated[int, _count("sent while not operational")] = 0
+    rx_bad_veswid: Annotated[int, _count("for a virtual switch that no VNIC here is on")] = 0
+    rx_runt: Annotated[int, _count("frames under 60 bytes")] = 0
+    rx_oversize: Annotated[int, _count("frames over MTU + 18 bytes")] = 0
+    rx_eth_down: Annotated[int, _count("always 0")] = 0
+    rx_drop_state: Annotated[int, _count("received while not operational")] = 0
+    rx_logic: Annotated[int, _count("fifo errors")] = 0
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
@@ -179,14 +132,50 @@ class ErrorCounters:
 
         Raises:  WireError: fewer than 304 bytes.
         """
-        check_size("ErrorCounters", data, cls.SIZE)
-        return cls(**dict(zip(_ERROR_NAMES, _ERROR.unpack_from(data), strict=True)))
+        values = dict(zip(cls.HEADER.names, cls.HEADER.unpack(data), strict=True))
+        return cls(**{name: values[name] for name in _ERRORS})
 
     def build(self) -> bytes:
         """Return the 304 bytes; counters are taken modulo 2**64."""
-        counters = (getattr(self, name) & _UINT64 for name in _ERROR_NAMES[3:])
-        return _ERROR.pack(self.vport_num, self.vesw_id, self.opa_port_num, *counters)
+        values = (getattr(self, name) & _UINT64 if name in _ERRORS else _UNUSED for name in self.HEADER.names)
+        return self.HEADER.codec.pack(*values)
 
 
-_SUMMARY_NAMES: Final = tuple(field.name for field in fields(SummaryCounters))[:9]
-_ERROR_NAMES: Final = tuple(field.name for field in fields(ErrorCounters))
+_SUMMARY: Final = annotated(SummaryCounters) | {
+    f"{way}_{name}": _count(f"{done}: {meaning}")
+    for way, done in (("tx", "sent"), ("rx", "received"))
+    for name, meaning in GROUP
+}
+_ERRORS: Final = annotated(ErrorCounters)
+_WORD: Final = (8,)
+_UNUSED: Final = b""
+"""Reserved bytes: struct fills them up with zeros."""
+
+
+def _header(name: str, fields: Mapping[str, Field], unused: Mapping[str, tuple[int, ...]]) -> Header:
+    """Declare counters between reserved bytes: `unused` says how many follow a field, each number a field."""
+    declared: dict[str, Field] = {}
+    offset = 0
+    for counter, field in fields.items():
+        declared[counter] = field
+        offset += field.bits // BITS_PER_BYTE
+        for size in unused.get(counter, ()):
+            declared[f"reserved_{offset}"] = reserved(size, ZERO)
+            offset += size
+    return Header(name, name, "big", declared, module=__name__, names_itself=True)
+
+
+SummaryCounters.HEADER = _header("SummaryCounters", _SUMMARY, {"rx_1519_max": (128,)})
+ErrorCounters.HEADER = _header(
+    "ErrorCounters",
+    _ERRORS,
+    {
+        "rx_errors": _WORD,
+        "tx_smac_filt": _WORD * 3,
+        "tx_dlid_zero": _WORD,
+        "tx_logic": _WORD,
+        "rx_bad_veswid": _WORD,
+        "rx_oversize": _WORD,
+        "rx_logic": (136,),
+    },
+)

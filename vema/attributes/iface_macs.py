@@ -6,41 +6,35 @@ opa_vnic_query_mcast_macs().
 
 from __future__ import annotations
 
-import struct
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Self
-
-import construct
+from typing import Annotated, Final, Self
 
 from hfi_sim.types import MacAddr
-from vema.attributes.fields import READ_ONLY, READ_WRITE, check_size, misfit, note
+from hfi_sim.wire.field import BITS_PER_BYTE, MAC, Field
+from hfi_sim.wire.header import Header, annotated
+from vema.attributes.access import READ_ONLY, READ_WRITE
 
 MAX_MACS: Final = 333
 """Addresses that fit the 2008 data bytes of a MAD."""
 _MAC_SIZE: Final = 6
-
-LAYOUT: Final = construct.Struct(
-    "start" / construct.Int16ub * note(READ_WRITE, "index of the first address wanted; echoed"),
-    "num_macs" / construct.Int16ub * note(READ_WRITE, "how many are wanted, 0: up to 333; how many are here"),
-    "total" / construct.Int16ub * note(READ_ONLY, "addresses in the whole list"),
-    "gen_count" / construct.Int16ub * note(READ_ONLY, "changes of the list so far, modulo 2**16"),
-    "macs" / construct.Bytes(MAX_MACS * _MAC_SIZE) * note(READ_ONLY, "6 bytes each"),
-)
-"""The whole attribute with as many addresses as fit."""
-
-_HEADER: Final = struct.Struct(">HHHH")
+_MAC: Final = Field(_MAC_SIZE * BITS_PER_BYTE, "6 bytes each", MAC, access=READ_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
 class IfaceMacs:
     """One stretch of an address list."""
 
-    start: int
-    """Index of the first address."""
-    num_macs: int
+    start: Annotated[int, Field(16, "index of the first address wanted; echoed", access=READ_WRITE)]
+    num_macs: Annotated[
+        int, Field(16, "how many are wanted, 0: up to 333; how many are here", access=READ_WRITE)
+    ]
     """In a request, how many are wanted (0: as many as fit); in a response, how many there are."""
-    total: int = 0
-    gen_count: int = 0
+    total: Annotated[int, Field(16, "addresses in the whole list", access=READ_ONLY)] = 0
+    gen_count: Annotated[
+        int, Field(16, "readings of the list by the driver, modulo 2**16", access=READ_ONLY)
+    ] = 0
     macs: tuple[MacAddr, ...] = ()
 
     @classmethod
@@ -50,8 +44,8 @@ class IfaceMacs:
         Raises:  WireError: fewer than 8 bytes.
         """
         request = cls.parse_request(data)
-        end = min(_HEADER.size + request.num_macs * _MAC_SIZE, len(data) - _MAC_SIZE + 1)
-        macs = tuple(MacAddr(data[at : at + _MAC_SIZE]) for at in range(_HEADER.size, end, _MAC_SIZE))
+        end = min(HEADER.size + request.num_macs * _MAC_SIZE, len(data) - _MAC_SIZE + 1)
+        macs = tuple(MacAddr(data[at : at + _MAC_SIZE]) for at in range(HEADER.size, end, _MAC_SIZE))
         return cls(request.start, request.num_macs, request.total, request.gen_count, macs)
 
     @classmethod
@@ -60,16 +54,24 @@ class IfaceMacs:
 
         Raises:  WireError: fewer than 8 bytes.
         """
-        check_size("IfaceMacs", data, _HEADER.size)
-        return cls(*_HEADER.unpack_from(data))
+        HEADER.check_size(data)
+        return cls(*HEADER.unpack(data))
 
     def build(self) -> bytes:
         """Return header and addresses.
 
         Raises:  ValueError: a value does not fit its field.
         """
-        try:
-            header = _HEADER.pack(self.start, self.num_macs, self.total, self.gen_count)
-        except struct.error:
-            raise misfit("IfaceMacs", LAYOUT, self) from None
-        return header + b"".join(self.macs)
+        return HEADER.pack(self) + b"".join(self.macs)
+
+
+def _header(fields: Mapping[str, Field]) -> Header:
+    return Header("IfaceMacs", "IfaceMacs", "big", fields, module=__name__, names_itself=True)
+
+
+HEADER: Final = _header(annotated(IfaceMacs))
+"""What stands before the addresses."""
+IFACE_MAC: Final = _header({"macs": _MAC})
+"""An address of the list."""
+LAYOUT: Final = _header({**HEADER.fields, "macs": dataclasses.replace(_MAC, count=MAX_MACS)})
+"""The whole attribute with as many addresses as fit."""

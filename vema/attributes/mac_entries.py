@@ -9,15 +9,16 @@ Source: seed 001, "MAC table"; the public driver's vema_set_mac_entries() and op
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Final, Self
-
-import construct
+from typing import Annotated, Final, Self
 
 from hfi_sim.errors import WireError
 from hfi_sim.types import MacAddr
-from vema.attributes.fields import READ_WRITE, check_size, misfit, note
+from hfi_sim.wire.field import HEX, MAC, Field
+from hfi_sim.wire.header import Header, WireHeader, declared
+from vema.attributes.access import READ_WRITE
 from vema.types import MAC_TABLE_ENTRIES
 
 MAX_SECTION: Final = 125
@@ -25,43 +26,25 @@ MAX_SECTION: Final = 125
 SOURCE_ENTRY: Final = 0x20
 """Bit of dlid_sd: the entry names a source address that the vport may send from, not a destination."""
 
-ENTRY_LAYOUT: Final = construct.Struct(
-    "mac" / construct.Bytes(6) * note(READ_WRITE, "MAC address; all zero removes the entry"),
-    "mask" / construct.Bytes(6) * note(READ_WRITE, "mask of the address; destinations are compared whole"),
-    "dlid_sd" / construct.Int32ub * note(READ_WRITE, "bits 8-31: LID; bit 5: source entry; others kept"),
-)
-"""One entry."""
-
-HEADER_LAYOUT: Final = construct.Struct(
-    "offset" / construct.Int16ub * note(READ_WRITE, "index of the first entry, 0 to 2048"),
-    "num_entries" / construct.Int16ub * note(READ_WRITE, "number of entries, 0 to 125"),
-    "digest" / construct.Int32ub * note(READ_WRITE, "the EM's digest of the whole table; a Get ignores it"),
-)
-"""What stands before the entries."""
-
-LAYOUT: Final = construct.Struct(
-    *HEADER_LAYOUT.subcons,
-    "entries" / construct.Array(MAX_SECTION, ENTRY_LAYOUT) * note(READ_WRITE, "16 bytes each, see below"),
-)
-"""The whole attribute with as many entries as fit."""
-
-_HEADER: Final = struct.Struct(">HHI")
-_ENTRY: Final = struct.Struct(">6s6sI")
-_EMPTY: Final = bytes(_ENTRY.size)
 _NO_MAC: Final = bytes(6)
+_SIDE_DATA: Final = {"dlid": (0xFFFFFF00, ""), "source_entry": (SOURCE_ENTRY, "")}
 
 
+@declared("MAC entry", "MAC entry", "big", names_itself=True)
 @dataclass(frozen=True, slots=True)
-class MacEntry:
+class MacEntry(WireHeader):
     """One entry of the MAC table."""
 
-    SIZE: ClassVar[int] = 16
-
-    mac: MacAddr
-    mask: bytes
-    """6 bytes."""
-    dlid_sd: int
-    """32 bits: LID and side data."""
+    mac: Annotated[MacAddr, Field(48, "MAC address; all zero removes the entry", MAC, access=READ_WRITE)]
+    mask: Annotated[
+        bytes, Field(48, "mask of the address; destinations are compared whole", MAC, access=READ_WRITE)
+    ]
+    dlid_sd: Annotated[
+        int,
+        Field(
+            32, "bits 8-31: LID; bit 5: source entry; others kept", HEX, parts=_SIDE_DATA, access=READ_WRITE
+        ),
+    ]
 
     @property
     def dlid(self) -> int:
@@ -73,15 +56,32 @@ class MacEntry:
         """Whether the entry names an allowed source rather than a destination."""
         return bool(self.dlid_sd & SOURCE_ENTRY)
 
-    def build(self) -> bytes:
-        """Return the 16 bytes.
 
-        Raises:  ValueError: a value does not fit its field.
-        """
-        try:
-            return _ENTRY.pack(self.mac, self.mask, self.dlid_sd)
-        except struct.error:
-            raise misfit("MAC entry", ENTRY_LAYOUT, self) from None
+_EMPTY: Final = bytes(MacEntry.SIZE)
+
+
+def _header(fields: Mapping[str, Field]) -> Header:
+    name = "VeswPortMacEntries"
+    return Header(name, name, "big", fields, module=__name__, names_itself=True)
+
+
+HEADER: Final = _header(
+    {
+        "offset": Field(16, "index of the first entry, 0 to 2048", access=READ_WRITE),
+        "num_entries": Field(16, "number of entries, 0 to 125", access=READ_WRITE),
+        "digest": Field(32, "the EM's digest of the whole table; a Get ignores it", HEX, access=READ_WRITE),
+    }
+)
+"""What stands before the entries."""
+_ENTRIES: Final = Field(
+    MacEntry.HEADER.bits,
+    "16 bytes each, see below",
+    count=MAX_SECTION,
+    record=MacEntry.HEADER,
+    access=READ_WRITE,
+)
+LAYOUT: Final = _header({**HEADER.fields, "entries": _ENTRIES})
+"""The whole attribute with as many entries as fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +93,18 @@ class MacEntries:
     """32 bits, chosen by the EM."""
     entries: tuple[MacEntry | None, ...] = ()
 
+    @property
+    def num_entries(self) -> int:
+        """Number of entries, holes included."""
+        return len(self.entries)
+
     @staticmethod
     def parse_range(data: bytes) -> tuple[int, int]:
         """Return offset and number of entries as the header states them, unchecked.
 
         Raises:  WireError: fewer than 8 bytes.
         """
-        check_size("VeswPortMacEntries", data, _HEADER.size)
-        offset, num_entries, _ = _HEADER.unpack_from(data)
+        offset, num_entries, _ = HEADER.unpack(data)
         return offset, num_entries
 
     @staticmethod
@@ -114,28 +118,42 @@ class MacEntries:
 
         Raises:  WireError: truncated, or a range that does not fit.
         """
-        check_size("VeswPortMacEntries", data, _HEADER.size)
-        offset, num_entries, digest = _HEADER.unpack_from(data)
+        offset, num_entries, digest = HEADER.unpack(data)
         if not cls.range_fits(offset, num_entries):
             raise WireError(
                 "num_entries",
                 2,
                 f"{num_entries} entries from {offset}: at most {MAX_SECTION}, and within {MAC_TABLE_ENTRIES}",
             )
-        end = _HEADER.size + num_entries * _ENTRY.size
-        check_size("VeswPortMacEntries", data, end)
-        return cls(offset, digest, _parse_entries(bytes(data[_HEADER.size : end])))
+        end = HEADER.size + num_entries * MacEntry.SIZE
+        if len(data) < end:
+            raise WireError(HEADER.name, len(data), f"{len(data)} bytes, {HEADER.name} needs {end}")
+        return cls(offset, digest, _parse_entries(bytes(data[HEADER.size : end])))
 
     def build(self) -> bytes:
         """Return header and entries; holes are zero.
 
         Raises:  ValueError: a value does not fit its field.
         """
-        try:
-            header = _HEADER.pack(self.offset, len(self.entries), self.digest)
-        except struct.error:
-            raise misfit("VeswPortMacEntries", HEADER_LAYOUT, self) from None
-        return header + b"".join(_EMPTY if entry is None else entry.build() for entry in self.entries)
+        return HEADER.pack(self) + _build_entries(self.entries)
+
+
+def _build_entries(entries: Sequence[MacEntry | None]) -> bytes:
+    """Return what `MacEntry.build` returns of each entry, in two thirds of the time: a Set holds up to 125."""
+    pack, size = MacEntry.HEADER.codec.pack, len(_NO_MAC)
+    try:
+        return b"".join(
+            [
+                _EMPTY
+                if entry is None
+                else pack(entry.mac, entry.mask, entry.dlid_sd)
+                if len(entry.mac) == len(entry.mask) == size
+                else entry.build()
+                for entry in entries
+            ]
+        )
+    except struct.error:
+        return b"".join(_EMPTY if entry is None else entry.build() for entry in entries)
 
 
 @lru_cache(maxsize=256)
@@ -143,5 +161,5 @@ def _parse_entries(data: bytes) -> tuple[MacEntry | None, ...]:
     """Read entries. All members of a virtual switch get nearly the same sections: they share the values."""
     return tuple(
         None if mac == _NO_MAC else MacEntry(mac, mask, dlid_sd)
-        for mac, mask, dlid_sd in _ENTRY.iter_unpack(data)
+        for mac, mask, dlid_sd in MacEntry.HEADER.unpack_all(data)
     )

@@ -6,6 +6,7 @@
 pub mod app;
 pub mod counters;
 pub mod drops;
+mod fields;
 pub mod parse;
 pub mod pipeline;
 pub mod port;

@@ -11,8 +11,7 @@ const SLOW: u16 = 0x8809;
 const LLDP: u16 = 0x88cc;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
-pub const LB_V1: usize = 12;
-pub const LB_V23: usize = 16;
+pub use crate::ejfat::fields::{LB_V1, LB_V23};
 
 /// What today's parser found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

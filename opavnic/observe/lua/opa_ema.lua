@@ -1,14 +1,10 @@
 -- Management datagrams on the fabric, below opa16b.lua: the header of every MAD, and the attributes of the Ethernet
 -- management agent (class 0x34, OUI 00066a) field by field.
 --
--- A row of a declaration is name, bytes, base and meaning, in the order of the wire and with the names and meanings of
--- docs/ema-attributes.md. `names` are for values of a number, `bits` are parts of it, `count` repeats it.
+-- Rows of fields are generated, with the names and meanings of docs/wire-mad.md and docs/ema-attributes.md.
 
 local ema = Proto("ema", "OPA EMA")
-
-local BYTES, MAC = "bytes", "mac"
-local HEX, DEC = base.HEX, base.DEC
--- generated: codes (made by `make generated` from hfi_sim/mad/attributes.py, hfi_sim/mad/header.py; do not edit)
+-- generated: codes (made by `make generated` from hfi_sim/mad/attributes.py, hfi_sim/mad/header.py, vema/types.py; do not edit)
 local MAD_CLASS = {
   SUBN_LID = 0x01,
   SUBN_ADM = 0x03,
@@ -117,11 +113,25 @@ local COMMON_ATTR_ID_NAMES = {
   [0x01] = "ClassPortInfo",
   [0x02] = "Notice",
 }
+local CONFIG_STATE = {
+  DROP_ALL = 0x01,
+  FORWARDING = 0x03,
+}
+local CONFIG_STATE_NAMES = {
+  [0x01] = "dropping all",
+  [0x03] = "forwarding",
+}
+local TRAP_OPCODE = {
+  UCAST_MACS_CHANGED = 0x01,
+  MCAST_MACS_CHANGED = 0x02,
+  ETH_LINK_STATUS_CHANGED = 0x03,
+}
+local TRAP_OPCODE_NAMES = {
+  [0x01] = "unicast list changed",
+  [0x02] = "multicast list changed",
+  [0x03] = "link status changed",
+}
 -- end of generated
-
-local STATES = {[1] = "dropping all", [3] = "forwarding"}
-local LINK_STATUS = {[0] = "no such vport", [1] = "up", [2] = "down"}
-local OPCODES = {[1] = "unicast list changed", [2] = "multicast list changed", [3] = "link status changed"}
 
 -- Headers ---------------------------------------------------------------------------------------------------------
 
@@ -161,255 +171,246 @@ local VENDOR_DATA = MAD_SIZE + RMPP_SIZE + VENDOR_SIZE
 
 -- Attributes ------------------------------------------------------------------------------------------------------
 
-local CLASS_PORT_INFO = {
-  {"base_version", 1, HEX, "0x80"},
-  {"class_version", 1, HEX, "0x80"},
-  {"cap_mask", 2, HEX, "bit 0: sends traps; bits 8-15: vports, 255", bits = {{"traps", 0x0001}, {"vports", 0xFF00}}},
-  {"cap_mask2_resp_time", 4, HEX, "response time, 4.096 us * 2**18"},
-  {"redirect_gid", 16, BYTES, "redirection GID; not used"},
-  {"redirect_tc_fl", 4, HEX, "redirection traffic class and flow label; not used"},
-  {"redirect_lid", 4, HEX, "redirection LID; not used"},
-  {"redirect_sl_qp", 4, HEX, "redirection SL and queue pair; not used"},
-  {"redirect_qkey", 4, HEX, "redirection Q_Key; not used"},
-  {"trap_gid", 16, BYTES, "GID of the trap sink; not used"},
-  {"trap_tc_fl", 4, HEX, "traffic class and flow label of traps; not used"},
-  {"trap_lid", 4, HEX, "LID of the trap sink; 0: send no traps"},
-  {"trap_hl_qp", 4, HEX, "hop limit and queue pair of traps; not used, it is QP 1"},
-  {"trap_qkey", 4, HEX, "Q_Key of traps; not used"},
-  {"trap_pkey", 2, HEX, "P_Key of traps; not used, it is the port's management P_Key"},
-  {"redirect_pkey", 2, HEX, "redirection P_Key; not used"},
-  {"trap_sl_rsvd", 1, HEX, "bits 3-7: service level of traps; bits 0-2 kept", bits = {{"trap_sl", 0xF8}}},
-  {"reserved_77", 3, BYTES, "reserved"},
+-- The start of each attribute, and an entry of a list. A row may also have `count`, how often it is repeated, and
+-- `parts`, fields of single bits of its number.
+-- generated: attributes (made by `make generated` from vema/attributes/class_port_info.py, vema/attributes/counters.py, vema/attributes/iface_macs.py, vema/attributes/mac_entries.py, vema/attributes/notice.py, vema/attributes/vesw_port_info.py; do not edit)
+local CLASS_PORT_INFO_SIZE = 80
+local class_port_info = {
+  {"base_version", 0, 1, ProtoField.uint8("ema.class_port_info.base_version", "base_version", base.HEX, nil, nil, "0x80")},
+  {"class_version", 1, 1, ProtoField.uint8("ema.class_port_info.class_version", "class_version", base.HEX, nil, nil, "0x80")},
+  {"cap_mask", 2, 2, ProtoField.uint16("ema.class_port_info.cap_mask", "cap_mask", base.HEX, nil, nil, "bit 0: sends traps; bits 8-15: vports, 255"), parts = {ProtoField.bool("ema.class_port_info.cap_mask.traps", "traps", 16, nil, 0x1), ProtoField.uint16("ema.class_port_info.cap_mask.vports", "vports", base.DEC, nil, 0xFF00)}},
+  {"cap_mask2_resp_time", 4, 4, ProtoField.uint32("ema.class_port_info.cap_mask2_resp_time", "cap_mask2_resp_time", base.HEX, nil, nil, "response time, 4.096 us * 2**18")},
+  {"redirect_gid", 8, 16, ProtoField.bytes("ema.class_port_info.redirect_gid", "redirect_gid", base.NONE, "redirection GID; not used")},
+  {"redirect_tc_fl", 24, 4, ProtoField.uint32("ema.class_port_info.redirect_tc_fl", "redirect_tc_fl", base.HEX, nil, nil, "redirection traffic class and flow label; not used")},
+  {"redirect_lid", 28, 4, ProtoField.uint32("ema.class_port_info.redirect_lid", "redirect_lid", base.HEX, nil, nil, "redirection LID; not used")},
+  {"redirect_sl_qp", 32, 4, ProtoField.uint32("ema.class_port_info.redirect_sl_qp", "redirect_sl_qp", base.HEX, nil, nil, "redirection SL and queue pair; not used")},
+  {"redirect_qkey", 36, 4, ProtoField.uint32("ema.class_port_info.redirect_qkey", "redirect_qkey", base.HEX, nil, nil, "redirection Q_Key; not used")},
+  {"trap_gid", 40, 16, ProtoField.bytes("ema.class_port_info.trap_gid", "trap_gid", base.NONE, "GID of the trap sink; not used")},
+  {"trap_tc_fl", 56, 4, ProtoField.uint32("ema.class_port_info.trap_tc_fl", "trap_tc_fl", base.HEX, nil, nil, "traffic class and flow label of traps; not used")},
+  {"trap_lid", 60, 4, ProtoField.uint32("ema.class_port_info.trap_lid", "trap_lid", base.HEX, nil, nil, "LID of the trap sink; 0: send no traps")},
+  {"trap_hl_qp", 64, 4, ProtoField.uint32("ema.class_port_info.trap_hl_qp", "trap_hl_qp", base.HEX, nil, nil, "hop limit and queue pair of traps; not used, it is QP 1")},
+  {"trap_qkey", 68, 4, ProtoField.uint32("ema.class_port_info.trap_qkey", "trap_qkey", base.HEX, nil, nil, "Q_Key of traps; not used")},
+  {"trap_pkey", 72, 2, ProtoField.uint16("ema.class_port_info.trap_pkey", "trap_pkey", base.HEX, nil, nil, "P_Key of traps; not used, it is the port's management P_Key")},
+  {"redirect_pkey", 74, 2, ProtoField.uint16("ema.class_port_info.redirect_pkey", "redirect_pkey", base.HEX, nil, nil, "redirection P_Key; not used")},
+  {"trap_sl_rsvd", 76, 1, ProtoField.uint8("ema.class_port_info.trap_sl_rsvd", "trap_sl_rsvd", base.HEX, nil, nil, "bits 3-7: service level of traps; bits 0-2 kept"), parts = {ProtoField.uint8("ema.class_port_info.trap_sl_rsvd.trap_sl", "trap_sl", base.DEC, nil, 0xF8)}},
+  {"reserved_77", 77, 3, ProtoField.bytes("ema.class_port_info.reserved_77", "reserved_77", base.NONE, "reserved")},
 }
-local RC_BITS = {
-  {"default", 0x00000007},
-  {"ipv4", 0x00000070},
-  {"ipv4_udp", 0x00000700},
-  {"ipv4_tcp", 0x00007000},
-  {"ipv6", 0x00070000},
-  {"ipv6_tcp", 0x00700000},
-  {"ipv6_udp", 0x07000000},
+local NOTICE_SIZE = 48
+local notice = {
+  {"generic_type", 0, 1, ProtoField.uint8("ema.notice.generic_type", "generic_type", base.HEX, nil, nil, "0x08: notice type 4, vendor specific")},
+  {"oui", 1, 3, ProtoField.uint24("ema.notice.oui", "oui", base.HEX, {[0x66a] = "the OUI of the VNIC's management"}, nil, "00066a")},
+  {"trap_num", 4, 2, ProtoField.uint16("ema.notice.trap_num", "trap_num", base.DEC, nil, nil, "0")},
+  {"toggle_count", 6, 2, ProtoField.uint16("ema.notice.toggle_count", "toggle_count", base.DEC, nil, nil, "0")},
+  {"issuer_lid", 8, 4, ProtoField.uint32("ema.notice.issuer_lid", "issuer_lid", base.HEX, nil, nil, "encap_slid of the vport")},
+  {"reserved_12", 12, 4, ProtoField.bytes("ema.notice.reserved_12", "reserved_12", base.NONE, "reserved")},
+  {"issuer_gid", 16, 16, ProtoField.bytes("ema.notice.issuer_gid", "issuer_gid", base.NONE, "0")},
+  {"fabric_id", 32, 2, ProtoField.uint16("ema.notice.fabric_id", "fabric_id", base.HEX, nil, nil, "of the vport")},
+  {"vesw_id", 34, 2, ProtoField.uint16("ema.notice.vesw_id", "vesw_id", base.DEC, nil, nil, "of the vport")},
+  {"vesw_port_num", 36, 4, ProtoField.uint32("ema.notice.vesw_port_num", "vesw_port_num", base.DEC, nil, nil, "of the vport")},
+  {"opa_port_num", 40, 2, ProtoField.uint16("ema.notice.opa_port_num", "opa_port_num", base.DEC, nil, nil, "number of the HFI port")},
+  {"vport_num", 42, 1, ProtoField.uint8("ema.notice.vport_num", "vport_num", base.DEC, nil, nil, "number of the vport")},
+  {"opcode", 43, 1, ProtoField.uint8("ema.notice.opcode", "opcode", base.DEC, TRAP_OPCODE_NAMES, nil, "1 unicast list, 2 multicast list, 3 link status")},
+  {"reserved_44", 44, 4, ProtoField.bytes("ema.notice.reserved_44", "reserved_44", base.NONE, "reserved")},
 }
-local VESW_PORT_INFO = {
-  {"fabric_id", 2, HEX, "fabric id, 10 bits used in MAC addresses"},
-  {"vesw_id", 2, DEC, "virtual Ethernet switch, 12 bits; 0: on none"},
-  {"reserved_4", 6, BYTES, "reserved"},
-  {"def_port_mask", 2, HEX, "which default ports are in use, a bit each"},
-  {"reserved_12", 2, BYTES, "reserved"},
-  {"pkey", 2, HEX, "partition key of the packets"},
-  {"reserved_16", 4, BYTES, "reserved"},
-  {"u_mcast_dlid", 4, HEX, "LID for multicast and broadcast frames"},
-  {"u_ucast_dlid", 4, HEX, "LID of each default port", count = 16},
-  {"rc", 4, HEX, "routing controls: 3 bits from bit 0, 4, ... 24; see RcShift", bits = RC_BITS},
-  {"reserved_92", 56, BYTES, "reserved"},
-  {"eth_mtu", 2, DEC, "largest MTU, in bytes of Ethernet payload"},
-  {"reserved_150", 2, BYTES, "reserved"},
-  {"vesw_port_num", 4, DEC, "number of the port on the virtual switch"},
-  {"eth_link_status", 1, DEC, "1 up, 2 down, 0 no such vport", names = LINK_STATUS},
-  {"reserved_157", 3, BYTES, "reserved"},
-  {"base_mac", 6, MAC, "the MAC address that the EM gives"},
-  {"config_state", 1, DEC, "3 forwarding; anything else drops all", names = STATES},
-  {"oper_state", 1, DEC, "3 forwarding, 1 dropping all", names = STATES},
-  {"max_mac_tbl_ent", 2, DEC, "entries of the MAC table, 2048"},
-  {"max_smac_ent", 2, DEC, "how many of them may be source entries, 256"},
-  {"mac_tbl_digest", 4, HEX, "digest that came with the last MacEntries Set"},
-  {"reserved_176", 4, BYTES, "reserved"},
-  {"encap_slid", 4, HEX, "source LID of the packets"},
-  {"pcp_to_sc_uc", 8, BYTES, "service class of tagged unicast frames, one byte for each PCP"},
-  {"pcp_to_vl_uc", 8, BYTES, "virtual lane of tagged unicast frames, one byte for each PCP"},
-  {"pcp_to_sc_mc", 8, BYTES, "service class of tagged multicast frames, one byte for each PCP"},
-  {"pcp_to_vl_mc", 8, BYTES, "virtual lane of tagged multicast frames, one byte for each PCP"},
-  {"non_vlan_sc_uc", 1, DEC, "service class, unicast, of frames without a VLAN tag"},
-  {"non_vlan_vl_uc", 1, DEC, "virtual lane, unicast, of frames without a VLAN tag"},
-  {"non_vlan_sc_mc", 1, DEC, "service class, multicast, of frames without a VLAN tag"},
-  {"non_vlan_vl_mc", 1, DEC, "virtual lane, multicast, of frames without a VLAN tag"},
-  {"reserved_220", 48, BYTES, "reserved"},
-  {"uc_macs_gen_count", 2, DEC, "changes of the unicast list, modulo 2**16"},
-  {"mc_macs_gen_count", 2, DEC, "changes of the multicast list, modulo 2**16"},
-  {"reserved_272", 8, BYTES, "reserved"},
+local VESW_PORT_INFO_SIZE = 280
+local vesw_port_info = {
+  {"fabric_id", 0, 2, ProtoField.uint16("ema.vesw_port_info.fabric_id", "fabric_id", base.HEX, nil, nil, "fabric id, 10 bits used in MAC addresses")},
+  {"vesw_id", 2, 2, ProtoField.uint16("ema.vesw_port_info.vesw_id", "vesw_id", base.DEC, nil, nil, "virtual Ethernet switch, 12 bits; 0: on none")},
+  {"reserved_4", 4, 6, ProtoField.bytes("ema.vesw_port_info.reserved_4", "reserved_4", base.NONE, "reserved")},
+  {"def_port_mask", 10, 2, ProtoField.uint16("ema.vesw_port_info.def_port_mask", "def_port_mask", base.HEX, nil, nil, "which default ports are in use, a bit each")},
+  {"reserved_12", 12, 2, ProtoField.bytes("ema.vesw_port_info.reserved_12", "reserved_12", base.NONE, "reserved")},
+  {"pkey", 14, 2, ProtoField.uint16("ema.vesw_port_info.pkey", "pkey", base.HEX, nil, nil, "partition key of the packets")},
+  {"reserved_16", 16, 4, ProtoField.bytes("ema.vesw_port_info.reserved_16", "reserved_16", base.NONE, "reserved")},
+  {"u_mcast_dlid", 20, 4, ProtoField.uint32("ema.vesw_port_info.u_mcast_dlid", "u_mcast_dlid", base.HEX, nil, nil, "LID for multicast and broadcast frames")},
+  {"u_ucast_dlid", 24, 4, ProtoField.uint32("ema.vesw_port_info.u_ucast_dlid", "u_ucast_dlid", base.HEX, nil, nil, "LID of each default port"), count = 16},
+  {"rc", 88, 4, ProtoField.uint32("ema.vesw_port_info.rc", "rc", base.HEX, nil, nil, "routing controls: 3 bits from bit 0, 4, ... 24; see RcShift"), parts = {ProtoField.uint32("ema.vesw_port_info.rc.default", "default", base.DEC, nil, 0x7), ProtoField.uint32("ema.vesw_port_info.rc.ipv4", "ipv4", base.DEC, nil, 0x70), ProtoField.uint32("ema.vesw_port_info.rc.ipv4_udp", "ipv4_udp", base.DEC, nil, 0x700), ProtoField.uint32("ema.vesw_port_info.rc.ipv4_tcp", "ipv4_tcp", base.DEC, nil, 0x7000), ProtoField.uint32("ema.vesw_port_info.rc.ipv6", "ipv6", base.DEC, nil, 0x70000), ProtoField.uint32("ema.vesw_port_info.rc.ipv6_tcp", "ipv6_tcp", base.DEC, nil, 0x700000), ProtoField.uint32("ema.vesw_port_info.rc.ipv6_udp", "ipv6_udp", base.DEC, nil, 0x7000000)}},
+  {"reserved_92", 92, 56, ProtoField.bytes("ema.vesw_port_info.reserved_92", "reserved_92", base.NONE, "reserved")},
+  {"eth_mtu", 148, 2, ProtoField.uint16("ema.vesw_port_info.eth_mtu", "eth_mtu", base.DEC, nil, nil, "largest MTU, in bytes of Ethernet payload")},
+  {"reserved_150", 150, 2, ProtoField.bytes("ema.vesw_port_info.reserved_150", "reserved_150", base.NONE, "reserved")},
+  {"vesw_port_num", 152, 4, ProtoField.uint32("ema.vesw_port_info.vesw_port_num", "vesw_port_num", base.DEC, nil, nil, "number of the port on the virtual switch")},
+  {"eth_link_status", 156, 1, ProtoField.uint8("ema.vesw_port_info.eth_link_status", "eth_link_status", base.DEC, {[0x0] = "no such vport", [0x1] = "up", [0x2] = "down"}, nil, "1 up, 2 down, 0 no such vport")},
+  {"reserved_157", 157, 3, ProtoField.bytes("ema.vesw_port_info.reserved_157", "reserved_157", base.NONE, "reserved")},
+  {"base_mac", 160, 6, ProtoField.ether("ema.vesw_port_info.base_mac", "base_mac", "the MAC address that the EM gives")},
+  {"config_state", 166, 1, ProtoField.uint8("ema.vesw_port_info.config_state", "config_state", base.DEC, CONFIG_STATE_NAMES, nil, "3 forwarding; anything else drops all")},
+  {"oper_state", 167, 1, ProtoField.uint8("ema.vesw_port_info.oper_state", "oper_state", base.DEC, CONFIG_STATE_NAMES, nil, "3 forwarding, 1 dropping all")},
+  {"max_mac_tbl_ent", 168, 2, ProtoField.uint16("ema.vesw_port_info.max_mac_tbl_ent", "max_mac_tbl_ent", base.DEC, nil, nil, "entries of the MAC table, 2048")},
+  {"max_smac_ent", 170, 2, ProtoField.uint16("ema.vesw_port_info.max_smac_ent", "max_smac_ent", base.DEC, nil, nil, "how many of them may be source entries, 256")},
+  {"mac_tbl_digest", 172, 4, ProtoField.uint32("ema.vesw_port_info.mac_tbl_digest", "mac_tbl_digest", base.HEX, nil, nil, "digest that came with the last MacEntries Set")},
+  {"reserved_176", 176, 4, ProtoField.bytes("ema.vesw_port_info.reserved_176", "reserved_176", base.NONE, "reserved")},
+  {"encap_slid", 180, 4, ProtoField.uint32("ema.vesw_port_info.encap_slid", "encap_slid", base.HEX, nil, nil, "source LID of the packets")},
+  {"pcp_to_sc_uc", 184, 8, ProtoField.bytes("ema.vesw_port_info.pcp_to_sc_uc", "pcp_to_sc_uc", base.NONE, "service channel of tagged unicast frames, one byte for each PCP")},
+  {"pcp_to_vl_uc", 192, 8, ProtoField.bytes("ema.vesw_port_info.pcp_to_vl_uc", "pcp_to_vl_uc", base.NONE, "virtual lane of tagged unicast frames, one byte for each PCP")},
+  {"pcp_to_sc_mc", 200, 8, ProtoField.bytes("ema.vesw_port_info.pcp_to_sc_mc", "pcp_to_sc_mc", base.NONE, "service channel of tagged multicast frames, one byte for each PCP")},
+  {"pcp_to_vl_mc", 208, 8, ProtoField.bytes("ema.vesw_port_info.pcp_to_vl_mc", "pcp_to_vl_mc", base.NONE, "virtual lane of tagged multicast frames, one byte for each PCP")},
+  {"non_vlan_sc_uc", 216, 1, ProtoField.uint8("ema.vesw_port_info.non_vlan_sc_uc", "non_vlan_sc_uc", base.DEC, nil, nil, "service channel, unicast, of frames without a VLAN tag")},
+  {"non_vlan_vl_uc", 217, 1, ProtoField.uint8("ema.vesw_port_info.non_vlan_vl_uc", "non_vlan_vl_uc", base.DEC, nil, nil, "virtual lane, unicast, of frames without a VLAN tag")},
+  {"non_vlan_sc_mc", 218, 1, ProtoField.uint8("ema.vesw_port_info.non_vlan_sc_mc", "non_vlan_sc_mc", base.DEC, nil, nil, "service channel, multicast, of frames without a VLAN tag")},
+  {"non_vlan_vl_mc", 219, 1, ProtoField.uint8("ema.vesw_port_info.non_vlan_vl_mc", "non_vlan_vl_mc", base.DEC, nil, nil, "virtual lane, multicast, of frames without a VLAN tag")},
+  {"reserved_220", 220, 48, ProtoField.bytes("ema.vesw_port_info.reserved_220", "reserved_220", base.NONE, "reserved")},
+  {"uc_macs_gen_count", 268, 2, ProtoField.uint16("ema.vesw_port_info.uc_macs_gen_count", "uc_macs_gen_count", base.DEC, nil, nil, "readings of the unicast list by the driver, modulo 2**16")},
+  {"mc_macs_gen_count", 270, 2, ProtoField.uint16("ema.vesw_port_info.mc_macs_gen_count", "mc_macs_gen_count", base.DEC, nil, nil, "readings of the multicast list by the driver, modulo 2**16")},
+  {"reserved_272", 272, 8, ProtoField.bytes("ema.vesw_port_info.reserved_272", "reserved_272", base.NONE, "reserved")},
 }
-local MAC_ENTRIES = {
-  {"offset", 2, DEC, "index of the first entry, 0 to 2048"},
-  {"num_entries", 2, DEC, "number of entries, 0 to 125"},
-  {"digest", 4, HEX, "the EM's digest of the whole table; a Get ignores it"},
+local MAC_ENTRIES_SIZE = 8
+local mac_entries = {
+  {"offset", 0, 2, ProtoField.uint16("ema.mac_entries.offset", "offset", base.DEC, nil, nil, "index of the first entry, 0 to 2048")},
+  {"num_entries", 2, 2, ProtoField.uint16("ema.mac_entries.num_entries", "num_entries", base.DEC, nil, nil, "number of entries, 0 to 125")},
+  {"digest", 4, 4, ProtoField.uint32("ema.mac_entries.digest", "digest", base.HEX, nil, nil, "the EM's digest of the whole table; a Get ignores it")},
 }
-local MAC_ENTRY = {
-  {"mac", 6, MAC, "MAC address; all zero removes the entry"},
-  {"mask", 6, MAC, "mask of the address; destinations are compared whole"},
-  {
-    "dlid_sd", 4, HEX, "bits 8-31: LID; bit 5: source entry; others kept",
-    bits = {{"dlid", 0xFFFFFF00}, {"source_entry", 0x20}},
-  },
+local MAC_ENTRY_SIZE = 16
+local mac_entry = {
+  {"mac", 0, 6, ProtoField.ether("ema.mac_entry.mac", "mac", "MAC address; all zero removes the entry")},
+  {"mask", 6, 6, ProtoField.ether("ema.mac_entry.mask", "mask", "mask of the address; destinations are compared whole")},
+  {"dlid_sd", 12, 4, ProtoField.uint32("ema.mac_entry.dlid_sd", "dlid_sd", base.HEX, nil, nil, "bits 8-31: LID; bit 5: source entry; others kept"), parts = {ProtoField.uint32("ema.mac_entry.dlid_sd.dlid", "dlid", base.DEC, nil, 0xFFFFFF00), ProtoField.bool("ema.mac_entry.dlid_sd.source_entry", "source_entry", 32, nil, 0x20)}},
 }
-local IFACE_MACS = {
-  {"start", 2, DEC, "index of the first address wanted; echoed"},
-  {"num_macs", 2, DEC, "how many are wanted, 0: up to 333; how many are here"},
-  {"total", 2, DEC, "addresses in the whole list"},
-  {"gen_count", 2, DEC, "changes of the list so far, modulo 2**16"},
+local IFACE_MACS_SIZE = 8
+local iface_macs = {
+  {"start", 0, 2, ProtoField.uint16("ema.iface_macs.start", "start", base.DEC, nil, nil, "index of the first address wanted; echoed")},
+  {"num_macs", 2, 2, ProtoField.uint16("ema.iface_macs.num_macs", "num_macs", base.DEC, nil, nil, "how many are wanted, 0: up to 333; how many are here")},
+  {"total", 4, 2, ProtoField.uint16("ema.iface_macs.total", "total", base.DEC, nil, nil, "addresses in the whole list")},
+  {"gen_count", 6, 2, ProtoField.uint16("ema.iface_macs.gen_count", "gen_count", base.DEC, nil, nil, "readings of the list by the driver, modulo 2**16")},
 }
-local IFACE_MAC = {{"macs", 6, MAC, "6 bytes each"}}
-local SUMMARY_COUNTERS = {
-  {"vport_num", 2, DEC, "number of the vport"},
-  {"vesw_id", 2, DEC, "virtual Ethernet switch that it is on now"},
-  {"opa_port_num", 4, DEC, "number of the HFI port"},
-  {"tx_errors", 8, DEC, "frames not sent: fifo, carrier, state, no destination"},
-  {"rx_errors", 8, DEC, "frames not delivered: fifo, no VNIC, state, oversize, runt"},
-  {"tx_packets", 8, DEC, "attempts to send"},
-  {"rx_packets", 8, DEC, "frames received"},
-  {"tx_bytes", 8, DEC, "bytes sent, 4 of FCS each"},
-  {"rx_bytes", 8, DEC, "bytes received, 4 of FCS each"},
+local SUMMARY_COUNTERS_SIZE = 360
+local summary_counters = {
+  {"vport_num", 0, 2, ProtoField.uint16("ema.summary_counters.vport_num", "vport_num", base.DEC, nil, nil, "number of the vport")},
+  {"vesw_id", 2, 2, ProtoField.uint16("ema.summary_counters.vesw_id", "vesw_id", base.DEC, nil, nil, "virtual Ethernet switch that it is on now")},
+  {"opa_port_num", 4, 4, ProtoField.uint32("ema.summary_counters.opa_port_num", "opa_port_num", base.DEC, nil, nil, "number of the HFI port")},
+  {"tx_errors", 8, 8, ProtoField.uint64("ema.summary_counters.tx_errors", "tx_errors", base.DEC, nil, nil, "frames not sent: fifo, carrier, state, no destination")},
+  {"rx_errors", 16, 8, ProtoField.uint64("ema.summary_counters.rx_errors", "rx_errors", base.DEC, nil, nil, "frames not delivered: fifo, no VNIC, state, oversize, runt")},
+  {"tx_packets", 24, 8, ProtoField.uint64("ema.summary_counters.tx_packets", "tx_packets", base.DEC, nil, nil, "attempts to send")},
+  {"rx_packets", 32, 8, ProtoField.uint64("ema.summary_counters.rx_packets", "rx_packets", base.DEC, nil, nil, "frames received")},
+  {"tx_bytes", 40, 8, ProtoField.uint64("ema.summary_counters.tx_bytes", "tx_bytes", base.DEC, nil, nil, "bytes sent, 4 of FCS each")},
+  {"rx_bytes", 48, 8, ProtoField.uint64("ema.summary_counters.rx_bytes", "rx_bytes", base.DEC, nil, nil, "bytes received, 4 of FCS each")},
+  {"tx_unicast", 56, 8, ProtoField.uint64("ema.summary_counters.tx_unicast", "tx_unicast", base.DEC, nil, nil, "sent: frames to one station")},
+  {"tx_mcastbcast", 64, 8, ProtoField.uint64("ema.summary_counters.tx_mcastbcast", "tx_mcastbcast", base.DEC, nil, nil, "sent: frames to many")},
+  {"tx_untagged", 72, 8, ProtoField.uint64("ema.summary_counters.tx_untagged", "tx_untagged", base.DEC, nil, nil, "sent: frames without a VLAN tag")},
+  {"tx_vlan", 80, 8, ProtoField.uint64("ema.summary_counters.tx_vlan", "tx_vlan", base.DEC, nil, nil, "sent: frames with a VLAN tag")},
+  {"tx_64", 88, 8, ProtoField.uint64("ema.summary_counters.tx_64", "tx_64", base.DEC, nil, nil, "sent: up to 64 bytes, FCS included")},
+  {"tx_65_127", 96, 8, ProtoField.uint64("ema.summary_counters.tx_65_127", "tx_65_127", base.DEC, nil, nil, "sent: 65 to 127 bytes")},
+  {"tx_128_255", 104, 8, ProtoField.uint64("ema.summary_counters.tx_128_255", "tx_128_255", base.DEC, nil, nil, "sent: 128 to 255 bytes")},
+  {"tx_256_511", 112, 8, ProtoField.uint64("ema.summary_counters.tx_256_511", "tx_256_511", base.DEC, nil, nil, "sent: 256 to 511 bytes")},
+  {"tx_512_1023", 120, 8, ProtoField.uint64("ema.summary_counters.tx_512_1023", "tx_512_1023", base.DEC, nil, nil, "sent: 512 to 1023 bytes")},
+  {"tx_1024_1518", 128, 8, ProtoField.uint64("ema.summary_counters.tx_1024_1518", "tx_1024_1518", base.DEC, nil, nil, "sent: 1024 to 1518 bytes")},
+  {"tx_1519_max", 136, 8, ProtoField.uint64("ema.summary_counters.tx_1519_max", "tx_1519_max", base.DEC, nil, nil, "sent: 1519 bytes and more")},
+  {"rx_unicast", 144, 8, ProtoField.uint64("ema.summary_counters.rx_unicast", "rx_unicast", base.DEC, nil, nil, "received: frames to one station")},
+  {"rx_mcastbcast", 152, 8, ProtoField.uint64("ema.summary_counters.rx_mcastbcast", "rx_mcastbcast", base.DEC, nil, nil, "received: frames to many")},
+  {"rx_untagged", 160, 8, ProtoField.uint64("ema.summary_counters.rx_untagged", "rx_untagged", base.DEC, nil, nil, "received: frames without a VLAN tag")},
+  {"rx_vlan", 168, 8, ProtoField.uint64("ema.summary_counters.rx_vlan", "rx_vlan", base.DEC, nil, nil, "received: frames with a VLAN tag")},
+  {"rx_64", 176, 8, ProtoField.uint64("ema.summary_counters.rx_64", "rx_64", base.DEC, nil, nil, "received: up to 64 bytes, FCS included")},
+  {"rx_65_127", 184, 8, ProtoField.uint64("ema.summary_counters.rx_65_127", "rx_65_127", base.DEC, nil, nil, "received: 65 to 127 bytes")},
+  {"rx_128_255", 192, 8, ProtoField.uint64("ema.summary_counters.rx_128_255", "rx_128_255", base.DEC, nil, nil, "received: 128 to 255 bytes")},
+  {"rx_256_511", 200, 8, ProtoField.uint64("ema.summary_counters.rx_256_511", "rx_256_511", base.DEC, nil, nil, "received: 256 to 511 bytes")},
+  {"rx_512_1023", 208, 8, ProtoField.uint64("ema.summary_counters.rx_512_1023", "rx_512_1023", base.DEC, nil, nil, "received: 512 to 1023 bytes")},
+  {"rx_1024_1518", 216, 8, ProtoField.uint64("ema.summary_counters.rx_1024_1518", "rx_1024_1518", base.DEC, nil, nil, "received: 1024 to 1518 bytes")},
+  {"rx_1519_max", 224, 8, ProtoField.uint64("ema.summary_counters.rx_1519_max", "rx_1519_max", base.DEC, nil, nil, "received: 1519 bytes and more")},
+  {"reserved_232", 232, 128, ProtoField.bytes("ema.summary_counters.reserved_232", "reserved_232", base.NONE, "reserved")},
 }
-for _, direction in ipairs({{"tx", "sent"}, {"rx", "received"}}) do
-  for _, group in ipairs({
-    {"unicast", "frames to one station"},
-    {"mcastbcast", "frames to many"},
-    {"untagged", "frames without a VLAN tag"},
-    {"vlan", "frames with a VLAN tag"},
-    {"64", "up to 64 bytes, FCS included"},
-    {"65_127", "65 to 127 bytes"},
-    {"128_255", "128 to 255 bytes"},
-    {"256_511", "256 to 511 bytes"},
-    {"512_1023", "512 to 1023 bytes"},
-    {"1024_1518", "1024 to 1518 bytes"},
-    {"1519_max", "1519 bytes and more"},
-  }) do
-    table.insert(SUMMARY_COUNTERS, {direction[1] .. "_" .. group[1], 8, DEC, direction[2] .. ": " .. group[2]})
-  end
-end
-table.insert(SUMMARY_COUNTERS, {"reserved_232", 128, BYTES, "reserved"})
-local ERROR_COUNTERS = {
-  {"vport_num", 2, DEC, "number of the vport"},
-  {"vesw_id", 2, DEC, "virtual Ethernet switch that it is on now"},
-  {"opa_port_num", 4, DEC, "number of the HFI port"},
-  {"tx_errors", 8, DEC, "frames not sent, as in SummaryCounters"},
-  {"rx_errors", 8, DEC, "frames not delivered, as in SummaryCounters"},
-  {"reserved_24", 8, BYTES, "reserved"},
-  {"tx_smac_filt", 8, DEC, "source address not in the MAC table's source entries"},
-  {"reserved_40", 8, BYTES, "reserved"},
-  {"reserved_48", 8, BYTES, "reserved"},
-  {"reserved_56", 8, BYTES, "reserved"},
-  {"tx_dlid_zero", 8, DEC, "no destination LID"},
-  {"reserved_72", 8, BYTES, "reserved"},
-  {"tx_logic", 8, DEC, "fifo and carrier errors"},
-  {"reserved_88", 8, BYTES, "reserved"},
-  {"tx_drop_state", 8, DEC, "sent while not operational"},
-  {"rx_bad_veswid", 8, DEC, "for a virtual switch that no VNIC here is on"},
-  {"reserved_112", 8, BYTES, "reserved"},
-  {"rx_runt", 8, DEC, "frames under 60 bytes"},
-  {"rx_oversize", 8, DEC, "frames over MTU + 18 bytes"},
-  {"reserved_136", 8, BYTES, "reserved"},
-  {"rx_eth_down", 8, DEC, "always 0"},
-  {"rx_drop_state", 8, DEC, "received while not operational"},
-  {"rx_logic", 8, DEC, "fifo errors"},
-  {"reserved_168", 136, BYTES, "reserved"},
+local ERROR_COUNTERS_SIZE = 304
+local error_counters = {
+  {"vport_num", 0, 2, ProtoField.uint16("ema.error_counters.vport_num", "vport_num", base.DEC, nil, nil, "number of the vport")},
+  {"vesw_id", 2, 2, ProtoField.uint16("ema.error_counters.vesw_id", "vesw_id", base.DEC, nil, nil, "virtual Ethernet switch that it is on now")},
+  {"opa_port_num", 4, 4, ProtoField.uint32("ema.error_counters.opa_port_num", "opa_port_num", base.DEC, nil, nil, "number of the HFI port")},
+  {"tx_errors", 8, 8, ProtoField.uint64("ema.error_counters.tx_errors", "tx_errors", base.DEC, nil, nil, "frames not sent, as in SummaryCounters")},
+  {"rx_errors", 16, 8, ProtoField.uint64("ema.error_counters.rx_errors", "rx_errors", base.DEC, nil, nil, "frames not delivered, as in SummaryCounters")},
+  {"reserved_24", 24, 8, ProtoField.bytes("ema.error_counters.reserved_24", "reserved_24", base.NONE, "reserved")},
+  {"tx_smac_filt", 32, 8, ProtoField.uint64("ema.error_counters.tx_smac_filt", "tx_smac_filt", base.DEC, nil, nil, "source address not in the MAC table's source entries")},
+  {"reserved_40", 40, 8, ProtoField.bytes("ema.error_counters.reserved_40", "reserved_40", base.NONE, "reserved")},
+  {"reserved_48", 48, 8, ProtoField.bytes("ema.error_counters.reserved_48", "reserved_48", base.NONE, "reserved")},
+  {"reserved_56", 56, 8, ProtoField.bytes("ema.error_counters.reserved_56", "reserved_56", base.NONE, "reserved")},
+  {"tx_dlid_zero", 64, 8, ProtoField.uint64("ema.error_counters.tx_dlid_zero", "tx_dlid_zero", base.DEC, nil, nil, "no destination LID")},
+  {"reserved_72", 72, 8, ProtoField.bytes("ema.error_counters.reserved_72", "reserved_72", base.NONE, "reserved")},
+  {"tx_logic", 80, 8, ProtoField.uint64("ema.error_counters.tx_logic", "tx_logic", base.DEC, nil, nil, "fifo and carrier errors")},
+  {"reserved_88", 88, 8, ProtoField.bytes("ema.error_counters.reserved_88", "reserved_88", base.NONE, "reserved")},
+  {"tx_drop_state", 96, 8, ProtoField.uint64("ema.error_counters.tx_drop_state", "tx_drop_state", base.DEC, nil, nil, "sent while not operational")},
+  {"rx_bad_veswid", 104, 8, ProtoField.uint64("ema.error_counters.rx_bad_veswid", "rx_bad_veswid", base.DEC, nil, nil, "for a virtual switch that no VNIC here is on")},
+  {"reserved_112", 112, 8, ProtoField.bytes("ema.error_counters.reserved_112", "reserved_112", base.NONE, "reserved")},
+  {"rx_runt", 120, 8, ProtoField.uint64("ema.error_counters.rx_runt", "rx_runt", base.DEC, nil, nil, "frames under 60 bytes")},
+  {"rx_oversize", 128, 8, ProtoField.uint64("ema.error_counters.rx_oversize", "rx_oversize", base.DEC, nil, nil, "frames over MTU + 18 bytes")},
+  {"reserved_136", 136, 8, ProtoField.bytes("ema.error_counters.reserved_136", "reserved_136", base.NONE, "reserved")},
+  {"rx_eth_down", 144, 8, ProtoField.uint64("ema.error_counters.rx_eth_down", "rx_eth_down", base.DEC, nil, nil, "always 0")},
+  {"rx_drop_state", 152, 8, ProtoField.uint64("ema.error_counters.rx_drop_state", "rx_drop_state", base.DEC, nil, nil, "received while not operational")},
+  {"rx_logic", 160, 8, ProtoField.uint64("ema.error_counters.rx_logic", "rx_logic", base.DEC, nil, nil, "fifo errors")},
+  {"reserved_168", 168, 136, ProtoField.bytes("ema.error_counters.reserved_168", "reserved_168", base.NONE, "reserved")},
 }
-local NOTICE = {
-  {"generic_type", 1, HEX, "0x08: notice type 4, vendor specific"},
-  {"oui", 3, HEX, "00066a"},
-  {"trap_num", 2, DEC, "0"},
-  {"toggle_count", 2, DEC, "0"},
-  {"issuer_lid", 4, HEX, "encap_slid of the vport"},
-  {"reserved_12", 4, BYTES, "reserved"},
-  {"issuer_gid", 16, BYTES, "0"},
-  {"fabric_id", 2, HEX, "of the vport"},
-  {"vesw_id", 2, DEC, "of the vport"},
-  {"vesw_port_num", 4, DEC, "of the vport"},
-  {"opa_port_num", 2, DEC, "number of the HFI port"},
-  {"vport_num", 1, DEC, "number of the vport"},
-  {"opcode", 1, DEC, "1 unicast list, 2 multicast list, 3 link status", names = OPCODES},
-  {"reserved_44", 4, BYTES, "reserved"},
+local IFACE_MAC_SIZE = 6
+local iface_mac = {
+  {"macs", 0, 6, ProtoField.ether("ema.iface_macs.macs", "macs", "6 bytes each")},
 }
+-- end of generated
 
 -- Fields of the declarations --------------------------------------------------------------------------------------
 
-local NUMBERS = {
-  [1] = ProtoField.uint8, [2] = ProtoField.uint16, [3] = ProtoField.uint24, [4] = ProtoField.uint32,
-  [8] = ProtoField.uint64,
-}
-
-local function make_field(prefix, row)
-  local name, size, kind, meaning = row[1], row[2], row[3], row[4]
-  local filter = prefix .. "." .. name
-  if kind == BYTES then
-    return ProtoField.bytes(filter, name, base.NONE, meaning)
-  elseif kind == MAC then
-    return ProtoField.ether(filter, name, meaning)
-  end
-  return NUMBERS[size](filter, name, kind, row.names, nil, meaning)
-end
-
--- Makes a field of every row, and one of every part of its number, and lists them in the protocol.
-local function declare(prefix, rows)
-  for _, row in ipairs(rows) do
-    row.field = make_field(prefix, row)
-    table.insert(ema.fields, row.field)
-    for _, part in ipairs(row.bits or {}) do
-      part.field = NUMBERS[row[2]](prefix .. "." .. row[1] .. "." .. part[1], part[1], DEC, nil, part[2])
-      table.insert(ema.fields, part.field)
-    end
-  end
-end
-
 local attr = ProtoField.string("ema.attr", "attr", base.ASCII, "name of the attribute")
-local vport = ProtoField.uint8("ema.vport", "vport", DEC, nil, nil, "number of the vport: low byte of attr_mod")
+local vport = ProtoField.uint8("ema.vport", "vport", base.DEC, nil, nil, "number of the vport: low byte of attr_mod")
 local data = ProtoField.bytes("ema.data", "data")
 local response_in = ProtoField.framenum("ema.response_in", "response in", base.NONE, frametype.RESPONSE)
 local response_to = ProtoField.framenum("ema.response_to", "response to", base.NONE, frametype.REQUEST)
 local response_time = ProtoField.relative_time("ema.response_time", "time since the request")
 ema.fields = {attr, vport, data, response_in, response_to, response_time}
-for _, rows in ipairs({mad, rmpp, vendor}) do
+local declarations = {
+  mad, rmpp, vendor, class_port_info, notice, vesw_port_info, mac_entries, mac_entry, iface_macs, iface_mac,
+  summary_counters, error_counters,
+}
+for _, rows in ipairs(declarations) do
   for _, row in ipairs(rows) do
     table.insert(ema.fields, row[4])
+    for _, part in ipairs(row.parts or {}) do
+      table.insert(ema.fields, part)
+    end
   end
 end
-declare("ema.class_port_info", CLASS_PORT_INFO)
-declare("ema.notice", NOTICE)
-declare("ema.vesw_port_info", VESW_PORT_INFO)
-declare("ema.mac_entries", MAC_ENTRIES)
-declare("ema.mac_entry", MAC_ENTRY)
-declare("ema.iface_macs", IFACE_MACS)
-declare("ema.iface_macs", IFACE_MAC)
-declare("ema.summary_counters", SUMMARY_COUNTERS)
-declare("ema.error_counters", ERROR_COUNTERS)
 
 local truncated = ProtoExpert.new("ema.truncated", "Truncated", expert.group.MALFORMED, expert.severity.ERROR)
 local failed = ProtoExpert.new("ema.failed", "The request failed", expert.group.RESPONSE_CODE, expert.severity.WARN)
 ema.experts = {truncated, failed}
 
+-- Returns the bytes of each field of a header that begins at byte `start`, by name.
+local function ranges_of(rows, buffer, start)
+  local ranges = {}
+  for _, row in ipairs(rows) do
+    ranges[row[1]] = buffer(start + row[2], row[3])
+  end
+  return ranges
+end
+
 -- Attributes by their number: what stands at the start, what is repeated behind it, and a word for the list of
 -- packets. In a Get only the start of a list counts.
 
 local function vesw_port_info_text(buffer)
-  local state = buffer(166, 1):uint()
-  return string.format("vesw %d, %s", buffer(2, 2):uint(), STATES[state] or "state " .. state)
+  local range = ranges_of(vesw_port_info, buffer, 0)
+  local state = range.config_state:uint()
+  return string.format("vesw %d, %s", range.vesw_id:uint(), CONFIG_STATE_NAMES[state] or "state " .. state)
 end
 
 local function mac_entries_text(buffer)
-  return string.format("%d entries from %d", buffer(2, 2):uint(), buffer(0, 2):uint())
+  local range = ranges_of(mac_entries, buffer, 0)
+  return string.format("%d entries from %d", range.num_entries:uint(), range.offset:uint())
 end
 
 local function iface_macs_text(buffer, is_get)
+  local range = ranges_of(iface_macs, buffer, 0)
   if is_get then
-    return string.format("from %d", buffer(0, 2):uint())
+    return string.format("from %d", range.start:uint())
   end
-  return string.format("%d of %d from %d", buffer(2, 2):uint(), buffer(4, 2):uint(), buffer(0, 2):uint())
+  return string.format("%d of %d from %d", range.num_macs:uint(), range.total:uint(), range.start:uint())
 end
 
 local function notice_text(buffer)
-  local opcode = buffer(43, 1):uint()
-  return string.format("vport %d, %s", buffer(42, 1):uint(), OPCODES[opcode] or "opcode " .. opcode)
+  local range = ranges_of(notice, buffer, 0)
+  local opcode = range.opcode:uint()
+  return string.format("vport %d, %s", range.vport_num:uint(), TRAP_OPCODE_NAMES[opcode] or "opcode " .. opcode)
 end
 
 local ATTRIBUTES = {
-  [ATTR_ID.CLASS_PORT_INFO] = {rows = CLASS_PORT_INFO, of_port = true},
-  [ATTR_ID.NOTICE] = {rows = NOTICE, of_port = true, text = notice_text},
-  [ATTR_ID.VESW_PORT_INFO] = {rows = VESW_PORT_INFO, text = vesw_port_info_text},
-  [ATTR_ID.MAC_ENTRIES] = {rows = MAC_ENTRIES, list = MAC_ENTRY, text = mac_entries_text},
-  [ATTR_ID.IFACE_UCAST_MACS] = {rows = IFACE_MACS, list = IFACE_MAC, text = iface_macs_text},
-  [ATTR_ID.IFACE_MCAST_MACS] = {rows = IFACE_MACS, list = IFACE_MAC, text = iface_macs_text},
-  [ATTR_ID.DELETE_VESW] = {rows = VESW_PORT_INFO, text = vesw_port_info_text},
-  [ATTR_ID.SUMMARY_COUNTERS] = {rows = SUMMARY_COUNTERS},
-  [ATTR_ID.ERROR_COUNTERS] = {rows = ERROR_COUNTERS},
+  [ATTR_ID.CLASS_PORT_INFO] = {rows = class_port_info, of_port = true},
+  [ATTR_ID.NOTICE] = {rows = notice, of_port = true, text = notice_text},
+  [ATTR_ID.VESW_PORT_INFO] = {rows = vesw_port_info, text = vesw_port_info_text},
+  [ATTR_ID.MAC_ENTRIES] = {rows = mac_entries, list = mac_entry, text = mac_entries_text},
+  [ATTR_ID.IFACE_UCAST_MACS] = {rows = iface_macs, list = iface_mac, text = iface_macs_text},
+  [ATTR_ID.IFACE_MCAST_MACS] = {rows = iface_macs, list = iface_mac, text = iface_macs_text},
+  [ATTR_ID.DELETE_VESW] = {rows = vesw_port_info, text = vesw_port_info_text},
+  [ATTR_ID.SUMMARY_COUNTERS] = {rows = summary_counters},
+  [ATTR_ID.ERROR_COUNTERS] = {rows = error_counters},
 }
 local ATTRIBUTE_NAMES = {
   [MAD_CLASS.EMA] = ATTR_ID_NAMES,
@@ -422,15 +423,6 @@ local function attribute_name(class, id)
   return names[id] or string.format("attribute 0x%04x", id)
 end
 
--- Returns the bytes of each field of a header that begins at byte `start`, by name.
-local function ranges_of(rows, buffer, start)
-  local ranges = {}
-  for _, row in ipairs(rows) do
-    ranges[row[1]] = buffer(start + row[2], row[3])
-  end
-  return ranges
-end
-
 -- Adds a header, and its fields below it.
 local function add_header(branch, title, rows, size, buffer, start)
   local header, ranges = branch:add(buffer(start, size), title), ranges_of(rows, buffer, start)
@@ -440,21 +432,23 @@ local function add_header(branch, title, rows, size, buffer, start)
   return header
 end
 
--- Adds the rows that `buffer` has room for from `at` on. Returns where they end, and whether all of them were there.
-local function add_rows(branch, rows, buffer, at)
+-- Adds the rows of what begins at byte `start`, as far as `buffer` has room for them. Returns where they end, and
+-- whether all of them were there.
+local function add_rows(branch, rows, buffer, start)
+  local at = start
   for _, row in ipairs(rows) do
     for index = 1, row.count or 1 do
-      if at + row[2] > buffer:len() then
+      if at + row[3] > buffer:len() then
         return at, false
       end
-      local item = branch:add(row.field, buffer(at, row[2]))
+      local item = branch:add(row[4], buffer(at, row[3]))
       if row.count then
         item:append_text(string.format(" [%d]", index - 1))
       end
-      for _, part in ipairs(row.bits or {}) do
-        item:add(part.field, buffer(at, row[2]))
+      for _, part in ipairs(row.parts or {}) do
+        item:add(part, buffer(at, row[3]))
       end
-      at = at + row[2]
+      at = at + row[3]
     end
   end
   return at, true
@@ -468,7 +462,7 @@ local function add_list(branch, rows, buffer, at)
     if #rows == 1 then
       at, complete = add_rows(branch, rows, buffer, from)
     elseif from < buffer:len() then
-      local entry = branch:add(buffer(from, math.min(16, buffer:len() - from)), "Entry " .. first + index)
+      local entry = branch:add(buffer(from, math.min(MAC_ENTRY_SIZE, buffer:len() - from)), "Entry " .. first + index)
       at, complete = add_rows(entry, rows, buffer, from)
       if complete then
         entry:append_text(string.format(": %s, LID 0x%x", buffer(from, 6):ether(), buffer(from + 12, 3):uint()))

@@ -6,11 +6,12 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from lnet.actions import AcceptConn, Action, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
+from lnet.codes import LnetMsgType, MsgType, RejectReason
 from lnet.config import LndConfig
 from lnet.deliveries import GetHandler, nothing_to_get
 from lnet.lnd import Lnd
-from lnet.lnet_hdr import LnetHdr, LnetMsgType
-from lnet.msg import ConnParams, KibMsg, KibRej, MsgType, RejectReason
+from lnet.lnet_hdr import LnetHdr
+from lnet.msg import ConnParams, KibMsg, KibRej
 from lnet.nid import Nid
 from lnet.objects import DevState, KibDev
 from lnet.targets import KibTarget

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lnet.actions import AcceptConn, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
+from lnet.codes import LnetMsgType, MsgType, RejectReason
 from lnet.config import LndConfig
 from lnet.duplicate_filter import DeliveredIds
-from lnet.lnet_hdr import LnetHdr, LnetMsgType
-from lnet.msg import ConnParams, KibMsg, KibRej, MsgType, RdmaDesc, RdmaFrag, RejectReason
+from lnet.lnet_hdr import LnetHdr
+from lnet.msg import ConnParams, KibMsg, KibRej, RdmaDesc, RdmaFrag
 from lnet.nid import Nid
 from lnet.objects import DevEvent, RouteState
 from lnet.rdma import rdma_writes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lnet.actions import CloseConn, OpenConn, SendMsg
+from lnet.codes import MsgType
 from lnet.config import LndConfig
-from lnet.msg import MsgType
 from lnet.objects import DevEvent, RouteState
 from lnet.tx import SendDone, SendFailed
 from unit.lnet.lnd_pair import OWN, PEER, Scene

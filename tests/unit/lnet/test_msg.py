@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hfi_sim.wire.header import Header
 from lnet import layouts
+from lnet.codes import LnetMsgType, MsgType, RejectReason
 from lnet.errors import ProtocolError
-from lnet.lnet_hdr import LnetHdr, LnetMsgType
+from lnet.layouts import HEADER_SIZE
+from lnet.lnet_hdr import LnetHdr
 from lnet.msg import (
-    HEADER_SIZE,
     IBLND_MSG_SIZE,
     IMMEDIATE_MAX,
     ConnParams,
     KibMsg,
     KibRej,
-    MsgType,
     RdmaDesc,
     RdmaFrag,
-    RejectReason,
     cksum,
 )
 
@@ -53,18 +54,23 @@ BODIES: dict[MsgType, dict[str, Any]] = {
 MESSAGES = st.one_of(*(st.builds(KibMsg, st.just(kind), **HEAD, **body) for kind, body in BODIES.items()))
 
 
-def plain(value: Any) -> Any:
-    """Return a message part as the containers that construct builds from."""
-    if isinstance(value, ConnParams):
-        return {
-            "queue_depth": value.queue_depth,
-            "max_frags": value.max_frags,
-            "max_msg_size": value.max_msg_size,
-        }
-    if isinstance(value, RdmaDesc):
-        frags = [{"nob": frag.nob, "addr": frag.addr} for frag in value.frags]
-        return {"key": value.key, "nfrags": len(frags), "frags": frags}
-    return value
+def described(desc: RdmaDesc, order: str) -> bytes:
+    """Return the bytes of a descriptor as declared."""
+    head = layouts.RDMA_DESC[order].write({"key": desc.key, "nfrags": len(desc.frags)})
+    return head + b"".join(map(layouts.RDMA_FRAG[order].write, desc.frags))
+
+
+def declared_body(message: KibMsg, order: str) -> bytes:
+    """Return what follows kib_msg as declared."""
+    parts = {
+        "connparams": lambda: layouts.CONN_PARAMS[order].write(message.connparams),
+        "desc": lambda: described(message.desc or RdmaDesc(0, ()), order),
+        "cookie": lambda: layouts.COOKIE[order].write(message),
+        "dst_cookie": lambda: message.dst_cookie.to_bytes(8, layouts.COOKIE[order].order),
+        "status": lambda: message.status.to_bytes(4, layouts.COOKIE[order].order, signed=True),
+    }
+    body = BODIES[MsgType(message.type)]
+    return b"".join(parts[name]() if name in parts else getattr(message, name) for name in body)
 
 
 @given(MESSAGES, st.sampled_from("<>"), st.booleans())
@@ -73,7 +79,6 @@ def test_message_built_and_parsed_is_the_same_and_agrees_with_the_layout(
 ) -> None:
     wire = message.build(order, checksum=checksum)
     assert KibMsg.parse(wire) == message
-    body = {name: plain(getattr(message, name)) for name in BODIES[MsgType(message.type)]}
     nids = {name: getattr(message, name) for name in ("srcnid", "srcstamp", "dstnid", "dststamp")}
     declared = {
         "magic": 0x0BE91B91,
@@ -82,11 +87,55 @@ def test_message_built_and_parsed_is_the_same_and_agrees_with_the_layout(
         "credits": message.credits,
         "nob": len(wire),
         "cksum": 0,
-        "body": body,
         **nids,
     }
-    built = layouts.kib_msg(order).build(declared)
+    built = layouts.KIB_MSG[order].write(declared) + declared_body(message, order)
     assert built[:12] + built[16:] == wire[:12] + wire[16:]
+
+
+PUBLIC = {
+    "kib_msg": {
+        "magic": 0, "version": 4, "type": 6, "credits": 7, "nob": 8, "cksum": 12, "srcnid": 16, "srcstamp": 24,
+        "dstnid": 32, "dststamp": 40,
+    },
+    "kib_connparams": {"queue_depth": 0, "max_frags": 2, "max_msg_size": 4},
+    "cookie": {"cookie": 0},
+    "kib_putack_msg": {"cookie": 0, "dst_cookie": 8},
+    "kib_completion_msg": {"cookie": 0, "status": 8},
+    "kib_rdma_desc": {"key": 0, "nfrags": 4},
+    "kib_rdma_frag": {"nob": 0, "addr": 4},
+    "kib_rej": {
+        "magic": 0, "version": 4, "why": 6, "padding": 7, "incarnation": 8, "queue_depth": 16, "max_frags": 18,
+        "max_msg_size": 20,
+    },
+    "lnet_put": {
+        "dest_nid": 0, "src_nid": 8, "dest_pid": 16, "src_pid": 20, "type": 24, "payload_length": 28,
+        "interface_cookie": 32, "object_cookie": 40, "match_bits": 48, "hdr_data": 56, "ptl_index": 64, "offset": 68,
+    },
+    "lnet_get": {
+        "dest_nid": 0, "src_nid": 8, "dest_pid": 16, "src_pid": 20, "type": 24, "payload_length": 28,
+        "interface_cookie": 32, "object_cookie": 40, "match_bits": 48, "ptl_index": 56, "offset": 60,
+        "sink_length": 64, "padding": 68,
+    },
+}  # fmt: skip
+"""The byte that each member of the public structures begins at."""
+STRUCTURES = [
+    *(
+        layout[order]
+        for order in "<>"
+        for layout in (
+            layouts.KIB_MSG, layouts.CONN_PARAMS, layouts.COOKIE, layouts.COOKIES, layouts.COMPLETION,
+            layouts.RDMA_DESC, layouts.RDMA_FRAG, layouts.KIB_REJ,
+        )
+    ),
+    layouts.LNET_PUT,
+    layouts.LNET_GET,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("header", STRUCTURES, ids=lambda header: f"{header.name}-{header.order}")
+def test_member_stands_where_the_public_structure_has_it(header: Header) -> None:
+    assert {place.name: place.offset for place in header.places} == PUBLIC[header.name]
 
 
 @given(MESSAGES, st.sampled_from("<>"))
@@ -173,8 +222,9 @@ REJECTS = st.builds(KibRej, st.integers(0, 255), U16, U64, PARAMS)
 def test_refusal_built_and_parsed_is_the_same_and_agrees_with_the_layout(rej: KibRej, order: str) -> None:
     wire = rej.build(order)
     assert KibRej.parse(wire) == rej
-    fields = {"magic": 0x0BE91B91, "version": rej.version, "why": rej.why, "incarnation": rej.incarnation}
-    assert layouts.kib_rej(order).build({**fields, "connparams": plain(rej.connparams)}) == wire
+    head = {"magic": 0x0BE91B91, "version": rej.version, "why": rej.why, "incarnation": rej.incarnation}
+    declared = {**head, "padding": b"\0", **asdict(rej.connparams)}
+    assert layouts.KIB_REJ[order].write(declared) == wire
 
 
 @pytest.mark.parametrize("length", range(KibRej.SIZE))
@@ -206,19 +256,8 @@ def test_lnet_header_built_and_parsed_is_the_same_and_agrees_with_the_layout(hdr
     wire = hdr.build()
     assert len(wire) == LnetHdr.SIZE
     assert LnetHdr.parse(wire) == hdr
-    union: dict[str, Any] = {
-        "interface_cookie": hdr.interface_cookie,
-        "object_cookie": hdr.object_cookie,
-        "match_bits": hdr.match_bits,
-        "hdr_data": hdr.hdr_data,
-        "ptl_index": hdr.ptl_index,
-        "offset": hdr.offset,
-        "src_offset": hdr.offset,
-        "sink_length": hdr.sink_length,
-    }
-    names = ("dest_nid", "src_nid", "dest_pid", "src_pid", "type", "payload_length")
-    declared = {name: getattr(hdr, name) for name in names}
-    assert layouts.LNET_HDR.build({**declared, "msg": union}) == wire
+    header = layouts.LNET_GET if hdr.type == LnetMsgType.GET else layouts.LNET_PUT
+    assert header.write({**asdict(hdr), "padding": bytes(4)}) == wire
 
 
 @given(st.binary(max_size=100))

@@ -1,38 +1,28 @@
-"""The page about the EM attributes says what the declarations say."""
+"""The declarations of the attributes say what the tables of docs/ema-attributes.md need."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from vema.attributes.fields import offset_table
-from vema.attributes.tables import TABLES, refresh
+from tools.generate.docs import PAGES, AttributeTable, attribute_table
+from vema.attributes.access import KEPT, READ_ONLY, READ_WRITE, ZERO
 
-PAGE = Path(__file__).parents[3] / "docs" / "ema-attributes.md"
-ACCESS = {"RW", "RO", "kept", "zero"}
-
-
-def test_page_equals_the_declarations() -> None:
-    page = PAGE.read_text()
-    assert refresh(page) == page, "run: .venv/bin/python tools/ema_tables.py docs/ema-attributes.md"
-
-
-def test_page_holds_every_table_once() -> None:
-    page = PAGE.read_text()
-    for name, declaration in TABLES.items():
-        assert page.count(f"<!-- table: {name} -->") == 1
-        assert offset_table(declaration) in page
+TABLES = PAGES["docs/ema-attributes.md"]
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_field_says_who_may_write_it_and_what_it_means(name: str) -> None:
-    for row in offset_table(TABLES[name]).splitlines()[2:]:
+    table = TABLES[name]
+    assert isinstance(table, AttributeTable)
+    for row in attribute_table(table.header).splitlines()[2:]:
         _, _, _, _, access, meaning, _ = (cell.strip() for cell in row.split("|"))
-        assert access in ACCESS
+        assert access in (READ_WRITE, READ_ONLY, KEPT, ZERO)
         assert meaning
 
 
-def test_unknown_table_names_those_there_are() -> None:
-    with pytest.raises(ValueError, match="no table 'x'; there are class-port-info"):
-        refresh("<!-- table: x -->\n<!-- end of table -->")
+@pytest.mark.parametrize("name", TABLES)
+def test_reserved_bytes_are_named_by_their_offset(name: str) -> None:
+    table = TABLES[name]
+    assert isinstance(table, AttributeTable)
+    reserved = [place for place in table.header.places if place.name.startswith("reserved_")]
+    assert [place.name for place in reserved] == [f"reserved_{place.offset}" for place in reserved]

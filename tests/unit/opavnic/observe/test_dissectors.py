@@ -19,10 +19,9 @@ from hfi_sim.reliable.header import RcFlags, RcHeader, RcOpcode
 from hfi_sim.topology.generators import single_switch
 from hfi_sim.types import MacAddr
 from hfi_sim.wire import lrh16b
-from hfi_sim.wire.header import WireHeader
+from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.layout import BITS_PER_BYTE, layout_fields
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.packet import build_packet, parse_packet, seal_packet
 from opavnic.conformance.encap import EncapCase
@@ -30,15 +29,27 @@ from opavnic.conformance.vectors import read_cases
 from opavnic.encap import pad_frame
 from opavnic.scenario import Scenario, run_virtual
 from unit.opavnic.observe.tshark import Dissected, Tshark, needs_tshark, write_pcap
+from vema.attributes import iface_macs, mac_entries
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
 from vema.attributes.notice import Notice
-from vema.attributes.tables import TABLES
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.types import EMA_OUI, AttrId, ConfigState, EthLinkStatus, MadStatus
 
 pytestmark = needs_tshark
 VECTORS = Path(__file__).parents[3] / "vectors" / "encap-1.jsonl.gz"
 ATTRIBUTE_AT = lrh16b.SIZE + FmHeader.SIZE + mad_header.DATA_OFFSET_VENDOR
+ATTRIBUTES = {
+    "class-port-info": ClassPortInfo.HEADER,
+    "notice": Notice.HEADER,
+    "vesw-port-info": VeswPortInfo.HEADER,
+    "mac-entries": mac_entries.LAYOUT,
+    "mac-entry": MacEntry.HEADER,
+    "iface-macs": iface_macs.LAYOUT,
+    "summary-counters": SummaryCounters.HEADER,
+    "error-counters": ErrorCounters.HEADER,
+}
 ICRC = Icrc()
 ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 FRAME = bytes(ETHER / ARP(psrc="10.9.2.1", pdst="10.9.2.2")).ljust(60, b"\0")
@@ -73,16 +84,15 @@ def ema(
     return build_fm_packet(slid, dlid, 0, 0xFFFF, 1, 1, head + rmpp + b"\0" + oui + data, ICRC)
 
 
-def check_layout(shown: Dissected, prefix: str, declaration: Any, packet: bytes, start: int) -> None:
+def check_layout(shown: Dissected, prefix: str, declared: Header, packet: bytes, start: int) -> None:
     """Every field of a declaration has its place and its bytes in what tshark shows."""
-    for item in layout_fields(declaration):
-        if item.name == "entries":
+    for place in declared.places:
+        if place.name == "entries":
             continue
-        found = shown.fields[f"{prefix}.{item.name}"]
-        at = start + item.offset_bits // BITS_PER_BYTE
-        size = item.width_bits // BITS_PER_BYTE
-        assert found[0].offset == at, item.name
-        assert "".join(one.hex for one in found) == packet[at : at + size].hex(), item.name
+        found = shown.fields[f"{prefix}.{place.name}"]
+        at = start + place.offset
+        assert found[0].offset == at, place.name
+        assert "".join(one.hex for one in found) == packet[at : at + place.size].hex(), place.name
 
 
 def check_header(shown: Dissected, prefix: str, header: type[WireHeader], packet: bytes, start: int) -> None:
@@ -169,7 +179,7 @@ def test_attribute_fields_stand_where_the_declaration_has_them(
     tshark: Tshark, tmp_path: Path, table: str, attr_id: int, listed: bytes
 ) -> None:
     rng = random.Random(attr_id)
-    data = listed + rng.randbytes(TABLES[table].sizeof() - len(listed))
+    data = listed + rng.randbytes(ATTRIBUTES[table].size - len(listed))
     packet = ema(
         Method.GET_RESP,
         attr_id,
@@ -179,7 +189,7 @@ def test_attribute_fields_stand_where_the_declaration_has_them(
         attr_mod=rng.randrange(1 << 32),
     )
     (shown,) = tshark.dissect(write_pcap(tmp_path / "x.pcap", [packet]))
-    check_layout(shown, "ema." + table.replace("-", "_"), TABLES[table], packet, ATTRIBUTE_AT)
+    check_layout(shown, "ema." + table.replace("-", "_"), ATTRIBUTES[table], packet, ATTRIBUTE_AT)
     mad_at = lrh16b.SIZE + FmHeader.SIZE
     check_header(shown, "ema", MadHeader, packet, mad_at)
     check_header(shown, "ema.rmpp", RmppHeader, packet, mad_at + MadHeader.SIZE)
@@ -226,12 +236,10 @@ def test_vesw_port_info_is_what_our_parser_reads(tshark: Tshark, tmp_path: Path)
 def test_names_and_meanings_are_those_of_the_declarations(tshark: Tshark) -> None:
     rows = [line.split("\t") for line in tshark.run("-G", "fields").splitlines()]
     known = {row[2]: (row[1], row[-1]) for row in rows if row[0] == "F"}
-    declared = {"ema." + name.replace("-", "_"): layout for name, layout in TABLES.items()}
-    for prefix, layout in declared.items():
-        for item in layout_fields(layout):
-            if item.name != "entries":
-                meaning = item.meaning.rpartition(" | ")[2]
-                assert known[f"{prefix}.{item.name}"] == (item.name, meaning)
+    for name, declared in ATTRIBUTES.items():
+        for place in declared.places:
+            if place.name != "entries":
+                assert known[f"ema.{name.replace('-', '_')}.{place.name}"] == (place.name, place.meaning)
     headers = {
         "opa": (Lrh16B, EthernetL4, FmHeader),
         "ema": (MadHeader, VendorHeader),

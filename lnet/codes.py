@@ -1,0 +1,48 @@
+"""Code points of o2iblnd and LNet.
+
+Source: the public o2iblnd (IBLND_MSG_*, IBLND_REJECT_*) and LNet (LNET_MSG_*) constants.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class MsgType(IntEnum):
+    """Types of kib_msg (IBLND_MSG_*)."""
+
+    CONNREQ = 0xC0
+    CONNACK = 0xC1
+    NOOP = 0xD0
+    IMMEDIATE = 0xD1
+    PUT_REQ = 0xD2
+    PUT_NAK = 0xD3
+    PUT_ACK = 0xD4
+    PUT_DONE = 0xD5
+    GET_REQ = 0xD6
+    GET_DONE = 0xD7
+
+
+class RejectReason(IntEnum):
+    """Why a connection was refused (IBLND_REJECT_*)."""
+
+    CONN_RACE = 1
+    NO_RESOURCES = 2
+    FATAL = 3
+    CONN_UNCOMPAT = 4
+    """Another version."""
+    CONN_STALE = 5
+    """Meant for an earlier incarnation of this node, or from one of the peer."""
+    RDMA_FRAGS = 6
+    MSG_QUEUE_SIZE = 7
+    INVALID_SRV_ID = 8
+
+
+class LnetMsgType(IntEnum):
+    """Types of LNet messages (LNET_MSG_*); ACK and REPLY are done by the connection here."""
+
+    ACK = 0
+    PUT = 1
+    GET = 2
+    REPLY = 3
+    HELLO = 4
