@@ -55,10 +55,8 @@ pub enum Drop {
     RxOverflow,
     /// No service on this port accepts this L4 type.
     RxL4,
-    /// Not a valid management datagram: truncated.
+    /// Not a valid management datagram: truncated, or wrong base version.
     MadMalformed,
-    /// The base version of the management datagram is unknown.
-    MadBaseVersion,
     /// The destination queue pair is neither 0 nor 1.
     MadQp,
     /// No agent is registered for the class, OUI and method.
@@ -88,7 +86,7 @@ pub enum Drop {
 }
 
 /// Their names, by number.
-pub const DROP_NAMES: [&str; 38] = [
+pub const DROP_NAMES: [&str; 37] = [
     "tx_port_down",
     "tx_malformed",
     "tx_slid",
@@ -113,7 +111,6 @@ pub const DROP_NAMES: [&str; 38] = [
     "rx_overflow",
     "rx_l4",
     "mad_malformed",
-    "mad_base_version",
     "mad_qp",
     "mad_no_agent",
     "mad_unmatched",
