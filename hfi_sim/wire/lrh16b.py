@@ -46,8 +46,7 @@ class Lrh16B(WireHeader):
     pkey: Annotated[int, Field(16, "partition key; bit 15 says full member", HEX)] = 0xFFFF
     entropy: Annotated[int, Field(16, "spreads flows over paths; a VNIC uses the low 8 bits", HEX)] = 0
     age: Annotated[int, Field(8, "age of the packet", may_change=True)] = 0
-    hop_limit: Annotated[int, Field(4, "switches that the packet may still pass")] = 0
-    reserved: Annotated[int, Field(4, "0; given on as received", HEX)] = 0
+    reserved: Annotated[int, Field(8, "0; given on as received", HEX)] = 0
 
     @classmethod
     def parse(cls, data: bytes | bytearray | memoryview) -> Self:
@@ -72,8 +71,7 @@ class Lrh16B(WireHeader):
             pkey=qw1 >> 16 & 0xFFFF,
             entropy=qw1 >> 32 & 0xFFFF,
             age=qw1 >> 48 & 0xFF,
-            hop_limit=qw1 >> 56 & 0xF,
-            reserved=qw1 >> 60,
+            reserved=qw1 >> 56,
         )
 
     def build(self, length_qw: int | None = None) -> bytes:
@@ -87,8 +85,7 @@ class Lrh16B(WireHeader):
             (self.slid | self.dlid) >> 24
             | (self.pkey | self.entropy) >> 16
             | length >> 11
-            | (self.l4 | self.age) >> 8
-            | (self.hop_limit | self.reserved) >> 4
+            | (self.l4 | self.age | self.reserved) >> 8
             | self.sc >> 5
             | self.rc >> 3
             | self.l2 >> 2
@@ -113,8 +110,7 @@ class Lrh16B(WireHeader):
             | self.pkey << 16
             | self.entropy << 32
             | self.age << 48
-            | self.hop_limit << 56
-            | self.reserved << 60
+            | self.reserved << 56
         )
         return _QUAD_WORDS.pack(qw0, qw1)
 
