@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from hfi_sim.mad.header import Method
 from native_module import needs_native
 from opavnic.cli.conformance import app
+from opavnic.cli.main import main
 from opavnic.conformance.datapaths import find_datapath
 from opavnic.conformance.encap import run_encap
 from opavnic.conformance.result import Result
@@ -154,37 +155,39 @@ def test_json_has_one_object_for_each_file(damaged: Any, kind: str) -> None:
     (b"\x1f\x8b\x08garbage", "cannot be read"),
 ])  # fmt: skip
 def test_file_that_is_none_is_one_line_and_exit_2(
-    tmp_path: Path, kind: str, content: bytes | None, message: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, content: bytes | None, message: str
 ) -> None:
     path = tmp_path / "vectors"
     if content is not None:
         path.write_bytes(content)
-    outcome = CliRunner().invoke(app, [kind, str(path)])
-    assert outcome.exit_code == 2
-    assert outcome.stdout == ""
-    assert message in outcome.stderr
-    assert str(path) in outcome.stderr
-    assert outcome.stderr.count("\n") == 1
+    assert main(["conformance", kind, str(path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert message in said.err
+    assert str(path) in said.err
+    assert said.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_case_with_a_value_of_the_wrong_kind_is_exit_2(damaged: Any, kind: str) -> None:
+def test_case_with_a_value_of_the_wrong_kind_is_exit_2(
+    damaged: Any, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
     def spoil(cases: list[Any]) -> None:
         for key in ("cfg", "vports", "steps"):
             if key in cases[3]:
                 cases[3][key] = 5
 
     path = damaged(kind, spoil)
-    outcome = CliRunner().invoke(app, [kind, str(path)])
-    assert outcome.exit_code == 2
-    assert f"{path}:4: the case cannot be read" in outcome.stderr
+    assert main(["conformance", kind, str(path)]) == 2
+    assert f"{path}:4: the case cannot be read" in capsys.readouterr().err
 
 
-def test_session_that_works_on_a_vport_nobody_made_is_exit_2(damaged: Any) -> None:
+def test_session_that_works_on_a_vport_nobody_made_is_exit_2(
+    damaged: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = damaged("vema", lambda cases: cases[0]["steps"][2].update(vport=99))
-    outcome = CliRunner().invoke(app, ["vema", str(path)])
-    assert outcome.exit_code == 2
-    assert "vport 99" in outcome.stderr
+    assert main(["conformance", "vema", str(path)]) == 2
+    assert "vport 99" in capsys.readouterr().err
 
 
 def vesw_set(vport: int, vesw_id: int) -> dict[str, Any]:

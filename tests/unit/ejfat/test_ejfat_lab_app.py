@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ejfat.errors import EjfatError
 from ejfat.schema import Dialect
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.lab import Lab
@@ -96,7 +95,7 @@ async def test_app_that_cannot_start_leaves_nothing(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     senders = ", ".join(f"10.8.{number // 256}.{number % 256}" for number in range(257))
     model = parse_lab(lab_file(options=f"{{senders: [{senders}]}}"), "x.yaml")
-    with pytest.raises(EjfatError, match="257 senders, the source filter holds 256"):
+    with pytest.raises(LabError, match="257 senders, the source filter holds 256"):
         async with Lab(model, netdev="memory"):
             pass
     assert os.listdir(tmp_path) == []
