@@ -53,6 +53,8 @@ class CoreRunner:
         self._not_before = float("-inf")
         self._rest: TimerHandle | None = None
         self._busy = False
+        self.ended = False
+        """Shut down, or failed: nothing more is done."""
 
     def time(self) -> float:
         """Return now, never before a deadline that was reported as due.
@@ -63,17 +65,18 @@ class CoreRunner:
 
     def poll(self) -> None:
         """Do what the core wants done; a call from inside a step leaves it to that step's turn."""
-        if self._busy or self._rest is not None or self.failure is not None:
+        if self._busy or self._rest is not None or self.ended:
             return
         self._run(self._work)
 
     def poll_soon(self) -> None:
         """Do it on the next iteration of the loop, with everything else that arrives until then."""
-        if self._rest is None and self.failure is None:
+        if self._rest is None and not self.ended:
             self._rest = self._clock.call_at(self._clock.time(), self._go_on)
 
     def shutdown(self) -> None:
-        """Forget what was to be done later."""
+        """End: the core is not called again, neither by a timer nor by a later `poll`."""
+        self.ended = True
         for timer in (self._timer, self._rest):
             if timer is not None:
                 timer.cancel()
@@ -96,7 +99,7 @@ class CoreRunner:
 
     def _work(self) -> None:
         for _ in range(self._turn):
-            if not self._step():
+            if self.ended or not self._step():
                 break
         else:
             self.poll_soon()
@@ -107,7 +110,7 @@ class CoreRunner:
         self.poll()
 
     def _arm(self) -> None:
-        deadline = self._deadline()
+        deadline = None if self.ended else self._deadline()
         if deadline is None:
             return  # a timer that still runs finds nothing to do
         if self._timer is not None:

@@ -180,10 +180,15 @@ class Worker:
         self._on_event(self.name, event.key.event, event.key.data_id, event.data)
 
     async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        served_at = loop.time()
         while True:
             await asyncio.sleep(_SERVE_PERIOD_S)
-            self.reassembler.expire(asyncio.get_running_loop().time())
-            self._credit = min(self._credit + self.capacity_hz * _SERVE_PERIOD_S, self.capacity_hz)
+            now = loop.time()
+            self.reassembler.expire(now)
+            # by the time that has passed: on a busy machine a period lasts longer, and the queue would run over
+            self._credit = min(self._credit + self.capacity_hz * (now - served_at), self.capacity_hz)
+            served_at = now
             while self._queue and self._credit >= 1:
                 self._queue.popleft()
                 self._credit -= 1

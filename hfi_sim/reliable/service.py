@@ -81,7 +81,7 @@ class ReliableService:
         self.poll()
 
     def shutdown(self) -> None:
-        """Take the service off the port; connections that still stand are forgotten without a word."""
+        """Take the service off the port: it sends nothing more, whoever asks. Its connections end without a word."""
         self.port.unregister_l4(L4.VENDOR_RC)
         self._runner.shutdown()
 
@@ -102,10 +102,14 @@ class ReliableService:
         events = self.endpoint.events()
         if events:
             for event in events:
+                if self._runner.ended:
+                    break
                 self._on_event(event)
             return True
         packets = self.endpoint.flush(self._runner.time())
-        for dlid, payload in packets:  # an answer may come back before the last of them is sent
+        for dlid, payload in packets:  # an answer may come back, or end this service, before the last is sent
+            if self._runner.ended:
+                break
             self._transmit(dlid, payload)
         return bool(packets)
 

@@ -137,3 +137,21 @@ def test_shutdown_forgets_what_was_due() -> None:
     core.runner.shutdown()
     core.clock.advance(10)
     assert (core.done, core.woken) == ([], [])
+
+
+def test_shutdown_from_inside_a_step_is_the_end() -> None:
+    core = Core(turn=1)
+    core.steps.extend("abc")
+    step = core._step
+
+    def last() -> bool:
+        core.runner.shutdown()
+        core.due = None if core.woken else 1.0
+        return step()
+
+    core.runner._step = last
+    core.runner.poll()
+    for ask in (core.runner.poll, core.runner.poll_soon):
+        ask()
+        core.clock.advance(2)
+    assert (core.done, core.woken) == (["a"], [])

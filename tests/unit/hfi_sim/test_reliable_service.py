@@ -112,3 +112,32 @@ def test_service_that_was_shut_down_leaves_the_port() -> None:
     ports.from_a.connect(ports.b.lid, 5)
     ports.clock.advance(0.01)
     assert set(ports.b.rx.drops) == {Drop.RX_L4}
+
+
+def test_service_that_was_shut_down_sends_nothing_whoever_asks() -> None:
+    ports = Ports()
+    conn = ports.from_a.connect(ports.b.lid, 5)
+    ports.clock.advance(0.01)
+    ports.from_a.shutdown()
+    sent = ports.a.tx.in_packets
+    ports.from_a.send(conn, 1, b"late")
+    ports.from_a.close(conn)
+    ports.clock.advance(10)
+    assert ports.a.tx.in_packets == sent
+
+
+def test_service_that_is_shut_down_by_its_own_handler_sends_nothing_more() -> None:
+    ports = Ports()
+    conn = ports.from_a.connect(ports.b.lid, 5)
+    ports.clock.advance(0.01)
+    sent_before_end: list[int] = []
+
+    def end(_event: RcEvent) -> None:
+        ports.from_a.shutdown()
+        sent_before_end.append(ports.a.tx.in_packets)
+
+    ports.from_a._on_event = end
+    for _ in range(3):
+        ports.from_a.send(conn, 1, bytes(50_000))
+    ports.clock.advance(10)
+    assert sent_before_end == [ports.a.tx.in_packets]
