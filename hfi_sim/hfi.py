@@ -348,7 +348,7 @@ class Hfi:
 
 
 def _shape_fault(packet: bytes) -> Drop | None:
-    """Return why bytes are no packet that could leave a port, or None."""
+    """Return why bytes are not a packet that could leave a port, or None."""
     size = len(packet)
     if size > MAX_PACKET:
         return Drop.TX_MTU

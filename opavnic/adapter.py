@@ -72,7 +72,7 @@ class Adapter:
 
         Args:  port: the HFI port that its frames pass. driver_quirks: as the public driver, a vport whose virtual
                switch was 0 or taken stays down until it is closed and opened. smac_filter: refuse to send from
-               addresses that are no source entries of the MAC table, once it has any. name: for the log.
+               addresses that are not source entries of the MAC table, once it has any. name: for the log.
                tx, rx: counters of an earlier life that are to go on.
         """
         self.vport_num = vport_num

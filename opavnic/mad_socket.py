@@ -108,7 +108,7 @@ class MadSocketServer:
             writer.transport.abort()
 
     async def _converse(self, program: _Program, reader: asyncio.StreamReader) -> None:
-        """Take the requests of a program until it hangs up, or sends what is no message."""
+        """Take the requests of a program until it hangs up, or sends what is not a message."""
         messages = MessageReader()
         try:
             while data := await reader.read(_READ_SIZE):

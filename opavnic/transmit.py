@@ -54,7 +54,7 @@ class Transmitter:
         """Send what `netdev` gives through `port`.
 
         Args:  law: the frames of the host, sent to the port or dropped here. smac_filter: refuse to send from
-               addresses that are no source entries of the MAC table, once it has any.
+               addresses that are not source entries of the MAC table, once it has any.
         """
         self.forwarding = forwarding
         """The snapshot by which frames are sent now."""

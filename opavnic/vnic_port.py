@@ -167,7 +167,7 @@ class VnicPort:
 
     def _send_trap(self, trap: Trap) -> None:
         if trap.dlid > _MAX_LID:
-            log.warning("[%s] trap sink %#x is no LID of 24 bits", self.port.name, trap.dlid)
+            log.warning("[%s] trap sink %#x is not a LID of 24 bits", self.port.name, trap.dlid)
             return
         drop = self.port.mad.send(trap.dlid, trap.mad, sl=trap.sl)
         if drop is not None:

@@ -18,9 +18,9 @@ def parse_ip(text: str, version: int = 0) -> IpAddress:
     try:
         address = ip_address(text)
     except ValueError:
-        raise BadRequestError(f"{text!r} is no IP address") from None
+        raise BadRequestError(f"{text!r} is not an IP address") from None
     if version and address.version != version:
-        raise BadRequestError(f"{text} is no IPv{version} address")
+        raise BadRequestError(f"{text} is not an IPv{version} address")
     return address
 
 

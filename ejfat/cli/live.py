@@ -237,11 +237,11 @@ def recv(
 def _worker_address(text: str, listen: Endpoint) -> IpAddress:
     """Return where the load balancer sends to.
 
-    Raises:  BadRequestError: it is no address of a host.
+    Raises:  BadRequestError: it is not an address of a host.
     """
     address = parse_ip(text) if text else listen.ip
     if address.is_unspecified or address.is_multicast:
-        raise BadRequestError(f"{address} is no address of one worker: give --address")
+        raise BadRequestError(f"{address} is not an address of one worker: give --address")
     return address
 
 
@@ -261,7 +261,7 @@ def parse_slots(text: str) -> list[tuple[int, int]]:
             ranges.append((begin, end - begin + 1))
         else:
             raise BadRequestError(
-                f"{part!r} are no slots such as 0-127, 256, or +64; the last is {SLOTS - 1}"
+                f"{part!r} are not slots such as 0-127, 256, or +64; the last is {SLOTS - 1}"
             )
     return ranges
 

@@ -122,7 +122,7 @@ def demo(
 @app.command("install-dissectors", epilog="Example: opavnic ejfat install-dissectors")
 def install_dissectors(
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Plugin directory; without it that of your Wireshark.")
+        Path | None, typer.Option("--dir", help="Plugin directory; default: that of your Wireshark.")
     ] = None,
 ) -> None:
     """Copy the Wireshark dissectors of the LB, reassembly and sync headers to where Wireshark finds them."""

@@ -33,7 +33,7 @@ async def json_body(request: web.Request) -> Any:
     try:
         return _parsed(body) if len(body) <= _AT_ONCE else await asyncio.to_thread(_parsed, body)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"the body is no JSON: {error}") from error
+        raise InputError(f"the body is not JSON: {error}") from error
 
 
 def _parsed(body: bytes) -> Any:
@@ -42,14 +42,14 @@ def _parsed(body: bytes) -> Any:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 async def json_object(request: web.Request) -> dict[str, Any]:
     """Return the body. Raises InputError: it is not a JSON object."""
     body = await json_body(request)
     if not isinstance(body, dict):
-        raise InputError("the body is no JSON object")
+        raise InputError("the body is not a JSON object")
     return body
 
 

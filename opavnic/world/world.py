@@ -157,7 +157,7 @@ class World:
         return self.hosts[name]
 
     def host_of(self, port: HfiPort) -> str:
-        """Return the name of the host that a port belongs to; that of its HFI if it is no host's."""
+        """Return the name of the host that a port belongs to; that of its HFI if it is not a host's."""
         return self._host_of.get(port.hfi.node_guid, port.hfi.name)
 
     def add_host(self, name: str, hfis: Iterable[str] = (), *, ports: int = 1) -> WorldHost:

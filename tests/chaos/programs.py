@@ -24,7 +24,7 @@ END_S: Final = 10.0
 """How long a program may go on after it was told to end."""
 BAD_WORDS: Final = re.compile(
     r"Traceback \(most recent|internal error|\(a bug\)|panicked at|never retrieved|was never awaited"
-    r"|no whole answer|Fatal Python error: (?!init_)|Exception ignored"
+    r"|incomplete answer|Fatal Python error: (?!init_)|Exception ignored"
 )
 CODES: Final = (0, 1, 2, 130)
 """What our program may end with: done, failed, wrong usage, interrupted."""

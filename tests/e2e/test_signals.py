@@ -122,7 +122,7 @@ def test_lab_that_is_waited_for_goes_with_the_one_who_waits(
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.splitlines()[-1] == f"opavnic: interrupted; lab {LAB} was not made"
+    assert said.splitlines()[-1] == f"opavnic: interrupted; lab {LAB} was not started"
     assert namespaces() == []
     assert json.loads(opavnic("ps", "--json").stdout) == []
 

@@ -97,7 +97,7 @@ class Request:
     def answered_by(self, response: Mad) -> bytes:
         """Return the attribute data of the response.
 
-        Raises:  AgentError: the agent refuses, or this is no response to the request.
+        Raises:  AgentError: the agent refuses, or this is not a response to the request.
         """
         return attribute_in(response, self.attr_id, self.attr_mod)
 

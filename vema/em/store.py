@@ -241,7 +241,7 @@ class Store:
         """Return what `make` makes of the rows, the last one first, and say how many are none of ours."""
         try:
             rows = self._db.execute(query, arguments).fetchall()
-        except (sqlite3.Error, ValueError) as error:  # ValueError: the name of a column is no text
+        except (sqlite3.Error, ValueError) as error:  # ValueError: the name of a column is not text
             raise self.damaged(error) from error
         found = []
         for row in reversed(rows):

@@ -163,7 +163,7 @@ def _judged(data: Any, now: Picture) -> tuple[Checked, list[str]]:
 def _number(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, str(default))
     if not text.isdecimal() or len(text) > 9:
-        raise OpavnicError(f"{name}={text!r} is no number")
+        raise OpavnicError(f"{name}={text!r} is not a number")
     return int(text)
 
 
