@@ -40,7 +40,7 @@ def read_cases(path: Path, parse: Callable[[Json], Case]) -> Iterator[Case]:
         count += 1
         yield case
     if not count:
-        raise VectorFileError(f"{path}: no cases in it")
+        raise VectorFileError(f"{path}: the file has no cases")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -170,7 +170,7 @@ class Journal:
             data["netdevs"] = [NetdevEntry(**_checked(NetdevEntry, entry)) for entry in data["netdevs"]]
             return cls(**data)
         except (TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"no journal of a lab: {error}") from error
+            raise ValueError(f"not a journal of a lab: {error}") from error
 
     @property
     def identities(self) -> list[NamespaceId]:
@@ -341,7 +341,7 @@ class LabDir:
         if not os.path.lexists(self.path):
             return
         if not self.is_of_a_lab:
-            raise LabError(f"{self.path} holds what no lab has left there; it is left alone")
+            raise LabError(f"{self.path} contains files that no lab created; it is left alone")
         try:
             for name in _FILES:
                 (self.path / name).unlink(missing_ok=True)
@@ -407,5 +407,7 @@ def running_lab(name: str | None) -> tuple[LabDir, Journal]:
             )
         raise NoLabError("no lab is running; start one with: opavnic up FILE")
     if len(running) > 1:
-        raise NoLabError(f"{len(running)} labs run ({', '.join(running)}); say which one with --lab NAME")
+        raise NoLabError(
+            f"{len(running)} labs are running ({', '.join(running)}); select one with --lab NAME"
+        )
     return next(iter(running.values()))

@@ -163,7 +163,7 @@ class YamlSource:
         for key, value in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                raise YamlError(line, f"{_place(path)}a {key.id} as a key: a key is a word")
+                raise YamlError(line, f"{_place(path)}a {key.id} cannot be a key: a key is a word")
             if key.tag == f"{_TAG}merge":
                 self._walk(value, path, above)
                 continue

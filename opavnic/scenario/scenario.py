@@ -142,7 +142,7 @@ class Scenario:
         self.fault_log = self.faults.show()
         failed = "; ".join(await self.world.close())
         if failed and error is None:
-            raise ScenarioError(f"the scenario did not end as it should: {failed}")
+            raise ScenarioError(f"the scenario failed to stop: {failed}")
         if failed and error is not None:
             error.add_note(failed)
 
@@ -157,7 +157,7 @@ class Scenario:
             raise AssertionError(f"a callback of the event loop raised {first!r}") from first
         balance = self.fabric.balance()
         if balance:
-            raise AssertionError(f"the conservation law is broken (packets too many or too few): {balance}")
+            raise AssertionError(f"conservation is violated (packets too many or too few): {balance}")
         left = asyncio.all_tasks() - self._tasks_before if self._tasks_before else ()
         if left:
             raise AssertionError(f"tasks are left running: {', '.join(map(_task_text, left))}")

@@ -67,7 +67,7 @@ class Ends:
             known = isinstance(error, HfiSimError)
             reason = " ".join(str(error).split()) if known else f"{type(error).__name__}: {error}"
             self.failed.append(f"{what}: {reason}")
-            log.error("%s did not end as it should: %s", what, reason, exc_info=None if known else error)
+            log.error("%s failed to stop: %s", what, reason, exc_info=None if known else error)
 
 
 async def _within(patience_s: float | None, ending: Awaitable[object]) -> None:

@@ -22,7 +22,7 @@ from vema.em import dialogue
 from vema.em.audit import Audit
 from vema.em.desired import EmConfig, PortFacts
 from vema.em.dialogue import PORT, Effect, Request
-from vema.em.persisted import CountersRecord, Gone, Memory, Record
+from vema.em.persisted import CountersRecord, Memory, Record, Tombstone
 from vema.em.port_lives import PortLives
 from vema.em.record_log import RecordLog
 from vema.em.state import Desired, Port, Vesw, Vport
@@ -320,7 +320,7 @@ class EmCore:
         if vesw is None:
             if vport.info is not None and vport.fresh:
                 del port.vports[vport.num]
-                self._log.add(Gone(vport.key))
+                self._log.add(Tombstone(vport.key))
                 self._log.event("vport-deleted", port, vport)
                 self._vesws.allot(port)
         elif vesw.dirty_since is None or not vesw.plan.learns:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from hfi_sim.private_file import close_to_others, make_private_file
-from vema.em.persisted import CountersRecord, EventRecord, Gone, Memory, Record, SlotsRecord, VportRecord
+from vema.em.persisted import CountersRecord, EventRecord, Memory, Record, SlotsRecord, Tombstone, VportRecord
 from vema.em.store_rows import (
     Row,
     StoredCounters,
@@ -149,7 +149,7 @@ class Store:
                     db.execute("REPLACE INTO vports VALUES (?,?,?,?,?,?,?,?,?,?)", vport_row(record))
                 elif isinstance(record, SlotsRecord):
                     db.execute("REPLACE INTO slots VALUES (?,?)", slots_row(record))
-                elif isinstance(record, Gone):
+                elif isinstance(record, Tombstone):
                     self._forget(record)
                 elif isinstance(record, EventRecord):
                     self._write_event(record)
@@ -162,7 +162,7 @@ class Store:
                     db.execute("ROLLBACK")
             raise StoreError(f"{self._path}: cannot write: {error}") from error
 
-    def _forget(self, gone: Gone) -> None:
+    def _forget(self, gone: Tombstone) -> None:
         if isinstance(gone.key, int):
             self._db.execute("DELETE FROM slots WHERE vesw_id=?", (gone.key,))
         else:

@@ -39,7 +39,9 @@ class Captures(RunningPart):
 
     async def _capture(self, request: web.Request) -> web.StreamResponse:
         if self._running >= MAX_FOLLOWERS:
-            raise TooManyError(f"{MAX_FOLLOWERS} captures run: a lab has no more; end one of them")
+            raise TooManyError(
+                f"{MAX_FOLLOWERS} captures are running, the most a lab allows; end one of them"
+            )
         self._running += 1
         try:
             return await _stream(request, self._world)

@@ -77,12 +77,12 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
         (["send"], "give --to"),
         (["send", "--to", "nowhere"], "is not an address"),
         (["send", "--to", "10.0.0.1:80"], "expected 1024 to 65535"),
-        (["send", "--to", "127.0.0.1", "--event-size", "0"], "an event of 0 bytes"),
+        (["send", "--to", "127.0.0.1", "--event-size", "0"], "an event cannot have 0 bytes"),
         (["send", "--to", "127.0.0.1", "--event-size", "5G"], "counts to 4294967295"),
         (["send", "--to", "127.0.0.1", "--event-size", "9" * 5000], "is not a size such as"),
         (
             ["send", "--to", "127.0.0.1", "--event-size", "300M"],
-            "at most 268435456 bytes; `recv --max-event 300M`",
+            "at most 268435456 bytes; start them with `recv --max-event 300M`",
         ),
         (["recv", "--listen", "127.0.0.1:1024", "--max-event", "x"], "is not a size such as 65536, 64K"),
         (["send", "--to", "127.0.0.1", "--first-tick", str(1 << 64)], "--first-tick"),
@@ -118,7 +118,7 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
         ),
         (
             ["recv", "--listen", "[::]:1024", "--uri", URI],
-            ":: is not an address of one worker: give --address",
+            ":: is not the address of a single worker: give --address",
         ),
         (["recv", "--listen", "127.0.0.1:1024", "--timeout", "inf"], "--timeout"),
         (["lb", "--tap", "toolonginterfacename1", "--ipv4", "10.0.0.1"], "expected 1 to 15 characters"),

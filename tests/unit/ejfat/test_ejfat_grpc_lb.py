@@ -248,7 +248,7 @@ async def test_senders_are_added_and_removed(world: World) -> None:
         ({"udpPort": 0}, "UDP port 0"),
         ({"weight": -1}, "weight -1.0"),
         ({"ipAddress": "nowhere"}, "is not an IP address"),
-        ({"ipAddress": "224.0.0.1"}, "224.0.0.1 is not an address of one worker"),
+        ({"ipAddress": "224.0.0.1"}, "224.0.0.1 is not the address of a single worker"),
         ({"ipAddress": "fe80::1%eth0"}, "has a scope"),
         ({"slotDemands": [{"index": 0, "length": 1}]}, "slot demands need static or explicit"),
     ],

@@ -245,9 +245,7 @@ async def test_end_of_a_scenario_that_fails_at_one_step_comes_about_at_the_other
         raise RuntimeError("boom")
 
     monkeypatch.setattr(scenario.em.service, "stop", broken)
-    with pytest.raises(
-        ScenarioError, match=r"did not end as it should: Ethernet Manager: RuntimeError: boom"
-    ):
+    with pytest.raises(ScenarioError, match=r"failed to stop: Ethernet Manager: RuntimeError: boom"):
         await scenario.__aexit__(None, None, None)
     assert not any(netdev.is_up for netdev in netdevs)
     assert asyncio.get_running_loop().get_exception_handler() is None, "the recording has ended"

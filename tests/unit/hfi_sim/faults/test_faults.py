@@ -227,7 +227,7 @@ def test_crashes_that_overlap_end_together(bed: Bed) -> None:
     bed.faults.remove(second.number)
     assert calls == ["crash", "restart"]
     bed.faults.unhook("h1")
-    with pytest.raises(FaultError, match=r'unknown agent that can crash "h1" \(there is none\)'):
+    with pytest.raises(FaultError, match=r'unknown agent that can crash "h1" \(none exist\)'):
         bed.faults.add("crash on h1")
 
 

@@ -106,7 +106,7 @@ async def test_virtual_switch_that_is_not_there_is_refused_with_those_that_are(
 ) -> None:
     async with served(tmp_path, "h1"):
         code, out, err = await run("em", "show", "mac-table", "--vesw", "999")
-        assert (code, out, err) == (2, "", "opavnic: no virtual switch has the id 999 (known: 2)\n")
+        assert (code, out, err) == (2, "", "opavnic: no virtual switch has id 999 (known: 2)\n")
         assert (await run("em", "show", "mac-table", "--vesw", "2"))[0] == 0
 
 

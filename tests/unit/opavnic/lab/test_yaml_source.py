@@ -77,7 +77,10 @@ def test_tag_that_claims_what_a_value_is_not_is_one_line(tmp_path: Path, value: 
     [
         ("name: x\n? !!timestamp foo\n: 1\n", 'lab.yaml:2: "foo" is not a date'),
         (f"name: x\n? {'9' * 101}\n: 1\n", "lab.yaml:2: : a number of 101 digits"),
-        ("name: x\nhosts:\n  ? [1, 2]\n  : {}\n", "lab.yaml:3: hosts: a sequence as a key: a key is a word"),
+        (
+            "name: x\nhosts:\n  ? [1, 2]\n  : {}\n",
+            "lab.yaml:3: hosts: a sequence cannot be a key: a key is a word",
+        ),
         (
             "name: x\n<<: 3\n",
             "lab.yaml:2: not YAML: expected a mapping or list of mappings for merging, but found scalar",
