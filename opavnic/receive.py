@@ -35,7 +35,7 @@ class Receiver:
         """Packets that the host has no room for yet; each still occupies the buffer of the port."""
 
     def receive(self, packet: bytes) -> None:
-        """Deliver the frame in a packet to the host, queue it if host and link allow waiting, or count why it is dropped.
+        """Deliver the frame in a packet to the host, queue it if it may wait, or count why it is dropped.
 
         Args:    packet: header, frame, pad, ICRC and tail. The header is not checked again.
         """

@@ -53,7 +53,7 @@ class VnicPort:
         Args:  driver_quirks: follow the public driver where it
                surprises (see docs/vema.md). sets_need_full_member: refuse Sets that are not from full
                members of the management partition; see Agent. smac_filter: see Adapter. attached: where the packet
-               counters of the VNICs are entered, so that the fabric holds them to the conservation law
+               counters of the VNICs are entered, so that the fabric includes them in conservation
                (`fabric.attached`).
         Raises:  FabricError: the port already has an agent of this class or a handler of Ethernet packets.
         """

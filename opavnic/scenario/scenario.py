@@ -129,7 +129,7 @@ class Scenario:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop everything; a scenario that went well must obey the conservation law and leave nothing behind.
+        """Stop everything; a scenario that went well must conserve packets and leave nothing behind.
 
         Raises:  ScenarioError: something did not end as it should; the rest has. AssertionError: an element lost count
                  of packets, or a task or a namespace is left. A scenario that failed keeps its own error.
@@ -147,7 +147,7 @@ class Scenario:
             error.add_note(failed)
 
     def check(self) -> None:
-        """Check the conservation law, that no callback has raised, and that no task of the test or namespace is left.
+        """Check conservation, that no callback has raised, and that no task of the test or namespace is left.
 
         Raises:  AssertionError: what is wrong, by name.
         """
