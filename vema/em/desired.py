@@ -99,7 +99,7 @@ class TrapSection(Section):
 
 
 class PollingSection(Section):
-    """How often the EM looks by itself; traps make it look at once."""
+    """Seconds between two polls by the EM; traps make it poll immediately."""
 
     interval: Duration = 10.0
     """Between two looks at an agent, in seconds; 0: rely on traps alone."""

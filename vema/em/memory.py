@@ -1,4 +1,4 @@
-"""Writing down what an EM shall remember, on a disk that may be full for a while: the EM works on meanwhile."""
+"""Stores the records of an EM on a disk that may be full for a while; the EM goes on meanwhile."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ Record = VportRecord | SlotsRecord | Tombstone | EventRecord | CountersRecord
 
 @dataclass(slots=True)
 class Memory:
-    """What an EM begins with."""
+    """The records with which an EM starts."""
 
     vports: Sequence[VportRecord] = ()
     slots: Sequence[SlotsRecord] = ()

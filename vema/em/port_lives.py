@@ -29,7 +29,7 @@ REFUSALS: Final = 3
 
 
 class PortLives:
-    """What becomes of ports as they come, go, fall silent and answer nonsense."""
+    """Tracks ports as they come, go, stop answering or answer nonsense."""
 
     def __init__(
         self,
