@@ -187,7 +187,7 @@ async def test_load_balancer_on_a_tap_of_its_own_serves_the_host_behind_it(
             assert await asyncio.wait_for(asyncio.to_thread(worker.wait), 60) == 0, worker.communicate()
             assert in_order(tmp_path / f"v{version}") == data
         _, said = await end(lb)
-        assert " 0 not taken by the interface" in said
+        assert " 0 not accepted by the interface" in said
     finally:
         for process in programs:
             process.kill()

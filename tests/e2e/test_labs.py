@@ -292,7 +292,7 @@ def test_interrupt_in_the_foreground_removes_the_lab(lab_file: Path, lab_name: s
     program = [sys.executable, "-m", "opavnic.cli.main", "up", str(lab_file)]
     with child(program, env=environment, stdout=-1, stderr=-1) as process:
         assert process.stderr is not None
-        assert any("Ctrl-C ends it" in line for line in process.stderr)
+        assert any("end it with Ctrl-C" in line for line in process.stderr)
         assert len(namespaces(lab_name)) == 2
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
