@@ -37,7 +37,7 @@ def load_vectors(path: Path) -> Mapping[str, Any]:
         raise VectorError(f"{path}: {_FORM}")
     tables = data["tables"]
     if not isinstance(tables, list) or not all(isinstance(line, str) for line in tables):
-        raise VectorError(f"{path}: `tables` is no list of script lines")
+        raise VectorError(f"{path}: `tables` is not a list of script lines")
     if data.get("format") != FORMAT:
         raise VectorError(f"{path}: format {data.get('format')!r}, expected {FORMAT}")
     return data

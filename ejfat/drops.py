@@ -1,6 +1,6 @@
 """How a frame can end in the pipeline, and the counters of it.
 
-The conservation law: every frame that enters is forwarded, answered, handed to the host, taken as a sync message, or
+Conservation: every frame that enters is forwarded, answered, handed to the host, taken as a sync message, or
 counted in exactly one `Drop`.
 """
 
@@ -141,7 +141,7 @@ class PipelineCounters:
 
     @property
     def balance(self) -> int:
-        """What the conservation law misses: 0, or a bug."""
+        """Frames missing from conservation: 0, or a bug."""
         elsewhere = self.to_host + self.syncs + sum(self.replies.values())
         return self.rx_packets - self.tx_packets - elsewhere - self.dropped
 

@@ -65,7 +65,7 @@ def simulate(
 def read_text(path: Path) -> str:
     """Return a script's text.
 
-    Raises:  ScriptError: the file cannot be read, or is no text.
+    Raises:  ScriptError: the file cannot be read, or is not text.
     """
     try:
         return files.read_text(path, files.MAX_TEXT, "table script")

@@ -121,7 +121,7 @@ def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoi
         ip = ip_address(host)
     except ValueError:
         raise UriError(
-            f"{text!r}: {value!r} is no address such as 10.1.2.3:19522 or [fd00::1]:19522"
+            f"{text!r}: {value!r} is not an address such as 10.1.2.3:19522 or [fd00::1]:19522"
         ) from None
     if not port_text:
         if default_port is None:
@@ -131,7 +131,7 @@ def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoi
     if dash and default_port is None:
         raise UriError(f"{text!r}: {value!r} needs one port, not a range")
     if not first.isdecimal() or (dash and not last.isdecimal()):
-        raise UriError(f"{text!r}: port {port_text!r} is no number")
+        raise UriError(f"{text!r}: port {port_text!r} is not a number")
     if dash and _port(int(last), text) < int(first):
         raise UriError(f"{text!r}: port range {port_text} ends before it begins")
     return Endpoint(ip, _port(int(first), text))

@@ -1,7 +1,7 @@
-"""How packets get from one element to the next without recursion, at once or at their time of arrival.
+"""Moves packets from one element to the next without recursion, immediately or at their time of arrival.
 
 A call chain port -> link -> switch -> link -> port -> agent -> port -> ... would grow without bound, because an
-answer is sent from inside the receipt of its question. So elements put packets on a conveyor; whoever finds it
+answer is sent while its request is being received. So elements put packets on a conveyor; the caller that finds it
 idle runs it until it is empty.
 """
 
@@ -18,13 +18,13 @@ Receiver = Callable[[bytes, int], None]
 
 
 class Hold(Protocol):
-    """Buffer space that a packet takes up until everybody who keeps the packet has released it."""
+    """Buffer space that a packet occupies until every holder has released it."""
 
     def keep(self) -> None:
         """Keep the space for one more holder."""
 
     def release(self) -> None:
-        """One holder lets go."""
+        """Release the space for one holder."""
 
 
 class Conveyor:
@@ -33,14 +33,14 @@ class Conveyor:
     def __init__(self, clock: Clock, timer_resolution_s: float) -> None:
         self.clock = clock
         self.timer_resolution_s = timer_resolution_s
-        """Arrivals nearer than this, in seconds, happen at once: a real event loop cannot wait that briefly."""
+        """Arrivals sooner than this, in seconds, are immediate: a real event loop cannot wait that briefly."""
         self.arriving: Hold | None = None
-        """The buffer space of the packet that is being received, on a link with credits."""
+        """Buffer space of the packet being received, on a link with credits."""
         self._ready: deque[tuple[Receiver, bytes, int]] = deque()
         self._running = False
 
     def put(self, receiver: Receiver, packet: bytes, hops: int) -> None:
-        """Deliver `packet` to `receiver` after all that is already on the conveyor."""
+        """Deliver `packet` to `receiver` after everything already on the conveyor."""
         self._ready.append((receiver, packet, hops))
         if not self._running:
             self._run()

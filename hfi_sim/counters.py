@@ -1,6 +1,6 @@
 """Counters of everything a packet can enter, and the names of all the ways a packet can end.
 
-The conservation law: what enters an element leaves it, or is counted in exactly one `Drop`. `balance` says
+Conservation: what enters an element leaves it, or is counted in exactly one `Drop`. `balance` says
 what is missing; it is zero at rest.
 
 Drop reasons and counters are declared only here. `make generated` derives from them those of the native datapath
@@ -128,5 +128,5 @@ class PacketCounters:
 
     @property
     def balance(self) -> int:
-        """What the conservation law misses: 0, or a bug."""
+        """Packets missing from conservation: 0, or a bug."""
         return self.in_packets + self.copies - self.out_packets - self.in_flight - self.dropped

@@ -14,7 +14,7 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     """Return `unknown host "h9" (nearest: "h1"; known: h1, h2)`, with at most eight of the known names."""
     names = list(known)
     if not names:
-        return f'unknown {what} "{name}" (there is none)'
+        return f'unknown {what} "{name}" (none exist)'
     lowered = {known_name.lower(): known_name for known_name in reversed(names)}
     close = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.0)
     rest = f", ... ({len(names)} in all)" if len(names) > _SHOWN else ""
@@ -27,7 +27,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return `known: a, b; nearest: a` for a message about `name`, with at most twelve of the known names."""
     names = list(known)
     if not names:
-        return "none is known"
+        return "none exist"
     more = ", ..." if len(names) > _LISTED else ""
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
     return f"known: {', '.join(names[:_LISTED])}{more}; nearest: {close[0]}"

@@ -1,4 +1,4 @@
-"""The fabric: all HFIs, switches and links, the conveyor that moves packets, and the conservation law over them.
+"""The fabric: all HFIs, switches and links, the conveyor that moves packets, and conservation over them.
 
 fabric = Fabric(asyncio.get_running_loop(), seed=7)
 switch = fabric.add_switch("sw0")
@@ -56,11 +56,11 @@ class FabricNotice:
     change: FabricChange
     name: str
     more: bool = False
-    """Further changes of the same cause follow at once: who only wants the outcome waits for the last."""
+    """More changes with the same cause follow; a subscriber interested only in the outcome waits for the last."""
 
 
 class Fabric:
-    """Nodes and cables. Without a clock, packets arrive at once and requests never time out."""
+    """Nodes and cables. Without a clock, packets arrive immediately and requests never time out."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class Fabric:
     ) -> None:
         """Make an empty fabric.
 
-        Args:  clock: an asyncio loop or another Clock; seed: of all that is drawn (`hfi_sim.random_stream`);
-               timer_resolution_s: delays shorter than this pass at once (a real loop wakes up late, `precise_loop`;
+        Args:  clock: an asyncio loop or another Clock; seed: for all random streams (`hfi_sim.random_stream`);
+               timer_resolution_s: shorter delays are skipped (a real loop wakes up late, see `precise_loop`;
                0 on virtual time, where delays are exact).
         """
         if timer_resolution_s is None:
@@ -86,9 +86,9 @@ class Fabric:
         self.switches: dict[str, Switch] = {}
         self.links: list[Link] = []
         self.attached: dict[str, PacketCounters] = {}
-        """Counters of what stands above the ports (VNICs, ...) and wants to be held to conservation as well."""
+        """Counters of elements above the ports (VNICs, ...) that are included in conservation."""
         self.before_counting: list[Callable[[], None]] = []
-        """Called before counters are read: a datapath that counts for itself adds here what it counted."""
+        """Called before counters are read: a datapath with counters of its own adds them here."""
         self._guids: dict[int, str] = {}
         self._next_guid = GUID_BASE
         self._observers: list[PacketObserver] = []
@@ -113,7 +113,7 @@ class Fabric:
     def add_switch(self, name: str, *, ports: int = 64, guid: int | None = None) -> Switch:
         """Add a switch with ports 1 to `ports`.
 
-        Raises:  FabricError: the name or the GUID is taken; more ports than a forwarding table can tell.
+        Raises:  FabricError: the name or the GUID is taken; more ports than a forwarding table can hold.
         """
         if not 1 <= ports <= MAX_PORTS:
             raise FabricError(f"switch {name}: {ports} ports; a switch has 1 to {MAX_PORTS}")
@@ -154,7 +154,7 @@ class Fabric:
     ) -> Link:
         """Lay a cable between two free ports; it comes up unless told otherwise.
 
-        Args:    queue_bytes: what a direction holds before it drops; flow: credits, which make it lossless instead.
+        Args:    queue_bytes: what a direction queues before it drops; flow: credits, which make it lossless.
         Raises:  FabricError: a port has a cable already, or both are the same; a rate of 0.
         """
         if a is b:
@@ -179,11 +179,11 @@ class Fabric:
         return link
 
     def observe(self, observer: PacketObserver, links: Iterable[Link] | None = None) -> Callable[[], None]:
-        """Have `observer` called for each packet that enters a link; return what ends that.
+        """Call `observer` for each packet that enters a link; the returned function unsubscribes it.
 
-        A link that is observed is carried by Python, whatever datapath carries the others.
+        Observed links are carried by Python, whatever datapath carries the others.
 
-        Args:  links: None for all, also those that are cabled later.
+        Args:  links: None for all, including those cabled later.
         """
         lists = [self._observers] if links is None else []
         lists += [link.observers for link in (self.links if links is None else links)]
@@ -204,7 +204,7 @@ class Fabric:
     def set_links(self, links: Iterable[Link], up: bool, by: str = "admin") -> None:
         """Bring links up or down together, so that the subnet manager sweeps once.
 
-        Args:  by: who wants it. A link is up once nobody who took it down still wants it down.
+        Args:  by: the requester. A link comes up once everyone that took it down has released it.
         """
         changed: list[Link] = []
         for link in links:
@@ -245,7 +245,7 @@ class Fabric:
                 yield port, port.link.far_end(port)
 
     def on_change(self, handler: Callable[[FabricNotice], None]) -> Callable[[], None]:
-        """Call `handler` for each change; the returned function ends that."""
+        """Call `handler` for each change; the returned function unsubscribes it."""
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 
@@ -254,7 +254,7 @@ class Fabric:
             handler(FabricNotice(change, name, more))
 
     def count(self) -> None:
-        """Let whoever counts elsewhere add to the counters here."""
+        """Let datapaths with counters of their own add them to the counters here."""
         for add_up in self.before_counting:
             add_up()
 
@@ -275,7 +275,7 @@ class Fabric:
         yield from self.attached.items()
 
     def balance(self) -> dict[str, int]:
-        """Return the elements where the conservation law does not hold, and by how many packets; empty is right."""
+        """Return the elements that violate conservation and by how many packets; empty if all is well."""
         return {name: counters.balance for name, counters in self.counters() if counters.balance}
 
     def drops(self) -> dict[str, dict[str, int]]:

@@ -1,6 +1,6 @@
 """The host fabric interface: a node with one or two ports, where packets enter and leave the fabric.
 
-A port enforces what hardware enforces: its own LID as SLID, its partition table on both ways, whole and
+A port enforces what hardware enforces: its own LID as SLID, its partition table in both directions, complete and
 undamaged packets on receipt. Above it, handlers take packets by L4 type.
 """
 
@@ -41,27 +41,27 @@ if TYPE_CHECKING:
 log = logging.getLogger("hfi_sim.hfi")
 
 RX_BUFFER_BYTES: Final = 1 << 20
-"""What a stalled port keeps from a link without credits; more is dropped (rx_overflow)."""
+"""Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow)."""
 
 NetdevFactory = Callable[[int], Netdev]
-"""Makes the network device of a vport, by its number, on the host that the HFI sits in, and chooses its name."""
+"""Creates the network device of a vport, given its number, on the host of the HFI, and chooses its name."""
 
 L4Handler = Callable[["HfiPort", bytes], Drop | None]
-"""Takes a whole packet. A returned Drop is counted by the port; None says that the handler has it."""
+"""Takes a whole packet. A returned Drop is counted by the port; None means that the handler took the packet."""
 
 
 @dataclass(slots=True)
 class CongestionCounters:
-    """What a port has seen of congestion."""
+    """Congestion counters of a port."""
 
     fecn_received: int = 0
-    """Packets that met a congested switch on their way here."""
+    """Packets received that were marked by a congested switch (FECN)."""
     becn_sent: int = 0
-    """Packets on which this port told their receiver so."""
+    """Packets sent with BECN, which tells their receiver about it."""
     becn_received: int = 0
-    """Packets that told this port so."""
+    """Packets received with BECN."""
     tx_stops: int = 0
-    """Times that the link stopped this port: no credits."""
+    """How often the link stopped this port for lack of credits."""
 
 
 class HfiPort:
@@ -103,10 +103,10 @@ class HfiPort:
     # --- sending -------------------------------------------------------------------------------------------
 
     def send(self, packet: bytes) -> Drop | None:
-        """Send bytes that may be anything; return why they ended here, or None once they are on the link.
+        """Send arbitrary bytes; return why they were dropped, or None once they are on the link.
 
-        This is the door for packets of others: what the port checks is read from the bytes. Who has just built a
-        packet knows that, and calls `send_built`.
+        For packets from elsewhere: the port reads the fields that it checks from the bytes. Code that has just built a
+        packet knows them and calls `send_built` instead.
         """
         drop = _shape_fault(packet) if self.state is PortState.ACTIVE else Drop.TX_PORT_DOWN
         if drop is None:
@@ -117,9 +117,9 @@ class HfiPort:
         return drop
 
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Send a sealed 16B packet that this process has built; return why it ended here, or None.
+        """Send a sealed 16B packet built by this process; return why it was dropped, or None.
 
-        Args:  slid, dlid, pkey: as they stand in the packet: LIDs of 24 bits. They are not looked up there.
+        Args:  slid, dlid, pkey: as in the packet, with LIDs of 24 bits; they are not read from it again.
         """
         tx = self.tx
         size = len(packet)
@@ -143,7 +143,7 @@ class HfiPort:
         return drop
 
     def answer_congestion(self, packet: bytes) -> bytes:
-        """Return a packet that is about to leave as it goes on the link: with BECN, if its receiver is owed one."""
+        """Return a packet in its form on the link: with BECN set, if its receiver is to get one."""
         if self._becn_due and (dlid := dlid_of(packet)) in self._becn_due:
             self._becn_due.discard(dlid)
             self.congestion.becn_sent += 1
@@ -152,13 +152,13 @@ class HfiPort:
 
     @property
     def arriving(self) -> Hold | None:
-        """The buffer space of the packet that is being received, on a link with credits; who keeps it keeps that."""
+        """Buffer space of the packet being received, on a link with credits; a handler may hold it."""
         return self.link.conveyor.arriving if self.link is not None else None
 
     # --- receiving -----------------------------------------------------------------------------------------
 
     def receive(self, packet: bytes, _hops: int = 0, /) -> None:
-        """Take a packet from the link: check it, then give it to the handler of its L4 type."""
+        """Receive a packet from the link: check it, then pass it to the handler of its L4 type."""
         rx = self.rx
         rx.in_packets += 1
         rx.in_bytes += len(packet)
@@ -202,7 +202,7 @@ class HfiPort:
         return None
 
     def register_l4(self, l4: int, handler: L4Handler) -> None:
-        """Give packets of one L4 type to `handler`.
+        """Pass packets of one L4 type to `handler`.
 
         Raises:  FabricError: the type has a handler already.
         """
@@ -211,13 +211,13 @@ class HfiPort:
         self._l4_handlers[l4] = handler
 
     def unregister_l4(self, l4: int) -> None:
-        """Let packets of one L4 type end as rx_l4 again."""
+        """Remove the handler of one L4 type; its packets are dropped as rx_l4 again."""
         self._l4_handlers.pop(l4, None)
 
     # --- flow control --------------------------------------------------------------------------------------
 
     def tx_congested(self, stopped: bool) -> None:
-        """Note that the link stops this port or lets it go on, and tell the subscribers."""
+        """Record that the link stops this port or lets it continue, and tell the subscribers."""
         self.tx_stopped = stopped
         self.congestion.tx_stops += stopped
         for handler in tuple(self._flow_handlers):
@@ -229,11 +229,11 @@ class HfiPort:
         return lambda: self._flow_handlers.remove(handler)
 
     def stall(self) -> None:
-        """Take nothing off the link until `resume`: the host is busy. Credits then stop the senders."""
+        """Receive nothing until `resume`, as if the host were busy. Credits then stop the senders."""
         self._stalled = True
 
     def resume(self) -> None:
-        """Take what has waited, in order, and go on."""
+        """Receive the waiting packets in order, and continue."""
         self._stalled = False
         while self._waiting and not self._stalled:
             packet, hold = self._waiting.popleft()
@@ -259,7 +259,7 @@ class HfiPort:
     # --- state and events ----------------------------------------------------------------------------------
 
     def subscribe(self, handler: PortEventHandler) -> Callable[[], None]:
-        """Call `handler` for each event of this port; the returned function ends that."""
+        """Call `handler` for each event of this port; the returned function unsubscribes it."""
         self._event_handlers.append(handler)
         return lambda: self._event_handlers.remove(handler)
 
@@ -278,7 +278,7 @@ class HfiPort:
             self.report(PortEventKind.PORT_ERR)
 
     def set_state(self, state: PortState) -> None:
-        """Move the port where the subnet manager says; becoming ACTIVE is PORT_ACTIVE, leaving it PORT_ERR."""
+        """Enter the state set by the subnet manager; becoming ACTIVE raises PORT_ACTIVE, leaving it PORT_ERR."""
         before, self.state = self.state, state
         if state is PortState.ACTIVE and before is not PortState.ACTIVE:
             self.report(PortEventKind.PORT_ACTIVE)
@@ -303,7 +303,7 @@ class HfiPort:
             self.report(PortEventKind.PKEY_CHANGE)
 
     def announce(self, capability: CapabilityMask3) -> None:
-        """Set bits of capability mask 3; the subnet manager hears of it."""
+        """Set bits of capability mask 3 and tell the subnet manager."""
         if capability in self.capability_mask3:
             return
         self.capability_mask3 |= capability
@@ -311,7 +311,7 @@ class HfiPort:
             handler(self)
 
     def withdraw(self, capability: CapabilityMask3) -> None:
-        """Clear bits of capability mask 3, whose service is gone, and tell the subnet manager."""
+        """Clear bits of capability mask 3 whose service has ended, and tell the subnet manager."""
         if not self.capability_mask3 & capability:
             return
         self.capability_mask3 &= ~capability
@@ -323,9 +323,9 @@ class HfiPort:
         self._capability_handlers.append(handler)
 
     def alloc_rdma_netdev(self, vport_num: int) -> Netdev:
-        """Allocate the network device of a vport on the host that this HFI sits in.
+        """Allocate the network device of a vport on the host of this HFI.
 
-        Raises:  NetdevError: the HFI sits in no host that can make one, or the host refused.
+        Raises:  NetdevError: the host of the HFI cannot create one, or refused.
         Source:  seed 000, "verbs to allocate and free the OPA_VNIC RDMA netdev"
         """
         if self.hfi.netdevs is None:
@@ -348,7 +348,7 @@ class Hfi:
 
 
 def _shape_fault(packet: bytes) -> Drop | None:
-    """Return why bytes are no packet that could leave a port, or None."""
+    """Return why bytes are not a packet that could leave a port, or None."""
     size = len(packet)
     if size > MAX_PACKET:
         return Drop.TX_MTU

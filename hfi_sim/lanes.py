@@ -1,12 +1,12 @@
 """Virtual lanes with credits: a link direction that loses nothing, because a full receiver stops its sender.
 
 Each VL of a direction has a buffer at the receiving end. A packet goes on the wire only when that buffer has room
-(credit). The room is free again when the packet has left the receiver: a switch has put it, every copy of it, on
-the next wire; an HFI has handed it to its host. So a host that takes nothing fills its port's buffer, then the
+(credit). The room is free again when the packet has left the receiver: a switch has put every copy of it on the
+next wire, or an HFI has passed it to its host. So a host that reads nothing fills its port's buffer, then the
 switch's, and so on back to the sender, on that VL alone.
 
-Where a link has several VLs, packets wait for the wire at its near end, and whose turn it is says the arbiter
-(`hfi_sim.arbiter`): high priority first, the others by their weights, all equal unless told.
+If a link has several VLs, packets wait for the wire at its near end, and the arbiter (`hfi_sim.arbiter`) selects the
+next one: high priority first, the others by weight, all equal by default.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ MAX_WEIGHT: Final = 255
 class FlowControl:
     """How a link with credits is set up, the same in both directions.
 
-    Raises:  FabricError: a number of VLs that is not 1 to 16, a buffer that cannot hold the longest packet, a
-             service channel mapped to a VL that is not there.
+    Raises:  FabricError: the number of VLs is not 1 to 16, a buffer cannot hold the longest packet, or a
+             service channel is mapped to a VL that does not exist.
     """
 
     vls: int = 1
     buffer_bytes: int = 64 << 10
-    """Of each VL at the receiving end."""
+    """Buffer of each VL at the receiving end."""
     sc_to_vl: Sequence[int] = ()
     """The VL of each service channel 0 to 31; empty: SC modulo the number of VLs."""
     fecn_bytes: int = 32 << 10
     """A switch marks FECN on what it sends while this much, waiting or in the buffer, is ahead on the VL."""
     weights: Sequence[int] = ()
-    """The share of the wire that each VL gets while others want it, too: 1 to 255; empty: all the same."""
+    """Weight of each VL in sharing the wire, 1 to 255; empty: all equal."""
     high: Sequence[int] = ()
-    """VLs that go before all others."""
+    """VLs with priority over all others."""
     high_limit_bytes: int | None = None
-    """After so many bytes of those a packet of the others goes first, if there is one; None: never."""
+    """After this many bytes of those, one packet of another VL goes first, if any waits; None: never."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.vls <= MAX_VLS:
@@ -84,14 +84,14 @@ class FlowControl:
         return tuple(self.sc_to_vl) or tuple(sc % self.vls for sc in range(SERVICE_CHANNELS))
 
     def arbiter(self) -> Arbiter | None:
-        """Return who says which VL sends; None where there is only one."""
+        """Return the arbiter of the VLs; None if there is only one VL."""
         if self.vls == 1:
             return None
         return Arbiter(self.weights or (1,) * self.vls, self.high, self.high_limit_bytes)
 
 
 class _BufferSpace:
-    """The room that one packet takes up at the receiving end of a direction."""
+    """The room that one packet occupies at the receiving end of a direction."""
 
     __slots__ = ("_holders", "_lanes", "_size", "_vl")
 
@@ -126,7 +126,7 @@ class Lanes:
         self._waking = False
         """A timer is set for when the wire is free."""
         self.fecn_marked = 0
-        """Packets that this direction marked."""
+        """Packets marked by this direction."""
 
     def waiting(self, vl: int) -> int:
         """Return the bytes that wait for credits, or for the wire, on a VL."""
@@ -137,7 +137,7 @@ class Lanes:
         return self._credits[vl]
 
     def refusal(self, size: int) -> Drop | None:
-        """Refuse a packet of a sender that does not heed `tx_congested`; a switch is never refused."""
+        """Refuse a packet of a sender that ignores `tx_congested`; a switch is never refused."""
         if self._direction.source.forwards:
             return None
         if sum(self._queued) + size > self._direction.link.queue_bytes:
@@ -145,7 +145,7 @@ class Lanes:
         return None
 
     def enter(self, packet: bytes, hops: int, delay_s: float = 0.0) -> None:
-        """Send a packet, now or when there is room for it at the far end."""
+        """Send a packet, now or once there is room for it at the far end."""
         vl = self._vl_of[sc_of(packet)]
         size = len(packet)
         if self._direction.source.forwards and self._ahead(vl) >= self._flow.fecn_bytes:
@@ -167,7 +167,7 @@ class Lanes:
             self._direction.source.tx_congested(True)
 
     def _wire_is_for(self, vl: int, size: int) -> bool:
-        """Return whether a packet can go at once, and note that it does: the wire is free, and nobody is before it."""
+        """Claim the wire for a packet; return whether it was free, with no packet ahead."""
         if self._arbiter is None:
             return True
         self._arbiter.woke(vl)
@@ -180,7 +180,7 @@ class Lanes:
         return self._queued[vl] + self._flow.buffer_bytes - self._credits[vl]
 
     def arrive(self, packet: bytes, hops: int) -> None:
-        """Hand a packet to the receiving port; its room is kept while somebody holds the packet."""
+        """Pass a packet to the receiving port; its room stays occupied while the packet is held."""
         space = _BufferSpace(self, self._vl_of[sc_of(packet)], len(packet))
         conveyor = self._direction.link.conveyor
         conveyor.arriving = space
@@ -195,7 +195,7 @@ class Lanes:
         self.give_back(self._vl_of[sc_of(packet)], len(packet))
 
     def give_back(self, vl: int, size: int) -> None:
-        """Take a credit back, and send what has waited for it."""
+        """Take a credit back and send packets that waited for it."""
         self._credits[vl] += size
         if self._arbiter is not None:
             if (queue := self._queues[vl]) and self._credits[vl] - size < len(queue[0][0]):
@@ -233,7 +233,7 @@ class Lanes:
         self._arbitrate()
 
     def _arbitrate(self) -> None:
-        """Send what may go now, and see to the rest when the wire is free again."""
+        """Send what can go now, and the rest when the wire is free again."""
         assert self._arbiter is not None  # noqa: S101 - there are several VLs
         while ready := [vl for vl in range(self._flow.vls) if self._can_send(vl)]:
             vl = self._arbiter.choose(ready)
@@ -250,7 +250,7 @@ class Lanes:
             self._direction.source.tx_congested(False)
 
     def flush(self) -> None:
-        """Drop what waits: the link went down."""
+        """Drop all waiting packets: the link went down."""
         counters = self._direction.counters
         for vl, queue in enumerate(self._queues):
             waiting, self._queues[vl] = queue, deque()

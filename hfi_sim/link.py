@@ -24,7 +24,7 @@ DEFAULT_LATENCY_S = 300e-9
 DEFAULT_QUEUE_BYTES = 16 << 20
 
 PacketObserver = Callable[["LinkDirection", bytes, Drop | None], None]
-"""Called for each packet that enters a link: the direction, the packet, and the drop that ended it there."""
+"""Called for each packet that enters a link, with the direction, the packet, and its drop there, if any."""
 
 
 class LinkPort(Protocol):
@@ -33,29 +33,29 @@ class LinkPort(Protocol):
     name: str
     link: Link | None
     forwards: bool
-    """A switch's port: what it sends has come in elsewhere, and waits in the buffer there."""
+    """Whether this is a switch's port: its packets wait in the buffer of the port where they arrived."""
 
     def receive(self, packet: bytes, hops: int, /) -> None:
-        """Take a packet that arrived, having come to `hops` switches before."""
+        """Receive a packet that has visited `hops` switches."""
 
     def link_changed(self, up: bool) -> None:
         """Notice that the link came up or went down."""
 
     def tx_congested(self, stopped: bool) -> None:
-        """Stop offering packets, or go on."""
+        """Stop offering packets, or continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One packet that a fault lets pass, perhaps not as it came."""
+    """One packet that a fault lets pass, perhaps changed."""
 
     packet: bytes
     delay_s: float = 0.0
-    """On top of rate and latency; later packets of the direction do not overtake it."""
+    """Delay on top of rate and latency; later packets of the direction do not overtake it."""
     behind: int = 0
     """Hold it back until this many later packets have passed."""
     hold_s: float = 0.0
-    """... or until this time is over."""
+    """... or until this time has passed."""
 
 
 class FaultTally(Protocol):
@@ -67,25 +67,25 @@ class FaultTally(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlainFault:
-    """A fault that is nothing but a chance which every packet of a direction takes."""
+    """A fault that hits every packet of a direction with one probability."""
 
     chance: int
-    """Of 2**53 (`hfi_sim.random_stream`)."""
+    """The probability as a share of 2**53 (`hfi_sim.random_stream`)."""
     bits: int
     """How many bits of a packet it flips; 0: the packet is lost."""
     tally: FaultTally
-    """Where whoever lets packets take the chance counts them."""
+    """Counts the packets seen and hit, kept by the datapath that applies the fault."""
 
 
 class DirectionFaults(Protocol):
     """What disturbs one direction of a link."""
 
     def plain(self) -> list[PlainFault] | None:
-        """Return the faults in their order where all are plain ones, for a datapath of its own; None otherwise."""
+        """Return the faults in order if all are plain chances, for a datapath of its own; otherwise None."""
         ...
 
     def judge(self, packet: bytes) -> tuple[list[Passage], Drop | None]:
-        """Return what becomes of a packet: nothing and the reason, or itself and copies of it."""
+        """Return the fate of a packet: nothing and the reason, or itself and its copies."""
         ...
 
 
@@ -100,7 +100,7 @@ class _Held:
 
 
 class LinkDirection:
-    """One way of a link: what `source` sends, `target` receives."""
+    """One direction of a link, from `source` to `target`."""
 
     def __init__(self, link: Link, source: LinkPort, target: LinkPort, seed: int) -> None:
         self.link = link
@@ -109,18 +109,18 @@ class LinkDirection:
         self.name = f"{source.name}->{target.name}"
         self.counters = PacketCounters()
         self.stream = RandomStream.named(seed, self.name)
-        """What its faults draw from."""
+        """Random stream of its faults."""
         self._jitter = RandomStream.named(seed, f"{self.name} jitter")
         self.faults: DirectionFaults | None = None
         self.lanes: Lanes | None = None
         self._arrivals: deque[tuple[float, bytes, int]] = deque()
         self._queued_bytes = 0
         self.free_at = 0.0
-        """When the wire has sent all that was launched."""
+        """Time at which the wire will have sent all launched packets."""
         self._held: list[_Held] = []
 
     def transmit(self, packet: bytes, hops: int = 0) -> Drop | None:
-        """Send one packet, which has come to `hops` switches, on its way; return why it ended here, or None."""
+        """Send one packet that has visited `hops` switches; return why it was dropped, or None."""
         counters = self.counters
         size = len(packet)
         counters.in_packets += 1
@@ -150,12 +150,12 @@ class LinkDirection:
         return None
 
     def wire_is_free(self) -> bool:
-        """Return whether a packet that is launched now does not wait for the wire, as far as a timer can tell."""
+        """Return whether a packet launched now need not wait for the wire, within the resolution of a timer."""
         conveyor = self.link.conveyor
         return self.free_at - conveyor.clock.time() <= conveyor.timer_resolution_s
 
     def launch(self, packet: bytes, hops: int, delay_s: float = 0.0) -> None:
-        """Put a packet on the wire; it is counted as in flight already."""
+        """Put a packet on the wire; it already counts as in flight."""
         link = self.link
         conveyor = link.conveyor
         now = conveyor.clock.time()
@@ -177,7 +177,7 @@ class LinkDirection:
     def _deliver_due(self) -> None:
         conveyor = self.link.conveyor
         arrivals = self._arrivals
-        # the first is due, whatever the clock says: event loops wake up a rounding error early
+        # the first is due whatever the clock says: event loops may wake up early by a rounding error
         due = max(arrivals[0][0], conveyor.clock.time())
         while arrivals and arrivals[0][0] <= due:
             _, packet, hops = arrivals.popleft()
@@ -226,12 +226,14 @@ class LinkDirection:
                 self._pass(passage, hops)
                 self._overtaken()
         if self._held:
-            self.faults = faults  # the last fault may just have ended; what overtakes must still be counted
+            self.faults = (
+                faults  # the last fault may just have ended, but overtaking packets must still be counted
+            )
         return None
 
     @property
     def holding(self) -> bool:
-        """Whether a packet is held back, for later ones to overtake it."""
+        """Whether a packet is held back for later ones to overtake."""
         return bool(self._held)
 
     def _pass(self, passage: Passage, hops: int) -> None:
@@ -246,7 +248,7 @@ class LinkDirection:
         self._held.append(held)
 
     def _overtaken(self) -> None:
-        """Count one more packet that has overtaken those held back."""
+        """Count one more packet that overtook those held back."""
         for held in tuple(self._held):
             held.behind -= 1
             if held.behind == 0:
@@ -288,21 +290,21 @@ class Link:
         self.rate_bps = rate_bps
         self.latency_s = latency_s
         self.jitter_s = jitter_s
-        """A delay from 0 to this, drawn for each packet, comes on top; packets still arrive in order."""
+        """Maximum of an extra delay drawn for each packet; packets still arrive in order."""
         self.queue_bytes = queue_bytes
         self.observers = list(observers)
-        """Told of each packet that enters; see `Fabric.observe`."""
+        """Called for each packet that enters; see `Fabric.observe`."""
         self.up = False
         self.directions = (LinkDirection(self, a, b, seed), LinkDirection(self, b, a, seed))
         if flow is not None:
             for direction in self.directions:
                 direction.lanes = Lanes(direction, flow)
         self.downed_by: set[str] = {"admin"}
-        """Who wants the link down; it is up when nobody does."""
+        """Everyone that holds the link down; it is up if this is empty."""
         a.link = b.link = self
 
     def hold_down(self, by: str, down: bool) -> bool:
-        """Note whether `by` wants the link down; return whether the link changed."""
+        """Record whether `by` holds the link down; return whether the link changed."""
         (self.downed_by.add if down else self.downed_by.discard)(by)
         was_up = self.up
         self.set_up(not self.downed_by)

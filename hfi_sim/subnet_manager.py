@@ -171,7 +171,7 @@ class SubnetManager:
             if mlid is None:
                 raise FabricError("no multicast LID is left")
         if not is_multicast_lid(mlid):
-            raise FabricError(f"LID {mlid:#x} is no multicast LID (0xf00000 to 0xfffffe)")
+            raise FabricError(f"LID {mlid:#x} is not a multicast LID (0xf00000 to 0xfffffe)")
         if mlid in self._groups:
             raise FabricError(f"multicast LID {mlid:#x} is in use")
         self._groups[Lid(mlid)] = {}
@@ -227,7 +227,7 @@ class SubnetManager:
         """
         for mlid in groups:
             if not is_multicast_lid(mlid):
-                raise FabricError(f"LID {mlid:#x} is no multicast LID (0xf00000 to 0xfffffe)")
+                raise FabricError(f"LID {mlid:#x} is not a multicast LID (0xf00000 to 0xfffffe)")
         affected: dict[Guid, tuple[HfiPort, set[int], set[int]]] = {}
         for mlid, ports in groups.items():
             before = self._groups.pop(Lid(mlid), {})
@@ -423,5 +423,5 @@ def _read_lids(table: Mapping[str, int]) -> dict[Guid, Lid]:
         try:
             lids[Guid(int(guid, 16))] = Lid(lid)
         except ValueError:
-            raise FabricError(f"LID table: {guid!r} is no GUID such as 0x0011750101000000") from None
+            raise FabricError(f"LID table: {guid!r} is not a GUID such as 0x0011750101000000") from None
     return lids

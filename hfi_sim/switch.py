@@ -38,7 +38,7 @@ class SwitchPort:
         self.state = PortState.INIT if up and self.switch.up else PortState.DOWN
 
     def tx_congested(self, stopped: bool) -> None:
-        """Do nothing: what waits here fills the buffer that it came in by, and that stops its sender."""
+        """Do nothing: waiting packets fill the buffer of the port where they arrived, which stops their sender."""
 
 
 class Switch:
@@ -47,7 +47,7 @@ class Switch:
     def __init__(
         self, name: str, node_guid: Guid, ports: int, *, switches: Sized, on_program: Callable[[Switch], None]
     ) -> None:
-        """Make a switch. Args: switches: all of the fabric; on_program: called after new tables were swapped in."""
+        """Make a switch. Args: switches: all of the fabric; on_program: called after new tables are swapped in."""
         self.name = name
         self.node_guid = node_guid
         self.lid: Lid = LID_NONE
@@ -55,7 +55,7 @@ class Switch:
         self.ports = {num: SwitchPort(self, num) for num in range(1, ports + 1)}
         self.counters = PacketCounters()
         self.lft: LinearTable = EMPTY_TABLE
-        """DLID -> port number, or a group of equal ports."""
+        """DLID -> port number, or a group of equivalent ports."""
         self.mft: Mapping[int, frozenset[int]] = MappingProxyType({})
         """Multicast DLID -> port numbers of its spanning tree."""
         self._switches = switches
@@ -68,9 +68,9 @@ class Switch:
         self._on_program(self)
 
     def forward(self, in_port: SwitchPort, packet: bytes, hops: int) -> None:
-        """Send `packet` out of the port, or the ports, that the tables say; count it where it ends.
+        """Forward `packet` to the ports given by the tables, or count its drop.
 
-        Args:  hops: switches that it has come to, this one included.
+        Args:  hops: switches visited, including this one.
         """
         counters = self.counters
         counters.in_packets += 1

@@ -22,13 +22,13 @@ from opavnic.lab.errors import LabError
 MAX_FILE: Final = MAX_TEXT
 """Bytes of a configuration."""
 SILENT_S: Final = 1.0
-"""After so long without an answer a command says what it waits for."""
+"""Seconds without an answer after which a command says what it waits for."""
 _COMMAND_S: Final = 60.0
-"""How long a command on a host may take."""
+"""Seconds that a command on a host may take."""
 _ROUTES_SHOWN: Final = 4
 _HOW_LONG: Final = (
-    "a message fails at the timeout of the lab file; one that the peer may have, "
-    "six times that (20 s at least) later"
+    "a message fails after the timeout in the lab file; if the peer may have received it, after "
+    "another six times that (at least 20 s)"
 )
 ENV_HOST: Final = "OPAVNIC_HOST"
 ENV_LAB: Final = "OPAVNIC_LAB"
@@ -38,9 +38,9 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Configure and look at LNet on the hosts of a lab.",
+    help="Configure and inspect LNet on the hosts of a lab.",
 )
-o2ibs = typer.Typer(no_args_is_help=True, help="Targets: at which addresses a NID can be reached.")
+o2ibs = typer.Typer(no_args_is_help=True, help="Targets: the addresses at which a NID can be reached.")
 net = typer.Typer(no_args_is_help=True, help="Networks: several interfaces under one NID.")
 app.add_typer(o2ibs, name="o2ibs")
 app.add_typer(net, name="net")
@@ -53,12 +53,12 @@ Lab = Annotated[str | None, lab_option(envvar=ENV_LAB)]
 Net = Annotated[str | None, typer.Option("--net", help="A network: o2ib0.")]
 NeededNet = Annotated[str, typer.Option("--net", help="A network: o2ib0.")]
 SizeOption = Annotated[
-    Any,  # an int; Any because the default is written as people write sizes, and shown so by --help
+    Any,  # an int; Any because the default is text such as 1M, which --help shows
     typer.Option(
-        "--size", parser=quantity(parse_size), metavar="SIZE", help="Bytes of a message: 100, 4K, 1M."
+        "--size", parser=quantity(parse_size), metavar="SIZE", help="Size of a message: 100, 4K, 1M."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON in place of YAML.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of YAML.")]
 
 
 def _above_zero(value: object) -> float:
@@ -75,7 +75,7 @@ def _command(
     as_json: bool = False,
     **args: Any,
 ) -> None:
-    """Run a command on a host and print what it says."""
+    """Run a command on a host and print its output."""
     if not host:
         name = noun if noun == command else verb if noun in ("yaml", "ping") else f"{noun} {verb}"
         fail(f"{name}: on which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
@@ -139,7 +139,7 @@ def o2ibs_show(net_name: Net = None, host: Host = None, lab: Lab = None, as_json
 
 @o2ibs.command("check")
 def o2ibs_check(net_name: NeededNet, host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
-    """Check that targets and devices fit together; exit 1 with what would be right where they do not.
+    """Check that targets and devices match; if not, print what would be right and exit 1.
 
     \b
     Example:
@@ -172,7 +172,7 @@ def net_del(
     host: Host = None,
     lab: Lab = None,
 ) -> None:
-    """Remove a network, or one interface of it; what is on the way is settled first.
+    """Remove a network, or one of its interfaces, after settling messages in transit.
 
     \b
     Example:
@@ -211,7 +211,7 @@ def import_command(
     host: Host = None,
     lab: Lab = None,
 ) -> None:
-    """Take over a configuration from YAML: all of it, or where anything is wrong nothing.
+    """Import a configuration from YAML, completely or, if anything is wrong, not at all.
 
     \b
     Example:
@@ -224,7 +224,7 @@ def import_command(
 
 @app.command("export")
 def export_command(host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
-    """Print the configuration as `import` reads it.
+    """Print the configuration in the format that `import` reads.
 
     \b
     Example:
@@ -235,7 +235,7 @@ def export_command(host: Host = None, lab: Lab = None, as_json: AsJson = False) 
 
 @app.command("ping")
 def ping(
-    nid: Annotated[str, typer.Argument(help="The NID to ask.")],
+    nid: Annotated[str, typer.Argument(help="The NID to query.")],
     timeout: Annotated[
         Any,
         typer.Option("--timeout", parser=_above_zero, metavar="TIME", help="How long to wait: 500ms, 5s."),
@@ -256,13 +256,13 @@ def ping(
 @app.command("send")
 def send(
     to: Annotated[str, typer.Option("--to", help="A NID, or a host of the lab.")],
-    count: Annotated[int, typer.Option("--count", help="How many messages, one after the other.")] = 3,
+    count: Annotated[int, typer.Option("--count", help="Number of messages, sent one after the other.")] = 3,
     size: SizeOption = "100",
     as_json: AsJson = False,
     host: Host = None,
     lab: Lab = None,
 ) -> None:
-    """Send messages one after the other and say which route each took.
+    """Send messages one after the other and print the route of each.
 
     \b
     Example:
@@ -294,15 +294,15 @@ def selftest(
     ] = None,
     to: Annotated[str, typer.Option("--to", help="The host, or NID, that receives.")] = "",
     size: SizeOption = "1M",
-    concurrency: Annotated[int, typer.Option("--concurrency", help="Messages on the way at a time.")] = 8,
+    concurrency: Annotated[int, typer.Option("--concurrency", help="Messages in transit at a time.")] = 8,
     duration: Annotated[
         Any, typer.Option("--time", parser=_above_zero, metavar="TIME", help="How long: 10s, 5m.")
     ] = "10s",
-    get: Annotated[bool, typer.Option("--get", help="Fetch (GET) in place of sending (PUT).")] = False,
+    get: Annotated[bool, typer.Option("--get", help="Fetch (GET) instead of sending (PUT).")] = False,
     as_json: AsJson = False,
     lab: Lab = None,
 ) -> None:
-    """Load the routes between two hosts and print the throughput of each.
+    """Load the routes between two hosts and print the throughput of each route.
 
     \b
     Example:
@@ -340,7 +340,7 @@ def _done_within(future: Future[Any], seconds: float) -> bool:
 
 
 def _routes_text(client: Any, host: str) -> str:
-    """Return which routes of a host are not up, and why; nothing where the lab does not say."""
+    """Return the routes of a host that are not up, and why; an empty text if the lab does not answer."""
     body = {"verb": "show", "noun": "net_status", "args": {}}
     try:
         answer = client.post(f"/lnet/{quote(host, safe='')}/net_status", body)
@@ -358,7 +358,7 @@ def _routes_text(client: Any, host: str) -> str:
 
 
 def _with_progress(future: Future[Any], seconds: float) -> Any:
-    """Wait for an answer, with a bar on stderr where that is a terminal."""
+    """Wait for an answer, with a progress bar on stderr if that is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 

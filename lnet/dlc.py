@@ -25,7 +25,7 @@ from opavnic.lab.yaml_source import YamlError, YamlSource
 from vema.em.problems import KeyPath, path_text
 
 MAX_TEXT: Final = 1 << 20
-"""More characters than this are no configuration."""
+"""More characters than this are not a configuration."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ def parse_dlc(text: str) -> DlcDocument:
     Raises:  CommandError: EINVAL, with the line and the path of the first thing that is wrong.
     """
     if len(text) > MAX_TEXT:
-        raise CommandError(errno.EFBIG, f"more than {MAX_TEXT} characters: this is no configuration")
+        raise CommandError(errno.EFBIG, f"more than {MAX_TEXT} characters: this is not a configuration")
     try:
         source = YamlSource(text, "configuration")
     except YamlError as error:
@@ -110,7 +110,7 @@ class _Reader:
     def unique(self, values: list[Any], section: str, key: str) -> None:
         for index, value in enumerate(values):
             if value in values[:index]:
-                raise self.wrong((section, index, key), f"{value} stands twice")
+                raise self.wrong((section, index, key), f"{value} appears twice")
 
 
 def _read_net(reader: _Reader, data: Any, path: KeyPath) -> NetworkGroup:

@@ -13,7 +13,7 @@ class LnetError(OpavnicError):
 
 
 class NidError(LnetError, InputError, ValueError):
-    """Text that is no NID, no network or no address."""
+    """Text that is not a NID, no network or no address."""
 
 
 class ConfigError(LnetError, InputError):

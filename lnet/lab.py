@@ -172,7 +172,7 @@ class LnetLab(RunningPart):
 def _arguments(body: dict[str, Any]) -> dict[str, Any]:
     arguments = body.get("args", {})
     if not isinstance(arguments, dict):
-        raise OpavnicError('"args" is no JSON object')
+        raise OpavnicError('"args" is not a JSON object')
     return arguments
 
 

@@ -37,7 +37,7 @@ class NetworkGroup:
                 raise NidError(f"{name!r} in {self.net} is not an interface name such as ib0")
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise NidError(f"interface {twice} stands twice in {self.net}")
+            raise NidError(f"interface {twice} appears twice in {self.net}")
 
     def __str__(self) -> str:
         return f"{self.net}({','.join(self.interfaces)})"
@@ -46,7 +46,7 @@ class NetworkGroup:
 def parse_networks(text: str) -> list[NetworkGroup]:
     """Read the module parameter.
 
-    Raises:  NidError: a syntax error (with its place), an unknown network, a network that stands twice.
+    Raises:  NidError: a syntax error (with its place), an unknown network, a network that appears twice.
     """
     groups: list[NetworkGroup] = []
     at = 0
@@ -58,7 +58,7 @@ def parse_networks(text: str) -> list[NetworkGroup]:
         net = Net.parse(match[1])
         names = match[3].split(",") if match[2] else [DEFAULT_INTERFACE]
         if any(group.net == net for group in groups):
-            raise NidError(f"networks {text!r}: {net} stands twice")
+            raise NidError(f"networks {text!r}: {net} appears twice")
         groups.append(NetworkGroup(net, tuple(name.strip() for name in names)))
         at = match.end()
         more = match[4] == ","

@@ -277,11 +277,11 @@ class KibPeer:
             self.last_used = now
             handler(self, message)
         elif message.type != MsgType.NOOP:
-            raise ProtocolError(f"{MsgType(message.type).name} on a connection that stands")
+            raise ProtocolError(f"{MsgType(message.type).name} on an established connection")
 
     def _check(self, message: KibMsg) -> None:
         if message.version != VERSION:
-            raise ProtocolError(f"version {message.version:#x} on a connection of version {VERSION:#x}")
+            raise ProtocolError(f"version {message.version:#x} is not supported; this node uses {VERSION:#x}")
         if (message.srcnid, message.srcstamp) != (self.nid.wire, self.stamp):
             raise ProtocolError("the message is from another NID or incarnation than the connection")
         if (message.dstnid, message.dststamp) != (self._own.nid, self._own.stamp):

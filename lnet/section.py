@@ -18,7 +18,7 @@ def _check_ipv4(text: str) -> str:
     try:
         return str(IPv4Address(text))
     except ValueError:
-        raise ValueError(f'"{text}" is no IPv4 address such as 10.1.1.2') from None
+        raise ValueError(f'"{text}" is not an IPv4 address such as 10.1.1.2') from None
 
 
 class LnetModel(Section):

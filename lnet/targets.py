@@ -34,7 +34,7 @@ class KibTarget:
             )
         twice = next((addr for addr in self.tg_addr if self.tg_addr.count(addr) > 1), None)
         if twice is not None:
-            raise NidError(f"address {twice} stands twice in target {self.tg_nid}")
+            raise NidError(f"address {twice} appears twice in target {self.tg_nid}")
 
     @property
     def tg_naddr(self) -> int:
@@ -45,7 +45,7 @@ class KibTarget:
     def of(cls, nid: str, ips: Iterable[str]) -> KibTarget:
         """Make a target of text.
 
-        Raises:  NidError: a bad NID, a bad address, one that stands twice, none, or more than 16.
+        Raises:  NidError: a bad NID, a bad address, one that appears twice, none, or more than 16.
         """
         return cls(Nid.parse(nid), tuple(map(parse_addr, ips)))
 
@@ -86,7 +86,7 @@ def parse_targets(text: str, path: str = "targets") -> list[KibTarget]:
     """Read a targets file.
 
     Raises:  ConfigError: with file and line: a bad NID, a bad address, more than 16 addresses, a NID that
-             stands twice.
+             appears twice.
     """
     targets: dict[Nid, KibTarget] = {}
     for line, content in enumerate(text.splitlines(), 1):
@@ -98,7 +98,7 @@ def parse_targets(text: str, path: str = "targets") -> list[KibTarget]:
         except NidError as error:
             raise ConfigError(path, line, str(error)) from None
         if target.tg_nid in targets:
-            raise ConfigError(path, line, f"target {target.tg_nid} stands twice")
+            raise ConfigError(path, line, f"target {target.tg_nid} appears twice")
         targets[target.tg_nid] = target
     return list(targets.values())
 

@@ -1,4 +1,4 @@
-"""A VNIC: what the management agent asks of it, what the host does with its netdev, and its state. Sans-IO.
+"""A VNIC: its state, the requests of the management agent, and the actions of the host on its netdev. Sans-IO.
 
 Its frames do not pass here: `transmit.Transmitter` takes them from the netdev to the HFI port, `receive.Receiver` from
 the port's demultiplexer to the netdev.
@@ -42,13 +42,13 @@ _REASONS: Final = {
 
 
 class Offload(Protocol):
-    """A datapath that carries the frames of a VNIC beside the adapter, from snapshots of its configuration."""
+    """A datapath that carries the frames of a VNIC instead of the adapter, from snapshots of its configuration."""
 
     def changed(self) -> None:
-        """Hear that the configuration or the state of a VNIC changed."""
+        """Handle a change of a VNIC's configuration or state."""
 
     def sync_vnic(self, adapter: Adapter) -> None:
-        """Add what was counted meanwhile to the counters of one VNIC: they are about to be read."""
+        """Bring the counters of one VNIC up to date before they are read."""
 
 
 class Adapter:
@@ -68,11 +68,11 @@ class Adapter:
         tx: PacketCounters | None = None,
         rx: PacketCounters | None = None,
     ) -> None:
-        """Take over `netdev`; begin with power-on defaults.
+        """Attach to `netdev`, with power-on defaults.
 
         Args:  port: the HFI port that its frames pass. driver_quirks: as the public driver, a vport whose virtual
                switch was 0 or taken stays down until it is closed and opened. smac_filter: refuse to send from
-               addresses that are no source entries of the MAC table, once it has any. name: for the log.
+               addresses that are not source entries of the MAC table, once it has any. name: for the log.
                tx, rx: counters of an earlier life that are to go on.
         """
         self.vport_num = vport_num
@@ -86,7 +86,7 @@ class Adapter:
         self.hfi_up = False
         """Whether the HFI side is up: the demultiplexer knows this VNIC."""
         self.offload: Offload | None = None
-        """The datapath that carries its frames in place of this object, if there is one."""
+        """The datapath that carries the frames instead of this object, if any."""
         self._demux = demux
         self._report = report
         self._opa_port_num = port.opa_port_num
@@ -107,7 +107,7 @@ class Adapter:
             smac_filter=smac_filter and not driver_quirks,
         )
         self._receiver = Receiver(netdev, port, self.counters, self.rx)
-        # frames go straight to the halves that carry them
+        # frames go straight to the transmit and receive halves
         self.ndo_start_xmit = self._transmitter.start_xmit
         self.ndo_rx_wake = self._receiver.go_on
         self.send_frame = self._transmitter.send_frame
@@ -115,42 +115,42 @@ class Adapter:
         self.count_no_handler = self._receiver.count_no_handler
         netdev.ops = self
 
-    # --- what the EM asks (vema.vnic.Vnic) -----------------------------------------------------------------
+    # --- requests of the EM (vema.vnic.Vnic) ---------------------------------------------------------------
 
     @property
     def forwarding(self) -> Forwarding:
-        """The snapshot by which frames are sent now."""
+        """The configuration snapshot in use."""
         return self._transmitter.forwarding
 
     @property
     def is_passing(self) -> bool:
-        """Whether frames pass, both ways: carrier on, and not dormant."""
+        """Whether frames pass in both directions: carrier on and not dormant."""
         return self.netdev.carrier and not self.netdev.dormant
 
     @property
     def sources(self) -> SourceFilter | None:
-        """The source filter, where it applies."""
+        """The source filter, if it applies."""
         sources = self.forwarding.sources
         return sources if self._transmitter.smac_filter and sources else None
 
     @property
     def config_state(self) -> int:
-        """What the EM wants of it, a `ConfigState`; cheaper than all of `port_info`."""
+        """The state requested by the EM, a `ConfigState`; cheaper to read than `port_info`."""
         return self._config.config_state
 
     @property
     def vesw_id(self) -> int:
-        """The virtual switch that it is on; 0 for none."""
+        """Id of its virtual switch; 0: none."""
         return self._vesw_id
 
     @property
     def oper_state(self) -> int:
-        """What it does, a `ConfigState`."""
+        """Its current state, a `ConfigState`."""
         return self._oper_state
 
     @property
     def port_info(self) -> VeswPortInfo:
-        """Configuration as the EM set it, with the state of now."""
+        """The configuration set by the EM, with the current state."""
         return replace(
             self._config,
             eth_link_status=self._eth_link_status,
@@ -163,13 +163,13 @@ class Adapter:
         )
 
     def apply(self, info: VeswPortInfo) -> None:
-        """Take a configuration; none is refused.
+        """Apply a configuration; any is accepted.
 
         Source: opa_vnic_process_vema_config().
         """
         self._config = info
         if info.base_mac != self._base_mac:
-            # an address that the host chose stays until the EM chooses another one than it did before
+            # an address chosen by the host stays until the EM sends a base MAC that differs from its last one
             self._base_mac = info.base_mac
             self.netdev.set_address(info.base_mac)
         self._set_vesw_id(info.vesw_id)
@@ -181,7 +181,7 @@ class Adapter:
     def reset(self) -> None:
         """Go back to power-on defaults, then forget the MAC table.
 
-        Source: vema_delete_vport(): the vport stays, with its generation counts and address lists.
+        Source: vema_delete_vport(): the vport keeps its generation counts and address lists.
         """
         self.apply(VeswPortInfo.power_on())
         self._swap_mac_table(MacTable())
@@ -263,10 +263,10 @@ class Adapter:
         if self._oper_state != before:
             log.info("[%s] oper_state %d", self._name, self._oper_state)
 
-    # --- what the host does (NetdevOps) --------------------------------------------------------------------
+    # --- actions of the host (NetdevOps) -------------------------------------------------------------------
 
     def ndo_open(self) -> int:
-        """Go up; -EINVAL without a virtual switch, -EBUSY where its place is taken.
+        """Go up; -EINVAL without a virtual switch, -EBUSY if the port has a VNIC on that one already.
 
         Source: opa_netdev_open(), hfi1_netdev_open().
         """
@@ -293,14 +293,14 @@ class Adapter:
             return 0
         if mac[0] & 1 or mac == _NO_MAC:
             return -errno.EADDRNOTAVAIL
-        self.netdev.address = mac  # before the trap: the next request is answered with the new address
+        self.netdev.address = mac  # before the trap: an EM that reacts to it must read the new address
         self._addresses.count_address()
         log.info("[%s] address %s", self._name, mac_text(mac))
         self._report(self, TrapOpcode.UCAST_MACS_CHANGED)
         return 0
 
     def ndo_set_rx_mode(self) -> None:
-        """Look at both address lists: each call counts, a change is reported.
+        """Read both address lists: every call advances the count, a change sends a trap.
 
         Source: opa_vnic_set_rx_mode(), opa_vnic_mac_send_event().
         """
@@ -324,10 +324,10 @@ class Adapter:
         self._receiver.drop_backlog()
         self._changed()
 
-    # --- what the port says --------------------------------------------------------------------------------
+    # --- events of the port --------------------------------------------------------------------------------
 
     def port_changed(self, active: bool) -> None:
-        """Follow the HFI port with the carrier, open or not; no state changes, no trap is sent.
+        """Set the carrier to the link state of the HFI port, open or not; no state changes and no trap is sent.
 
         Source: opa_vnic_event().
         """
@@ -335,7 +335,7 @@ class Adapter:
         self._changed()
 
     def close(self) -> None:
-        """Take the VNIC away with its netdev. Harmless when done twice."""
+        """Remove the VNIC and its netdev. May be called twice."""
         if self.hfi_up:
             self._bring_down()
         self.netdev.ops = None

@@ -155,7 +155,7 @@ class Forwarding:
         """Return the virtual lane, a whole byte as configured. The simulated fabric has one lane.
 
         Args:  vlan_tci: the tag that the host keeps beside the frame, if any. As in the driver it selects the
-               lane, and not the service class.
+               lane, and not the service channel.
         """
         info = self._info
         group = frame[0] & 1

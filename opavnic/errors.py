@@ -11,7 +11,7 @@ class OpavnicError(VemaError):
 
 
 class VectorFileError(OpavnicError, InputError):
-    """A file of test vectors cannot be read, or a line of it is no case."""
+    """A file of test vectors cannot be read, or a line of it is not a case."""
 
 
 class TooManyError(OpavnicError):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from hfi_sim.errors import InputError
+from hfi_sim.text import with_article
 from opavnic.errors import OpavnicError
 
 MAX_CAPTURE: Final = 1 << 28
@@ -49,7 +50,7 @@ def read_bytes(path: Path, limit: int, what: str, *, gzipped: bool = False) -> b
 
 
 def read_text(path: Path, limit: int, what: str) -> str:
-    """Return the text of a file. Raises FileError as `read_bytes` does, and where it is no UTF-8."""
+    """Return the text of a file. Raises FileError as `read_bytes` does, and where it is not UTF-8."""
     return text_of(read_bytes(path, limit, what), str(path))
 
 
@@ -66,10 +67,11 @@ def read_lines(path: Path, what: str) -> Iterator[tuple[int, str]]:
             total += len(line)
             if len(line) > MAX_LINE:
                 raise FileError(
-                    f"{path}:{number}", f"a line of more than {MAX_LINE} bytes: this is no {what}"
+                    f"{path}:{number}",
+                    f"a line of more than {MAX_LINE} bytes: this is not {with_article(what)}",
                 )
             if total > MAX_LINES:
-                raise FileError(str(path), f"more than {MAX_LINES} bytes: this is no {what}")
+                raise FileError(str(path), f"more than {MAX_LINES} bytes: this is not {with_article(what)}")
             if line.strip():
                 yield number, text_of(line, str(path), total - len(line))
 
@@ -78,12 +80,12 @@ def read_stream(stream: BinaryIO, name: str, limit: int, what: str) -> bytes:
     """Return what is left in a stream, which messages call `name`. Raises FileError where it has more than `limit`."""
     data = stream.read(limit + 1)
     if len(data) > limit:
-        raise FileError(name, f"more than {limit} bytes: this is no {what}")
+        raise FileError(name, f"more than {limit} bytes: this is not {with_article(what)}")
     return data
 
 
 def text_of(data: bytes, name: str, offset: int = 0) -> str:
-    """Return the text that `data` is, from byte `offset` of a file. Raises FileError where it is no UTF-8."""
+    """Return the text that `data` is, from byte `offset` of a file. Raises FileError where it is not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

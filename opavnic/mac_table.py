@@ -139,7 +139,7 @@ class MacTable:
         order: dict[bytes, tuple[int, ...]] = {
             entry.mac: (index,) for index, entry in enumerate(self._slots) if entry is not None
         }
-        if len(order) == len(self):  # no address stands twice: there is no order to keep
+        if len(order) == len(self):  # no address appears twice: there is no order to keep
             self._by_mac = order
             return
         by_mac = self._by_mac

@@ -107,7 +107,7 @@ class Pairing:
         self._waiting: dict[tuple[int, int, int], Exchange] = {}
 
     def take(self, data: bytes) -> Iterator[Exchange]:
-        """Take one packet; yield what is complete with it. What is no MAD, or a retry, is passed over."""
+        """Take one packet; yield what is complete with it. What is not a MAD, or a retry, is passed over."""
         try:
             packet = parse_packet(data)
             if packet.lrh.l4 != L4.FM:

@@ -70,17 +70,17 @@ class MadSocketServer:
             raise
 
     async def close(self) -> None:
-        """Hang up on everybody and stop listening; harmless when done twice."""
+        """Close all connections and stop listening; may be called twice."""
         if self._server is not None:
             self._server.close()
             self._server = None
         programs = tuple(self._programs)
         for program in programs:
-            program.task.cancel()  # also what a program has not read is given up
+            program.task.cancel()  # data that a program has not read is discarded too
         await asyncio.gather(*(program.task for program in programs), return_exceptions=True)
 
     def trap(self, request: MadRequest) -> None:
-        """Pass a trap on to every program that is connected."""
+        """Pass a trap on to every connected program."""
         message = MadMessage(request.slid, request.mad, request.pkey, request.sc)
         for program in tuple(self._programs):
             if not program.send(message, may_drop=True):
@@ -88,7 +88,7 @@ class MadSocketServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._programs) >= MAX_PROGRAMS:
-            log.warning("a program on the MAD socket is hung up on: %d others are connected", MAX_PROGRAMS)
+            log.warning("closing a connection to the MAD socket: %d others are open", MAX_PROGRAMS)
             writer.transport.abort()
             return
         task = asyncio.current_task()
@@ -99,7 +99,7 @@ class MadSocketServer:
             await self._converse(program, reader)
             program.gone = True
             writer.close()
-            await writer.wait_closed()  # what it was sent before is still its own to read
+            await writer.wait_closed()  # the program may still read what it was sent before
         except (OSError, asyncio.CancelledError):
             pass  # hung up; a task that ends as cancelled would make asyncio's streams log an error
         finally:
@@ -108,7 +108,7 @@ class MadSocketServer:
             writer.transport.abort()
 
     async def _converse(self, program: _Program, reader: asyncio.StreamReader) -> None:
-        """Take the requests of a program until it hangs up, or sends what is no message."""
+        """Take the requests of a program until it closes the connection or sends an invalid message."""
         messages = MessageReader()
         try:
             while data := await reader.read(_READ_SIZE):
@@ -117,10 +117,10 @@ class MadSocketServer:
                     await program.reads()
                     self._take(program, message)
         except WireError as error:
-            log.warning("a program on the MAD socket is hung up on: %s", error)
+            log.warning("closing a connection to the MAD socket: %s", error)
 
     def _take(self, program: _Program, message: MadMessage) -> None:
-        """Send one MAD; the program's place is freed when it has its answer."""
+        """Send one MAD; the program's slot is freed once it has its answer."""
         if not message.mad:
             lids = sorted(lid for lid in self._agents() if lid > message.lid)[:MAX_LIDS]
             program.answer(MadMessage(0, struct.pack(f">{len(lids)}I", *lids)))
@@ -142,7 +142,7 @@ class MadSocketServer:
                 pkey=pkey,
             )
         except (HfiSimError, ValueError) as error:
-            log.debug("a program on the MAD socket is refused: %s", error)
+            log.debug("refusing a request on the MAD socket: %s", error)
             program.answer(MadMessage(message.lid, message.mad, message.pkey, message.sl, Outcome.REFUSED))
 
 
@@ -157,26 +157,26 @@ class _Program:
         writer.transport.set_write_buffer_limits(high=MAX_UNREAD)
 
     async def reads(self) -> None:
-        """Wait while too much of what the program was sent is unread.
+        """Wait until the program has read enough of what it was sent.
 
-        A program that never reads is left waiting for as long as it stays connected: its socket fills up, and it
-        can send no more.
+        A program that never reads blocks only itself: its socket fills up, and its requests wait as long as it stays
+        connected.
         """
         unread = self._writer.transport.get_write_buffer_size()
         if unread > MAX_UNREAD:
             log.warning(
-                "a program on the MAD socket leaves %d bytes unread: no request of it is taken until it reads",
+                "a program on the MAD socket has %d unread bytes; its requests wait until it reads",
                 unread,
             )
         await self._writer.drain()
 
     def answer(self, message: MadMessage) -> None:
-        """Send what a request has led to, and free its place."""
+        """Send the answer to a request and free its slot."""
         self.free.release()
         self.send(message)
 
     def send(self, message: MadMessage, *, may_drop: bool = False) -> bool:
-        """Send a message; False where it was dropped because too much is unread."""
+        """Send a message; return False if it was dropped because too much is unread."""
         if self.gone or self._writer.is_closing():
             return True
         if may_drop and self._writer.transport.get_write_buffer_size() > MAX_UNREAD:

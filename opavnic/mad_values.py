@@ -72,7 +72,9 @@ def attribute_id(text: str) -> int:
     try:
         number = parse_whole(text)
     except QuantityError:
-        raise ValueError(f'"{text}" is no attribute: {", ".join(NAMES)}, or a number such as 0x11') from None
+        raise ValueError(
+            f'"{text}" is not an attribute: {", ".join(NAMES)}, or a number such as 0x11'
+        ) from None
     if not 0 <= number <= 0xFFFF:
         raise ValueError(f"attribute {text} does not fit 16 bits")
     return number
@@ -90,7 +92,7 @@ def to_json(value: Any) -> Any:
 
 
 def _field_json(name: str, value: Any) -> Any:
-    """Return a field as plain data; reserved bytes are no MAC address, even where they are six."""
+    """Return a field as plain data; reserved bytes are not a MAC address, even where they are six."""
     return value.hex() if name.startswith("reserved_") else to_json(value)
 
 

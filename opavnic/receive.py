@@ -1,4 +1,4 @@
-"""Packets from the HFI port on their way to the host: checked, decapsulated, counted. Sans-IO.
+"""The receive path of a VNIC, from HFI port to host: check, decapsulate, count. Sans-IO.
 
 Source: the public driver's hfi1_vnic_bypass_rcv(), hfi1_vnic_decap_skb(), hfi1_vnic_update_rx_counters().
 """
@@ -23,79 +23,81 @@ _TRAILER: Final = 5
 class Receiver:
     """The receiving half of one VNIC."""
 
-    def __init__(self, netdev: Netdev, port: FramePort, counters: VnicCounters, law: PacketCounters) -> None:
-        """Give what comes through `port` to `netdev`; `law` counts packets, given to the host or dropped here."""
+    def __init__(
+        self, netdev: Netdev, port: FramePort, counters: VnicCounters, conservation: PacketCounters
+    ) -> None:
+        """Deliver frames from `port` to `netdev`; `conservation` counts the packets delivered or dropped here."""
         self._netdev = netdev
         self._port = port
         self._counters = counters
-        self._law = law
+        self._conservation = conservation
         self._backlog: deque[tuple[bytes, Hold]] = deque()
-        """Packets that the host has no room for yet; each keeps its room in the buffer of the port."""
+        """Packets that the host has no room for yet; each still occupies the buffer of the port."""
 
     def receive(self, packet: bytes) -> None:
-        """Give the frame in a packet to the host, or count why not; it waits where host and link can.
+        """Deliver the frame in a packet to the host, queue it if it may wait, or count why it is dropped.
 
-        Args:    packet: header, frame, pad, ICRC and tail. The header is not looked at any more.
+        Args:    packet: header, frame, pad, ICRC and tail. The header is not checked again.
         """
-        law = self._law
-        law.in_packets += 1
-        law.in_bytes += len(packet)
+        conservation = self._conservation
+        conservation.in_packets += 1
+        conservation.in_bytes += len(packet)
         if self._backlog:
             self.go_on()
         if self._netdev.rx_stopped and (hold := self._port.arriving) is not None:
             hold.keep()
-            law.in_flight += 1
+            conservation.in_flight += 1
             self._backlog.append((packet, hold))
             return
         self._take(packet)
 
     def go_on(self) -> None:
-        """Give the host what has waited for it, as far as it has room, in order."""
+        """Deliver queued packets in order while the host has room."""
         while self._backlog and not self._netdev.rx_stopped:
             packet, hold = self._backlog.popleft()
-            self._law.in_flight -= 1
+            self._conservation.in_flight -= 1
             self._take(packet)
             hold.release()
 
     def drop_backlog(self) -> None:
-        """Count what waits as lost: nobody will take it any more."""
+        """Count all queued packets as dropped: the host will no longer take them."""
         backlog, self._backlog = self._backlog, deque()
         for _, hold in backlog:
-            self._law.in_flight -= 1
-            self._law.drop(Drop.VNIC_RX_STATE)
+            self._conservation.in_flight -= 1
+            self._conservation.drop(Drop.VNIC_RX_STATE)
             self._counters.rx_drop_state += 1
             hold.release()
 
     def _take(self, packet: bytes) -> None:
-        law = self._law
+        conservation = self._conservation
         netdev = self._netdev
         counters = self._counters
         if netdev.dormant or not netdev.carrier:
             counters.rx_drop_state += 1
-            law.drop(Drop.VNIC_RX_STATE)
+            conservation.drop(Drop.VNIC_RX_STATE)
             return
         end = len(packet) - _TRAILER - (packet[-1] & 7)
         length = end - HEADER_SIZE
         if length > netdev.mtu + _VLAN_ETH_HEADER:
             counters.rx_oversize += 1
             counters.rx.count_attempt(length)
-            law.drop(Drop.VNIC_RX_OVERSIZE)
+            conservation.drop(Drop.VNIC_RX_OVERSIZE)
             return
         if length < MIN_FRAME:
             counters.rx_runt += 1
-            # where less than a header is left, the driver takes none off
+            # the driver strips no header if less than one is left
             counters.rx.count_attempt(length if length >= 0 else max(end, 0))
-            law.drop(Drop.VNIC_RX_RUNT)
+            conservation.drop(Drop.VNIC_RX_RUNT)
             return
         frame = packet[HEADER_SIZE:end]
         if not netdev.receive(frame):
             counters.rx_fifo_errors += 1
-            law.drop(Drop.VNIC_RX_HOST)
+            conservation.drop(Drop.VNIC_RX_HOST)
             return
         counters.rx.count_good(frame)
-        law.out_packets += 1
-        law.out_bytes += length
+        conservation.out_packets += 1
+        conservation.out_bytes += length
 
     def count_no_handler(self) -> None:
-        """Count a packet for a virtual switch that no VNIC of the port is on; the port drops it."""
+        """Count a packet for a virtual switch without a VNIC on this port; the port drops it."""
         self._counters.rx_nohandler += 1

@@ -1,4 +1,4 @@
-"""Frames of the host on their way to the HFI port: padded, encapsulated, sealed, counted. Sans-IO.
+"""The transmit path of a VNIC, from host to HFI port: pad, encapsulate, seal, count. Sans-IO.
 
 Source: the public driver's opa_netdev_start_xmit(), hfi1_netdev_start_xmit(), hfi1_vnic_update_tx_counters().
 """
@@ -18,7 +18,7 @@ from opavnic.flow import flow_hash15
 
 _ETH_HEADER: Final = 14
 _METADATA: Final = 4
-"""Bytes that the driver puts before the header on the way to hfi1, and counts where it drops there."""
+"""Bytes that the driver prepends to the header on the way to hfi1; drops there count them too."""
 
 
 class FramePort(Protocol):
@@ -30,11 +30,11 @@ class FramePort(Protocol):
 
     @property
     def arriving(self) -> Hold | None:
-        """The buffer space of the packet that is being received, on a link with credits."""
+        """Buffer space of the packet being received, on a link with credits."""
         ...
 
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Send a packet that was built from these; return why it did not leave, or None."""
+        """Send a packet that was built from these values; return the reason if it was dropped, else None."""
         ...
 
 
@@ -46,47 +46,47 @@ class Transmitter:
         netdev: Netdev,
         port: FramePort,
         counters: VnicCounters,
-        law: PacketCounters,
+        conservation: PacketCounters,
         forwarding: Forwarding,
         *,
         smac_filter: bool,
     ) -> None:
-        """Send what `netdev` gives through `port`.
+        """Send the frames of `netdev` through `port`.
 
-        Args:  law: the frames of the host, sent to the port or dropped here. smac_filter: refuse to send from
-               addresses that are no source entries of the MAC table, once it has any.
+        Args:  conservation: counts the frames sent to the port or dropped here. smac_filter: refuse to send from
+               addresses that are not source entries of the MAC table, once it has any.
         """
         self.forwarding = forwarding
-        """The snapshot by which frames are sent now."""
+        """The configuration snapshot in use."""
         self.smac_filter = smac_filter
         self._netdev = netdev
         self._port = port
         self._icrc = port.icrc
         self._counters = counters
-        self._law = law
+        self._conservation = conservation
 
     def start_xmit(self, frame: bytes) -> None:
-        """Send a frame of the host, or count why not."""
-        law = self._law
+        """Send a frame of the host, or count why it is dropped."""
+        conservation = self._conservation
         size = len(frame)
-        law.in_packets += 1
-        law.in_bytes += size
+        conservation.in_packets += 1
+        conservation.in_bytes += size
         if size < MIN_FRAME:
             if size < _ETH_HEADER:
-                law.drop(Drop.VNIC_TX_MALFORMED)
+                conservation.drop(Drop.VNIC_TX_MALFORMED)
                 return
             frame = frame.ljust(MIN_FRAME, b"\0")
         elif size > MAX_FRAME:
-            law.drop(Drop.VNIC_TX_MALFORMED)
+            conservation.drop(Drop.VNIC_TX_MALFORMED)
             return
         self.send_frame(frame, flow_hash15(frame))
 
     def send_frame(self, frame: bytes, hash15: int) -> None:
-        """Send a padded frame whose flow hash is known; the caller has counted it as come in.
+        """Send a padded frame whose flow hash is known; the caller has counted it as received.
 
         Args:  frame: 60 to 16351 bytes, without FCS. hash15: 0 to 32767.
         """
-        law = self._law
+        conservation = self._conservation
         counters = self._counters
         netdev = self._netdev
         if netdev.dormant or not netdev.carrier:
@@ -104,15 +104,15 @@ class Transmitter:
             self._refuse(Drop.VNIC_TX_DLID, len(frame) + HEADER_SIZE)
             return
         header, dlid = built
-        law.out_packets += 1
-        law.out_bytes += len(frame)
+        conservation.out_packets += 1
+        conservation.out_bytes += len(frame)
         packet = seal_packet(header + frame, self._icrc)
         if self._port.send_built(packet, forwarding.slid, dlid, forwarding.pkey) is None:
             counters.tx.count_good(frame)
-        else:  # the port has counted why
+        else:  # the port has counted the drop
             counters.tx_carrier_errors += 1
             counters.tx.count_attempt(len(frame))
 
     def _refuse(self, reason: Drop, counted_len: int) -> None:
-        self._law.drop(reason)
+        self._conservation.drop(reason)
         self._counters.tx.count_attempt(counted_len)

@@ -1,4 +1,4 @@
-"""All VNIC business of one HFI port: the management agent, the VNICs it creates, and their packets.
+"""The VNICs of one HFI port: the management agent, the VNICs it creates, and their packets.
 
 vnics = VnicPort(hfi.ports[1], clock)
 
@@ -53,15 +53,15 @@ class VnicPort:
         Args:  driver_quirks: follow the public driver where it
                surprises (see docs/vema.md). sets_need_full_member: refuse Sets that are not from full
                members of the management partition; see Agent. smac_filter: see Adapter. attached: where the packet
-               counters of the VNICs are entered, so that the fabric holds them to the conservation law
+               counters of the VNICs are entered, so that the fabric includes them in conservation
                (`fabric.attached`).
-        Raises:  FabricError: the port has an agent of this class, or a handler of Ethernet packets, already.
+        Raises:  FabricError: the port already has an agent of this class or a handler of Ethernet packets.
         """
         self.port = port
         self.adapters: dict[VportNum, Adapter] = {}
-        """The VNICs, by vport; a vport stays once an EM has made it."""
+        """The VNICs by vport; once created by an EM, a vport stays."""
         self.vports_made: set[VportNum] = set()
-        """The vports that an EM has ever made here, also those that a crash has taken away."""
+        """All vports ever created here by an EM, including those removed by a crash."""
         self.bad_class_version = 0
         """Requests of another class version than 0x80, which are dropped."""
         self._driver_quirks = driver_quirks
@@ -80,7 +80,7 @@ class VnicPort:
         )
         self.agent = self._make_agent()
         self._leave: list[Callable[[], None]] = []
-        """Undoes what ties this object to the port; empty while it is off the port."""
+        """Detaches this object from the port; empty while it is detached."""
         self._join()
 
     def _join(self) -> None:
@@ -98,9 +98,9 @@ class VnicPort:
         port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
 
     def create_vnic(self, vport_num: VportNum, report: VnicReport) -> Adapter:
-        """Make a VNIC and its netdev; the agent calls it when an EM configures a new vport.
+        """Create a VNIC and its netdev; called by the agent when an EM configures a new vport.
 
-        Raises:  VnicUnavailableError: the host has no netdev to give.
+        Raises:  VnicUnavailableError: the host cannot provide a netdev.
         """
         try:
             netdev = self.port.alloc_rdma_netdev(vport_num)
@@ -116,7 +116,7 @@ class VnicPort:
             driver_quirks=self._driver_quirks,
             smac_filter=self._smac_filter,
             name=name,
-            # a VNIC that comes back after a crash counts on
+            # a VNIC that is created again after a crash keeps its counters
             tx=self._attached.setdefault(f"{name} tx", PacketCounters()),
             rx=self._attached.setdefault(f"{name} rx", PacketCounters()),
         )
@@ -130,13 +130,13 @@ class VnicPort:
         return f"{self.port.name} vport {vport_num}"
 
     def frames(self, vport_num: VportNum) -> tuple[PacketCounters, PacketCounters]:
-        """Return what a VNIC has counted, tx and rx: from 0, and on while and after it is gone by a crash."""
+        """Return the counters of a VNIC, tx and rx; they survive a crash of the driver."""
         name = self._name_of(vport_num)
         none = PacketCounters()
         return self._attached.get(f"{name} tx", none), self._attached.get(f"{name} rx", none)
 
     def close(self) -> None:
-        """Take the agent off the port, and all VNICs with their netdevs away. Harmless when done twice."""
+        """Remove the agent and all VNICs with their netdevs from the port. May be called twice."""
         for leave in self._leave:
             leave()
         self._leave = []
@@ -144,30 +144,30 @@ class VnicPort:
             adapter.close()
 
     def crash(self) -> None:
-        """Be gone as a driver that is unloaded: agent, VNICs, netdevs, and the announcement of Ethernet on fabric."""
+        """Act as an unloaded driver: remove the agent, VNICs, netdevs, and the announcement of Ethernet on fabric."""
         log.info("[%s] the agent crashes", self.port.name)
         self.close()
         self.adapters.clear()
         self.port.withdraw(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
 
     def restart(self) -> None:
-        """Come back after `close` or `crash`, with an agent that remembers nothing. Harmless while it is there."""
+        """Restart after `close` or `crash`, with an agent without state. Does nothing while it is running."""
         if self._leave:
             return
-        log.info("[%s] the agent starts again, without a memory", self.port.name)
+        log.info("[%s] the agent restarts without its state", self.port.name)
         self.adapters.clear()
         self.agent = self._make_agent()
         self._join()
 
     def _receive_mad(self, request: MadRequest) -> bytes | None:
-        if request.header.class_version != EMA_CLASS_VERSION:  # the IB core knows no agent of that version
+        if request.header.class_version != EMA_CLASS_VERSION:  # the IB core has no agent for that version
             self.bad_class_version += 1
             return None
         return self.agent.receive(request.mad, pkey=request.pkey)
 
     def _send_trap(self, trap: Trap) -> None:
         if trap.dlid > _MAX_LID:
-            log.warning("[%s] trap sink %#x is no LID of 24 bits", self.port.name, trap.dlid)
+            log.warning("[%s] trap sink %#x is not a LID of 24 bits", self.port.name, trap.dlid)
             return
         drop = self.port.mad.send(trap.dlid, trap.mad, sl=trap.sl)
         if drop is not None:

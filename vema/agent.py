@@ -119,7 +119,7 @@ class Agent:
     # --- requests ------------------------------------------------------------------------------------------
 
     def receive(self, mad: bytes, *, pkey: int = PKEY_FULL_MANAGEMENT) -> bytes | None:
-        """Answer one MAD; None where it is no MAD of 2048 bytes, which is counted and dropped.
+        """Answer one MAD; None where it is not a MAD of 2048 bytes, which is counted and dropped.
 
         Base version, class, class version and OUI are not looked at: what registers the agent filters them.
 

@@ -13,20 +13,20 @@ def parse_ip(text: str, version: int = 0) -> IpAddress:
     """Read an IP address.
 
     Args:    version: 4 or 6; 0: either.
-    Raises:  BadRequestError: it is none, or of another version.
+    Raises:  BadRequestError: not an IP address, or one of another version.
     """
     try:
         address = ip_address(text)
     except ValueError:
-        raise BadRequestError(f"{text!r} is no IP address") from None
+        raise BadRequestError(f"{text!r} is not an IP address") from None
     if version and address.version != version:
-        raise BadRequestError(f"{text} is no IPv{version} address")
+        raise BadRequestError(f"{text} is not an IPv{version} address")
     return address
 
 
 def parse_ips(text: str) -> list[IpAddress]:
-    """Read IP,IP,...; nothing between two commas is nothing.
+    """Read IP,IP,...; empty items are ignored.
 
-    Raises:  BadRequestError: one is none.
+    Raises:  BadRequestError: an item is not an IP address.
     """
     return [parse_ip(part) for part in text.split(",") if part]

@@ -1,4 +1,4 @@
-"""`opavnic ejfat admin`: what an operator asks of a control plane, ours or the public one."""
+"""`opavnic ejfat admin`: the operator's requests to a control plane, ours or the public one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 app = typer.Typer(
-    help="Reservations of a control plane.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    help="Manage the reservations of a control plane.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 _CENTURY_H = 876_000
@@ -29,15 +32,13 @@ Addresses = Annotated[list[str], typer.Argument(help="IP addresses.", show_defau
 
 @app.command(epilog="Example: opavnic ejfat admin reserve run1 --senders 10.7.0.2 --hours 8")
 def reserve(
-    name: Annotated[str, typer.Argument(help="Of the reservation.", show_default=False)],
-    senders: Annotated[str, typer.Option(help="Addresses that may send: IP,IP,...")] = "",
-    hours: Annotated[
-        float, typer.Option(min=0, max=_CENTURY_H, help="Until it ends by itself; 0: it does not.")
-    ] = 0.0,
+    name: Annotated[str, typer.Argument(help="Name of the reservation.", show_default=False)],
+    senders: Annotated[str, typer.Option(help="Addresses allowed to send: IP,IP,...")] = "",
+    hours: Annotated[float, typer.Option(min=0, max=_CENTURY_H, help="Hours until it ends; 0: never.")] = 0.0,
     strategy: Annotated[
         str,
         typer.Option(
-            help="dynamic: by weight and reports; static: demanded slots first; explicit: only those."
+            help="dynamic: by weight and reports; static: requested slots first; explicit: only requested slots."
         ),
     ] = "dynamic",
     uri: Uri = "",
@@ -139,7 +140,7 @@ def timeseries(
     control: Control = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show what reservations and workers have counted and reported in the last minutes."""
+    """Show the recent counters and reports of reservations and workers."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
     request = pb.TimeseriesRequest(seriesSelector=series)
@@ -158,7 +159,7 @@ def timeseries(
 
 @app.command("add-senders", epilog="Example: opavnic ejfat admin add-senders 10.7.0.9")
 def add_senders(addresses: Addresses, uri: Uri = "", control: Control = "") -> None:
-    """Let further addresses send."""
+    """Allow more addresses to send."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
     parsed = _parse(uri)
@@ -168,7 +169,7 @@ def add_senders(addresses: Addresses, uri: Uri = "", control: Control = "") -> N
 
 @app.command("remove-senders", epilog="Example: opavnic ejfat admin remove-senders 10.7.0.9")
 def remove_senders(addresses: Addresses, uri: Uri = "", control: Control = "") -> None:
-    """Let addresses send no longer."""
+    """Stop addresses from sending."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
     parsed = _parse(uri)

@@ -1,4 +1,4 @@
-"""`opavnic conformance ejfat`: joined through the entry point group "opavnic.conformance"."""
+"""`opavnic conformance ejfat`: added through the entry point group "opavnic.conformance"."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def ejfat(
     ],
     pipeline: Annotated[
         Literal["auto", "python", "native"],
-        typer.Option(help="The one to test; auto: the native one where it is built."),
+        typer.Option(help="Pipeline to test; auto: native, if built."),
     ] = "auto",
     as_json: AsJsonArray = False,
 ) -> None:
-    """Run recorded frames through the load balancer's pipeline and compare what leaves it.
+    """Run recorded frames through the load balancer's pipeline and compare its output.
 
     \b
     Example:

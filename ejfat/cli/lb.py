@@ -1,4 +1,4 @@
-"""`opavnic ejfat lb`: the load balancer as a program, on an interface of Linux or a TAP of its own."""
+"""`opavnic ejfat lb`: the load balancer as a program, on an existing interface or a TAP of its own."""
 
 from __future__ import annotations
 
@@ -25,42 +25,53 @@ TAP_MAC = "02:4c:42:00:00:01"
 
 
 def lb(
-    interface: Annotated[str, typer.Option(help="Interface of Linux to stand on (AF_PACKET).")] = "",
-    tap: Annotated[str, typer.Option(help="Make a TAP of this name and stand on it.")] = "",
-    mac: Annotated[str, typer.Option(help="Our MAC address; without it that of --interface.")] = "",
+    interface: Annotated[str, typer.Option(help="Existing interface to use (AF_PACKET).")] = "",
+    tap: Annotated[str, typer.Option(help="Create and use a TAP with this name.")] = "",
+    mac: Annotated[
+        str, typer.Option(help="MAC address of the load balancer; default: that of --interface.")
+    ] = "",
     ipv4: Annotated[
-        list[str] | None, typer.Option(help="Our IPv4 address; again for further instances.")
+        list[str] | None,
+        typer.Option(help="IPv4 address of the load balancer; repeat for further instances."),
     ] = None,
     ipv6: Annotated[
-        list[str] | None, typer.Option(help="Our IPv6 address; again for further instances.")
+        list[str] | None,
+        typer.Option(help="IPv6 address of the load balancer; repeat for further instances."),
     ] = None,
     listen: Annotated[
-        str, typer.Option(help="gRPC of the control plane: HOST:PORT or unix:PATH.")
+        str, typer.Option(help="gRPC address of the control plane: HOST:PORT or unix:PATH.")
     ] = "127.0.0.1:18008",
     token: Annotated[
-        str, typer.Option(envvar="EJFAT_ADMIN_TOKEN", help="The operator's token; made where missing.")
+        str, typer.Option(envvar="EJFAT_ADMIN_TOKEN", help="The operator's token; generated if missing.")
     ] = "",
-    state: Annotated[Path | None, typer.Option(help="SQLite file that outlives the process.")] = None,
-    reserve: Annotated[str, typer.Option(help="Reserve at start under this name and print the URI.")] = "",
-    senders: Annotated[str, typer.Option(help="Senders of that reservation: IP,IP,...")] = "",
+    state: Annotated[
+        Path | None, typer.Option(help="SQLite file that keeps the state across restarts.")
+    ] = None,
+    reserve: Annotated[
+        str, typer.Option(help="Make a reservation with this name at start and print its URI.")
+    ] = "",
+    senders: Annotated[str, typer.Option(help="Senders of the --reserve reservation: IP,IP,...")] = "",
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
-    p4_listen: Annotated[str, typer.Option(help="gRPC for a foreign control plane.")] = "",
-    p4_token: Annotated[str, typer.Option(envvar="EJFAT_P4_TOKEN", help="Token that it must carry.")] = "",
+    p4_listen: Annotated[str, typer.Option(help="gRPC address for an external control plane.")] = "",
+    p4_token: Annotated[
+        str, typer.Option(envvar="EJFAT_P4_TOKEN", help="Token that the external control plane must send.")
+    ] = "",
     p4_open: Annotated[
-        bool, typer.Option("--p4-open", help="No token: let anybody who reaches it program the tables.")
+        bool,
+        typer.Option("--p4-open", help="Require no token: anybody who can connect may program the tables."),
     ] = False,
     no_v1: Annotated[bool, typer.Option("--no-v1", help="Do not serve senders of header version 1.")] = False,
     period: Annotated[
-        float, typer.Option(min=0.05, max=3600, help="Seconds between looks at the workers.")
+        float, typer.Option(min=0.05, max=3600, help="Seconds between evaluations of the workers.")
     ] = 1.0,
     pipeline: Annotated[
         Literal["auto", "python", "native"],
-        typer.Option(help="auto: the native one, in a thread of its own, where it is built."),
+        typer.Option(help="auto: native in its own thread, if built."),
     ] = "auto",
 ) -> None:
     """Run a load balancer on an interface until Ctrl-C (or SIGTERM, SIGHUP), data plane and control plane."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what gRPC says on stderr, we say in a line of our own
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # we report gRPC's errors in our own words
     from ejfat.control.grpc.listening import check_listen
     from ejfat.control.plane import InstanceAddresses, PlaneConfig
     from ejfat.live.app import AppConfig
@@ -72,9 +83,7 @@ def lb(
     if not ipv4 and not ipv6:
         raise BadRequestError("give --ipv4 or --ipv6, or both")
     if senders and not reserve:
-        raise BadRequestError(
-            "--senders are those of the reservation at start: give --reserve NAME with them"
-        )
+        raise BadRequestError("--senders belongs to the reservation made at start: give --reserve NAME too")
     if bool(tls_cert) != bool(tls_key):
         raise BadRequestError("--tls-cert and --tls-key go together")
     for option, address in (("--listen", listen), ("--p4-listen", p4_listen or listen)):
@@ -83,7 +92,7 @@ def lb(
         except BadRequestError as error:
             raise BadRequestError(f"{option} {error}") from None
     try:
-        # a TAP of our own has another MAC than we, as the far end of a wire has
+        # like the far end of a wire, a TAP of our own has a MAC address different from ours
         number = int.from_bytes(parse_mac(mac or (interface_mac(interface) if interface else TAP_MAC)), "big")
     except ValueError as error:
         raise BadRequestError(str(error)) from None
@@ -129,7 +138,7 @@ async def _serve(
     from ejfat.live.carrier import NativeCarrier
     from ejfat.pipeline.native import NativePipeline
 
-    app = LbApp(config, lambda frame: port.send(frame))  # what it refuses is refused before a TAP is made
+    app = LbApp(config, lambda frame: port.send(frame))  # refuses a bad configuration before a TAP is created
     port = make_port()
     ended = asyncio.Event()
     call_on_ending_signals(ended.set)
@@ -148,7 +157,7 @@ async def _serve(
             carrier.start()
         else:
             port.start(app.receive, failed)
-        await app.start()  # after the data plane: what gRPC takes to start is no gap in it
+        await app.start()  # after the data plane, so that gRPC's start leaves no gap in it
         if not config.admin_token:
             say(f"operator's token: {app.admin_token}")
         if reserve:
@@ -158,7 +167,9 @@ async def _serve(
         say("ready")
         await ended.wait()
     finally:
-        async with contextlib.AsyncExitStack() as stack:  # the last one first, each whatever another does
+        async with (
+            contextlib.AsyncExitStack() as stack
+        ):  # in reverse order; a failure does not keep the others from being closed
             stack.callback(port.close)
             if carrier is not None:
                 stack.callback(carrier.close)
@@ -167,9 +178,9 @@ async def _serve(
     lost = port.lost + (carrier.lost if carrier is not None else 0)
     say(
         f"{counters.rx_packets} frames in, {counters.tx_packets} forwarded, {counters.dropped} dropped, "
-        f"{lost} not taken by the interface"
+        f"{lost} not accepted by the interface"
     )
-    say(f"sync messages: {counters.syncs} believed, {counters.bad_syncs} refused")
+    say(f"sync messages: {counters.syncs} accepted, {counters.bad_syncs} refused")
     for reason, count in sorted(counters.drops.items()):
         say(f"dropped at {reason}: {count}")
     if failures:

@@ -1,4 +1,4 @@
-"""`send` and `recv`: what stands on both sides of a load balancer in a real network."""
+"""`send` and `recv`: the two sides of a load balancer in a real network."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ejfat.uri import EjfatUri, Endpoint
 
 _DIGITS = 18
-"""No number here has more."""
+"""Most digits of a number here."""
 Uri = Annotated[
     str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat://TOKEN@HOST:PORT/lb/ID?sync=...&data=...")
 ]
@@ -43,39 +43,43 @@ _DEFAULT_MAX = size_text(TAKEN_BY_DEFAULT)
 def _event_bytes(value: object) -> int:
     size = quantity(parse_size)(value)
     if not size:
-        raise typer.BadParameter("an event of 0 bytes; a size such as 9000, 100K or 2M is needed")
+        raise typer.BadParameter("an event cannot have 0 bytes; give a size such as 9000, 100K or 2M")
     if size > MAX_EVENT:
-        raise typer.BadParameter(f"events of {value} bytes, the reassembly header counts to {MAX_EVENT}")
+        raise typer.BadParameter(
+            f"events of {value} bytes are too long; the reassembly header counts to {MAX_EVENT}"
+        )
     return size
 
 
 def send(
-    files: Annotated[list[Path] | None, typer.Argument(help="What to send; without it, or -, stdin.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Files to send; default, and -: stdin.")] = None,
     to: Annotated[str, typer.Option("--to", help="IP[:PORT] of the load balancer, instead of a URI.")] = "",
     uri: Uri = "",
     event_size: Annotated[
-        Any, typer.Option(parser=_event_bytes, metavar="SIZE", help="Bytes of an event: 9000, 100K, 2M.")
+        Any, typer.Option(parser=_event_bytes, metavar="SIZE", help="Size of an event: 9000, 100K, 2M.")
     ] = "1M",
     max_event: Annotated[
         Any,
         typer.Option(
             parser=_event_bytes,
             metavar="SIZE",
-            help="Bytes of the longest event that the receivers take (theirs: --max-event).",
+            help="Longest event that the receivers accept (their --max-event).",
         ),
     ] = _DEFAULT_MAX,
-    rate: Annotated[float, typer.Option(min=0, help="Events per second; 0: as fast as can be.")] = 0.0,
-    version: Annotated[int, typer.Option(min=1, max=3, help="Of the load balancer header.")] = 2,
-    mtu: Annotated[int, typer.Option(min=64, max=65535, help="Bytes of an IP packet.")] = 1500,
-    data_id: Annotated[int, typer.Option(min=0, max=0xFFFF, help="Tells sources of one event apart.")] = 0,
+    rate: Annotated[float, typer.Option(min=0, help="Events per second; 0: as fast as possible.")] = 0.0,
+    version: Annotated[int, typer.Option(min=1, max=3, help="Version of the load balancer header.")] = 2,
+    mtu: Annotated[int, typer.Option(min=64, max=65535, help="Size of an IP packet in bytes.")] = 1500,
+    data_id: Annotated[
+        int, typer.Option(min=0, max=0xFFFF, help="Distinguishes the sources of an event.")
+    ] = 0,
     entropy: Annotated[
-        int, typer.Option(min=-1, max=0xFFFF, help="Chooses the port; -1: another for each event.")
+        int, typer.Option(min=-1, max=0xFFFF, help="Selects the port; -1: a different one for each event.")
     ] = -1,
     first_tick: Annotated[
         int,
-        typer.Option(min=-1, max=(1 << 64) - 1, help="Count ticks from here; -1: microseconds of the clock."),
+        typer.Option(min=-1, max=(1 << 64) - 1, help="First tick; -1: microseconds of the clock."),
     ] = -1,
-    seed: Annotated[int | None, typer.Option(help="Of the entropy.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the entropy.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Cut files or stdin into events and send them to a load balancer."""
@@ -114,12 +118,12 @@ def send(
 
 
 def _check_taken(size: int, limit: int) -> None:
-    """Raise BadRequestError where receivers would not take events of this size."""
+    """Raise BadRequestError if receivers would not accept events of this size."""
     if size > limit:
         text = size_text(size)
         raise BadRequestError(
-            f"--event-size {text}: receivers take events of at most {limit} bytes; "
-            f"`recv --max-event {text}` takes them, and `send --max-event {text}` sends them then"
+            f"--event-size {text}: receivers accept events of at most {limit} bytes; "
+            f"start them with `recv --max-event {text}` and send with `send --max-event {text}`"
         )
 
 
@@ -151,51 +155,52 @@ def _events(files: list[Path], size: int) -> Iterator[bytes]:
 
 
 def recv(
-    listen: Annotated[str, typer.Option(help="IP:PORT, the first port.")] = "0.0.0.0:10000",
-    port_bits: Annotated[int, typer.Option(min=0, max=14, help="Listen on 2**N ports from there.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that share the ports.")] = 1,
+    listen: Annotated[str, typer.Option(help="IP:PORT of the first port.")] = "0.0.0.0:10000",
+    port_bits: Annotated[int, typer.Option(min=0, max=14, help="Listen on 2**N ports, starting there.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Number of threads that share the ports.")] = 1,
     out: Annotated[
         Path | None, typer.Option("--out", help="Directory for events as files; - for stdout.")
     ] = None,
     uri: Uri = "",
     control: Annotated[
-        str, typer.Option(help="gRPC of the control plane, instead of the URI's: unix:PATH.")
+        str, typer.Option(help="gRPC address of the control plane, instead of the URI's: unix:PATH.")
     ] = "",
-    name: Annotated[str, typer.Option(help="Name to register with.")] = "worker",
+    name: Annotated[str, typer.Option(help="Name to register under.")] = "worker",
     address: Annotated[
-        str, typer.Option(help="Our address as the load balancer sees it; else that of --listen.")
+        str,
+        typer.Option(help="Address of this worker as seen by the load balancer; default: that of --listen."),
     ] = "",
-    weight: Annotated[float, typer.Option(min=0, help="Relative to the other workers.")] = 1.0,
+    weight: Annotated[float, typer.Option(min=0, help="Weight relative to the other workers.")] = 1.0,
     min_factor: Annotated[
-        float, typer.Option(min=0, help="Least share, as a multiple of an even one.")
+        float, typer.Option(min=0, help="Minimum share, as a multiple of an even share.")
     ] = 0.5,
-    max_factor: Annotated[float, typer.Option(min=0, help="Greatest share, likewise; 0: no bound.")] = 2.0,
+    max_factor: Annotated[float, typer.Option(min=0, help="Maximum share, likewise; 0: no limit.")] = 2.0,
     slots: Annotated[
         str,
         typer.Option(
-            help="Slots to ask for by number: 0-127,256, or +64 for 64 anywhere (static and explicit)."
+            help="Slots to request by number: 0-127,256, or +64 for 64 anywhere (strategies static and explicit)."
         ),
     ] = "",
-    kp: Annotated[float, typer.Option(help="Gain of the controller of the fill level.")] = 0.0,
+    kp: Annotated[float, typer.Option(help="Proportional gain of the fill level controller.")] = 0.0,
     timeout: Annotated[
-        float, typer.Option(min=0.001, max=3600, help="Seconds until an incomplete event is lost.")
+        float, typer.Option(min=0.001, max=3600, help="Seconds until an incomplete event counts as lost.")
     ] = 0.5,
     max_event: Annotated[
         Any,
         typer.Option(
             parser=_event_bytes,
             metavar="SIZE",
-            help="Bytes of the longest event that is taken: 100K, 2M; longer ones are lost.",
+            help="Longest event accepted: 100k, 2M; longer events are lost.",
         ),
     ] = _DEFAULT_MAX,
     old_headers: Annotated[
         bool, typer.Option("--old-headers", help="Expect the 8-byte header of version 1.")
     ] = False,
-    count: Annotated[int, typer.Option(min=0, help="End after so many events; 0: go on.")] = 0,
-    duration: Annotated[float, typer.Option(min=0, help="End after so many seconds; 0: go on.")] = 0.0,
+    count: Annotated[int, typer.Option(min=0, help="End after this many events; 0: no limit.")] = 0,
+    duration: Annotated[float, typer.Option(min=0, help="End after this many seconds; 0: no limit.")] = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Put events together as they arrive; with a URI, register and report to the control plane."""
+    """Reassemble events as they arrive; with a URI, register with the control plane and report to it."""
     from ejfat.control.feedback import Gains
     from ejfat.control.names import check_name
     from ejfat.control.pb import loadbalancer_pb2 as pb
@@ -235,20 +240,20 @@ def recv(
 
 
 def _worker_address(text: str, listen: Endpoint) -> IpAddress:
-    """Return where the load balancer sends to.
+    """Return the address that the load balancer sends to.
 
-    Raises:  BadRequestError: it is no address of a host.
+    Raises:  BadRequestError: it is not the address of a host.
     """
     address = parse_ip(text) if text else listen.ip
     if address.is_unspecified or address.is_multicast:
-        raise BadRequestError(f"{address} is no address of one worker: give --address")
+        raise BadRequestError(f"{address} is not the address of a single worker: give --address")
     return address
 
 
 def parse_slots(text: str) -> list[tuple[int, int]]:
-    """Read slots such as `0-127,256,+64`: first slot (-1: anywhere) and number of each range.
+    """Read slots such as `0-127,256,+64`; return the first slot (-1: anywhere) and length of each range.
 
-    Raises:  BadRequestError: it is none.
+    Raises:  BadRequestError: the text is not a list of slots.
     """
     ranges = []
     for part in text.split(",") if text else []:
@@ -261,7 +266,7 @@ def parse_slots(text: str) -> list[tuple[int, int]]:
             ranges.append((begin, end - begin + 1))
         else:
             raise BadRequestError(
-                f"{part!r} are no slots such as 0-127, 256, or +64; the last is {SLOTS - 1}"
+                f"{part!r} are not slots such as 0-127, 256, or +64; the last is {SLOTS - 1}"
             )
     return ranges
 

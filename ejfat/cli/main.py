@@ -26,13 +26,15 @@ TablesFile = Annotated[Path, typer.Option("--tables", help="Table script: table_
 )
 def sim(
     tables: TablesFile,
-    source: Annotated[Path, typer.Option("--in", help="Capture of what comes in.")],
-    out: Annotated[Path, typer.Option("--out", help="Capture of what leaves.")],
+    source: Annotated[Path, typer.Option("--in", help="Capture of the incoming frames.")],
+    out: Annotated[Path, typer.Option("--out", help="Capture to write the outgoing frames to.")],
     meta: Annotated[Path | None, typer.Option("--meta", help="Metadata, one row for each frame.")] = None,
-    meta_out: Annotated[Path | None, typer.Option(help="Where the rows of frames that leave go.")] = None,
+    meta_out: Annotated[
+        Path | None, typer.Option(help="Metadata file to write, one row for each outgoing frame.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a capture through the pipeline, as the simulator of the document does."""
+    """Run a capture through the pipeline, like the simulator in the specification."""
     from ejfat.simulator import simulate
 
     result = simulate(tables, source, out, meta=meta, meta_out=meta_out)
@@ -51,7 +53,7 @@ def sim(
 def tables(
     script: Annotated[Path, typer.Argument(help="Table script.", show_default=False)], as_json: AsJson = False
 ) -> None:
-    """Check a table script and show the tables that it makes."""
+    """Check a table script and show the resulting tables."""
     from ejfat.script import load_script
     from ejfat.simulator import read_text
     from ejfat.tables import match_text
@@ -77,7 +79,7 @@ def tables(
     columns = ("pipeline", "table", "key", "action", "arguments", "priority")
     print_table(columns, [[" ".join(v) if isinstance(v, list) else v for v in row.values()] for row in rows])
     sizes = [f"{t.spec.name} ({d.value}) {len(t)}/{t.spec.size}" for d, t in loaded if len(t)]
-    print_rich(", ".join(sizes) or "no entry")
+    print_rich(", ".join(sizes) or "no entries")
 
 
 @app.command(epilog="Example: opavnic ejfat demo --json")
@@ -85,19 +87,17 @@ def demo(
     as_json: AsJson = False,
     netdev: Annotated[
         Literal["tap", "memory"] | None,
-        typer.Option(
-            help="Netdevs of sources and workers; without it TAPs, or memory where none can be had."
-        ),
+        typer.Option(help="Netdevs to use; default: TAPs, or memory if TAPs are not available."),
     ] = None,
 ) -> None:
-    """Three sources, a load balancer, four workers on one virtual switch: one slows down, one is killed."""
+    """Three sources, a load balancer and four workers on one virtual switch: one slows down, one is killed."""
     import asyncio
 
     from hfi_sim import precise_loop
     from opavnic.cli.netdevs import choose
 
     kind, private, _ = choose(netdev)
-    # imported only now: a process with threads, which gRPC may start, can obtain nothing
+    # imported only now: gRPC may start threads, and a process with threads cannot enter a user namespace
     from ejfat.cli.demo_view import live_view, summary
     from ejfat.demo.run import run_demo
 
@@ -122,10 +122,10 @@ def demo(
 @app.command("install-dissectors", epilog="Example: opavnic ejfat install-dissectors")
 def install_dissectors(
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Plugin directory; without it that of your Wireshark.")
+        Path | None, typer.Option("--dir", help="Plugin directory; default: that of your Wireshark.")
     ] = None,
 ) -> None:
-    """Copy the Wireshark dissectors of the LB, reassembly and sync headers to where Wireshark finds them."""
+    """Install the Wireshark dissectors of the LB, reassembly and sync headers."""
     from ejfat.dissectors import SCRIPTS
     from opavnic.cli.dissectors import install_scripts
 

@@ -30,7 +30,7 @@ _MEMBER_IDS = 0xFFFF
 _MAX_SENDERS = 256
 _MAX_SESSIONS = 512
 _RESTART_S = 3.0
-"""Ticks that stay behind for this long are no stragglers."""
+"""Ticks that stay behind for this long are not stragglers."""
 _OVERDUE_S = 3.0
 """A boundary that is not expected within the lead and this long was predicted wrongly."""
 

@@ -84,7 +84,7 @@ class Selector:
         found = _PATH.fullmatch(text)
         if found is None:
             raise BadRequestError(
-                f"{text!r} is no path of time series such as /lb/1/* or /lb/1/session/2/fill_percent"
+                f"{text!r} is not a path of time series such as /lb/1/* or /lb/1/session/2/fill_percent"
             )
         reservation, session, of_session, own = found.groups()
         metric = of_session or own or "*"

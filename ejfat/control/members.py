@@ -81,7 +81,7 @@ class Worker:
         """
         check_name("worker", self.name)
         if self.ip.is_multicast or self.ip.is_unspecified or self.ip == _BROADCAST:
-            raise BadRequestError(f"{self.ip} is no address of one worker")
+            raise BadRequestError(f"{self.ip} is not the address of a single worker")
         if not 1 <= self.port <= 0xFFFF:
             raise BadRequestError(f"UDP port {self.port} is not 1 to 65535")
         if not 0 <= self.port_bits <= MAX_PORT_BITS:
@@ -148,7 +148,7 @@ class Session:
     ) -> None:
         """Take a report of the worker.
 
-        Raises:  BadRequestError: a fill level outside 0 to 1, or a control signal that is no number.
+        Raises:  BadRequestError: a fill level outside 0 to 1, or a control signal that is not a number.
             ControlError: the session is gone.
         """
         if not 0.0 <= fill <= 1.0:

@@ -1,6 +1,6 @@
 """The data plane's counters under the names that the public control plane reads, and what "clear" means for them.
 
-Clearing moves a baseline: the pipeline's own counters only ever grow, so its conservation law always holds.
+Clearing moves a baseline: the pipeline's own counters only ever grow, so conservation always holds.
 
 Source: the public control plane's metric names; the index of `rx_rslt_counter` is that of today's data plane.
 """

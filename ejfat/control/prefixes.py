@@ -36,7 +36,7 @@ def cover(start: int, end: int, limit: int = WORST_CASE) -> tuple[Prefix, ...]:
     Raises:  ValueError: not such a range. ExhaustedError: the cover has more prefixes than `limit`.
     """
     if not 0 <= start <= end <= TICKS:
-        raise ValueError(f"ticks {start:#x} to {end:#x} are no range of {TICK_BITS}-bit ticks")
+        raise ValueError(f"ticks {start:#x} to {end:#x} are not a range of {TICK_BITS}-bit ticks")
     prefixes: list[Prefix] = []
     while start < end:
         # the largest block that begins here: aligned, and not beyond the end

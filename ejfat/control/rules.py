@@ -129,7 +129,7 @@ def _match(spec: TableSpec, key: KeyField, match: RuleMatch) -> Match:
     if key.kind is MatchKind.EXACT and found.mask != key.full_mask:
         raise RuleError(Fault.MATCH_TYPE, f"{name} is an exact key, all its bits count")
     if key.kind is MatchKind.LPM and found.mask != prefix_match(0, found.prefix_length, key.width).mask:
-        raise RuleError(Fault.MASK, f"{name} mask {found.mask:#x} is no prefix")
+        raise RuleError(Fault.MASK, f"{name} mask {found.mask:#x} is not a prefix")
     return found
 
 

@@ -30,7 +30,7 @@ class Store:
     def __init__(self, path: Path | str) -> None:
         """Open the database, making it for its user alone where it is missing; ":memory:" keeps it in memory.
 
-        Raises:  EjfatError: it cannot be opened, is no database, or another process has it.
+        Raises:  EjfatError: it cannot be opened, is not a database, or another process has it.
         """
         self.path = path
         on_disk = str(path) != ":memory:"
@@ -81,7 +81,7 @@ class Store:
         except (sqlite3.Error, ValueError, RecursionError) as error:
             raise EjfatError(f"{self.path}: {error}") from None
         if state is not None and not isinstance(state, dict):
-            raise EjfatError(f"{self.path}: the stored state is no object")
+            raise EjfatError(f"{self.path}: the stored state is not an object")
         return state
 
     def close(self) -> None:

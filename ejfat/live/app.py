@@ -235,7 +235,7 @@ class LbApp:
                     self._look(now)
                     self.plane.connect(now)
         except EjfatError as error:
-            log.error("the control plane stumbled: %s", error)
+            log.error("control plane error: %s", error)
         self.plane.sample(self.pipeline.counters, now)
         self._tell_refusals(now)
 
@@ -301,7 +301,7 @@ class LbApp:
             self._store.save(self.plane.snapshot())
         except EjfatError as error:
             if not self._unsaved:
-                log.error("the state is not stored, a restart would know less until this ends: %s", error)
+                log.error("the state is not stored; a restart would lose it: %s", error)
             self._unsaved = True
             return
         if self._unsaved:

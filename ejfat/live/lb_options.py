@@ -19,7 +19,7 @@ class LbOptions(BaseModel):
     listen: str = ""
     """gRPC of the control plane: HOST:PORT on the machine; empty: a Unix socket in the lab's directory."""
     period: float = Field(default=1.0, ge=0.05)
-    """Seconds between looks at the workers."""
+    """Seconds between evaluations of the workers."""
     lead: float = Field(default=0.8, gt=0)
     """Seconds from a decision to the tick at which it takes effect."""
     fill_gain: float = Field(default=0.0, ge=0)

@@ -37,7 +37,7 @@ class Udp(NamedTuple):
 def find_udp(frame: bytes) -> Udp | None:
     """Return where UDP begins: behind all of IPv4's options, or behind IPv6.
 
-    Returns: None where it is no UDP, a fragment behind the first, or too short. Extension headers of IPv6 are not
+    Returns: None where it is not UDP, a fragment behind the first, or too short. Extension headers of IPv6 are not
         walked, as the pipelines do not walk them.
     """
     ether_type = frame[12:14]

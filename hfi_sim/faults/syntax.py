@@ -98,7 +98,7 @@ def parse_fault(text: str) -> FaultSpec:
                     f'"{text}": "{word}" is neither OPTION=VALUE nor a probability such as 20%'
                 ) from None
         if key in data:
-            raise FaultError(f'"{text}": {key} stands twice')
+            raise FaultError(f'"{text}": {key} appears twice')
         data[key] = value
     return spec_from_data(data)
 
@@ -156,7 +156,7 @@ def parse_match(words: Iterable[str]) -> Match:
         if key not in _MATCHES:
             raise FaultError(unknown_name("match", key, _MATCHES))
         if key in matches:
-            raise FaultError(f"{key} stands twice")
+            raise FaultError(f"{key} appears twice")
         matches[key] = value
     return Match(**_read(_MATCHES, matches))
 

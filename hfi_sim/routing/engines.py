@@ -174,12 +174,12 @@ def _ranks_from(root: int, adjacency: list[int]) -> dict[int, int]:
 def fat_tree(graph: SwitchGraph) -> Routes:
     """Return up/down paths on a fat tree, with divisors that spread destinations digit by digit.
 
-    Raises:  FabricError: the fabric is no fat tree: a cable joins switches that are not one level apart.
+    Raises:  FabricError: the fabric is not a fat tree: a cable joins switches that are not one level apart.
     """
     levels = graph.levels()
     if levels is None:
         raise FabricError(
-            "routing engine fat-tree: the fabric is no fat tree: hosts must sit at the lowest switches only, and "
+            "routing engine fat-tree: the fabric is not a fat tree: hosts must sit at the lowest switches only, and "
             "every cable must join neighbouring levels; try up-down"
         )
     width = [1] * (max(levels, default=0) + 1)

@@ -95,5 +95,5 @@ def _only(options: Any, known: Iterable[str], path: str) -> None:
 def _integer(options: Mapping[str, Any], key: str, default: int, path: str) -> int:
     value = options.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TopologyError(f"{path}.{key}: {value!r} is no whole number")
+        raise TopologyError(f"{path}.{key}: {value!r} is not a whole number")
     return value

@@ -1,7 +1,7 @@
 """Topology files in the format of ibnetdiscover, which ibsim reads too.
 
 A block per node: `vendid=`, `devid=`, `switchguid=`/`caguid=` lines, a line `Switch 36 "S-00117501..." # "name"`
-or `Ca 1 "H-..." # "name"`, then one line per cabled port. Every cable stands twice, once at each end.
+or `Ca 1 "H-..." # "name"`, then one line per cabled port. Every cable appears twice, once at each end.
 
 Source: the ibnetdiscover(8) manual page, "TOPOLOGY FILE FORMAT".
 Differs: an HFI with more than two ports, and a router, are taken as far as an HFI goes: two ports. Our export notes
@@ -79,7 +79,9 @@ def loads(text: str, source: str = "<text>") -> Topology:
     blocks = _read_blocks(text, source)
     _check_end(text, source)
     if not blocks:
-        raise TopologyError(f"{source}:1: no node stands in the file; it ends early or is no topology file")
+        raise TopologyError(
+            f"{source}:1: no node stands in the file; it ends early or is not a topology file"
+        )
     names = _names(blocks)
     hosts = _hosts(blocks)
     last_line = len(text.splitlines())
@@ -122,7 +124,7 @@ def _read_blocks(text: str, source: str) -> dict[str, _Block]:
             block = _node(match, values, number, place)
             if block.ident in blocks:
                 first = blocks[block.ident].line
-                raise TopologyError(f'{place}: node "{block.ident}" stands twice, first in line {first}')
+                raise TopologyError(f'{place}: node "{block.ident}" appears twice, first in line {first}')
             blocks[block.ident] = block
             values = {}
         elif match := _PORT.match(line):

@@ -84,7 +84,7 @@ def end_text(end: End) -> str:
 def parse_end(text: str, place: str = "") -> End:
     """Read `sw0:3`; a bare node name means its port 1.
 
-    Raises:  TopologyError: the part after the colon is no port number.
+    Raises:  TopologyError: the part after the colon is not a port number.
     """
     name, colon, number = text.rpartition(":")
     if not colon:
@@ -227,7 +227,7 @@ class Topology:
 
     def problems(self) -> list[str]:
         """Return all that is wrong, each with its place; an empty list means that `build` will work."""
-        found = [f"{_at(node.place)}node {node.name!r} stands twice" for node in self._twice]
+        found = [f"{_at(node.place)}node {node.name!r} appears twice" for node in self._twice]
         found += self._node_problems()
         taken: dict[End, Cable] = {}
         for cable in self.cables:

@@ -32,7 +32,7 @@ from hfi_sim.wire.scapy_header import HeaderLayer, fields_of
 class OPA16B(HeaderLayer):
     """The 16B header in front of its payload, and pad, ICRC and tail behind it.
 
-    Bytes that are no whole 16B packet (Length disagrees) still give the header; pad, ICRC and tail stay None then.
+    Bytes that are not a whole 16B packet (Length disagrees) still give the header; pad, ICRC and tail stay None then.
     What a port refuses for other reasons, such as its last byte, is dissected all the same.
     """
 

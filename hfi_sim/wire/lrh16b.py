@@ -138,7 +138,7 @@ def length_qw_of(packet: bytes | bytearray | memoryview) -> int:
 
 
 def sc_of(packet: bytes | bytearray | memoryview) -> int:
-    """Return the service class."""
+    """Return the service channel."""
     return packet[6] >> 4 | (packet[7] & 1) << 4
 
 

@@ -49,7 +49,7 @@ def header_field(name: str, value: int, lrh: Lrh16B, size: int) -> str:
             direction = "backward" if name == "becn" else "forward"
             return f"{direction} congestion " + ("notified" if value else "not notified")
         case "sc":
-            return f"service class {value}"
+            return f"service channel {value}"
         case "l4":
             return L4.text_of(value, "unknown L4 type")
         case "pkey":

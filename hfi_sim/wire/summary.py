@@ -15,7 +15,7 @@ _ARP_OPERATIONS = {1: "who has {1}, asks {0}", 2: "{0} is at {2}"}
 
 
 def summarize(packet: bytes) -> str:
-    """Return one line: LIDs, service class, and what is inside. Whatever the bytes are, it says something."""
+    """Return one line: LIDs, service channel, and content. Any bytes give a line."""
     try:
         lrh = Lrh16B.parse(packet)
     except WireError as fault:

@@ -1,7 +1,7 @@
-"""`opavnic bench`: measure, on this machine, now.
+"""`opavnic bench`: run benchmarks on this machine.
 
-The benchmarks are a distribution of their own, opavnic-bench, so that who installs opavnic does not carry them. It and
-any other package joins by the entry point group "opavnic.bench": name -> a function that is a command.
+The benchmarks are a separate distribution, opavnic-bench, so that installing opavnic does not pull them in. It and any
+other package add commands through the entry point group "opavnic.bench": name -> command function.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BenchGroup(JoinedGroup):
 
 app = typer.Typer(
     cls=BenchGroup,
-    help="Measure, on this machine, now. The benchmarks are a distribution of their own, opavnic-bench.",
+    help="Run benchmarks on this machine. They come with a separate distribution, opavnic-bench.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -39,4 +39,4 @@ app = typer.Typer(
 
 @app.callback()
 def bench() -> None:
-    """Measure, on this machine, now."""
+    """Run benchmarks on this machine."""

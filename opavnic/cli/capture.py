@@ -1,4 +1,4 @@
-"""`opavnic capture`: what passes the cables of a running lab, in lines or as a file for Wireshark."""
+"""`opavnic capture`: the packets on the links of a running lab, as lines or as a file for Wireshark."""
 
 from __future__ import annotations
 
@@ -28,27 +28,25 @@ from opavnic.signals import followed, interruptible
 def capture(
     what: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[on PLACE] [MATCH=VALUE ...]", help="Where, and which packets; all of them without."
-        ),
+        typer.Argument(metavar="[on PLACE] [MATCH=VALUE ...]", help="Which links and packets; default: all."),
     ] = None,
     write: Annotated[
         str | None,
         typer.Option("-w", "--write", metavar="FILE", help="Write pcapng to a file; - for stdout."),
     ] = None,
     count: Annotated[
-        int | None, typer.Option("-c", "--count", min=1, help="End after so many packets.")
+        int | None, typer.Option("-c", "--count", min=1, help="End after this many packets.")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object for each packet, one a line.")
+        bool, typer.Option("--json", help="Print a JSON object for each packet, one per line.")
     ] = False,
     lab: LabOption = None,
 ) -> None:
     """Show the 16B packets that enter the links of a lab, until Ctrl-C (or SIGTERM, SIGHUP; exit code 0).
 
-    Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one way of it (h1->sw0), * for all. Matches: l4=,
-    lid=, slid=, dlid=, sc=, vesw=, attr=, method=, direction=, as in `opavnic fault`. A packet is shown on each link
-    that it enters. Links that are looked at are carried by the Python datapath for that time.
+    Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one direction of it (h1->sw0), * for all. Matches:
+    l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=, direction=, as in `opavnic fault`. A packet is shown on each
+    link that it enters. Captured links are carried by the Python datapath meanwhile.
 
     \b
     Example:
@@ -57,9 +55,12 @@ def capture(
       opavnic capture on 'h1->sw0' -w - | wireshark -k -i -
     """
     if as_json and write is not None:
-        fail("capture: --json prints, --write writes a file: one of them", EXIT_USAGE)
+        fail("capture: --json and --write exclude each other", EXIT_USAGE)
     if write == "-" and sys.stdout.isatty():
-        fail("capture: -w - writes no text to a terminal; send it to a program or a file", EXIT_USAGE)
+        fail(
+            "capture: -w - writes binary data, not for a terminal; redirect it to a program or a file",
+            EXIT_USAGE,
+        )
     query = urlencode(_query(list(what or []), count))
     client = lab_client(lab)
     reader = TraceReader(client.open(f"/capture?{query}"))
@@ -73,7 +74,7 @@ def capture(
         pass
     except (WireError, HTTPException, ConnectionError) as error:
         if isinstance(error, BrokenPipeError):
-            raise  # whoever read our output has enough
+            raise  # the reader of our output has gone
         end = "; the lab has ended"
     missed = f", {reader.missed} missed: they came faster than they were read" if reader.missed else ""
     say(f"{seen} packets captured{missed}{end}")
@@ -82,7 +83,7 @@ def capture(
 
 
 def _query(words: list[str], count: int | None) -> dict[str, str]:
-    """Return what the lab is asked: place and matches."""
+    """Return the query for the lab: place and matches."""
     if words and words[0] == "on":
         del words[0]
         if not words:
@@ -102,7 +103,7 @@ def _query(words: list[str], count: int | None) -> dict[str, str]:
 
 @contextmanager
 def _sink(write: str | None, as_json: bool) -> Iterator[Callable[[TraceRecord], None]]:
-    """Yield what takes a packet."""
+    """Yield a function that prints or writes a packet."""
     if write is None:
         yield _print_json if as_json else _print_line
         return

@@ -20,8 +20,8 @@ Quantity = TypeVar("Quantity")
 
 
 def lab_option(**more: Any) -> Any:
-    """Return the option --lab, with what else typer.Option takes."""
-    return typer.Option("--lab", help="The lab; not needed where only one runs.", **more)
+    """Return the option --lab; `more` is passed on to typer.Option."""
+    return typer.Option("--lab", help="Lab to use; may be left out if only one is running.", **more)
 
 
 LabOption = Annotated[str | None, lab_option()]
@@ -30,11 +30,11 @@ AsJsonArray = Annotated[bool, typer.Option("--json", help="Print a JSON array, o
 
 
 def lab_client(lab: str | None, timeout_s: float | None = None) -> LabClient:
-    """Return the control API of a running lab, the only one where none is named.
+    """Return the control API of a running lab; None means the only one.
 
-    Raises:  LabError: no such lab runs, or several do and none is named.
+    Raises:  LabError: no such lab is running, or several are and `lab` is None.
     """
-    from opavnic.lab.client import QUERY_S, LabClient  # what only looks at --help needs no HTTP
+    from opavnic.lab.client import QUERY_S, LabClient  # --help needs no HTTP
     from opavnic.lab.runtime import running_lab
 
     directory, _ = running_lab(lab)
@@ -42,19 +42,19 @@ def lab_client(lab: str | None, timeout_s: float | None = None) -> LabClient:
 
 
 def number(low: int, high: int) -> Callable[[object], int]:
-    """Return what reads an option that is a number from `low` to `high`, as `parser` of a typer.Option.
+    """Return a `parser` for a typer.Option that accepts a number from `low` to `high`.
 
-    It raises typer.BadParameter with what would be right: exit code 2.
+    It raises typer.BadParameter, naming the accepted values: exit code 2.
     """
 
     def parse(value: object) -> int:
-        from hfi_sim.quantities import parse_whole  # `exec` takes no number, and is to start at once
+        from hfi_sim.quantities import parse_whole  # `exec` takes no number and must start quickly
 
         try:
             found = parse_whole(value)
         except QuantityError:
             raise typer.BadParameter(
-                f"{value!r} is no number: {low} to {high}, or in hex {low:#x} to {high:#x}"
+                f"{value!r} is not a number: {low} to {high}, or in hex {low:#x} to {high:#x}"
             ) from None
         if not low <= found <= high:
             raise typer.BadParameter(f"{value} is not {low} to {high} (in hex {low:#x} to {high:#x})")
@@ -64,9 +64,9 @@ def number(low: int, high: int) -> Callable[[object], int]:
 
 
 def quantity(parse: Callable[[object], Quantity]) -> Callable[[object], Quantity]:
-    """Return what reads an option with a parser of `hfi_sim.quantities`, as `parser` of a typer.Option.
+    """Return a `parser` for a typer.Option that uses a parser of `hfi_sim.quantities`.
 
-    It raises typer.BadParameter with what would be right: exit code 2.
+    It raises typer.BadParameter, naming the accepted values: exit code 2.
     """
 
     def parse_option(value: object) -> Quantity:

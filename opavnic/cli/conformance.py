@@ -1,6 +1,6 @@
 """`opavnic conformance`: run recorded test vectors, print `PASS n/n` or the first differences.
 
-Other packages join through the entry point group "opavnic.conformance": name -> a function that is a command.
+Other packages add commands through the entry point group "opavnic.conformance": name -> command function.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from opavnic.mad_client import MadClient, MadSocketError
 
 
 class ConformanceGroup(JoinedGroup):
-    """The kinds of vectors of this module, and those of installed packages."""
+    """The vector kinds of this module, plus those of installed packages."""
 
     joined_by = "opavnic.conformance"
 
@@ -45,7 +45,9 @@ _SILENT: Final = logging.NullHandler()
 Files = Annotated[
     list[Path], typer.Argument(help="vector files: JSON lines, plain or gzip'ed", show_default=False)
 ]
-DatapathName = Annotated[str, typer.Option("--datapath", help="python, native, or auto for the fastest here")]
+DatapathName = Annotated[
+    str, typer.Option("--datapath", help="python, native, or auto for the fastest available")
+]
 Target = Annotated[
     Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket of a running lab")
 ]
@@ -55,7 +57,7 @@ TargetLid = Annotated[
         "--lid",
         metavar=METAVAR,
         parser=number(1, MAX_LID),
-        help="of the agent behind --target; the lowest if not given",
+        help="LID of the agent behind --target; default: the lowest",
     ),
 ]
 
@@ -68,7 +70,7 @@ def encap(files: Files, datapath: DatapathName = AUTO, as_json: AsJsonArray = Fa
 
 @app.command(epilog="Example: opavnic conformance rx tests/vectors/rx-1.jsonl.gz")
 def rx(files: Files, datapath: DatapathName = AUTO, as_json: AsJsonArray = False) -> None:
-    """Receive recorded packets and compare what is delivered, and where the others are counted."""
+    """Receive recorded packets and compare delivered frames and drop counters."""
     _run(lambda: [run_rx(path, find_datapath(datapath)) for path in files], as_json)
 
 
@@ -76,12 +78,12 @@ def rx(files: Files, datapath: DatapathName = AUTO, as_json: AsJsonArray = False
 def vema(files: Files, target: Target = None, lid: TargetLid = None, as_json: AsJsonArray = False) -> None:
     """Replay recorded sessions of the management agent; compare responses, traps and the netdevs' states.
 
-    With --target, the requests go to an agent of a running lab; what the hosts of a session do is skipped.
+    With --target, requests go to an agent of a running lab, and the actions of a session's hosts are skipped.
     """
     if target is None:
         if lid is not None:
-            fail("--lid: which agent of a running lab? Its raw MAD socket is missing: --target", EXIT_USAGE)
-        # what a session does to its VNICs is no news to the person; `opavnic -v` still shows it
+            fail("--lid selects an agent of a running lab; give its raw MAD socket with --target", EXIT_USAGE)
+        # state changes of a session's VNICs would only clutter stderr; `opavnic -v` still shows them
         logging.getLogger("opavnic.adapter").addHandler(_SILENT)
         _run(lambda: [run_vema(path) for path in files], as_json)
     else:
@@ -99,7 +101,7 @@ def _run_target(files: list[Path], target: Path, lid: int | None) -> list[Result
 
 
 def _run(run: Callable[[], list[Result]], as_json: bool) -> None:
-    """Print the results; exit 1 where a case differs, 2 where the input cannot be used."""
+    """Print the results; exit 1 if a case differs, 2 if the input cannot be used."""
     try:
         results = run()
     except (DatapathUnavailableError, MadSocketError) as error:

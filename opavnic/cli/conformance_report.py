@@ -1,4 +1,4 @@
-"""What a conformance run prints, and what it ends with."""
+"""Output and exit code of a conformance run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opavnic.conformance.result import Result
 
 
 def report(results: Sequence[Result], as_json: bool) -> None:
-    """Print the first differences and a summary of each file; end with 1 where a case differs."""
+    """Print the first differences and a summary of each file; exit with 1 if a case differs."""
     if as_json:
         print_json([result.to_json() for result in results])
     else:

@@ -29,11 +29,11 @@ _GROUP: Final = re.compile(r"[^\s:,_-]+")
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _MAX_SOURCE: Final = MAX_CAPTURE
 _PIPE_WIDTH: Final = 160
-"""Columns of the table where no terminal says how many there are."""
+"""Width of the table if stdout is not a terminal."""
 
 
 class DecodeInputError(OpavnicError, InputError):
-    """What the user gave is nothing that can be decoded; the message says where and what would be right."""
+    """The input cannot be decoded; the message says where it is wrong and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class SourcePacket:
     data: bytes
     link_type: int = DLT_USER0
     wire_len: int | None = None
-    """Bytes on the wire where a capture says so."""
+    """Bytes on the wire, if the capture states it."""
 
 
 def decode(
@@ -59,11 +59,13 @@ def decode(
     polynomial: Annotated[
         str, typer.Option(metavar="HEX", help="Polynomial of the ICRC, without x^32.")
     ] = f"{IBA_POLYNOMIAL:#010x}",
-    packet: Annotated[int | None, typer.Option(min=1, help="Only this packet of a capture, from 1.")] = None,
+    packet: Annotated[
+        int | None, typer.Option(min=1, help="Only this packet of a capture, counted from 1.")
+    ] = None,
 ) -> None:
     """Print a 16B packet field by field.
 
-    Hex may have spaces, colons, 0x and comments after #. Exit codes: 0 fine, 1 the packet is damaged, 2 bad input.
+    Hex may contain spaces, colons, 0x and comments after #. Exit codes: 0 ok, 1 damaged packet, 2 bad input.
 
     Example: opavnic decode capture.pcap --packet 3
     """
@@ -86,8 +88,8 @@ def decode(
 def parse_hex(text: str, origin: str) -> bytes:
     """Read groups of hex digits, each a whole number of bytes, with or without 0x.
 
-    Args:    origin: how messages name the text.
-    Raises:  DecodeInputError: something that is no hex digit, half a byte, or nothing at all.
+    Args:    origin: name of the text in messages.
+    Raises:  DecodeInputError: a character is not a hex digit, half a byte is left over, or the text is empty.
     """
     text = _COMMENT.sub(lambda comment: " " * len(comment.group()), text)
     digits = []
@@ -103,7 +105,7 @@ def parse_hex(text: str, origin: str) -> bytes:
             )
         if not word or len(word) % 2:
             place = _place(text, group.start())
-            problem = f"{len(word)} hex digits are no whole number of bytes"
+            problem = f"{len(word)} hex digits are not a whole number of bytes"
             raise DecodeInputError(f"{origin}, {place}: {problem}; write two digits for each byte")
         digits.append(word)
     if not digits:
@@ -112,7 +114,7 @@ def parse_hex(text: str, origin: str) -> bytes:
 
 
 def _place(text: str, position: int) -> str:
-    """Return where `position` is, in a text of one line or of several."""
+    """Return `position` as text: a character of one line, or line and column."""
     before = text[:position]
     column = position - (before.rfind("\n") + 1) + 1
     return (
@@ -130,7 +132,7 @@ def _read_polynomial(text: str) -> Icrc:
 
 
 def _read_source(source: str) -> tuple[bytes, str]:
-    """Return the bytes of the packet or capture that `source` names or is, and how messages name it."""
+    """Return the bytes of the packet or capture that `source` names or contains, and its name in messages."""
     if source == "-":
         content = _read_limited(sys.stdin.buffer, "standard input")
         return _from_file_content(content, "standard input"), "standard input"
@@ -149,7 +151,7 @@ def _read_source(source: str) -> tuple[bytes, str]:
 
 
 def _read_limited(file: BinaryIO, name: str) -> bytes:
-    """Return all that `file` holds. Raises DecodeInputError: it is longer than any source may be."""
+    """Return the content of `file`. Raises DecodeInputError if it is longer than a source may be."""
     try:
         return read_stream(file, name, _MAX_SOURCE, "packet or capture")
     except FileError as error:
@@ -157,16 +159,16 @@ def _read_limited(file: BinaryIO, name: str) -> bytes:
 
 
 def _hex_argument(source: str) -> bytes:
-    """Read hex from the command line; what looks like a path is said to be missing."""
+    """Read hex from the command line; an argument that looks like a path is reported as a missing file."""
     if not set(source) <= _HEX | set("xX :,_-\t\n#") and re.search(r"[./]", source):
         raise DecodeInputError(f"no such file: {source!r}; expected {_EXPECTED}")
     return parse_hex(source, "hex")
 
 
 def _from_file_content(content: bytes, origin: str) -> bytes:
-    """Return raw or capture bytes as they are, and the bytes that hex text stands for.
+    """Return raw or capture bytes unchanged, and hex text converted to bytes.
 
-    Byte 7 of a 16B packet holds L2 and LT, 0xC0 and more: a packet is never plain ASCII, hex text always is.
+    Byte 7 of a 16B packet holds L2 and LT and is at least 0xC0: a packet is never plain ASCII, hex text always is.
     """
     if is_capture(content) or not content.isascii() or b"\0" in content:
         return content
@@ -174,7 +176,7 @@ def _from_file_content(content: bytes, origin: str) -> bytes:
 
 
 def _split_packets(content: bytes, origin: str) -> tuple[list[SourcePacket], WireError | None]:
-    """Return the packets, and the fault of a capture file that could be read only in part."""
+    """Return the packets and, if a capture file could only be read in part, its fault."""
     if not is_capture(content):
         return [SourcePacket(1, content)], None
     packets: list[SourcePacket] = []
@@ -201,7 +203,7 @@ def _describe_all(
 ) -> Iterator[tuple[SourcePacket, Description]]:
     """Yield each packet with its description.
 
-    Raises:  DecodeInputError: an unknown link type, or a single packet of which not even the header is there.
+    Raises:  DecodeInputError: the link type is unknown, or a single packet is shorter than its header.
     """
     for item in packets:
         if item.link_type not in (DLT_USER0, DLT_ETHERNET):
@@ -280,7 +282,7 @@ def _number(value: int) -> str:
 
 
 def _finish(origin: str, results: list[tuple[SourcePacket, Description]], cut_off: WireError | None) -> None:
-    """Say on stderr what is wrong, and leave with 1 if anything is."""
+    """Print every fault on stderr and exit with 1 if there are any."""
     if results and all(item.link_type == DLT_ETHERNET for item, _ in results):
         say(f"note: {origin} holds Ethernet frames (link type 1), not 16B packets ({DLT_USER0})")
     faults = [(item, fault) for item, described in results for fault in described.faults]

@@ -1,4 +1,4 @@
-"""`opavnic demo`: see it work, in one command."""
+"""`opavnic demo`: a self-contained demonstration."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def demo(
     as_json: AsJson = False,
     netdev: Annotated[
         Literal["tap", "memory"] | None,
-        typer.Option(help="Netdevs of the hosts; without it TAPs, or memory where none can be had."),
+        typer.Option(help="Netdevs to use; default: TAPs, or memory if TAPs are not available."),
     ] = None,
 ) -> None:
-    """Two hosts in two virtual switches: pings both ways, a TCP transfer, and counters that must agree.
+    """Two hosts on two virtual switches: pings both ways, a TCP transfer, and counters that must agree.
 
     \b
     Example:
@@ -51,7 +51,7 @@ def demo(
 
 
 def _silent(*_: object) -> None:
-    """Say and do nothing."""
+    """Print nothing."""
 
 
 def _summary(result: DemoResult) -> None:

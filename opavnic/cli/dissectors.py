@@ -15,12 +15,12 @@ from opavnic.observe.dissectors import DissectorError, install, personal_directo
 def install_dissectors(
     to: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Plugin directory; without it that of your Wireshark."),
+        typer.Option(metavar="DIR", help="Plugin directory; default: that of your Wireshark."),
     ] = None,
 ) -> None:
-    """Put the Wireshark dissectors of all installed packages where Wireshark and tshark find them.
+    """Install the dissectors of all installed packages for Wireshark and tshark.
 
-    Captures of 16B packets (link type USER0) then open with every field named, as `opavnic decode` names it.
+    Captures of 16B packets (link type USER0) then show every field under the name that `opavnic decode` uses.
 
     Example: opavnic install-dissectors
     """
@@ -28,9 +28,9 @@ def install_dissectors(
 
 
 def install_scripts(directories: Iterable[Path], to: Path | None) -> None:
-    """Copy Lua scripts and say where they are now; where that cannot be, say why and end with 1.
+    """Copy Lua scripts and print their new paths; on failure print the reason and exit with 1.
 
-    Args:    to: None is the plugin directory of the user's Wireshark.
+    Args:    to: None means the plugin directory of the user's Wireshark.
     """
     try:
         installed = install(directories, personal_directory() if to is None else to)

@@ -25,7 +25,7 @@ from vema.em.problems import Problem
 
 MAX_LIMIT = 1_000_000
 WATCH_S = 1.0
-"""Between two looks of --watch, in seconds."""
+"""Seconds between two polls of --watch."""
 VERIFY_LIMIT_S = 600.0
 _SHOWN_MACS = 3
 _COUNTERS = ("tx_packets", "rx_packets", "tx_bytes", "rx_bytes", "tx_errors", "rx_errors")
@@ -60,7 +60,7 @@ def apply(
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a running lab's virtual switches what an EM file says; what is right already is not touched."""
+    """Apply an EM file to a running lab; what already matches is not touched."""
 
     def on_the_fabric(data: Any) -> tuple[Problem, ...]:
         try:
@@ -68,7 +68,7 @@ def apply(
         except RefusedFileError as error:
             return error.found
         except (LabError, TypeError, ValueError):
-            pass  # no lab, or values that JSON does not have: what the file alone shows is enough
+            pass  # no lab, or values that JSON cannot express: checking the file alone is enough
         return ()
 
     try:
@@ -77,7 +77,7 @@ def apply(
         _refuse(error.problems)
     wanted = json.loads(
         em_file.config.model_dump_json(exclude_unset=True)
-    )  # the lab fills in the rest as we do
+    )  # the lab fills in the same defaults
     try:
         data = lab_client(lab, 60.0).post(f"/em/apply{'?diff=1' if diff else ''}", wanted)
     except RefusedFileError as error:
@@ -90,7 +90,7 @@ def apply(
         if not diff:
             print_line(f"{data['sets']} Sets sent")
     if not diff and not data["converged"]:
-        fail("the manager is still at work; see: opavnic em show vports", EXIT_FAILED)
+        fail("the manager has not finished; see: opavnic em show vports", EXIT_FAILED)
 
 
 def _refuse(lines: Iterable[str]) -> NoReturn:
@@ -101,22 +101,22 @@ def _refuse(lines: Iterable[str]) -> NoReturn:
 
 @app.command(epilog="Example: opavnic em show mac-table --vesw 2 --json")
 def show(
-    topic: Annotated[Topic, typer.Argument(help="what")],
+    topic: Annotated[Topic, typer.Argument(help="what to show")],
     vesw: Annotated[
         int | None,
         typer.Option(
             "--vesw",
             metavar=METAVAR,
             parser=number(1, MAX_VESW_ID),
-            help="of the MAC table: only the virtual switch of this id",
+            help="MAC table: only the virtual switch with this id",
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="of counters and events: how many")
+        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="counters and events: how many to show")
     ] = 50,
     watch: Annotated[
         bool,
-        typer.Option("--watch", help="show it again every second, until Ctrl-C (or SIGTERM, SIGHUP)"),
+        typer.Option("--watch", help="repeat every second, until Ctrl-C (or SIGTERM, SIGHUP)"),
     ] = False,
     lab: LabOption = None,
     as_json: AsJson = False,
@@ -129,7 +129,7 @@ def show(
         Topic.EVENTS: f"/em/events?limit={limit}",
     }.get(topic, f"/em/{topic.value}")
 
-    def look() -> None:
+    def poll() -> None:
         data = client.get(path)
         if as_json:
             print_json(data)
@@ -137,18 +137,18 @@ def show(
             _SHOW[topic](next(iter(data.values())))
 
     if not watch:
-        look()
+        poll()
         return
     with suppress(KeyboardInterrupt), followed():
         while True:
-            look()
+            poll()
             sys.stdout.flush()
             time.sleep(WATCH_S)
 
 
 @app.command(epilog="Example: opavnic em verify")
 def verify(lab: LabOption = None, as_json: AsJson = False) -> None:
-    """Ask every agent for all it has, and print what differs from what was wanted; exit 1 where anything does."""
+    """Read everything from every agent and print what differs from the configuration; exit 1 on a difference."""
     data = lab_client(lab, VERIFY_LIMIT_S).post("/em/verify")
     if as_json:
         print_json(data)
@@ -156,14 +156,14 @@ def verify(lab: LabOption = None, as_json: AsJson = False) -> None:
         for line in data["differences"]:
             print_line(line)
         if not data["differences"]:
-            print("every agent has what it is to have")
+            print("every agent is configured as wanted")
     if data["differences"]:
         raise typer.Exit(EXIT_FAILED)
 
 
 @app.command(epilog="Example: opavnic em schema > em.schema.json")
 def schema() -> None:
-    """Print the JSON schema of EM files, by which an editor completes their keys."""
+    """Print the JSON schema of EM files, for completion in editors."""
     print_json(EmConfig.model_json_schema())
 
 

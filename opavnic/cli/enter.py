@@ -11,9 +11,7 @@ from opavnic.cli.common import LabOption
 from opavnic.cli.output import EXIT_USAGE, fail, print_line
 
 Host = Annotated[str, typer.Argument(help="A host of the lab.")]
-Plain = Annotated[
-    bool, typer.Option("--print", help="Print the plain command this stands for, and do nothing.")
-]
+Plain = Annotated[bool, typer.Option("--print", help="Print the equivalent plain command and exit.")]
 
 
 def exec_command(
@@ -26,7 +24,7 @@ def exec_command(
 ) -> None:
     """Run a program on a host of a lab; its exit code is passed on.
 
-    127: there is no such program; 126: it cannot be run.
+    127: the program does not exist; 126: it cannot be run.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`opavnic fault`: break the fabric of a running lab, and mend it."""
+"""`opavnic fault`: inject and remove faults in the fabric of a running lab."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from opavnic.cli.common import AsJson, LabOption, lab_client
 from opavnic.cli.output import pick, print_json, print_line, print_table
 
 CHANGE_S = 30.0
-"""How long a fabric may take to find new routes, in seconds."""
+"""Seconds a fabric may take to find new routes."""
 
 app = typer.Typer(
-    help="Break the fabric of a running lab, and mend it.",
+    help="Inject and remove faults in the fabric of a running lab.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -36,13 +36,13 @@ def add(
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set a fault; others stay as they are.
+    """Inject a fault; others stay as they are.
 
     Kinds: loss, duplicate, reorder, corrupt, delay, rate, link-down, port-error, switch-reboot, hfi-removal,
-    partition, crash (the driver of a host, with its agent and its VNICs, is gone and comes back). Places: a host,
-    switch or port (h1, sw0, h1:1), a link (h1--sw0), one way of it (h1->sw0), * for all. Options: 20%, count=, skip=,
-    after=, for=, every=, and l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=, direction=; by kind delay=, rate=,
-    bits=, copies=, behind=, hold=.
+    partition, crash (the driver of a host ends, with its agent and VNICs, and restarts). Places: a host,
+    switch or port (h1, sw0, h1:1), a link (h1--sw0), one direction of it (h1->sw0), * for all.
+    Options: 20%, count=, skip=, after=, for=, every=, and l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=,
+    direction=; by kind delay=, rate=, bits=, copies=, behind=, hold=.
     """
     from hfi_sim.faults import parse_fault
 
@@ -53,17 +53,17 @@ def add(
 
 @app.command(epilog="Example: opavnic fault show --json")
 def show(lab: LabOption = None, as_json: AsJson = False) -> None:
-    """List the faults, with what each has done, and the seed."""
+    """List the faults with their effects so far, and the seed."""
     _print(lab_client(lab, CHANGE_S).get("/faults"), as_json)
 
 
 @app.command(epilog="Example: opavnic fault remove 3")
 def remove(
-    number: Annotated[int, typer.Argument(help="As `opavnic fault show` says.")],
+    number: Annotated[int, typer.Argument(help="Number of the fault, from `opavnic fault show`.")],
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove one fault; what it did to links and nodes is undone."""
+    """Remove one fault and undo its effects on links and nodes."""
     _print(lab_client(lab, CHANGE_S).post("/faults/remove", {"number": number}), as_json)
 
 

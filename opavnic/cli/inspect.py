@@ -1,4 +1,4 @@
-"""`opavnic status`, `ps`, `logs`: what runs, and what it says."""
+"""`opavnic status`, `ps`, `logs`: state and logs of labs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 def status(
     lab: LabOption = None,
-    counters: Annotated[bool, typer.Option("--counters", help="Also what every element counted.")] = False,
+    counters: Annotated[
+        bool, typer.Option("--counters", help="Also show the counters of every element.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a running lab: its hosts and VNICs, what the Ethernet Manager made of them, its links.
+    """Show a running lab: its hosts, VNICs as configured by the Ethernet Manager, and links.
 
     \b
     Example:
@@ -64,7 +66,7 @@ def _app_rows(apps: list[dict[str, Any]]) -> Iterator[tuple[object, ...]]:
 
 
 def _rows(name: str, said: dict[str, Any]) -> Iterator[tuple[object, ...]]:
-    """Yield what an app or a part says of itself, but for what is empty."""
+    """Yield the non-empty values that an app or part reports about itself."""
     for what, value in said.items():
         if isinstance(value, dict):
             value = ", ".join(f"{key} {item}" for key, item in value.items())
@@ -100,7 +102,7 @@ def _counter_rows(counters: dict[str, dict[str, Any]]) -> Iterator[tuple[str, st
 
 
 def ps(as_json: AsJson = False) -> None:
-    """List the labs that run, and those that left something behind.
+    """List running labs, and killed labs that left something behind.
 
     \b
     Example:
@@ -130,13 +132,13 @@ def ps(as_json: AsJson = False) -> None:
     if as_json:
         print_json(found)
     elif not found:
-        print("no lab runs")
+        print("no lab is running")
     else:
         print_table(("lab", "state", "pid", "hosts", "file"), [list(one.values()) for one in found])
 
 
 def _killed(name: str | None) -> LabDir | None:
-    """Return the killed lab of that name, or where none runs the only one, if it has left a log."""
+    """Return the killed lab of that name (None: the only one, if no lab is running), if it left a log."""
     from opavnic.lab.runtime import all_labs
 
     labs = all_labs()
@@ -149,11 +151,11 @@ def _killed(name: str | None) -> LabDir | None:
 
 def logs(
     lab: LabOption = None,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep following until Ctrl-C.")] = False,
 ) -> None:
-    """Show what a lab has logged; also one that was killed, until it is pruned.
+    """Show the log of a running lab, or of a killed one until it is pruned.
 
-    What -f follows ends with Ctrl-C (or SIGTERM, SIGHUP; exit code 0), or with the lab.
+    -f ends with Ctrl-C (or SIGTERM, SIGHUP; exit code 0), or when the lab ends.
 
     \b
     Example:

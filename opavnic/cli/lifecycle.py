@@ -1,4 +1,4 @@
-"""`opavnic up`, `down`, `prune`, `validate`, `lab-schema`: labs come and go."""
+"""`opavnic up`, `down`, `prune`, `validate`, `lab-schema`: start, end and check labs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def up(
     detach: Annotated[bool, typer.Option("-d", "--detach", help="Return once the lab is ready.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a lab real. In the foreground it runs until Ctrl-C, which removes every trace of it.
+    """Start a lab. In the foreground it runs until Ctrl-C, which removes every trace of it.
 
-    SIGTERM and SIGHUP do as Ctrl-C does; under nohup a SIGHUP is ignored. With -d all three end the lab while it is
-    being made (exit code 130).
+    SIGTERM and SIGHUP act like Ctrl-C; under nohup, SIGHUP is ignored. With -d, all three end a lab that is still
+    starting (exit code 130).
 
     \b
     Example:
@@ -48,10 +48,10 @@ def up(
 
 
 def _end_earlier_run(name: str) -> None:
-    """Remove what an earlier run of the lab left when it was killed.
+    """Remove what an earlier, killed run of the lab left behind.
 
-    The lab itself does so as well; but once it has moved into namespaces of its own, the programs of a run
-    without privilege, which were in others, are out of its sight.
+    The lab does this too, but once it has moved into namespaces of its own it can no longer see the programs that an
+    unprivileged run left in others.
     """
     from opavnic.lab.cleanup import take_over
     from opavnic.lab.runtime import LabDir, runtime_root
@@ -76,7 +76,7 @@ def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
 
     def ready(status: dict[str, Any]) -> None:
         _show_ready(status, as_json)
-        say(f"lab {model.name} runs; Ctrl-C ends it")
+        say(f"lab {model.name} is running; end it with Ctrl-C")
 
     lab = _make_lab(model, file, private)
     lab.progress = say
@@ -109,11 +109,11 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
                 else:
                     _show_ready(value, as_json)
                     say(
-                        f"lab {model.name} runs in the background (pid {value['pid']}); "
+                        f"lab {model.name} is running in the background (pid {value['pid']}); "
                         "end it with: opavnic down"
                     )
     except KeyboardInterrupt:
-        fail(f"interrupted; lab {model.name} was not made", EXIT_INTERRUPTED)
+        fail(f"interrupted; lab {model.name} was not started", EXIT_INTERRUPTED)
 
 
 def _show_ready(status: dict[str, Any], as_json: bool) -> None:
@@ -126,9 +126,11 @@ def _show_ready(status: dict[str, Any], as_json: bool) -> None:
 
 
 def down(
-    lab: Annotated[str | None, typer.Argument(help="The lab; not needed where only one runs.")] = None,
+    lab: Annotated[
+        str | None, typer.Argument(help="Lab to end; may be left out if only one is running.")
+    ] = None,
     lab_option: Annotated[
-        str | None, typer.Option("--lab", help="The same, as other commands have it.")
+        str | None, typer.Option("--lab", help="The same, spelled as in other commands.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -158,7 +160,7 @@ def prune(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what labs left whose process was killed; running labs and the things of others are left alone.
+    """Remove what killed labs left behind; running labs and foreign objects are left alone.
 
     \b
     Example:
@@ -180,7 +182,7 @@ def prune(
 
 
 def validate(file: File, as_json: AsJson = False) -> None:
-    """Check a lab file: every mistake with file, line and path. Needs no privilege.
+    """Check a lab file and report every mistake with file, line and path. Needs no privilege.
 
     \b
     Example:
@@ -201,7 +203,7 @@ def validate(file: File, as_json: AsJson = False) -> None:
         return
     hosts = counted(len(model.hosts), "host")
     vesws = counted(len(model.vesws), "virtual switch", "virtual switches")
-    print_line(f"{file}: lab {model.name} is right: {hosts}, {vesws}")
+    print_line(f"{file}: lab {model.name} is valid: {hosts}, {vesws}")
 
 
 def lab_schema() -> None:

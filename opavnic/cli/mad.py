@@ -1,4 +1,4 @@
-"""`opavnic mad`: any attribute of any agent, by hand; MADs recorded and replayed."""
+"""`opavnic mad`: get and set any attribute of any agent by hand; record and replay MADs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Lid = typer.Option(
     "--lid",
     metavar=METAVAR,
     parser=number(1, MAX_LID),
-    help="LID of the agent's port; not needed where the fabric has one agent",
+    help="LID of the agent's port; may be left out if the fabric has one agent",
 )
 LidOption = Annotated[int | None, Lid]
 Vport = Annotated[
@@ -59,7 +59,7 @@ Vport = Annotated[
     typer.Option("--vport", metavar=METAVAR, parser=number(0, MAX_VPORT), help="number of the vport"),
 ]
 Target = Annotated[
-    Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket, if no lab's")
+    Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket to use instead of a lab's")
 ]
 _LISTS = (AttrId.IFACE_UCAST_MACS, AttrId.IFACE_MCAST_MACS)
 _TID = slice(8, 16)
@@ -73,7 +73,7 @@ def mad() -> None:
 
 @contextmanager
 def _client(target: Path | None, lab: str | None) -> Iterator[MadClient]:
-    """Connect, to the lab's socket where no other is given."""
+    """Connect to `target`, or to the lab's socket if it is None."""
     own = target is None
     if target is None:
         directory, journal = running_lab(lab)
@@ -88,7 +88,7 @@ def _client(target: Path | None, lab: str | None) -> Iterator[MadClient]:
 
 
 def _agent(client: MadClient, lid: int | None) -> int:
-    """Return the LID of the agent that is meant: the one given, else the only one there is."""
+    """Return `lid`, or the LID of the only agent if it is None."""
     if lid is not None:
         return lid
     agents = client.agents()
@@ -121,7 +121,7 @@ def get(
     target: Target = None,
     lab: LabOption = None,
 ) -> None:
-    """Get an attribute, as JSON. Which part: offset=0 num=125 of mac-entries, start=0 num_macs=0 of lists."""
+    """Get an attribute, as JSON. To select a part: offset=0 num=125 of mac-entries, start=0 num_macs=0 of lists."""
     with _client(target, lab) as client:
         attr_id = attribute_id(attr)
         lid = _agent(client, lid)
@@ -138,7 +138,7 @@ def set_(
     target: Target = None,
     lab: LabOption = None,
 ) -> None:
-    """Set an attribute: what the agent has now, with the given fields replaced. Prints what it answers."""
+    """Set an attribute to its current value with the given fields replaced; print the answer."""
     with _client(target, lab) as client:
         attr_id = attribute_id(attr)
         lid = _agent(client, lid)
@@ -165,7 +165,7 @@ def raw(
     target: Target = None,
     lab: LabOption = None,
 ) -> None:
-    """Send a MAD as it is and print the response in hex, without the zeros at its end."""
+    """Send a MAD unchanged and print the response in hex, without trailing zeros."""
     with _client(target, lab) as client:
         try:
             request = bytes.fromhex(_from_stdin() if mad_hex == "-" else mad_hex)
@@ -173,7 +173,7 @@ def raw(
             raise ValueError("the MAD is not hex: two digits for each byte, such as 80348001") from None
         if not MadHeader.SIZE <= len(request) <= MAD_SIZE:
             raise ValueError(
-                f"{len(request)} bytes are no MAD: it has {MadHeader.SIZE} (its header) to {MAD_SIZE}"
+                f"{len(request)} bytes are not a MAD, which has {MadHeader.SIZE} (its header) to {MAD_SIZE}"
             )
         lid = _agent(client, lid)
         if not awaits_response(request[3]):
@@ -190,7 +190,7 @@ def raw(
 @app.command(epilog="Example: opavnic mad record mads.jsonl --count 100")
 def record(
     file: Annotated[Path, typer.Argument(help="FILE.pcapng: 16B packets; any other name: JSON lines")],
-    count: Annotated[int | None, typer.Option("--count", min=1, help="end after so many packets")] = None,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="end after this many packets")] = None,
     lab: LabOption = None,
 ) -> None:
     """Record the MADs that pass the lab's management port, until Ctrl-C (or SIGTERM, SIGHUP; exit code 0)."""
@@ -220,7 +220,7 @@ def record(
 def _writer(
     file: Path, write: Callable[[bytes], object]
 ) -> tuple[Callable[[TraceRecord], object], Callable[[], None]]:
-    """Return what takes a packet, and what ends the file."""
+    """Return a function that writes a packet and one that finishes the file."""
     if file.suffix == ".pcapng":
         writer = TraceWriter()
         write(writer.head())
@@ -240,14 +240,14 @@ def replay(
     lid: Annotated[
         int | None,
         typer.Option(
-            "--lid", metavar=METAVAR, parser=number(1, MAX_LID), help="send all to this LID instead"
+            "--lid", metavar=METAVAR, parser=number(1, MAX_LID), help="send all requests to this LID"
         ),
     ] = None,
-    compare: Annotated[bool, typer.Option(help="hold responses against the recorded ones")] = True,
+    compare: Annotated[bool, typer.Option(help="compare responses with the recorded ones")] = True,
     target: Target = None,
     lab: LabOption = None,
 ) -> None:
-    """Send recorded requests again; exit 1 where a response differs from the recorded one."""
+    """Send recorded requests again; exit 1 if a response differs from the recorded one."""
     sent = differ = 0
     with _client(target, lab) as client:
         for exchange in read_record(file):
@@ -259,13 +259,13 @@ def replay(
                 differ += 1
                 print(f"request {sent}, attribute {int.from_bytes(exchange.mad[16:18], 'big'):#06x}:")
                 print(f"  recorded {_hex(exchange.response)}\n  now      {_hex(response)}")
-    print(f"{sent} requests sent" + (f", {differ} answered otherwise" if compare else ""))
+    print(f"{sent} requests sent" + (f", {differ} answered differently" if compare else ""))
     if differ:
         raise typer.Exit(EXIT_FAILED)
 
 
 def _from_stdin() -> str:
-    """Return the hex that stdin holds. Raises FileError, or ValueError where it is no text."""
+    """Return the hex text on stdin. Raises FileError, or ValueError if it is not text."""
     return read_stream(sys.stdin.buffer, "standard input", _MAX_HEX, "MAD in hex").decode("ascii")
 
 
@@ -283,13 +283,13 @@ def _hex(mad_bytes: bytes | None) -> str:
 
 
 def _part(attr_id: int, fields: list[str]) -> bytes:
-    """Return the data of a Get, which says what part of an attribute is wanted."""
+    """Return the data of a Get, which selects the part of an attribute."""
     if attr_id == AttrId.MAC_ENTRIES:
         wanted = {"offset": 0, "num": MAX_SECTION}
         for field in fields:
             name, _, value = field.partition("=")
             if name not in wanted:
-                raise ValueError(f'"{field}": of mac-entries, offset=N and num=N can be asked for')
+                raise ValueError(f'"{field}": a Get of mac-entries takes offset=N and num=N')
             wanted[name] = parse_whole(value)
         try:
             return struct.pack(">HHI", wanted["offset"], wanted["num"], 0)

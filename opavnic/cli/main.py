@@ -1,7 +1,7 @@
 """The program `opavnic`: finds commands, starts them, and turns every failure into one line and an exit code.
 
 A command's module is imported when the command is called, so that `opavnic exec` starts as fast as Python.
-Other packages join through the entry point group "opavnic.cli": name -> typer.Typer, or a function.
+Other packages add commands through the entry point group "opavnic.cli": name -> typer.Typer, or a function.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class LazyCommand:
 
 COMMANDS: Final = {
     "demo": LazyCommand(
-        "opavnic.cli.demo:demo", "Two hosts, two virtual switches: ping, a TCP transfer, a summary."
+        "opavnic.cli.demo:demo", "Two hosts on two virtual switches: ping, a TCP transfer, a summary."
     ),
     "up": LazyCommand(
-        "opavnic.cli.lifecycle:up", "Make a lab real, in the foreground or (-d) in the background."
+        "opavnic.cli.lifecycle:up", "Start a lab in the foreground, or in the background with -d."
     ),
     "down": LazyCommand("opavnic.cli.lifecycle:down", "End a running lab and remove every trace of it."),
-    "prune": LazyCommand("opavnic.cli.lifecycle:prune", "Remove what labs left whose process was killed."),
+    "prune": LazyCommand("opavnic.cli.lifecycle:prune", "Remove what killed labs left behind."),
     "validate": LazyCommand("opavnic.cli.lifecycle:validate", "Check a lab file; needs no privilege."),
     "lab-schema": LazyCommand("opavnic.cli.lifecycle:lab_schema", "Print the JSON schema of lab files."),
     "status": LazyCommand("opavnic.cli.inspect:status", "Show a running lab: hosts, VNICs, links, counters."),
-    "top": LazyCommand("opavnic.cli.top:top", "Show what passes a running lab, per second, live."),
-    "ps": LazyCommand("opavnic.cli.inspect:ps", "List the labs that run."),
-    "labs": LazyCommand("opavnic.cli.inspect:ps", "The same as ps."),
+    "top": LazyCommand("opavnic.cli.top:top", "Show the traffic of a running lab, live."),
+    "ps": LazyCommand("opavnic.cli.inspect:ps", "List running labs."),
+    "labs": LazyCommand("opavnic.cli.inspect:ps", "Same as ps."),
     "logs": LazyCommand("opavnic.cli.inspect:logs", "Show what a lab has logged; -f follows it."),
     "exec": LazyCommand("opavnic.cli.enter:exec_command", "Run a program on a host of a lab."),
     "shell": LazyCommand("opavnic.cli.enter:shell", "Open a shell on a host of a lab."),
@@ -59,7 +59,7 @@ COMMANDS: Final = {
     "mad": LazyCommand("opavnic.cli.mad:app", "Send management datagrams to agents; record and replay them."),
     "decode": LazyCommand("opavnic.cli.decode:decode", "Print a 16B packet field by field."),
     "install-dissectors": LazyCommand(
-        "opavnic.cli.dissectors:install_dissectors", "Let Wireshark read 16B packets."
+        "opavnic.cli.dissectors:install_dissectors", "Install dissectors for Wireshark and tshark."
     ),
     "conformance": LazyCommand(
         "opavnic.cli.conformance:app", "Run test vectors against this implementation."
@@ -68,8 +68,10 @@ COMMANDS: Final = {
     "capture": LazyCommand(
         "opavnic.cli.capture:capture", "Show the packets on the links of a lab, or write them for Wireshark."
     ),
-    "fault": LazyCommand("opavnic.cli.fault:app", "Break the fabric of a running lab, and mend it."),
-    "bench": LazyCommand("opavnic.cli.bench:app", "Measure, side by side with the peers that are installed."),
+    "fault": LazyCommand("opavnic.cli.fault:app", "Inject and remove faults in the fabric of a running lab."),
+    "bench": LazyCommand(
+        "opavnic.cli.bench:app", "Run benchmarks, side by side with installed comparable tools."
+    ),
 }
 
 
@@ -79,12 +81,12 @@ class OpavnicGroup(TyperGroup):
     _listing = False
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """Return the names of all commands whose module is there."""
+        """Return the names of all commands whose module is installed."""
         own = [name for name, command in COMMANDS.items() if _exists(command)]
         return own + sorted(point.name for point in _entry_points() if point.name not in COMMANDS)
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
-        """Return a command: imported, or in the list of commands no more than its name and help."""
+        """Return a command: imported or, while the help lists commands, only its name and help text."""
         lazy = COMMANDS.get(cmd_name)
         if lazy is not None and _exists(lazy):
             if self._listing:
@@ -121,7 +123,7 @@ def _command(name: str, target: typer.Typer | Callable[..., Any]) -> Any:
         app = target
     else:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        # what follows a program's name belongs to the program: `opavnic exec h1 ping -c3 10.9.2.2`
+        # everything after a program's name belongs to that program: `opavnic exec h1 ping -c3 10.9.2.2`
         app.command(name, context_settings=getattr(target, "context_settings", None))(target)
     command = typer.main.get_command(app)
     command.name = name
@@ -152,9 +154,7 @@ def _top(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Log to stderr what the program does.")
-    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr.")] = False,
 ) -> None:
     """Omni-Path VNIC on an ordinary Linux host: real programs over a simulated 16B fabric.
 
@@ -170,9 +170,9 @@ def _top(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit code: 0 ok, 1 what was asked for failed, 2 it was asked wrongly.
+    """Run the program and return its exit code: 0 success, 1 failure, 2 wrong usage or input.
 
-    130: it was interrupted before it was done. A command that runs until it is ended, ends with 0 then.
+    130: interrupted before it was done. A command that runs until it is interrupted returns 0.
     """
     _open_standard_streams()
     command = typer.main.get_command(app)
@@ -186,7 +186,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("opavnic: interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads: no complaint at exit
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the reader has gone: no complaint at exit
         return EXIT_FAILED
     except Exception as error:
         return _explain(error)
@@ -194,15 +196,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Put /dev/null where stdin, stdout or stderr is closed, and let every text be printed in any encoding.
+    """Open /dev/null for a closed stdin, stdout or stderr, and make every text printable in any encoding.
 
-    Else a socket or a lock of a lab would get the number of a closed one, and its detaching would lose it.
+    Otherwise a socket or lock of a lab could get the number of a closed stream and be lost when the lab detaches.
     """
     for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -211,13 +213,15 @@ def _open_standard_streams() -> None:
 
 
 def _explain(error: Exception) -> int:
-    """Say what went wrong in one line, or one for each mistake in a file, and return the exit code.
+    """Print what went wrong in one line, or one line for each mistake in a file, and return the exit code.
 
-    A group of commands that was called without one prints its help.
+    A command group that is called without a command prints its help.
     """
     if hasattr(error, "format_message"):  # a usage error of the command line
         context = getattr(error, "ctx", None)
-        if context is not None and type(error).__name__ == "NoArgsIsHelpError":  # a class that typer hides
+        if (
+            context is not None and type(error).__name__ == "NoArgsIsHelpError"
+        ):  # typer does not export the class
             print(context.get_help(), file=sys.stderr)
             return EXIT_USAGE
         hint = f" (see: {context.command_path} --help)" if context is not None else ""
@@ -237,7 +241,10 @@ def _explain(error: Exception) -> int:
     if isinstance(error, HfiSimError):
         say(f"opavnic: {error}")
         return EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILED
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # no bug: stdout, or /run
+    if isinstance(error, OSError) and error.errno in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+    ):  # not a bug: stdout or /run is full
         say(f"opavnic: cannot write: {error.strerror}")
         return EXIT_FAILED
     say(f"opavnic: internal error, {type(error).__name__}: {' '.join(str(error).split())}{_keep(error)}")
@@ -245,7 +252,7 @@ def _explain(error: Exception) -> int:
 
 
 def _keep(error: Exception) -> str:
-    """Write the traceback of a bug to a file and say where."""
+    """Write the traceback of a bug to a file and return a note that names the file."""
     from opavnic.lab.runtime import runtime_root
 
     text = "".join(traceback.format_exception(error))
@@ -256,7 +263,7 @@ def _keep(error: Exception) -> str:
         with open(os.open(file, flags, 0o600), "a", encoding="utf-8") as log:
             status = os.fstat(log.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
-                return ""  # somebody has put it there before us
+                return ""  # the file was put there by somebody else
             log.write(text)
     except OSError:
         return ""

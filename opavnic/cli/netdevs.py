@@ -1,4 +1,4 @@
-"""Which netdevs a demonstration has: TAPs, or memory where none can be had and none were asked for."""
+"""Netdevs of a demonstration: TAPs, or memory if TAPs are not available and were not requested."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Kind = Literal["tap", "memory"]
 
 
 def choose(asked: Kind | None) -> tuple[Kind, bool, str | None]:
-    """Obtain the right to make TAPs where they are wanted.
+    """Obtain the privilege to create TAPs, unless memory is requested.
 
-    Returns: the kind; whether this process is now in namespaces of its own; why there are no TAPs.
-    Raises:  PrivilegeError: TAPs were asked for and cannot be had.
+    Returns: the kind; whether this process is now in namespaces of its own; why TAPs are not available.
+    Raises:  PrivilegeError: TAPs were requested and are not available.
     """
     from opavnic.lab.errors import PrivilegeError
     from opavnic.lab.privileges import obtain
@@ -25,6 +25,6 @@ def choose(asked: Kind | None) -> tuple[Kind, bool, str | None]:
     except PrivilegeError as error:
         if asked is not None:
             raise
-        say(f"no TAPs: {error}")
-        say("the demonstration runs on netdevs in memory instead")
+        say(f"TAPs are not available: {error}")
+        say("the demonstration uses netdevs in memory instead")
         return "memory", False, str(error)

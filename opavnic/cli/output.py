@@ -1,4 +1,4 @@
-"""What commands print: results on stdout, everything else on stderr in one line."""
+"""Output of commands: results on stdout, everything else on stderr in one line."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ WIDTH = 160
 
 
 def say(line: str) -> None:
-    """Print a line for people on stderr, where it does not get into a pipe.
+    """Print a line for people on stderr, so that it does not end up in a pipe.
 
-    A line stays a line, whatever name of a file or value in it has control characters. Where nobody reads, or the disk
-    behind stderr is full, what was to be told goes on without it.
+    Control characters in file names or values are escaped, so it stays one line. If stderr cannot be written (reader
+    gone, disk full), the line is discarded and the program goes on.
     """
     with contextlib.suppress(OSError):
         print(visible(line), file=sys.stderr, flush=True)
 
 
 def print_line(line: str, *, flush: bool = False) -> None:
-    """Print a line on stdout that has in it what programs, files or peers have said.
+    """Print a line on stdout that may contain text from programs, files or peers.
 
-    With `flush` somebody reads along: a signal that ends the program does not leave half a line.
+    Use `flush` for output that is followed live: a signal that ends the program then leaves no half line.
     """
     sys.stdout.write(visible(line) + "\n")
     if flush:
@@ -43,13 +43,13 @@ def print_line(line: str, *, flush: bool = False) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print lines on stdout that have in them what programs, files or peers have said."""
+    """Print lines on stdout that may contain text from programs, files or peers."""
     for line in io.StringIO(text, newline="\n"):
         print_line(line.removesuffix("\n"))
 
 
 def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:
-    """Print `message` after the program's name and end with `code`: 1 it failed, 2 it was asked wrongly."""
+    """Print `message` after the program's name and exit with `code`: 1 failure, 2 wrong usage or input."""
     say(f"opavnic: {message}")
     raise typer.Exit(code)
 
@@ -60,7 +60,7 @@ def print_json(data: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str | None = None) -> None:
-    """Print a table on stdout. A cell that is a rich Text has its style; all others are shown as they are."""
+    """Print a table on stdout. A rich Text cell keeps its style; all other cells are shown verbatim."""
     from rich.table import Table
     from rich.text import Text
 
@@ -73,18 +73,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title:
 
 
 def print_rich(*items: Table | Text | str) -> None:
-    """Print tables and text, in colours where stdout is a terminal; in a str nothing is markup."""
+    """Print tables and text, in color if stdout is a terminal; a str is never read as markup."""
     from rich.console import Console
 
-    # what is not read by a person at a terminal is not cut to the width of one
-    # and the `:ab:` of a MAC address is no picture
+    # output that does not go to a terminal is not cut to the width of one,
+    # and the `:ab:` of a MAC address is not an emoji
     console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else WIDTH)
     for item in items:
         console.print(_plain(item) if isinstance(item, str) else item)
 
 
 def _plain(cell: object) -> Text:
-    """Return a cell as rich prints it: `[red]` in the name of something is no colour."""
+    """Return a cell as rich text: `[red]` in a name is not a color."""
     from rich.text import Text
 
     return cell if isinstance(cell, Text) else Text(visible(str(cell)))

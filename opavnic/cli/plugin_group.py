@@ -10,9 +10,9 @@ from typer.core import TyperGroup
 
 
 class JoinedGroup(TyperGroup):
-    """The commands of a module, and those of the entry point group that a subclass names.
+    """The commands of a module, plus those of the entry point group that a subclass names.
 
-    An entry point is name -> a function that is a command; it is imported when it is called.
+    An entry point maps a name to a command function, which is imported when it is called.
     """
 
     joined_by: ClassVar[str]

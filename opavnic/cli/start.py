@@ -1,4 +1,4 @@
-"""Where the program `opavnic` begins. What it needs is imported here, where Ctrl-C ends it without a word."""
+"""Entry point of the program `opavnic`. Its imports run here, where Ctrl-C ends it without a traceback."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 
 def start() -> None:
     """Run the program and end with its exit code."""
-    # shells start background jobs of scripts that way
+    # shells start the background jobs of scripts with SIGINT ignored
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # else a traceback of half an import
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # otherwise Ctrl-C prints a traceback out of an import
     from opavnic import signals
     from opavnic.cli.main import main
 

@@ -20,7 +20,7 @@ from opavnic.signals import followed
 DELAY_MIN_S: Final = 0.01
 DELAY_MAX_S: Final = 86400.0
 PLAIN_WIDTH: Final = 1000
-"""Columns of tables that no terminal shows: nothing in them is cut."""
+"""Columns of tables that are not shown on a terminal: nothing is cut."""
 
 Ask = Callable[[], Sample]
 
@@ -28,7 +28,7 @@ Ask = Callable[[], Sample]
 def _delay(seconds: float) -> float:
     if not DELAY_MIN_S <= seconds <= DELAY_MAX_S:  # also: NaN
         raise typer.BadParameter(
-            f"{seconds:g} is not in the range {DELAY_MIN_S:g} to {DELAY_MAX_S:g} (seconds between two looks)"
+            f"{seconds:g} is not in the range {DELAY_MIN_S:g} to {DELAY_MAX_S:g} (seconds between two polls)"
         )
     return seconds
 
@@ -37,22 +37,22 @@ def top(
     lab: LabOption = None,
     delay: Annotated[
         float,
-        typer.Option("-d", "--delay", metavar="SECONDS", callback=_delay, help="Time between two looks."),
+        typer.Option("-d", "--delay", metavar="SECONDS", callback=_delay, help="Time between two polls."),
     ] = 1.0,
     count: Annotated[
-        int | None, typer.Option("-n", "--count", min=1, help="End after so many intervals.")
+        int | None, typer.Option("-n", "--count", min=1, help="End after this many intervals.")
     ] = None,
     order: Annotated[
-        Order, typer.Option("-s", "--sort", help="Order of the rows: by name, or the busiest first.")
+        Order, typer.Option("-s", "--sort", help="Order of the rows: by name, or busiest first.")
     ] = Order.NAME,
     json_lines: Annotated[
         bool, typer.Option("--json", help="Print a line of JSON for each interval.")
     ] = False,
 ) -> None:
-    """Show what passes the VNICs and links of a running lab, per second, until Ctrl-C (or SIGTERM, SIGHUP).
+    """Show the traffic on the VNICs and links of a running lab, per second, until Ctrl-C (or SIGTERM, SIGHUP).
 
-    On a terminal the key q ends it, s changes the order; elsewhere table follows table. Bits of VNICs are those of
-    Ethernet frames without FCS, bits of links those of 16B packets. Below stands every drop counter that grew.
+    On a terminal, q quits and s changes the order; elsewhere a new table is printed for each interval. VNIC rates count
+    the bits of Ethernet frames without FCS, link rates those of 16B packets. Drop counters that grew are listed below.
 
     \b
     Example:
@@ -71,12 +71,12 @@ def top(
 
 
 def _is_screen() -> bool:
-    """Return whether stdout is a terminal that can show a picture which changes."""
+    """Return whether stdout is a terminal that can redraw."""
     return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
 def _asker(lab: str | None) -> Ask:
-    """Return what takes a look at a lab, the same one each time; it raises LabError when that one has ended."""
+    """Return a function that polls one lab; it raises LabError once that lab has ended."""
     from opavnic.lab.client import LabClient
     from opavnic.lab.errors import LabError
     from opavnic.lab.runtime import running_lab
@@ -101,9 +101,9 @@ def _asker(lab: str | None) -> Ask:
 
 
 def _intervals(ask: Ask, wait: Callable[[], bool], count: int | None) -> Iterator[Rates]:
-    """Yield what was measured in each interval, as it ends.
+    """Yield the rates of each interval as it ends.
 
-    Args:  wait: lets an interval pass, and says whether to go on. count: of the intervals; None: without end.
+    Args:  wait: waits for one interval and returns whether to go on. count: number of intervals; None: no limit.
     """
     before = ask()
     number = 0
@@ -120,12 +120,12 @@ def _pause(seconds: float) -> bool:
 
 
 def _show_live(ask: Ask, delay: float, count: int | None, order: Order) -> None:
-    """Show a picture that changes; the last one stays on the terminal where `count` ends it."""
+    """Show a live view; if `count` ends it, the last tables stay on the terminal."""
     from opavnic.cli.top_screen import Picture, Screen
 
-    look = ask()
+    first = ask()
     with Screen() as screen:
-        picture = Picture(screen, delay, order, rates(look, look, delay))
+        picture = Picture(screen, delay, order, rates(first, first, delay))
         for found in _intervals(ask, picture.wait, count):
             picture.found = found
     if not picture.left:
@@ -137,7 +137,7 @@ def _print_json(found: Rates) -> None:
 
 
 def _print_plain(found: Rates) -> None:
-    """Print tables with nothing in them that only a terminal understands, and an empty line."""
+    """Print tables without terminal control sequences, and an empty line."""
     from rich.console import Console
 
     from opavnic.cli.top_view import TopView

@@ -15,7 +15,7 @@ from opavnic.observe.rates import DropRate, Link, Pace, Rates, Vnic
 PACES = ("pkt/s", "bit/s")
 _UNITS = ("", "k", "M", "G", "T", "P")
 _AROUND = 2
-"""Lines of a table that are no rows: an empty one above it, and the header."""
+"""Lines of a table that are not rows: an empty one above it, and the header."""
 _LEAST = 3
 """Lines below which a table that has more is not worth its place."""
 _HEADER = "bold reverse"

@@ -1,4 +1,4 @@
-"""`opavnic topo`: look at a fabric: one that runs, one from a file, or a shape by its numbers."""
+"""`opavnic topo`: show a fabric: of a running lab, from a file, or a generated shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from hfi_sim.errors import HfiSimError, InputError, TopologyError
 from hfi_sim.topology import GENERATORS, Topology, generate
-from opavnic.cli.common import AsJson, lab_client
+from opavnic.cli.common import AsJson, LabOption, lab_client
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_text
 
 DEFAULT_ENGINE: Final = "min-hop"
@@ -19,7 +19,7 @@ _MAX_DIGITS: Final = 9
 
 @dataclass(slots=True)
 class _Shown:
-    """A fabric to look at."""
+    """A fabric to show."""
 
     topology: Topology
     down: list[str] = field(default_factory=list)
@@ -27,35 +27,37 @@ class _Shown:
     deadlock: list[str] = field(default_factory=list)
     paths: list[list[str]] = field(default_factory=list)
     target: str = ""
-    """The port where `paths` have to end."""
+    """The port at which every path must end."""
 
     def is_down(self, cable: str) -> bool:
-        """Return whether a cable is down; a file of ibnetdiscover does not keep which of its ends comes first."""
+        """Return whether a cable is down; an ibnetdiscover file does not preserve the order of its ends."""
         return set(cable.split("--")) in [set(name.split("--")) for name in self.down]
 
     @property
     def arrives(self) -> bool:
-        """Whether every path comes to its end."""
+        """Whether every path reaches the target."""
         return all(path[-1] == self.target for path in self.paths)
 
 
 def topo(
     source: Annotated[
-        str | None, typer.Argument(help="A shape, or a file of ibnetdiscover; a running lab without it.")
+        str | None, typer.Argument(help="A shape or an ibnetdiscover file; default: a running lab.")
     ] = None,
     numbers: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE ...]")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write a drawing.")] = None,
-    export: Annotated[Path | None, typer.Option(help="Write the topology as ibnetdiscover does.")] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Write the topology in the format of ibnetdiscover.")
+    ] = None,
     routes: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="FROM TO", help="Show the way between two hosts.")
+        tuple[str, str] | None, typer.Option(metavar="FROM TO", help="Show the route between two hosts.")
     ] = None,
     engine: Annotated[
         str | None, typer.Option(help="min-hop (default), up-down or fat-tree; not for a running lab.")
     ] = None,
-    lab: Annotated[str | None, typer.Option("--lab", help="Which lab, where several run.")] = None,
+    lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a fabric as text or SVG: nodes, cables, the way between two hosts, whether it could deadlock.
+    """Show a fabric as text or SVG: nodes, cables, the route between two hosts, whether it could deadlock.
 
     Shapes: single-switch, fat-tree k= pods=, clos leaves= spines= hosts_per_leaf= uplinks=,
     dragonfly routers= hosts_per_router= global_links= groups=, mesh dims=3x3, torus dims=4x4; each with hosts=.
@@ -67,10 +69,11 @@ def topo(
     """
     if source is None and engine is not None:
         fail(
-            f"--engine {engine}: a running lab has the engine of its file; name a shape or a file", EXIT_USAGE
+            f"--engine {engine}: a running lab uses the engine of its lab file; name a shape or a file",
+            EXIT_USAGE,
         )
     if source is not None and lab is not None:
-        fail(f"--lab {lab}: {source} is what to look at; give one of the two", EXIT_USAGE)
+        fail(f"--lab {lab}: {source} is already the fabric to show; give one of the two", EXIT_USAGE)
     try:
         if source is None:
             shown = _running(lab, routes)
@@ -149,7 +152,7 @@ def _read(source: str, numbers: list[str]) -> Topology:
             raise TopologyError(f'"{numbers[0][:60]}": {path} is a file; numbers are for shapes such as clos')
         if path.is_dir():
             shapes = ", ".join(GENERATORS)
-            raise TopologyError(f"{path} is a directory; give a file of ibnetdiscover, or a shape ({shapes})")
+            raise TopologyError(f"{path} is a directory; give an ibnetdiscover file or a shape ({shapes})")
         try:
             return loads(read_text(path, MAX_DOCUMENT, "topology file"), source)
         except ConfigError as error:
@@ -157,7 +160,7 @@ def _read(source: str, numbers: list[str]) -> Topology:
     options: dict[str, Any] = {}
     for name, value in map(_number, numbers):
         if name in options:
-            raise TopologyError(f"{name} stands twice: {options[name]} and {value}")
+            raise TopologyError(f"{name} appears twice: {options[name]} and {value}")
         options[name] = value
     return generate(source, **options)
 

@@ -17,7 +17,7 @@ Case = TypeVar("Case")
 def read_cases(path: Path, parse: Callable[[Json], Case]) -> Iterator[Case]:
     """Yield the cases of a file, each made by `parse` from its JSON object.
 
-    Raises:  VectorFileError: the file cannot be read, a line is no JSON object, or a field is missing or wrong.
+    Raises:  VectorFileError: the file cannot be read, a line is not a JSON object, or a field is missing or wrong.
     """
     count = 0
     for number, line in _lines(path):
@@ -40,7 +40,7 @@ def read_cases(path: Path, parse: Callable[[Json], Case]) -> Iterator[Case]:
         count += 1
         yield case
     if not count:
-        raise VectorFileError(f"{path}: no cases in it")
+        raise VectorFileError(f"{path}: the file has no cases")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -114,7 +114,7 @@ def slow_reason(item: Link, vnics: Mapping[int, VnicPort], vport_index: Mapping[
             if here is None:
                 return f"{end.name} has no VNICs"
             if any(vnic not in vport_index for vnic in here.demux.table.values()):
-                return f"{end.name} has VNICs that are no TAPs"
+                return f"{end.name} has VNICs that are not TAPs"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Remove what a lab leaves, and only that: what its journal names, where it proves to be the same."""
+"""Remove what a lab left behind, and only that: what its journal names and proves to be the same object."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Removed:
     netdevs: list[str] = field(default_factory=list)
     directory: str = ""
     kept: list[str] = field(default_factory=list)
-    """What bears a name of the lab and is not the lab's: left alone."""
+    """Objects with a name of the lab that are not the lab's: left alone."""
     failed: list[str] = field(default_factory=list)
-    """What did not end as it should, and why; the rest has ended."""
+    """What failed to stop, and why; the rest has ended."""
 
     @property
     def complaint(self) -> str:
         """Return `failed` as a sentence."""
-        return f"lab {self.lab} has ended, but not all of it as it should: {'; '.join(self.failed)}"
+        return f"lab {self.lab} has ended, but some parts failed to stop: {'; '.join(self.failed)}"
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Removed:

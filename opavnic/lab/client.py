@@ -88,7 +88,7 @@ class LabClient:
         try:
             data = json.loads(response.read())
         except (ValueError, OSError, http.client.HTTPException) as error:
-            raise LabError(f"the lab gave no whole answer to {method} {path}: {error}") from error
+            raise LabError(f"incomplete answer from the lab to {method} {path}: {error}") from error
         if response.status == _UNPROCESSABLE:
             raise RefusedFileError(
                 [Problem(tuple(item["path"]), item["message"]) for item in data["problems"]]

@@ -175,7 +175,7 @@ async def _ping(lab: Lab, vesw: str, source: str, target: str) -> Ping:
     )
     numbers = _PING_SUMMARY.search(done.stdout)
     if numbers is None:
-        raise LabError(f"ping says nothing about packets: {' '.join((done.stderr or done.stdout).split())}")
+        raise LabError(f"ping printed no packet counts: {' '.join((done.stderr or done.stdout).split())}")
     times = _PING_TIMES.search(done.stdout)
     rtt_ms = float(times[1]) if times is not None else None
     return Ping(vesw, source, target, int(numbers[1]), int(numbers[2]), rtt_ms)

@@ -33,9 +33,9 @@ class Credits(Section):
     weights: Annotated[list[Weight], Field(max_length=MAX_VLS)] = Field(default_factory=list)
     """The share of the wire of each VL; none: all the same."""
     high: Annotated[list[VlNumber], Field(max_length=MAX_VLS)] = Field(default_factory=list)
-    """VLs that go before all others."""
+    """VLs with priority over all others."""
     high_limit: Size | None = None
-    """After so many bytes of those, a packet of the others goes first; none: never."""
+    """After this many bytes of those, one packet of another VL goes first; none: never."""
 
     @model_validator(mode="after")
     def _fits(self) -> Credits:

@@ -87,14 +87,14 @@ def _parse_subnet(value: object) -> Subnet:
     if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no subnet such as 10.9.2.0/24")
+        raise ValueError(f"{value!r} is not a subnet such as 10.9.2.0/24")
     try:
         subnet = ipaddress.ip_network(value)
     except ValueError as error:
         try:
             meant = ipaddress.ip_network(value, strict=False)
         except ValueError:
-            raise ValueError(f'"{value}" is no subnet such as 10.9.2.0/24: {error}') from None
+            raise ValueError(f'"{value}" is not a subnet such as 10.9.2.0/24: {error}') from None
         raise ValueError(f'"{value}" is an address in a subnet; the subnet is {meant}') from None
     return subnet
 
@@ -408,7 +408,7 @@ def _member_problems(path: KeyPath, members: object, hosts: Collection[str], bef
             told = hint(member, map(str, hosts), before + len(problems))
             problems.append(Problem((*path, index), f'unknown host "{member}"{told}'))
         elif member in seen:
-            problems.append(Problem((*path, index), f'host "{member}" stands twice'))
+            problems.append(Problem((*path, index), f'host "{member}" appears twice'))
         seen.add(member)
     return problems
 

@@ -190,7 +190,7 @@ class RunningParts:
         return [{"kind": self._kinds[host], "host": host, **_said(app)} for host, app in self.apps.items()]
 
     def status(self) -> dict[str, dict[str, Any]]:
-        """Return what the parts that are no apps say of themselves, by name, of those that do."""
+        """Return what the parts that are not apps say of themselves, by name, of those that do."""
         named = {**self._started, **self.by_name}
         return {name: said for name, part in named.items() if (said := _said(part))}
 

@@ -95,7 +95,7 @@ def open_own(path: Path) -> IO[str]:
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
         os.close(fd)
         raise LabError(
-            f"{path} is no file of this user's ({stat.filemode(status.st_mode)}, uid {status.st_uid})"
+            f"{path} is not a file of this user's ({stat.filemode(status.st_mode)}, uid {status.st_uid})"
         )
     return os.fdopen(fd, encoding="utf-8", errors="replace")
 
@@ -170,7 +170,7 @@ class Journal:
             data["netdevs"] = [NetdevEntry(**_checked(NetdevEntry, entry)) for entry in data["netdevs"]]
             return cls(**data)
         except (TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"no journal of a lab: {error}") from error
+            raise ValueError(f"not a journal of a lab: {error}") from error
 
     @property
     def identities(self) -> list[NamespaceId]:
@@ -286,7 +286,7 @@ class LabDir:
         except (OSError, ValueError, LabError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise JournalError(
-                f"{path} is no journal of a lab that this version can read ({reason}); what the lab has made is not "
+                f"{path} is not a journal of a lab that this version can read ({reason}); what the lab has made is not "
                 f"guessed at: remove what `ip netns` shows of it and {self.path} by hand"
             ) from error
 
@@ -341,7 +341,7 @@ class LabDir:
         if not os.path.lexists(self.path):
             return
         if not self.is_of_a_lab:
-            raise LabError(f"{self.path} holds what no lab has left there; it is left alone")
+            raise LabError(f"{self.path} contains files that no lab created; it is left alone")
         try:
             for name in _FILES:
                 (self.path / name).unlink(missing_ok=True)
@@ -394,16 +394,20 @@ def running_lab(name: str | None) -> tuple[LabDir, Journal]:
         if name in running:
             return running[name]
         known = (
-            f" (running: {nearest(name, running).removeprefix('known: ')})" if running else " (no lab runs)"
+            f" (running: {nearest(name, running).removeprefix('known: ')})"
+            if running
+            else " (no lab is running)"
         )
-        raise NoLabError(f'lab "{name}" does not run{known}')
+        raise NoLabError(f'lab "{name}" is not running{known}')
     if not running:
         if journals:
             dead = ", ".join(lab.name for lab, _ in journals)
             raise NoLabError(
-                f"no lab runs; {dead} was killed and left things behind: opavnic prune removes them"
+                f"no lab is running; {dead} was killed and left things behind: opavnic prune removes them"
             )
-        raise NoLabError("no lab runs; start one with: opavnic up FILE")
+        raise NoLabError("no lab is running; start one with: opavnic up FILE")
     if len(running) > 1:
-        raise NoLabError(f"{len(running)} labs run ({', '.join(running)}); say which one with --lab NAME")
+        raise NoLabError(
+            f"{len(running)} labs are running ({', '.join(running)}); select one with --lab NAME"
+        )
     return next(iter(running.values()))

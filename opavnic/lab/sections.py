@@ -27,7 +27,7 @@ class AlsoAccepts:
 
 def _check_delay(seconds: float) -> float:
     if seconds > MAX_DELAY_S:
-        raise ValueError(f"{seconds:g} s is no delay of a link: at most {MAX_DELAY_S:g} s")
+        raise ValueError(f"{seconds:g} s is not a delay of a link: at most {MAX_DELAY_S:g} s")
     return seconds
 
 

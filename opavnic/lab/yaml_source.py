@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from hfi_sim.errors import InputError
+from hfi_sim.text import with_article
 from opavnic import files
 from opavnic.errors import OpavnicError
 from opavnic.lab.errors import ConfigError
@@ -19,17 +20,17 @@ from vema.em.problems import KeyPath, Problem, path_text
 MAX_DIGITS: Final = 100
 """Longer numbers mean nothing in any file, and Python refuses to print them."""
 MAX_NODES: Final = 100_000
-"""More nodes than this, aliases followed, is no file of ours: it would be built to exhaust memory."""
+"""More nodes than this, aliases followed, is not a file of ours: it would be built to exhaust memory."""
 MAX_DEPTH: Final = 100
 """Lists and mappings inside each other."""
 _TAG: Final = "tag:yaml.org,2002:"
 _SCALARS: Final = {
     f"{_TAG}null": "null",
     f"{_TAG}bool": "true or false",
-    f"{_TAG}int": "whole number",
-    f"{_TAG}float": "number",
+    f"{_TAG}int": "a whole number",
+    f"{_TAG}float": "a number",
     f"{_TAG}str": "text",
-    f"{_TAG}timestamp": "date",
+    f"{_TAG}timestamp": "a date",
 }
 """The tags of single values in our files, and what they are called."""
 _OTHERS: Final = frozenset({f"{_TAG}map", f"{_TAG}seq", f"{_TAG}merge", f"{_TAG}value"})
@@ -48,7 +49,7 @@ _PYTHON_WORDS: Final = (
 
 
 class YamlError(OpavnicError, InputError):
-    """The text is no YAML that a lab file or an EM file could be."""
+    """The text is not YAML that a lab file or an EM file could be."""
 
     def __init__(self, line: int, reason: str) -> None:
         self.line = line
@@ -60,7 +61,7 @@ def read_text(file: Path, limit: int, what: str) -> str:
     """Return the text of a file.
 
     Args:    limit: bytes that no such file has; what: how messages name the kind of file.
-    Raises:  ConfigError: it cannot be read, is no text, or is too long.
+    Raises:  ConfigError: it cannot be read, is not text, or is too long.
     """
     try:
         return files.read_text(file, limit, what)
@@ -78,7 +79,7 @@ class YamlSource:
         Raises:  YamlError: no YAML, more than one document, or aliases without end.
         """
         self.problems: list[Problem] = []
-        """Mistakes that YAML itself forgives: keys that stand twice."""
+        """Mistakes that YAML itself forgives: keys that appear twice."""
         self._lines: dict[KeyPath, int] = {}
         self._nodes = 0
         self._what = what
@@ -121,7 +122,7 @@ class YamlSource:
         values = 0
         key_next: list[bool | None] = [None]
         """Of each collection that is open whether a key comes next; None in a list, where none does."""
-        with contextlib.suppress(yaml.YAMLError):  # what is no YAML is told by the one that builds
+        with contextlib.suppress(yaml.YAMLError):  # what is not YAML is told by the one that builds
             for event in yaml.parse(text, _COUNTER):
                 if isinstance(event, yaml.CollectionEndEvent):
                     key_next.pop()
@@ -138,7 +139,7 @@ class YamlSource:
                     raise YamlError(_line(event.start_mark), "not YAML: nested too deeply")
 
     def _too_many(self, line: int) -> YamlError:
-        return YamlError(line, f"more than {MAX_NODES} values: this is no {self._what}")
+        return YamlError(line, f"more than {MAX_NODES} values: this is not {with_article(self._what)}")
 
     def _walk(self, node: yaml.Node, path: KeyPath, above: tuple[int, ...]) -> None:
         line = node.start_mark.line + 1
@@ -162,7 +163,7 @@ class YamlSource:
         for key, value in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                raise YamlError(line, f"{_place(path)}a {key.id} as a key: a key is a word")
+                raise YamlError(line, f"{_place(path)}a {key.id} cannot be a key: a key is a word")
             if key.tag == f"{_TAG}merge":
                 self._walk(value, path, above)
                 continue
@@ -171,7 +172,9 @@ class YamlSource:
             name = key.value
             here = (*path, name)
             if name in seen:
-                self.problems.append(Problem(here, f'key "{name}" stands twice (first in line {seen[name]})'))
+                self.problems.append(
+                    Problem(here, f'key "{name}" appears twice (first in line {seen[name]})')
+                )
             seen.setdefault(name, line)
             self._lines[here] = line
             self._walk(value, here, above)
@@ -180,7 +183,7 @@ class YamlSource:
         """Refuse what PyYAML would build and no file of ours has: sets, ordered mappings, bytes, objects."""
         if node.tag not in _SCALARS and node.tag not in _OTHERS:
             tag = node.tag.replace(_TAG, "!!")
-            raise YamlError(line, f"{_place(path)}the tag {tag:.{_SHOWN}} means nothing here: leave it out")
+            raise YamlError(line, f"{_place(path)}the tag {tag:.{_SHOWN}} is not supported here; remove it")
 
     def _check_scalar(self, node: yaml.ScalarNode, path: KeyPath, line: int) -> None:
         """Make the value of a node, which the loader keeps; a tag may claim what the text is not."""
@@ -197,7 +200,7 @@ class YamlSource:
             AttributeError,
             OverflowError,
         ) as error:  # PyYAML does not check first
-            shown = f'{_place(path)}"{node.value:.{_SHOWN}}" is no {_SCALARS.get(node.tag, "value")}'
+            shown = f'{_place(path)}"{node.value:.{_SHOWN}}" is not {_SCALARS.get(node.tag, "a value")}'
             raise YamlError(line, shown) from error
 
 
@@ -218,7 +221,7 @@ def _in_yaml_words(message: str) -> str:
 def _whole_characters(text: str, line: int) -> str:
     r"""Return a text with each surrogate pair, as JSON writes it ("\ud83d\ude00"), made one character.
 
-    Raises:  YamlError: half of a pair, which is no text.
+    Raises:  YamlError: half of a pair, which is not text.
     """
     try:
         text.encode()

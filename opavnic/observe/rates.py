@@ -156,7 +156,7 @@ def rates(before: Sample, after: Sample, seconds: float) -> Rates:
     Raises:  ValueError: seconds is not above 0.
     """
     if not seconds > 0:
-        raise ValueError(f"{seconds!r} seconds between two looks: a rate needs more than 0")
+        raise ValueError(f"{seconds!r} seconds between two polls: a rate needs more than 0")
     vnics = {vnic.key: vnic.traffic for vnic in before.vnics}
     links = {link.key: link.traffic for link in before.links}
     return Rates(

@@ -388,7 +388,7 @@ class Hosts:
                 )
             return hosts[key]
         if not isinstance(key, str):
-            raise ScenarioError(f"{key!r} is no host; hosts are known by name or number, such as h1 or 0")
+            raise ScenarioError(f"{key!r} is not a host; hosts are known by name or number, such as h1 or 0")
         if key not in self._hosts:
             raise ScenarioError(unknown_name("host", key, self._hosts))
         return self._hosts[key]

@@ -32,7 +32,7 @@ class Matcher:
             or (callable(pattern) and not isinstance(pattern, type))
         ):
             raise PatternError(
-                f"{pattern!r} is no pattern; it is a packet such as ARP(op=2), a layer such as ARP, bytes, "
+                f"{pattern!r} is not a pattern; it is a packet such as ARP(op=2), a layer such as ARP, bytes, "
                 "or a function of the packet"
             )
         self._pattern = pattern

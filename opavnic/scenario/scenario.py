@@ -129,7 +129,7 @@ class Scenario:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop everything; a scenario that went well must obey the conservation law and leave nothing behind.
+        """Stop everything; a scenario that went well must conserve packets and leave nothing behind.
 
         Raises:  ScenarioError: something did not end as it should; the rest has. AssertionError: an element lost count
                  of packets, or a task or a namespace is left. A scenario that failed keeps its own error.
@@ -142,12 +142,12 @@ class Scenario:
         self.fault_log = self.faults.show()
         failed = "; ".join(await self.world.close())
         if failed and error is None:
-            raise ScenarioError(f"the scenario did not end as it should: {failed}")
+            raise ScenarioError(f"the scenario failed to stop: {failed}")
         if failed and error is not None:
             error.add_note(failed)
 
     def check(self) -> None:
-        """Check the conservation law, that no callback has raised, and that no task of the test or namespace is left.
+        """Check conservation, that no callback has raised, and that no task of the test or namespace is left.
 
         Raises:  AssertionError: what is wrong, by name.
         """
@@ -157,7 +157,7 @@ class Scenario:
             raise AssertionError(f"a callback of the event loop raised {first!r}") from first
         balance = self.fabric.balance()
         if balance:
-            raise AssertionError(f"the conservation law is broken (packets too many or too few): {balance}")
+            raise AssertionError(f"conservation is violated (packets too many or too few): {balance}")
         left = asyncio.all_tasks() - self._tasks_before if self._tasks_before else ()
         if left:
             raise AssertionError(f"tasks are left running: {', '.join(map(_task_text, left))}")

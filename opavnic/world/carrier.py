@@ -10,17 +10,17 @@ class NativeCarrier(Protocol):
     """A native datapath, for a part that hands it the native half of an app (`Netdev.native_app`)."""
 
     def refresh(self) -> None:
-        """Look again at what is to be carried."""
+        """Re-evaluate which links and VNICs to carry."""
 
     def still(self) -> AbstractContextManager[None]:
-        """Let no frame pass meanwhile, so that counters of several places can be compared."""
+        """Hold all frames meanwhile, so that counters of several elements can be compared."""
 
 
 class Carrier(NativeCarrier, Protocol):
-    """The same for whoever shows the world."""
+    """The same, for display."""
 
     def sync(self) -> None:
-        """Add what it has counted to the counters of the fabric and of the VNICs."""
+        """Add its counts to the counters of the fabric and of the VNICs."""
 
     def slow_links(self) -> dict[str, str]:
         """Return the links whose packets it leaves to Python, with the reason."""

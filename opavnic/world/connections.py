@@ -1,4 +1,4 @@
-"""Connections to the control socket of a lab: how many there may be, and how long one may stay silent."""
+"""Connections to the control socket of a lab: limits on their number and idle time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from aiohttp import web
 
 T = TypeVar("T")
 MAX_CONNECTIONS: Final = 64
-"""Connections at once. One more replaces a connection that has not sent a whole request yet."""
+"""Connections at a time. One more replaces a connection that has not sent a complete request yet."""
 MAX_FOLLOWERS: Final = 16
-"""How many of these may follow the log, and how many more may capture."""
+"""How many of these may follow the log, and how many others may capture."""
 PATIENCE_S: Final = 10.0
-"""Seconds that a connection may take to send a whole request, or stay open between two."""
+"""Seconds that a connection may take to send a complete request, or stay idle between two."""
 LOOK_S: Final = 0.5
 """Seconds between two checks whether the reader of an answer is still there. aiohttp could announce it only by
 cancelling the handlers of all readers that leave, including those that have to finish their work."""
@@ -25,7 +25,7 @@ _FULL: Final = json.dumps(
 
 
 async def while_read(request: web.Request, coming: Coroutine[Any, Any, T]) -> T:
-    """Wait for the next piece of an answer. Raises ConnectionResetError: its reader has left."""
+    """Wait for the next piece of an answer. Raises ConnectionResetError if its reader has left."""
     task = asyncio.ensure_future(coming)
     try:
         while not (await asyncio.wait({task}, timeout=LOOK_S))[0]:
@@ -40,7 +40,7 @@ class Connections:
     """Makes the protocol of each new connection."""
 
     def __init__(self, server: web.Server) -> None:
-        """Take connections for a server."""
+        """Create the protocols of connections to a server."""
         self._server = server
         self._timers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
 
@@ -68,7 +68,7 @@ class Connections:
         return True
 
     def await_request(self, protocol: web.RequestHandler) -> None:
-        """Hang up on a connection unless it sends a whole request in time."""
+        """Close a connection unless it sends a complete request in time."""
 
         def hang_up() -> None:
             del self._timers[protocol]
@@ -78,7 +78,7 @@ class Connections:
         self._timers[protocol] = asyncio.get_running_loop().call_later(PATIENCE_S, hang_up)
 
     def has_request(self, protocol: web.RequestHandler) -> None:
-        """Let a connection stay open while its request is answered."""
+        """Keep a connection open while its request is answered."""
         if (timer := self._timers.pop(protocol, None)) is not None:
             timer.cancel()
 

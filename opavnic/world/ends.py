@@ -1,4 +1,4 @@
-"""Whatever starts something registers at once how it ends; then everything ends, even if one of the ends fails."""
+"""Cleanup registered at the moment of start: everything is ended, even if one of the cleanups fails."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from opavnic.errors import EndError
 log = logging.getLogger("opavnic.world")
 
 PATIENCE_S: Final = 10.0
-"""How long one thing may take to end before it is given up."""
+"""Seconds that one cleanup may take before it is abandoned."""
 _T = TypeVar("_T")
 _CANCELLED_S: Final = 1.0
-"""How long what was given up may take to notice."""
+"""Seconds that an abandoned cleanup has to react to its cancellation."""
 
 
 class Ends:
-    """The ends of what was started: the last one first.
+    """The cleanups of everything that was started, run in reverse order.
 
-    An end that fails, or takes too long, is logged and entered in `failed`; the others still run.
+    A cleanup that fails or takes too long is logged and added to `failed`; the others still run.
     """
 
     def __init__(self) -> None:
         self.failed: list[str] = []
-        """What did not end as it should, and why."""
+        """What failed to stop, and why."""
         self._stack = contextlib.AsyncExitStack()
 
     def add(
@@ -46,13 +46,13 @@ class Ends:
     async def enter(
         self, what: str, context: AbstractAsyncContextManager[_T], patience_s: float | None = PATIENCE_S
     ) -> _T:
-        """Enter a context and leave it when everything ends; return what it gives. Arguments as those of `add`."""
+        """Enter a context, to be left when everything ends; return its value. Arguments as for `add`."""
         entered = await context.__aenter__()
         self.add(what, lambda: context.__aexit__(None, None, None), patience_s)
         return entered
 
     async def close(self) -> list[str]:
-        """End everything, each thing once; return `failed`."""
+        """Run every cleanup once; return `failed`."""
         await self._stack.aclose()
         return self.failed
 
@@ -67,11 +67,11 @@ class Ends:
             known = isinstance(error, HfiSimError)
             reason = " ".join(str(error).split()) if known else f"{type(error).__name__}: {error}"
             self.failed.append(f"{what}: {reason}")
-            log.error("%s did not end as it should: %s", what, reason, exc_info=None if known else error)
+            log.error("%s failed to stop: %s", what, reason, exc_info=None if known else error)
 
 
 async def _within(patience_s: float | None, ending: Awaitable[object]) -> None:
-    """Wait for an end. Raises what it raises; EndError: it was given up or cancelled."""
+    """Wait for a cleanup. Raises what it raises, or EndError if it was abandoned or cancelled."""
     task = asyncio.ensure_future(ending)
     try:
         await asyncio.wait({task}, timeout=patience_s)
@@ -89,6 +89,6 @@ async def _within(patience_s: float | None, ending: Awaitable[object]) -> None:
 
 
 def _heard(task: asyncio.Future[object]) -> None:
-    """Retrieve the outcome of a task that nobody waits for any more, so that asyncio does not complain."""
+    """Retrieve the outcome of an abandoned task, so that asyncio does not complain."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Parts: what runs on a world and is started, shown and ended with it. A package brings its own without touching ours.
+"""Parts run on a world and are started, shown and ended with it. A package can add its own without touching ours.
 
     class Weather(Part):
         lab_section = Clouds                        # the key `weather` of a lab file, a pydantic model
@@ -47,11 +47,11 @@ class PlannedHost(Protocol):
 
     @property
     def hfis(self) -> int:
-        """How many HFIs it has."""
+        """Number of HFIs."""
 
     @property
     def ports(self) -> int:
-        """How many ports each HFI has."""
+        """Number of ports of each HFI."""
 
 
 class PlannedVesw(Protocol):
@@ -67,7 +67,7 @@ class PlannedVesw(Protocol):
 
 
 class Plan(Protocol):
-    """The lab file as far as it is nobody's section: hosts, virtual switches, addresses."""
+    """The part of a lab file outside all sections: hosts, virtual switches, addresses."""
 
     @property
     def hosts(self) -> Mapping[str, PlannedHost]:
@@ -77,7 +77,7 @@ class Plan(Protocol):
         """Return the virtual switches that a host is a member of: its vports 1, 2, ..."""
 
     def address(self, vesw: Any, host: str) -> IPv4Interface | IPv6Interface | None:
-        """Return the IP address of a host in a virtual switch; None where that has no subnet."""
+        """Return the IP address of a host in a virtual switch; None if that has no subnet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,27 +85,27 @@ class AskedApp:
     """One entry of `apps:` whose kind is the name of the part."""
 
     index: int
-    """Its place in the list."""
+    """Its index in the list."""
     host: str
     options: Any
-    """As the part's `app_options`."""
+    """An instance of the part's `app_options`."""
 
     def path(self, *keys: str | int) -> KeyPath:
-        """Return where in the lab file one of its options stands."""
+        """Return the path of one of its options in the lab file."""
         return ("apps", self.index, "options", *keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a lab file asks of one part."""
+    """What a lab file requests from one part."""
 
     plan: Plan
     directory: Path
-    """Where the lab file is: the names of files in it are relative to that."""
+    """The directory of the lab file; file names in it are relative to this."""
     section: Any = None
-    """Its section at the top of the file, as the part's `lab_section`; None where the file has none."""
+    """Its section at the top of the file, an instance of the part's `lab_section`; None if the file has none."""
     hosts: Mapping[str, Any]
-    """Its section of each host that has one, as the part's `host_section`."""
+    """Its section of each host that has one, an instance of the part's `host_section`."""
     apps: Sequence[AskedApp] = ()
     """Its apps; when one is started, that one alone."""
 
@@ -120,9 +120,9 @@ class PartVnic:
     vesw: str
     address: IPv4Interface | IPv6Interface | None
     netdev: Netdev | None
-    """None until an EM has made it."""
+    """None until an EM has created it."""
     app_netdev: MemoryNetdev | None
-    """The same where an app of this process stands on it: on a host of `apps:`."""
+    """The same object if an app in this process uses it: on a host of `apps:`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,34 +138,34 @@ class PartHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartWorld:
-    """The world as parts see it: no more of it than they need."""
+    """The world as parts see it, limited to what they need."""
 
     clock: Clock
     seed: int
     hosts: Mapping[str, PartHost]
     add_pkey: Callable[[HfiPort, int], None]
-    """Puts a port in one more partition."""
+    """Adds a port to one more partition."""
     progress: Callable[[str], None]
-    """Tells the person who starts the lab what is going on."""
+    """Reports progress to the person who starts the lab."""
     runtime: Path | None = None
     """The directory of the running lab, removed when it ends; None: it has none."""
     native: NativeCarrier | None = None
-    """The native datapath, where one carries the frames."""
+    """The native datapath, if one carries the frames."""
 
     def rng(self, name: str) -> random.Random:
-        """Return a stream of random numbers of its own for `name`, which replays with the seed of the world."""
+        """Return a separate random stream for `name`, reproducible with the seed of the world."""
         return random.Random(f"{self.seed} {name}")
 
 
 class RunningPart:
-    """A part that runs. What it has started ends when the context of `Part.start` is left."""
+    """A running part. Everything it started ends when the context of `Part.start` is left."""
 
     def status(self) -> dict[str, Any]:
-        """Return what `opavnic status` shows of it, as plain data; nothing: it is not shown."""
+        """Return its entry in `opavnic status` as plain data; empty: it is not shown."""
         return {}
 
     def routes(self) -> Iterable[web.RouteDef]:
-        """Return what it serves on the control API of the lab."""
+        """Return its routes in the control API of the lab."""
         return ()
 
 
@@ -185,19 +185,19 @@ class Part:
     def __init__(self, name: str) -> None:
         self.name = name
         self.origin = f"part {name}"
-        """What to call it in messages: with the package that it was installed by."""
+        """Its name in messages, with the package that installed it."""
 
     @property
     def starts_always(self) -> bool:
-        """Whether it starts in every lab, not only in one whose file asks for it: unless it has a section."""
+        """Whether it starts in every lab, not only if the lab file requests it: true unless it has a section."""
         return self.lab_section is None and self.host_section is None and self.app_options is None
 
     def is_asked_for(self, asked: Asked) -> bool:
-        """Return whether it is to start once for the lab as a whole; its apps start by themselves."""
+        """Return whether to start it once for the lab as a whole; its apps are started separately."""
         return self.starts_always or asked.section is not None or bool(asked.hosts)
 
     def check(self, asked: Asked) -> Iterable[Problem]:
-        """Return what is wrong with its sections, beyond what their models say."""
+        """Return the problems of its sections that their models cannot find."""
         return ()
 
     def start(self, world: PartWorld, asked: Asked) -> AbstractAsyncContextManager[RunningPart]:
@@ -226,7 +226,7 @@ def installed_parts() -> dict[str, Part]:
 def _load(point: EntryPoint) -> Part:
     try:
         part = point.load()
-    except Exception as error:  # whatever a package does when it is imported
+    except Exception as error:  # importing a package can raise anything
         raise PartError(f"{_origin(point)} cannot be loaded: {error}") from error
     if not isinstance(part, Part) or part.name != point.name:
         raise PartError(f'{_origin(point)}: {point.value} is not a Part named "{point.name}"')

@@ -38,7 +38,7 @@ from opavnic.world.ends import Ends
 from vema.types import EMA_OUI
 
 CrashHandler = Callable[[str], None]
-"""Told the name of a host whose driver has just gone."""
+"""Called with the name of a host whose driver has just been unloaded."""
 TrapHandler = Callable[[MadRequest], None]
 
 
@@ -61,7 +61,7 @@ class WorldHost:
 
 
 class World:
-    """A wired fabric and what runs on its ports. `ends` undoes everything, the last thing first."""
+    """A wired fabric and what runs on its ports. `ends` undoes everything in reverse order."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class World:
         em_node: str | None = EM_NODE,
         ends: Ends | None = None,
     ) -> None:
-        """Build the fabric. Nothing passes until the caller has the subnet manager sweep.
+        """Build the fabric. No packet passes until the subnet manager sweeps, which is left to the caller.
 
         Args:    clock: an event loop or another clock; None: packets arrive at once. seed: all randomness comes from
                  it. timer_resolution_s: link delays below it pass at once; see Fabric. routing: or the name of an
@@ -93,7 +93,7 @@ class World:
             topology.attach(em_node)
         topology.build(self.fabric, flow=flow, jitter_s=jitter_s)
         self.hosts: dict[str, WorldHost] = {}
-        """Every host by name; the EM's node is none of them."""
+        """All hosts by name, without the EM's node."""
         self._host_of: dict[int, str] = {}
         for name, nodes in topology.hosts().items():
             if name != em_node:
@@ -105,11 +105,11 @@ class World:
         self.vnic_ports: dict[str, VnicPort] = {}
         """The management agent and the VNICs of each host that has any."""
         self.carrier: Carrier | None = None
-        """What carries packets past Python; None: Python carries all."""
+        """The datapath that carries packets instead of Python; None: Python carries all."""
         self._crash_handlers: list[CrashHandler] = []
         self._trap_handlers: list[TrapHandler] = []
         self.ends = Ends() if ends is None else ends
-        """How everything on this world ends: whoever starts something registers its end here."""
+        """The cleanups of this world; code that starts something registers its cleanup here."""
         self.ends.add("subnet manager", self.subnet_manager.stop)
         self.ends.add("faults", self.faults.clear)
 
@@ -122,7 +122,7 @@ class World:
     ) -> None:
         """End everything.
 
-        Raises:  OpavnicError: something did not end as it should; the rest has. If the context is left by an error,
+        Raises:  OpavnicError: something failed to stop; the rest has ended. If the context is left by an error,
                  that one gets a note instead.
         """
         failed = await self.close()
@@ -132,7 +132,7 @@ class World:
             error.add_note("; ".join(failed))
 
     async def close(self) -> list[str]:
-        """End everything, the last thing first; return what did not end as it should, and why."""
+        """End everything in reverse order; return what failed to stop, and why."""
         return await self.ends.close()
 
     # --- hosts ---------------------------------------------------------------------------------------------
@@ -150,20 +150,20 @@ class World:
     def host(self, name: str) -> WorldHost:
         """Return a host.
 
-        Raises:  OpavnicError: there is none of that name.
+        Raises:  OpavnicError: no host has that name.
         """
         if name not in self.hosts:
             raise OpavnicError(unknown_name("host", name, self.hosts))
         return self.hosts[name]
 
     def host_of(self, port: HfiPort) -> str:
-        """Return the name of the host that a port belongs to; that of its HFI if it is no host's."""
+        """Return the name of the host that a port belongs to; that of its HFI if it is not a host's."""
         return self._host_of.get(port.hfi.node_guid, port.hfi.name)
 
     def add_host(self, name: str, hfis: Iterable[str] = (), *, ports: int = 1) -> WorldHost:
         """Add a host to a world that is already built. The caller cables its HFIs.
 
-        Args:    hfis: the names of its HFIs; one with the name of the host unless given. ports: of each HFI.
+        Args:    hfis: the names of its HFIs; default: one named as the host. ports: number of ports of each HFI.
         Raises:  FabricError: a name is taken.
         """
         added = [self.fabric.add_hfi(hfi, ports=ports) for hfi in tuple(hfis) or (name,)]
@@ -177,27 +177,27 @@ class World:
     # --- partitions ----------------------------------------------------------------------------------------
 
     def set_pkeys(self, port: HfiPort, pkeys: Iterable[int]) -> None:
-        """Put a port in these partitions, besides the management partition."""
+        """Set the partitions of a port; the management partition is always included."""
         self.subnet_manager.set_pkeys(port, pkeys)
 
     def add_pkey(self, port: HfiPort, pkey: int) -> None:
-        """Put a port in one more partition."""
+        """Add a port to one more partition."""
         self.subnet_manager.set_pkeys(port, [*self.subnet_manager.pkeys_of(port), pkey])
 
-    # --- what passes ---------------------------------------------------------------------------------------
+    # --- traffic -------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Have the carrier look at once at what has changed: observers, faults, devices."""
+        """Make the carrier react to changed observers, faults or devices now."""
         if self.carrier is not None:
             self.carrier.refresh()
 
     @property
     def mads(self) -> int:
-        """MADs that all ports have sent, responses and retries included."""
+        """Number of MADs sent by all ports, including responses and retries."""
         return sum(port.mad.sent for port in self.fabric.hfi_ports())
 
     def on_trap(self, handler: TrapHandler) -> Callable[[], None]:
-        """Call `handler` for each trap that reaches the EM's node; the returned function ends that."""
+        """Call `handler` for each trap that reaches the EM's node; the returned function unsubscribes it."""
         if not self._trap_handlers:
             self._trap_agent = self.em_port.mad.register_agent(
                 MadClass.EMA, EMA_OUI, (Method.TRAP,), self._trap
@@ -253,13 +253,13 @@ class World:
         self.vnic_ports[host].close()
 
     def crash(self, host: str) -> None:
-        """Unload the driver of a host: its VNICs are gone until it is loaded again and an EM configures it."""
+        """Unload the driver of a host: its VNICs disappear until it is loaded again and an EM configures it."""
         self.vnic_ports[host].crash()
         for handler in tuple(self._crash_handlers):
             handler(host)
 
     def on_crash(self, handler: CrashHandler) -> Callable[[], None]:
-        """Call `handler` when the driver of a host has gone; the returned function ends that."""
+        """Call `handler` when the driver of a host has been unloaded; the returned function unsubscribes it."""
         self._crash_handlers.append(handler)
         return partial(self._crash_handlers.remove, handler)
 

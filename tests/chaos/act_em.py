@@ -186,5 +186,5 @@ def _fault(world: World, text: str) -> None:
 def _judge(world: World, error: LabError, what: str) -> None:
     """A refusal is one line that makes sense; no answer, or an internal error, is a finding."""
     text = str(error)
-    if "internal error" in text or "no whole answer" in text or "does not answer" in text:
+    if "internal error" in text or "incomplete answer" in text or "does not answer" in text:
         world.found(f"{what}: {text[:300]}")

@@ -24,7 +24,7 @@ _SEND_LIMIT_S = 10.0
 
 @action
 def garbage_on_the_control_socket(world: World, rng: random.Random) -> None:
-    """Bytes that are no HTTP, half of a request, requests that make no sense."""
+    """Bytes that are not HTTP, half of a request, requests that make no sense."""
     for _ in range(rng.randint(5, 40)):
         draw = rng.randrange(6)
         body = rng.choice(

@@ -24,7 +24,7 @@ END_S: Final = 10.0
 """How long a program may go on after it was told to end."""
 BAD_WORDS: Final = re.compile(
     r"Traceback \(most recent|internal error|\(a bug\)|panicked at|never retrieved|was never awaited"
-    r"|no whole answer|Fatal Python error: (?!init_)|Exception ignored"
+    r"|incomplete answer|Fatal Python error: (?!init_)|Exception ignored"
 )
 CODES: Final = (0, 1, 2, 130)
 """What our program may end with: done, failed, wrong usage, interrupted."""
@@ -110,7 +110,9 @@ class Client:
 
     def wait_ready(self) -> None:
         """Wait until a lab in the foreground runs. Raises RuntimeError: it did not come up."""
-        if not wait_for(lambda: "Ctrl-C ends it" in self.said() or self.process.poll() is not None, LIMIT_S):
+        if not wait_for(
+            lambda: "end it with Ctrl-C" in self.said() or self.process.poll() is not None, LIMIT_S
+        ):
             raise RuntimeError(f"no lab within {LIMIT_S:g} s: {self.said()}")
         if self.process.poll() is not None:
             raise RuntimeError(f"no lab: {self.said()}")

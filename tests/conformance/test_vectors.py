@@ -146,7 +146,7 @@ def test_json_has_one_object_for_each_file(damaged: Any, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("content", "message"), [
     (None, "cannot be read"),
-    (b"", "no cases in it"),
+    (b"", "the file has no cases"),
     (b"\xff\xfe\x00", "not UTF-8 text"),
     (b"{", ":1: no JSON"),
     (b"[" * 100_000, ":1: no JSON"),

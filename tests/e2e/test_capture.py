@@ -116,7 +116,7 @@ def test_capture_of_nothing_that_is_there_is_refused_in_one_line(opavnic: Progra
         (["--json", "-w", "x"], 2, "one of them"),
         (["-c", "0"], 2, "greater than or equal to 1"),
         (["-w", "/nowhere/x.pcapng"], 1, "/nowhere/x.pcapng: No such file or directory"),
-        (["--lab", "other"], 1, 'lab "other" does not run'),
+        (["--lab", "other"], 1, 'lab "other" is not running'),
     ):
         done = opavnic("capture", *arguments)
         assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr

@@ -187,7 +187,7 @@ async def test_load_balancer_on_a_tap_of_its_own_serves_the_host_behind_it(
             assert await asyncio.wait_for(asyncio.to_thread(worker.wait), 60) == 0, worker.communicate()
             assert in_order(tmp_path / f"v{version}") == data
         _, said = await end(lb)
-        assert " 0 not taken by the interface" in said
+        assert " 0 not accepted by the interface" in said
     finally:
         for process in programs:
             process.kill()
@@ -278,7 +278,7 @@ async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(
         assert (status["pipeline"], status["pipeline_in"]) == (implementation, where)
         in_python = {row["datapath_reason"] for row in lab.status()["links"] if row["datapath"] == "python"}
         if datapath == "native":
-            assert ("lb:1 has VNICs that are no TAPs" in in_python) == (implementation == "python")
+            assert ("lb:1 has VNICs that are not TAPs" in in_python) == (implementation == "python")
         command = [
             "recv",
             "--listen",

@@ -228,7 +228,7 @@ def test_down_leaves_nothing_and_ends_the_programs_of_the_lab(running: Journal, 
     assert process_start_time(running.pid) is None
     gone = opavnic("down", running.lab)
     assert gone.returncode == 1
-    assert gone.stderr == f'opavnic: lab "{running.lab}" does not run (no lab runs)\n'
+    assert gone.stderr == f'opavnic: lab "{running.lab}" is not running (no lab is running)\n'
 
 
 def test_lab_whose_control_socket_is_gone_is_ended_all_the_same(
@@ -292,7 +292,7 @@ def test_interrupt_in_the_foreground_removes_the_lab(lab_file: Path, lab_name: s
     program = [sys.executable, "-m", "opavnic.cli.main", "up", str(lab_file)]
     with child(program, env=environment, stdout=-1, stderr=-1) as process:
         assert process.stderr is not None
-        assert any("Ctrl-C ends it" in line for line in process.stderr)
+        assert any("end it with Ctrl-C" in line for line in process.stderr)
         assert len(namespaces(lab_name)) == 2
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
@@ -424,7 +424,7 @@ def test_demo_without_privilege_says_why_and_runs_in_memory(as_nobody: Program) 
     done = as_nobody("demo")
     assert "demo passed" in ok(done)
     assert done.stderr.startswith(
-        "no TAPs: /dev/net/tun is closed to this user (crw-------), so no TAP can be made"
+        "TAPs are not available: /dev/net/tun is closed to this user (crw-------), so no TAP can be made"
     )
     up = as_nobody("up", EXAMPLES / "two-hosts.yaml", "-d")
     assert up.returncode == 1

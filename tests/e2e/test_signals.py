@@ -104,7 +104,7 @@ def test_file_of_a_command_that_is_ended_is_whole(
 def test_lab_in_the_foreground_is_removed_by_each_signal(file: Path, number: signal.Signals) -> None:
     with child([*SIGINT_IGNORED, *OPAVNIC, "up", str(file)], stdout=-1, stderr=-1) as process:
         assert process.stderr is not None
-        assert any("Ctrl-C ends it" in line for line in process.stderr)
+        assert any("end it with Ctrl-C" in line for line in process.stderr)
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
     assert (process.returncode, namespaces()) == (0, [])
@@ -122,7 +122,7 @@ def test_lab_that_is_waited_for_goes_with_the_one_who_waits(
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.splitlines()[-1] == f"opavnic: interrupted; lab {LAB} was not made"
+    assert said.splitlines()[-1] == f"opavnic: interrupted; lab {LAB} was not started"
     assert namespaces() == []
     assert json.loads(opavnic("ps", "--json").stdout) == []
 
@@ -130,7 +130,7 @@ def test_lab_that_is_waited_for_goes_with_the_one_who_waits(
 def test_lab_under_nohup_outlives_its_terminal(file: Path) -> None:
     with child([*SIGHUP_IGNORED, *OPAVNIC, "up", str(file)], stdout=-1, stderr=-1) as process:
         assert process.stderr is not None
-        assert any("Ctrl-C ends it" in line for line in process.stderr)
+        assert any("end it with Ctrl-C" in line for line in process.stderr)
         process.send_signal(signal.SIGHUP)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.5)

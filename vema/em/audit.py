@@ -1,4 +1,4 @@
-"""The audit: does a MAC table hold what its digest says? Tables are read one after the other, slowly, all the time.
+"""The audit: checks that MAC tables match their digests, reading one table after the other, slowly and continuously.
 
 A look at VeswPortInfo trusts the digest, which is what the EM itself wrote last. A Set that the fabric has doubled
 and held back may come between two Sets of a later update: then an old section stands under the right digest, and no
@@ -48,7 +48,7 @@ class Audit:
     def __init__(self, interval: float, *, now: float) -> None:
         """Begin the first round one interval from now.
 
-        Args:  interval: how long a round takes, in seconds; 0: there is none.
+        Args:  interval: seconds that a round takes; 0: no audit.
         """
         self._waiting: deque[VportKey] = deque()
         self._reading: _Reading | None = None

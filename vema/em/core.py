@@ -22,7 +22,7 @@ from vema.em import dialogue
 from vema.em.audit import Audit
 from vema.em.desired import EmConfig, PortFacts
 from vema.em.dialogue import PORT, Effect, Request
-from vema.em.persisted import CountersRecord, Gone, Memory, Record
+from vema.em.persisted import CountersRecord, Memory, Record, Tombstone
 from vema.em.port_lives import PortLives
 from vema.em.record_log import RecordLog
 from vema.em.state import Desired, Port, Vesw, Vport
@@ -43,7 +43,7 @@ class EmCore:
     """One EM. It sends nothing before `set_active`: a standby only listens."""
 
     def __init__(self, config: EmConfig, memory: Memory, *, now: float) -> None:
-        """Begin with a configuration and with what an earlier life has left."""
+        """Begin with a configuration and the records of an earlier run."""
         self.config = config
         self.ports: dict[int, Port] = {}
         self.sets = 0
@@ -62,7 +62,7 @@ class EmCore:
     # --- inputs --------------------------------------------------------------------------------------------
 
     def set_config(self, now: float, config: EmConfig) -> None:
-        """Want something else from now on."""
+        """Replace the configuration."""
         self._turns.queue.resize(in_flight=config.limits.in_flight, per_port=config.limits.per_port)
         trap_changes = config.trap != self.config.trap
         if config.polling.audit != self.config.polling.audit:
@@ -144,7 +144,7 @@ class EmCore:
         self._lives.look_after_trap(now, port)
 
     def answer(self, now: float, request: Request, mad: Mad | None) -> None:
-        """Take the response to a request, or None where there was none after all retries."""
+        """Handle the response to a request, or None if none came after all retries."""
         self._turns.queue.finished(request.guid)
         port = self.ports.get(request.guid)
         if port is None:
@@ -225,7 +225,7 @@ class EmCore:
         return self.active and self._turns.queue.ready
 
     def take_records(self) -> list[Record]:
-        """Return what has to be written before the next request is sent."""
+        """Return the records that must be written before the next request is sent."""
         return self._log.take()
 
     def take_groups(self) -> dict[int, frozenset[int]]:
@@ -320,7 +320,7 @@ class EmCore:
         if vesw is None:
             if vport.info is not None and vport.fresh:
                 del port.vports[vport.num]
-                self._log.add(Gone(vport.key))
+                self._log.add(Tombstone(vport.key))
                 self._log.event("vport-deleted", port, vport)
                 self._vesws.allot(port)
         elif vesw.dirty_since is None or not vesw.plan.learns:

@@ -52,7 +52,7 @@ def _check_mlid(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool) and is_multicast_lid(value):
         return value
     shown = f"{value:#x}" if isinstance(value, int) else repr(value)
-    raise ValueError(f"{shown} is no multicast LID (0xf00000 to 0xfffffe) and not auto")
+    raise ValueError(f"{shown} is not a multicast LID (0xf00000 to 0xfffffe) and not auto")
 
 
 def _each_of(name: str, limit: int) -> AfterValidator:
@@ -99,7 +99,7 @@ class TrapSection(Section):
 
 
 class PollingSection(Section):
-    """How often the EM looks by itself; traps make it look at once."""
+    """Seconds between two polls by the EM; traps make it poll immediately."""
 
     interval: Duration = 10.0
     """Between two looks at an agent, in seconds; 0: rely on traps alone."""
@@ -281,7 +281,7 @@ def _member_problems(index: int, vesw: dict[str, Any], before: int) -> list[Prob
         seen: set[str] = set()
         for at, name in enumerate(names if isinstance(names, list) else []):
             if isinstance(name, str) and name in seen:
-                problems.append(Problem(("vesws", index, key, at), f'"{name}" stands twice'))
+                problems.append(Problem(("vesws", index, key, at), f'"{name}" appears twice'))
             seen.add(str(name))
     ports, members = vesw.get("default_ports"), vesw.get("members")
     if isinstance(ports, list) and len(ports) > DEF_PORTS:
@@ -292,7 +292,7 @@ def _member_problems(index: int, vesw: dict[str, Any], before: int) -> list[Prob
         for at, name in enumerate(ports):
             if isinstance(name, str) and name not in there:
                 told = hint(name, map(str, members), before + len(problems))
-                message = f'"{name}" is no member{told}'
+                message = f'"{name}" is not a member{told}'
                 problems.append(Problem(("vesws", index, "default_ports", at), message))
     return problems
 

@@ -1,8 +1,8 @@
 """The dialogue with one agent: the next request to it, and what its answer means. Level-triggered.
 
-Nobody remembers "what comes next": each time, what is known of a port or vport is held against what is wanted,
+No "next step" is stored: each time, the known state of a port or vport is compared with the wanted one,
 and the first difference gives the request. So a lost answer, a restarted agent and a changed configuration all
-take the same way.
+take the same path.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Request:
     def answered_by(self, response: Mad) -> bytes:
         """Return the attribute data of the response.
 
-        Raises:  AgentError: the agent refuses, or this is no response to the request.
+        Raises:  AgentError: the agent refuses, or this is not a response to the request.
         """
         return attribute_in(response, self.attr_id, self.attr_mod)
 

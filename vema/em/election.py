@@ -101,7 +101,7 @@ class Election:
     def __init__(
         self, *, guid: int, priority: int, heartbeat_s: float, dead_after_s: float, now: float
     ) -> None:
-        """Begin as a standby that has heard nobody yet."""
+        """Begin as a standby that has heard no other EM yet."""
         self.guid = guid
         self.priority = priority
         self.role = Role.STANDBY

@@ -1,11 +1,11 @@
-"""Writing down what an EM shall remember, on a disk that may be full for a while: the EM works on meanwhile."""
+"""Stores the records of an EM on a disk that may be full for a while; the EM goes on meanwhile."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Sequence
 
-from vema.em.persisted import CountersRecord, EventRecord, Gone, Record, VportRecord
+from vema.em.persisted import CountersRecord, EventRecord, Record, Tombstone, VportRecord
 from vema.em.store import Store, StoreError
 
 log = logging.getLogger("vema.em")
@@ -37,7 +37,7 @@ class StoreWriter:
             self._store.write([*self._waiting.values(), *gap, *records])
         except StoreError as error:
             if not self._broken:
-                log.warning("a restart of the EM will know less, until this ends: %s", error)
+                log.warning("the state is not stored; a restart of the EM would lose it: %s", error)
             self._broken = True
             self._keep(records)
             return
@@ -54,7 +54,7 @@ class StoreWriter:
             if isinstance(record, EventRecord | CountersRecord):
                 self.lost += 1
             else:
-                key: Hashable = record.key if isinstance(record, VportRecord | Gone) else record.vesw_id
+                key: Hashable = record.key if isinstance(record, VportRecord | Tombstone) else record.vesw_id
                 self._waiting[key] = record
 
 

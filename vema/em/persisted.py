@@ -53,11 +53,11 @@ class SlotsRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """A record that no longer counts."""
+class Tombstone:
+    """Deletes the record with this key."""
 
     key: VportKey | int
-    """Of a vport, or the id of a virtual switch."""
+    """The key of a vport or the id of a virtual switch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,12 @@ class CountersRecord:
     values: Mapping[str, int]
 
 
-Record = VportRecord | SlotsRecord | Gone | EventRecord | CountersRecord
+Record = VportRecord | SlotsRecord | Tombstone | EventRecord | CountersRecord
 
 
 @dataclass(slots=True)
 class Memory:
-    """What an EM begins with."""
+    """The records with which an EM starts."""
 
     vports: Sequence[VportRecord] = ()
     slots: Sequence[SlotsRecord] = ()

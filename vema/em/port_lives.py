@@ -9,7 +9,7 @@ from hfi_sim.errors import WireError
 from vema.em import dialogue
 from vema.em.desired import PortFacts
 from vema.em.dialogue import Request
-from vema.em.persisted import Gone, VportRecord
+from vema.em.persisted import Tombstone, VportRecord
 from vema.em.record_log import RecordLog
 from vema.em.state import Desired, Port, Vport
 from vema.em.turns import Turns
@@ -29,7 +29,7 @@ REFUSALS: Final = 3
 
 
 class PortLives:
-    """What becomes of ports as they come, go, fall silent and answer nonsense."""
+    """Tracks ports as they come, go, stop answering or answer nonsense."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class PortLives:
         if records and self.trust_memory:
             port.vports = {record.vport_num: Vport.of(record) for record in records}
         else:
-            self._log.add(*(Gone(record.key) for record in records))
+            self._log.add(*(Tombstone(record.key) for record in records))
             port.scan = 1
         return port
 
@@ -102,7 +102,7 @@ class PortLives:
 
     def forget_vports(self, port: Port) -> None:
         """Have the vports of a port looked for: another EM may have made others."""
-        self._log.add(*(Gone(vport.key) for vport in port.vports.values()))
+        self._log.add(*(Tombstone(vport.key) for vport in port.vports.values()))
         port.vports.clear()
         port.scan = 1
 

@@ -79,7 +79,7 @@ def _message(
 
 
 def _keys_at(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """Return the keys that the section at `path` may have; none where it is no section."""
+    """Return the keys that the section at `path` may have; none where it is not a section."""
     here = model
     for part in path:
         if isinstance(part, str) and part in here.model_fields:

@@ -242,7 +242,7 @@ class EthernetService:
         return self._runner.failure
 
     async def wait_converged(self, timeout_s: float = 60.0) -> bool:
-        """Wait until `converged`; False where it took longer."""
+        """Wait until `converged`; return False on a timeout."""
         return await self.wait_for(lambda: self.converged, timeout_s)
 
     async def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
@@ -288,7 +288,7 @@ class EthernetService:
         return Roster(self._candidates())
 
     async def verify(self) -> list[Difference]:
-        """Ask all agents for all they have; return what is not as it should be."""
+        """Read everything from all agents; return the differences from the configuration."""
         core = self._running()
         groups = {
             vesw.plan.section.mlid: self.topology.group_members(vesw.plan.section.mlid)

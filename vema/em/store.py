@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from hfi_sim.private_file import close_to_others, make_private_file
-from vema.em.persisted import CountersRecord, EventRecord, Gone, Memory, Record, SlotsRecord, VportRecord
+from vema.em.persisted import CountersRecord, EventRecord, Memory, Record, SlotsRecord, Tombstone, VportRecord
 from vema.em.store_rows import (
     Row,
     StoredCounters,
@@ -149,7 +149,7 @@ class Store:
                     db.execute("REPLACE INTO vports VALUES (?,?,?,?,?,?,?,?,?,?)", vport_row(record))
                 elif isinstance(record, SlotsRecord):
                     db.execute("REPLACE INTO slots VALUES (?,?)", slots_row(record))
-                elif isinstance(record, Gone):
+                elif isinstance(record, Tombstone):
                     self._forget(record)
                 elif isinstance(record, EventRecord):
                     self._write_event(record)
@@ -162,7 +162,7 @@ class Store:
                     db.execute("ROLLBACK")
             raise StoreError(f"{self._path}: cannot write: {error}") from error
 
-    def _forget(self, gone: Gone) -> None:
+    def _forget(self, gone: Tombstone) -> None:
         if isinstance(gone.key, int):
             self._db.execute("DELETE FROM slots WHERE vesw_id=?", (gone.key,))
         else:
@@ -241,7 +241,7 @@ class Store:
         """Return what `make` makes of the rows, the last one first, and say how many are none of ours."""
         try:
             rows = self._db.execute(query, arguments).fetchall()
-        except (sqlite3.Error, ValueError) as error:  # ValueError: the name of a column is no text
+        except (sqlite3.Error, ValueError) as error:  # ValueError: the name of a column is not text
             raise self.damaged(error) from error
         found = []
         for row in reversed(rows):

@@ -1,6 +1,6 @@
 """The rows of the EM's database: what a record looks like there, and back. Sans-IO.
 
-A database may have been damaged, or written by somebody else: SQLite keeps any type in any column. What is no row of
+A database may have been damaged, or written by somebody else: SQLite keeps any type in any column. What is not a row of
 ours is a ValueError.
 """
 
@@ -46,14 +46,14 @@ def guid_text(guid: int) -> str:
 
 
 def text_of(data: bytes) -> str:
-    """Return text of a database; what is no UTF-8 is marked, for `text` to see."""
+    """Return text of a database; what is not UTF-8 is marked, for `text` to see."""
     return data.decode("utf-8", "replace")
 
 
 def text(value: object) -> str:
     """Return a value that is to be text. Raises ValueError: it is not, or it was damaged."""
     if not isinstance(value, str) or "\N{REPLACEMENT CHARACTER}" in value:
-        raise ValueError(f"{value!r} is no text")
+        raise ValueError(f"{value!r} is not text")
     return value
 
 
@@ -82,7 +82,7 @@ def vport_record(row: Row) -> VportRecord:
         keys = struct.unpack(f">{len(_pieces(layout, _KEY_SIZE))}Q", layout)
     base = _macs(base_mac)
     if len(base) != 1:
-        raise ValueError(f"{base_mac!r} is no MAC address")
+        raise ValueError(f"{base_mac!r} is not a MAC address")
     return VportRecord(
         _guid(guid), _integer(vport_num), _integer(vesw_id), _integer(digest), keys,
         _macs(uc_macs), _integer_or_none(uc_gen), _macs(mc_macs), _integer_or_none(mc_gen), base[0],
@@ -118,7 +118,7 @@ def stored_counters(row: Row) -> StoredCounters:
     except RecursionError as error:
         raise ValueError("counts in one another") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{values!r} are no counts")
+        raise ValueError(f"{values!r} are not counts")
     values = {text(name): _integer(value) for name, value in values.items()}
     return StoredCounters(
         _time(time), CountersRecord(_guid(guid), _integer(vport_num), _integer(vesw_id), values)
@@ -127,7 +127,7 @@ def stored_counters(row: Row) -> StoredCounters:
 
 def _integer(value: object) -> int:
     if type(value) is not int:
-        raise ValueError(f"{value!r} is no integer")
+        raise ValueError(f"{value!r} is not an integer")
     return value
 
 
@@ -137,7 +137,7 @@ def _integer_or_none(value: object) -> int | None:
 
 def _time(value: object) -> float:
     if not isinstance(value, float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no time")
+        raise ValueError(f"{value!r} is not a time")
     return value
 
 

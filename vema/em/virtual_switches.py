@@ -8,7 +8,7 @@ from typing import Final
 from vema.em.desired import EmConfig, PortFacts, Roster
 from vema.em.groups import Groups
 from vema.em.mac_tables import VeswTable
-from vema.em.persisted import Gone, SlotsRecord
+from vema.em.persisted import SlotsRecord, Tombstone
 from vema.em.plan import VeswPlan, plan_vesws
 from vema.em.record_log import RecordLog
 from vema.em.state import Port, Vesw, Vport, member_addresses, table_events
@@ -59,7 +59,7 @@ class VirtualSwitches:
         plans = plan_vesws(config, Roster(self._facts))
         for vesw_id in [vesw_id for vesw_id in self.by_id if vesw_id not in plans]:
             del self.by_id[vesw_id]
-            self._log.add(Gone(vesw_id))
+            self._log.add(Tombstone(vesw_id))
         touched: set[int] = set()
         changed: list[Vesw] = []
         for vesw_id, plan in plans.items():

@@ -20,7 +20,7 @@ _LAST_PORT = 0xFFFF
 
 
 def check_listen(text: str) -> None:
-    """Refuse what is no address to listen on.
+    """Refuse what is not an address to listen on.
 
     Raises:  BadRequestError: neither HOST:PORT, with the port 0 (any) to 65535, nor unix:PATH.
     """

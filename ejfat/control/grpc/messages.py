@@ -112,7 +112,7 @@ def address(text: str) -> IpAddress:
     try:
         found = ip_address(text)
     except ValueError:
-        raise BadRequestError(f"{text!r} is no IP address") from None
+        raise BadRequestError(f"{text!r} is not an IP address") from None
     if "%" in text:  # a scope is a name of the asking host, and no packet carries it
         raise BadRequestError(f"{text!r} has a scope, expected the address alone")
     return found

@@ -111,7 +111,7 @@ async def start_server(
             server.add_secure_port(address, tls.credentials()) if tls else server.add_insecure_port(address)
         )
     except RuntimeError:  # its words are about an environment variable
-        reason = ", or the TLS files are none" if tls else ""
+        reason = ", or the TLS files are invalid" if tls else ""
         raise EjfatError(f"cannot listen on {address}: gRPC cannot bind it{reason}") from None
     finally:
         if umask is not None:

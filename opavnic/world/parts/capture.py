@@ -1,6 +1,6 @@
 """GET /capture on the control API of a lab: a pcapng file that grows while packets pass.
 
-Query: on=PLACE (default *), count=N to end after so many packets, and matches as in a fault (l4=mad, vesw=2, ...).
+Query: on=PLACE (default *), count=N to end after this many packets, and matches as in a fault (l4=mad, vesw=2, ...).
 What the reader does not take in time is missed, and said in interface statistics blocks; the fabric does not wait.
 
     curl -sN --unix-socket CONTROL_SOCKET 'http://lab/capture?on=h1' | tshark -r -
@@ -39,7 +39,9 @@ class Captures(RunningPart):
 
     async def _capture(self, request: web.Request) -> web.StreamResponse:
         if self._running >= MAX_FOLLOWERS:
-            raise TooManyError(f"{MAX_FOLLOWERS} captures run: a lab has no more; end one of them")
+            raise TooManyError(
+                f"{MAX_FOLLOWERS} captures are running, the most a lab allows; end one of them"
+            )
         self._running += 1
         try:
             return await _stream(request, self._world)
@@ -96,5 +98,5 @@ def _count(text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS and int(text) > 0):
-        raise InputError(f"count={text!r} is no number of packets, 1 or more")
+        raise InputError(f"count={text!r} is not a number of packets, 1 or more")
     return int(text)

@@ -183,7 +183,7 @@ class LabRoutes(RunningPart):
 async def _stream_log(request: web.Request, hub: LogLines, follow: bool) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
     if follow and hub.followers >= MAX_FOLLOWERS:
-        raise TooManyError(f"{MAX_FOLLOWERS} readers follow the log: a lab has no more; end one of them")
+        raise TooManyError(f"{MAX_FOLLOWERS} readers follow the log, the most a lab allows; end one of them")
     lines = hub.subscribe()
     if not follow:
         hub.unsubscribe(lines)

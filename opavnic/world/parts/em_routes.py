@@ -108,7 +108,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
             vesw_id = _number(request, "vesw", 0)
             if vesw_id not in core.vesws:
                 known = ", ".join(map(str, sorted(core.vesws))) or "none"
-                raise InputError(f"no virtual switch has the id {vesw_id} (known: {known})")
+                raise InputError(f"no virtual switch has id {vesw_id} (known: {known})")
             shown = {vesw_id: shown[vesw_id]}
         return await json_rows("mac_table", _table_rows(core, shown))
 
@@ -163,7 +163,7 @@ def _judged(data: Any, now: Picture) -> tuple[Checked, list[str]]:
 def _number(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, str(default))
     if not text.isdecimal() or len(text) > 9:
-        raise OpavnicError(f"{name}={text!r} is no number")
+        raise OpavnicError(f"{name}={text!r} is not a number")
     return int(text)
 
 

@@ -88,4 +88,4 @@ def _remove(faults: Faults, number: object) -> None:
     elif isinstance(number, int):
         faults.remove(number)
     else:
-        raise FaultError(f"{number!r} is no number of a fault")
+        raise FaultError(f"{number!r} is not the number of a fault")

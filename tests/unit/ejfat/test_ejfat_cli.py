@@ -75,14 +75,14 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
         (["sim", "--tables", TABLES, "--in", TABLES, "--out", "x"], "seed_tables.txt"),
         (["tables", "none.txt"], "none.txt"),
         (["send"], "give --to"),
-        (["send", "--to", "nowhere"], "is no address"),
+        (["send", "--to", "nowhere"], "is not an address"),
         (["send", "--to", "10.0.0.1:80"], "expected 1024 to 65535"),
-        (["send", "--to", "127.0.0.1", "--event-size", "0"], "an event of 0 bytes"),
+        (["send", "--to", "127.0.0.1", "--event-size", "0"], "an event cannot have 0 bytes"),
         (["send", "--to", "127.0.0.1", "--event-size", "5G"], "counts to 4294967295"),
         (["send", "--to", "127.0.0.1", "--event-size", "9" * 5000], "is not a size such as"),
         (
             ["send", "--to", "127.0.0.1", "--event-size", "300M"],
-            "at most 268435456 bytes; `recv --max-event 300M`",
+            "at most 268435456 bytes; start them with `recv --max-event 300M`",
         ),
         (["recv", "--listen", "127.0.0.1:1024", "--max-event", "x"], "is not a size such as 65536, 64K"),
         (["send", "--to", "127.0.0.1", "--first-tick", str(1 << 64)], "--first-tick"),
@@ -93,7 +93,7 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
         (["recv", "--listen", "127.0.0.1"], "needs a port"),
         (
             ["recv", "--listen", "127.0.0.1:1024", "--uri", URI, "--slots", "5-3"],
-            "are no slots",
+            "are not slots",
         ),
         (
             ["recv", "--listen", "127.0.0.1:1024", "--uri", URI, "--name", ""],
@@ -102,23 +102,23 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
         (["admin", "status"], "give --uri"),
         (
             ["admin", "reserve", "x", "--uri", URI, "--senders", "10.0.0.999"],
-            "'10.0.0.999' is no IP address",
+            "'10.0.0.999' is not an IP address",
         ),
         (["admin", "reserve", "x", "--uri", URI, "--hours", "inf"], "--hours"),
         (["admin", "timeseries", "/lb/1/*", "--uri", URI, "--since", "inf"], "--since"),
-        (["admin", "add-senders", "x", "--uri", URI], "'x' is no IP address"),
-        (["admin", "remove-senders", "x", "--uri", URI], "'x' is no IP address"),
+        (["admin", "add-senders", "x", "--uri", URI], "'x' is not an IP address"),
+        (["admin", "remove-senders", "x", "--uri", URI], "'x' is not an IP address"),
         (
             ["admin", "status", "--uri", URI, "--control", "foo"],
             "'foo': expected HOST:PORT",
         ),
         (
             ["recv", "--listen", "127.0.0.1:1024", "--uri", URI, "--address", "x"],
-            "'x' is no IP address",
+            "'x' is not an IP address",
         ),
         (
             ["recv", "--listen", "[::]:1024", "--uri", URI],
-            ":: is no address of one worker: give --address",
+            ":: is not the address of a single worker: give --address",
         ),
         (["recv", "--listen", "127.0.0.1:1024", "--timeout", "inf"], "--timeout"),
         (["lb", "--tap", "toolonginterfacename1", "--ipv4", "10.0.0.1"], "expected 1 to 15 characters"),
@@ -132,7 +132,7 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
         (["lb"], "either --interface or --tap"),
         (["lb", "--interface", "nosuchif0", "--ipv4", "10.0.0.1"], "there is no interface nosuchif0"),
         (["lb", "--tap", "x"], "--ipv4 or --ipv6"),
-        (["lb", "--tap", "x", "--ipv4", "fd00::1"], "is no IPv4 address"),
+        (["lb", "--tap", "x", "--ipv4", "fd00::1"], "is not an IPv4 address"),
         (
             ["lb", "--tap", "x", *[w for n in range(9) for w in ("--ipv4", f"10.0.0.{n}")]],
             "9 instances, expected 1 to 8",
@@ -165,7 +165,7 @@ def test_slots_are_read_as_ranges() -> None:
     assert parse_slots("") == []
     assert parse_slots("0-127,256, +64") == [(0, 128), (256, 1), (-1, 64)]
     for text in ("x", "1-", "-3", "+", "1,,2", "+1-2", "512", "+513", "9" * 5000):
-        with pytest.raises(BadRequestError, match="are no slots"):
+        with pytest.raises(BadRequestError, match="are not slots"):
             parse_slots(text)
 
 

@@ -236,7 +236,7 @@ async def test_senders_are_added_and_removed(world: World) -> None:
     code, details = await world.refused(
         "AddSenders", pb.AddSendersRequest(lbId=reservation.lbId, senderAddresses=["10.0.0"])
     )
-    assert (code, details) == (grpc.StatusCode.INVALID_ARGUMENT, "'10.0.0' is no IP address")
+    assert (code, details) == (grpc.StatusCode.INVALID_ARGUMENT, "'10.0.0' is not an IP address")
 
 
 @pytest.mark.parametrize(
@@ -247,8 +247,8 @@ async def test_senders_are_added_and_removed(world: World) -> None:
         ({"name": "two\nlines"}, r"the name 'two\nlines' of the worker has characters that cannot be shown"),
         ({"udpPort": 0}, "UDP port 0"),
         ({"weight": -1}, "weight -1.0"),
-        ({"ipAddress": "nowhere"}, "is no IP address"),
-        ({"ipAddress": "224.0.0.1"}, "224.0.0.1 is no address of one worker"),
+        ({"ipAddress": "nowhere"}, "is not an IP address"),
+        ({"ipAddress": "224.0.0.1"}, "224.0.0.1 is not the address of a single worker"),
         ({"ipAddress": "fe80::1%eth0"}, "has a scope"),
         ({"slotDemands": [{"index": 0, "length": 1}]}, "slot demands need static or explicit"),
     ],
@@ -395,7 +395,7 @@ async def test_timeseries_are_read_by_path(world: World) -> None:
     assert (await read("*", token=other.token)).keys() == {p for p in everything if p.startswith("/lb/2/")}
     assert await read(path, token=one.token) == {path: expected}
     for bad, status, words in (
-        ("/lb/1", grpc.StatusCode.INVALID_ARGUMENT, "is no path of time series"),
+        ("/lb/1", grpc.StatusCode.INVALID_ARGUMENT, "is not a path of time series"),
         ("/lb/1/speed", grpc.StatusCode.INVALID_ARGUMENT, "no metric 'speed' (known: event_number"),
         ("/lb/9/*", grpc.StatusCode.NOT_FOUND, "no load balancer '9'"),
         ("/lb/1/session/8/*", grpc.StatusCode.NOT_FOUND, "run has no session 8"),

@@ -21,7 +21,7 @@ from opavnic.cli.main import main
         (["--ipv6", "::"], ":: is the unspecified address"),
         (["--ipv6", "fe80::1%eth0"], "fe80::1%eth0 has a scope"),
         (["--senders", "10.0.0.2"], "give --reserve NAME"),
-        (["--senders", "10.0.0.999", "--reserve", "run"], "'10.0.0.999' is no IP address"),
+        (["--senders", "10.0.0.999", "--reserve", "run"], "'10.0.0.999' is not an IP address"),
         (["--p4-listen", "127.0.0.1:0"], "give --p4-token, or --p4-open to let anybody"),
         (["--p4-listen", "127.0.0.1:0", "--p4-open", "--p4-token", "x"], "--p4-open or --p4-token, not both"),
     ],

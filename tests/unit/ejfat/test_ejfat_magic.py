@@ -1,4 +1,4 @@
-"""Bytes that look like a magic number, wherever they stand: what is no sync message is data, and data arrives."""
+"""Bytes that look like a magic number, wherever they stand: what is not a sync message is data, and data arrives."""
 
 from __future__ import annotations
 

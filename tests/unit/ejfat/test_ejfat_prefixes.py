@@ -61,5 +61,5 @@ def test_cover_beyond_its_limit_is_refused() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(5, 4), (-1, 4), (0, TICKS + 1)])
 def test_cover_of_no_range_is_refused(start: int, end: int) -> None:
-    with pytest.raises(ValueError, match="are no range of 64-bit ticks"):
+    with pytest.raises(ValueError, match="are not a range of 64-bit ticks"):
         cover(start, end)

@@ -143,14 +143,14 @@ def test_set_groups_of_a_thousand_programs_each_switch_once(monkeypatch: pytest.
 
 def test_set_groups_with_a_unicast_lid_changes_nothing() -> None:
     _, sm, ports = ring_of_switches(3)
-    with pytest.raises(FabricError, match="0x10 is no multicast LID"):
+    with pytest.raises(FabricError, match="0x10 is not a multicast LID"):
         sm.set_groups({0xF00000: ports, 0x10: ports})
     assert sm.group_members(0xF00000) == frozenset()
 
 
 @pytest.mark.parametrize("mlid", [5, 0xFFFFFF])
 def test_create_group_outside_multicast_range_raises(mlid: int) -> None:
-    with pytest.raises(FabricError, match="is no multicast LID"):
+    with pytest.raises(FabricError, match="is not a multicast LID"):
         make_pair().sm.create_group(mlid)
 
 
@@ -242,7 +242,7 @@ def test_lid_table_lets_a_successor_keep_the_lids() -> None:
     [
         ({"0x1": 0}, "a unicast LID is 1 to 0xefffff"),
         ({"0x1": 5, "0x2": 5}, "LID 0x5 stands at both 0x1 and 0x2"),
-        ({"node": 5}, "'node' is no GUID"),
+        ({"node": 5}, "'node' is not a GUID"),
     ],
 )
 def test_lid_table_that_cannot_be_is_refused(table: dict[str, int], message: str) -> None:

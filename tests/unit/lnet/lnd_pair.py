@@ -83,7 +83,7 @@ class Scene:
         return KibMsg(MsgType.CONNREQ, **{**fields, **changes}).build()
 
     def message(self, kind: MsgType, **fields: Any) -> bytes:
-        """A message of the peer on a connection that stands."""
+        """A message of the peer on an established connection."""
         head: dict[str, Any] = {
             "srcnid": PEER.wire,
             "srcstamp": PEER_STAMP,

@@ -36,8 +36,8 @@ SEVENTEEN = "10.1.1.2@o2ib0 " + " ".join(f"10.1.2.{i}" for i in range(17))
         ("10.1.1.2 10.1.1.2", "'10.1.1.2' is not a NID"),
         ("10.1.1.2@o2ib0 10.1.1.300", "'10.1.1.300' is not an IPv4 address"),
         ("10.1.1.2@o2ib0", "has no address"),
-        ("10.1.1.2@o2ib0 10.1.1.2 10.1.1.2", "10.1.1.2 stands twice"),
-        ("10.9.9.9@o2ib0 10.1.1.9", "target 10.9.9.9@o2ib0 stands twice"),
+        ("10.1.1.2@o2ib0 10.1.1.2 10.1.1.2", "10.1.1.2 appears twice"),
+        ("10.9.9.9@o2ib0 10.1.1.9", "target 10.9.9.9@o2ib0 appears twice"),
     ],
 )
 def test_bad_line_is_refused_with_file_and_line(line: str, reason: str) -> None:

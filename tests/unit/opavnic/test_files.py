@@ -17,6 +17,7 @@ from ejfat.conformance import VectorError, load_vectors
 from ejfat.errors import PcapError, ScriptError
 from ejfat.pcap import read_pcap
 from ejfat.simulator import read_text as read_script
+from hfi_sim.text import with_article
 from lnet.errors import ConfigError as LnetConfigError
 from lnet.section import LnetModel, read_targets
 from opavnic import files
@@ -53,8 +54,8 @@ def run_limited(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("encap", "{file}:1: cannot be read: a line of more than 16777216 bytes: this is no vector file"),
-        ("ejfat", "{file}: more than 67108864 bytes: this is no file of test vectors"),
+        ("encap", "{file}:1: cannot be read: a line of more than 16777216 bytes: this is not a vector file"),
+        ("ejfat", "{file}: more than 67108864 bytes: this is not a file of test vectors"),
     ],
 )
 def test_vectors_that_unpack_to_gigabytes_are_refused_in_one_line(bomb: Path, kind: str, said: str) -> None:
@@ -63,7 +64,7 @@ def test_vectors_that_unpack_to_gigabytes_are_refused_in_one_line(bomb: Path, ki
 
 
 def test_capture_that_unpacks_to_gigabytes_is_refused(bomb: Path) -> None:
-    with pytest.raises(PcapError, match="more than 268435456 bytes: this is no capture"):
+    with pytest.raises(PcapError, match="more than 268435456 bytes: this is not a capture"):
         list(read_pcap(bomb))
 
 
@@ -89,7 +90,7 @@ def test_device_without_an_end_is_told_as_what_it_is_not(
     for name in ("opavnic.mad_record", "ejfat.pcap", "ejfat.conformance", "opavnic.files"):
         for limit in ("MAX_CAPTURE", "MAX_DOCUMENT", "MAX_LINE"):
             monkeypatch.setattr(f"{name}.{limit}", 1 << 20, raising=False)
-    with pytest.raises(error, match=rf"^/dev/zero.*more than \d+ bytes: this is no {what}$"):
+    with pytest.raises(error, match=rf"^/dev/zero.*more than \d+ bytes: this is not {with_article(what)}$"):
         read(Path("/dev/zero"))
 
 
@@ -112,7 +113,7 @@ def test_file_of_many_short_lines_ends_at_the_limit_for_all(
     file.write_bytes(gzip.compress(b"123456789\n" * 11))
     lines = read_lines(file, "vector file")
     assert [next(lines) for _ in range(10)] == [(number, "123456789\n") for number in range(1, 11)]
-    with pytest.raises(FileError, match="more than 100 bytes: this is no vector file"):
+    with pytest.raises(FileError, match="more than 100 bytes: this is not a vector file"):
         next(lines)
 
 
@@ -120,7 +121,7 @@ def test_file_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"x" * 64)
     assert read_bytes(file, 64, "file") == b"x" * 64
-    with pytest.raises(FileError, match="more than 63 bytes: this is no file"):
+    with pytest.raises(FileError, match="more than 63 bytes: this is not a file"):
         read_bytes(file, 63, "file")
 
 

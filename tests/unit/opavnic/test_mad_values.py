@@ -32,7 +32,7 @@ def test_attribute_is_found_by_the_name_of_the_documents(text: str, number: int)
 
 @pytest.mark.parametrize("text", ["vesw", "0x10000", "-1", "", "-", "Notice"])
 def test_unknown_attribute_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no attribute|does not fit"):
+    with pytest.raises(ValueError, match=r"is not an attribute|does not fit"):
         attribute_id(text)
 
 

@@ -75,7 +75,7 @@ async def test_fine(fabric):
     await asyncio.sleep(3600)
 """,
     )
-    assert "the conservation law is broken (packets too many or too few): {'h1:1 tx': 1}" in result.stdout
+    assert "conservation is violated (packets too many or too few): {'h1:1 tx': 1}" in result.stdout
     assert "tasks are left running: forgotten" in result.stdout
     assert "2 failed, 2 passed, 1 error" in result.stdout or "3 failed, 1 passed" in result.stdout, (
         result.stdout[-800:]
@@ -198,7 +198,7 @@ run_virtual(lose())
     result = subprocess.run(
         [sys.executable, "-O", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert "AssertionError: the conservation law is broken" in result.stderr
+    assert "AssertionError: conservation is violated" in result.stderr
 
 
 def test_mad_simulator_and_manager_on_one_fabric_are_refused(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ async def test_virtual_switch_that_nobody_waits_for_works_once_it_is_there(
     ("options", "message"),
     [
         ({"members": "h1"}, r'members is "h1"; it is a list of hosts, such as \["h1"\]'),
-        ({"members": [1.5]}, "1.5 is no host"),
+        ({"members": [1.5]}, "1.5 is not a host"),
         ({"members": ["h1"], "wait": ["h5"]}, r'unknown host "h5"'),
         ({"members": ["h1"], "timeout": 0}, "timeout is 0; it is a number of seconds above 0"),
     ],
@@ -175,9 +175,9 @@ async def test_what_is_no_pattern_is_refused_at_once(hosts: Hosts, em: ScenarioE
     await em.vesw("blue", members=hosts)
     h1 = hosts[0]
     for use in (h1.expect, h1.expect_none):
-        with pytest.raises(ScenarioError, match=r"is no pattern; it is a packet such as ARP\(op=2\)"):
+        with pytest.raises(ScenarioError, match=r"is not a pattern; it is a packet such as ARP\(op=2\)"):
             await use(wrong)
-    with pytest.raises(ScenarioError, match="is no pattern"):
+    with pytest.raises(ScenarioError, match="is not a pattern"):
         h1.vnic().respond(wrong, lambda packet: None)
 
 
@@ -198,7 +198,7 @@ async def test_what_is_no_time_is_refused_at_once(hosts: Hosts, em: ScenarioEm, 
         (lambda lab: lab.stand_in("h9"), r'unknown host "h9" \(nearest: "h'),
         (lambda lab: lab.hosts["h1"].send("abc"), r"h1/blue: 'abc' cannot be sent; it is a packet such as"),
         (lambda lab: lab.hosts[7], "no host number 7: 2 hosts have the numbers 0 to 1"),
-        (lambda lab: lab.hosts[1.5], "1.5 is no host"),
+        (lambda lab: lab.hosts[1.5], "1.5 is not a host"),
     ],
 )
 async def test_slips_are_refused_with_what_would_be_right(
@@ -245,9 +245,7 @@ async def test_end_of_a_scenario_that_fails_at_one_step_comes_about_at_the_other
         raise RuntimeError("boom")
 
     monkeypatch.setattr(scenario.em.service, "stop", broken)
-    with pytest.raises(
-        ScenarioError, match=r"did not end as it should: Ethernet Manager: RuntimeError: boom"
-    ):
+    with pytest.raises(ScenarioError, match=r"failed to stop: Ethernet Manager: RuntimeError: boom"):
         await scenario.__aexit__(None, None, None)
     assert not any(netdev.is_up for netdev in netdevs)
     assert asyncio.get_running_loop().get_exception_handler() is None, "the recording has ended"

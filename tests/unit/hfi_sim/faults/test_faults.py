@@ -227,7 +227,7 @@ def test_crashes_that_overlap_end_together(bed: Bed) -> None:
     bed.faults.remove(second.number)
     assert calls == ["crash", "restart"]
     bed.faults.unhook("h1")
-    with pytest.raises(FaultError, match=r'unknown agent that can crash "h1" \(there is none\)'):
+    with pytest.raises(FaultError, match=r'unknown agent that can crash "h1" \(none exist\)'):
         bed.faults.add("crash on h1")
 
 
@@ -305,7 +305,7 @@ def test_two_faults_on_one_link_keep_it_down_until_both_end(bed: Bed) -> None:
         ("loss on leaf0--spin0", r'unknown link "leaf0--spin0" \(nearest: "leaf0:\d--spine0:1"'),
         ("loss on h1 los=3", r'fault loss: unknown option "los"'),
         ("loss on h1 120%", "probability 1.2 is not 0 to 1"),
-        ("loss on h1 20% probability=3%", "probability stands twice"),
+        ("loss on h1 20% probability=3%", "probability appears twice"),
         ("loss on h1 l4=maad", r'fault loss: l4: unknown L4 type "maad" \(nearest: "mad"; known: ethernet, eth, mad'),
         ("loss on h1 h2 h3", '"h2" is neither OPTION=VALUE nor a probability such as 20%'),
         ("loss on h1 for=2x", "fault loss: for: '2x' is not a time such as 300ns, 2ms, 10s or 5m"),

@@ -83,7 +83,7 @@ def test_parse_fault_of_any_text_gives_a_fault_or_a_fault_error(text: str) -> No
         ("loss on h1 5% bits=3", "fault loss has no option bits; it is for corrupt$"),
         ("corrupt on h1 copies=3", "fault corrupt has no option copies; it is for duplicate$"),
         ("loss on h1 behind=3", "fault loss has no option behind; it is for reorder$"),
-        ("delay on h1 delay=1us hold=1ms hold=1ms", "hold stands twice"),
+        ("delay on h1 delay=1us hold=1ms hold=1ms", "hold appears twice"),
         ("delay on h1 delay=1us hold=2ms", "fault delay has no option hold; it is for reorder$"),
         ("loss on h1 delay=1us", "fault loss has no option delay; it is for delay$"),
         ("link-down on h1 rate=1G", "fault link-down has no option rate; it is for rate$"),

@@ -127,7 +127,7 @@ def test_min_hop_on_a_ring_has_a_cycle_and_names_it(switches: int) -> None:
 
 
 def test_fat_tree_on_a_ring_is_refused() -> None:
-    with pytest.raises(FabricError, match=r"the fabric is no fat tree.*try up-down"):
+    with pytest.raises(FabricError, match=r"the fabric is not a fat tree.*try up-down"):
         fat_tree(ring(5))
 
 

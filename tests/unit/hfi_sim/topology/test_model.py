@@ -53,7 +53,7 @@ def test_from_data_builds_a_fabric_that_works() -> None:
         ({"links": [{"ends": ["h1", "sw0:1"], "rate": "fast"}]}, r"links\[0\]: could not convert"),
         ({"switches": {"sw0": {"guid": 7}, "sw1": {"guid": 7}}}, "GUID 0x0000000000000007 is already that of 'sw0'"),
         ({"switches": {"sw0": {"ports": 255}, "sw1": None}}, "'sw0' has 255 ports; a switch has 1 to 254"),
-        ({"switches": {"sw0": {"ports": "many"}}}, "switches.sw0.ports: 'many' is no whole number"),
+        ({"switches": {"sw0": {"ports": "many"}}}, "switches.sw0.ports: 'many' is not a whole number"),
     ],
 )  # fmt: skip
 def test_from_data_refuses_with_path_and_nearest_name(change: dict[str, Any], message: str) -> None:

@@ -79,7 +79,7 @@ def test_decode_source_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
     for code, out, err in (run("/dev/zero"), run("-", stdin=bytes((1 << 20) + 1))):
         assert (code, out) == (2, "")
-        assert "more than 1048576 bytes: this is no packet or capture" in err
+        assert "more than 1048576 bytes: this is not a packet or capture" in err
 
 
 def test_decode_json_gives_header_fields_and_verdict() -> None:
@@ -127,9 +127,9 @@ def test_decode_other_polynomial_checks_with_it() -> None:
         ("", "hex is empty"),
         ("  ", "hex is empty"),
         ("05 0g", "hex, character 5: 'g' is not a hex digit"),
-        ("050", "hex, character 1: 3 hex digits are no whole number of bytes"),
-        ("05 7 05", "hex, character 4: 1 hex digits are no whole number of bytes"),
-        ("0x", "0 hex digits are no whole number"),
+        ("050", "hex, character 1: 3 hex digits are not a whole number of bytes"),
+        ("05 7 05", "hex, character 4: 1 hex digits are not a whole number of bytes"),
+        ("0x", "0 hex digits are not a whole number"),
         ("05 00 b0 00", "truncated: lrh16b at byte 4: 4 bytes, the 16B header needs 16"),
         ("nowhere/packet.bin", "no such file: 'nowhere/packet.bin'"),
         ("packet.bin", "no such file: 'packet.bin'"),

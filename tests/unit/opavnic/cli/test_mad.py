@@ -106,7 +106,7 @@ async def test_virtual_switch_that_is_not_there_is_refused_with_those_that_are(
 ) -> None:
     async with served(tmp_path, "h1"):
         code, out, err = await run("em", "show", "mac-table", "--vesw", "999")
-        assert (code, out, err) == (2, "", "opavnic: no virtual switch has the id 999 (known: 2)\n")
+        assert (code, out, err) == (2, "", "opavnic: no virtual switch has id 999 (known: 2)\n")
         assert (await run("em", "show", "mac-table", "--vesw", "2"))[0] == 0
 
 
@@ -125,15 +125,15 @@ async def test_file_that_cannot_be_written_is_said_before_anything_else(
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("mad get vesw-port-info --lid 0x", "'0x' is no number: 1 to 16777215, or in hex 0x1 to 0xffffff"),
+        ("mad get vesw-port-info --lid 0x", "'0x' is not a number: 1 to 16777215, or in hex 0x1 to 0xffffff"),
         ("mad get vesw-port-info --lid 0", "0 is not 1 to 16777215"),
         ("mad get vesw-port-info --lid 0x1000000", "0x1000000 is not 1 to 16777215"),
         ("mad set vesw-port-info --vport 256", "256 is not 0 to 255"),
-        ("mad replay mads --lid x", "'x' is no number"),
+        ("mad replay mads --lid x", "'x' is not a number"),
         ("em show mac-table --vesw -1", "-1 is not 1 to 4095"),
         ("em show mac-table --vesw 0x1000", "0x1000 is not 1 to 4095"),
-        ("conformance vema --lid 5 vectors", "--lid: which agent of a running lab?"),
-        ("conformance vema --lid 5x --target socket vectors", "'5x' is no number"),
+        ("conformance vema --lid 5 vectors", "--lid selects an agent of a running lab"),
+        ("conformance vema --lid 5x --target socket vectors", "'5x' is not a number"),
     ],
 )
 def test_number_that_is_none_is_one_line_and_exit_code_2(

@@ -72,14 +72,14 @@ def test_group_without_a_command_prints_its_help_and_fails(
         (["up", "--nonsense", "x"], 2, "opavnic: No such option: --nonsense (see: opavnic up --help)"),
         (["validate", "/nowhere.yaml"], 2, "/nowhere.yaml: No such file or directory"),
         (["exec", "h1"], 2, "opavnic: exec: which program? Example: opavnic exec h1 -- ping -c3 10.9.2.2"),
-        (["exec", "h1", "--", "true"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
-        (["shell", "h1"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
-        (["status"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
-        (["top"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
-        (["top", "--lab", "x"], 1, 'opavnic: lab "x" does not run (no lab runs)'),
-        (["logs", "--lab", "x"], 1, 'opavnic: lab "x" does not run (no lab runs)'),
-        (["down"], 1, "opavnic: no lab runs; start one with: opavnic up FILE"),
-        (["down", "../../etc"], 1, 'opavnic: lab "../../etc" does not run (no lab runs)'),
+        (["exec", "h1", "--", "true"], 1, "opavnic: no lab is running; start one with: opavnic up FILE"),
+        (["shell", "h1"], 1, "opavnic: no lab is running; start one with: opavnic up FILE"),
+        (["status"], 1, "opavnic: no lab is running; start one with: opavnic up FILE"),
+        (["top"], 1, "opavnic: no lab is running; start one with: opavnic up FILE"),
+        (["top", "--lab", "x"], 1, 'opavnic: lab "x" is not running (no lab is running)'),
+        (["logs", "--lab", "x"], 1, 'opavnic: lab "x" is not running (no lab is running)'),
+        (["down"], 1, "opavnic: no lab is running; start one with: opavnic up FILE"),
+        (["down", "../../etc"], 1, 'opavnic: lab "../../etc" is not running (no lab is running)'),
     ],
 )
 def test_failure_is_one_line_and_a_code(
@@ -89,7 +89,7 @@ def test_failure_is_one_line_and_a_code(
 
 
 def test_nothing_to_list_and_nothing_to_prune_is_fine(run: Callable[..., tuple[int, str, str]]) -> None:
-    assert run("ps") == (0, "no lab runs\n", "")
+    assert run("ps") == (0, "no lab is running\n", "")
     assert run("ps", "--json") == (0, "[]\n", "")
     assert run("prune") == (0, "nothing to remove\n", "")
 
@@ -119,7 +119,7 @@ def test_log_of_the_only_lab_is_shown_though_it_was_killed(run: Callable[..., tu
     leave_killed("b")
     code, out, err = run("logs")
     assert (code, out) == (1, "")
-    assert "no lab runs; a, b" in err
+    assert "no lab is running; a, b" in err
     assert run("logs", "--lab", "b") == (0, "b was here\n", "")
     LabDir(runtime_root() / "b").old_log_file.write_text("b began\n")
     assert run("logs", "--lab", "b") == (0, "b began\nb was here\n", "")
@@ -192,4 +192,4 @@ def test_validate_as_json_lists_the_problems(
     assert err == problem + "\n"
     assert '"ok": false' in out
     file.write_text("name: x\nhosts: {h1: {}}\n")
-    assert run("validate", str(file)) == (0, f"{file}: lab x is right: 1 host, 0 virtual switches\n", "")
+    assert run("validate", str(file)) == (0, f"{file}: lab x is valid: 1 host, 0 virtual switches\n", "")

@@ -95,7 +95,7 @@ def test_lab_in_a_directory_open_to_others_is_passed_over(
 ) -> None:
     (root / "false").chmod(0o770)
     assert main(["ps"]) == 0
-    assert capsys.readouterr().out == "no lab runs\n"
+    assert capsys.readouterr().out == "no lab is running\n"
 
 
 @pytest.fixture

@@ -29,12 +29,12 @@ def test_schema_in_docs_is_that_of_the_model() -> None:
     ("text", "expected"),
     [
         ("vesws:\n  - {id: 0, name: a}\n", ":2: vesws[0].id: should be greater than or equal to 1, not 0"),
-        ("mac: learn\nmac: learn\n", 'key "mac" stands twice'),
+        ("mac: learn\nmac: learn\n", 'key "mac" appears twice'),
         ("- 1\n", ":1: an EM file is a mapping"),
         ("a: [\n", ": not YAML"),
         ("vesws: 3\n", ":1: vesws: should be a list, not 3"),
         ("vesws: [3]\n", ":1: vesws[0]: should be a mapping, not 3"),
-        (f"vesws: [{'1, ' * 100_001}]\n", ":1: more than 100000 values: this is no EM file"),
+        (f"vesws: [{'1, ' * 100_001}]\n", ":1: more than 100000 values: this is not an EM file"),
     ],
 )
 def test_mistake_is_pointed_at(tmp_path: Path, text: str, expected: str) -> None:

@@ -196,7 +196,7 @@ def test_explicit_link_says_for_itself_what_differs() -> None:
         (
             EXPLICIT,
             ("rate: 25G", "latency: 2s, jitter: 3601s"),
-            r"links\[1\].jitter: 3601 s is no delay of a link",
+            r"links\[1\].jitter: 3601 s is not a delay of a link",
         ),
         (EXPLICIT, ("rate: 25G", "credits: {vls: 17}"), r"links\[1\].credits.vls: should be less than"),
         (EXPLICIT, ("rate: 25G", "queue: 1K"), r"links\[1\]: .*a queue of 1024 bytes cannot hold"),
@@ -237,7 +237,7 @@ def test_explicit_link_says_for_itself_what_differs() -> None:
         (
             LINK,
             ("latency: 1us", "latency: 7200s"),
-            "fabric.link.latency: 7200 s is no delay of a link: at most",
+            "fabric.link.latency: 7200 s is not a delay of a link: at most",
         ),
     ],
 )

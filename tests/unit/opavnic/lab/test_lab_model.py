@@ -95,7 +95,7 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
         (("name: two-hosts\n", ""), 'lab.yaml:1: name: key "name" is missing'),
         (
             ("h2: {}}", "h2: {}, h2: {}}"),
-            'lab.yaml:2: hosts.h2: key "h2" stands twice (first in line 2)',
+            'lab.yaml:2: hosts.h2: key "h2" appears twice (first in line 2)',
         ),
         (
             ("h2: {}}", "h2: {netns: hst}}"),
@@ -103,7 +103,7 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
         ),
         (
             ("members: [h1, h2]", "members: [h1, h1]"),
-            'lab.yaml:4: vesws[0].members[1]: host "h1" stands twice',
+            'lab.yaml:4: vesws[0].members[1]: host "h1" appears twice',
         ),
         (
             ("vesws:", "em: 3\nvesws:"),
@@ -238,7 +238,7 @@ def test_text_that_is_no_lab_file_is_one_line(text: str, problem: str) -> None:
 def test_aliases_that_would_fill_the_memory_are_refused() -> None:
     levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
     [problem] = problems("a0: &a0 [x, x]\n" + levels)
-    assert problem.endswith("more than 100000 values: this is no lab file")
+    assert problem.endswith("more than 100000 values: this is not a lab file")
 
 
 def test_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     for file, reason in (
         (tmp_path / "none.yaml", "No such file or directory"),
         (tmp_path, "Is a directory"),
-        (big, f"more than {MAX_FILE_BYTES} bytes: this is no lab file"),
+        (big, f"more than {MAX_FILE_BYTES} bytes: this is not a lab file"),
         (binary, "not UTF-8 text (byte 6)"),
     ):
         with pytest.raises(ConfigError) as caught:

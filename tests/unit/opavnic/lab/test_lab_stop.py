@@ -96,7 +96,7 @@ async def test_app_whose_stop_fails_keeps_nothing_else_from_its_end(
     give_apps(monkeypatch, bad, good)
     before = asyncio.all_tasks()
     lab = memory_lab()
-    with pytest.raises(LabError, match=r"^lab x has ended, but not all of it as it should: ") as caught:
+    with pytest.raises(LabError, match=r"^lab x has ended, but some parts failed to stop: ") as caught:
         async with lab:
             assert all(interface.netdev is not None for interface in lab.interfaces)
     assert said in str(caught.value)

@@ -76,9 +76,7 @@ def test_journal_that_cannot_be_read_is_said_and_never_guessed_at(text: str, roo
     (root / "x").mkdir(mode=0o700, parents=True)
     journal = root / "x" / "state.json"
     journal.write_text(text)
-    line = (
-        rf"^{journal} is no journal of a lab that this version can read \(.+\); what the lab has made is not"
-    )
+    line = rf"^{journal} is not a journal of a lab that this version can read \(.+\); what the lab has made is not"
     for refuse in (LabDir(root / "x").load, prune, partial(running_lab, None), partial(running_lab, "x")):
         with pytest.raises(LabError, match=line):
             refuse()
@@ -96,14 +94,14 @@ def test_journal_that_is_no_file_is_not_read(root: Path, kind: str) -> None:
         journal.symlink_to(root / "true")
     else:
         journal.mkdir()
-    with pytest.raises(JournalError, match="is no journal of a lab"):
+    with pytest.raises(JournalError, match="is not a journal of a lab"):
         LabDir(root / "x").load()
 
 
 def test_log_that_is_no_file_is_not_read(root: Path) -> None:
     (root / "x").mkdir(mode=0o700, parents=True)
     os.mkfifo(root / "x" / "log")
-    with pytest.raises(LabError, match=r"log is no file of this user's \(prw"):
+    with pytest.raises(LabError, match=r"log is not a file of this user's \(prw"):
         list(LabDir(root / "x").log_lines())
 
 
@@ -150,7 +148,7 @@ def test_directory_too_deep_for_a_socket_is_refused(root: Path) -> None:
 
 
 def test_running_lab_is_found_without_a_name_only_where_it_is_the_only_one() -> None:
-    with pytest.raises(NoLabError, match="no lab runs; start one with: opavnic up FILE"):
+    with pytest.raises(NoLabError, match="no lab is running; start one with: opavnic up FILE"):
         running_lab(None)
     labs = [LabDir(runtime_root() / name) for name in ("a", "b")]
     labs[0].acquire()
@@ -158,9 +156,9 @@ def test_running_lab_is_found_without_a_name_only_where_it_is_the_only_one() -> 
     assert running_lab(None)[0].name == "a"
     labs[1].acquire()
     labs[1].save(own_journal("b"))
-    with pytest.raises(NoLabError, match=r"2 labs run \(a, b\); say which one with --lab NAME"):
+    with pytest.raises(NoLabError, match=r"2 labs are running \(a, b\); select one with --lab NAME"):
         running_lab(None)
-    with pytest.raises(NoLabError, match=r'lab "c" does not run \(running: a, b; nearest: [ab]\)'):
+    with pytest.raises(NoLabError, match=r'lab "c" is not running \(running: a, b; nearest: [ab]\)'):
         running_lab("c")
     for lab in labs:
         lab.release()

@@ -53,18 +53,18 @@ def em_mistakes(directory: Path, text: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ("!!timestamp foo", '"foo" is no date'),
-        ("2001-99-99", '"2001-99-99" is no date'),
-        ("!!bool foo", '"foo" is no true or false'),
-        ('!!int ""', '"" is no whole number'),
-        ("!!int 0x", '"0x" is no whole number'),
-        ('!!float ""', '"" is no number'),
+        ("!!timestamp foo", '"foo" is not a date'),
+        ("2001-99-99", '"2001-99-99" is not a date'),
+        ("!!bool foo", '"foo" is not true or false'),
+        ('!!int ""', '"" is not a whole number'),
+        ("!!int 0x", '"0x" is not a whole number'),
+        ('!!float ""', '"" is not a number'),
         ("9" * 5000, "a number of 5000 digits"),
-        ("!!binary Zm9v", "the tag !!binary means nothing here: leave it out"),
-        ("!!set {a}", "the tag !!set means nothing here: leave it out"),
-        ("!!omap [a: 1]", "the tag !!omap means nothing here: leave it out"),
-        ("!!python/object:os.system x", "the tag !!python/object:os.system means nothing here: leave it out"),
-        ("!foo bar", "the tag !foo means nothing here: leave it out"),
+        ("!!binary Zm9v", "the tag !!binary is not supported here; remove it"),
+        ("!!set {a}", "the tag !!set is not supported here; remove it"),
+        ("!!omap [a: 1]", "the tag !!omap is not supported here; remove it"),
+        ("!!python/object:os.system x", "the tag !!python/object:os.system is not supported here; remove it"),
+        ("!foo bar", "the tag !foo is not supported here; remove it"),
     ],
 )
 def test_tag_that_claims_what_a_value_is_not_is_one_line(tmp_path: Path, value: str, problem: str) -> None:
@@ -75,9 +75,12 @@ def test_tag_that_claims_what_a_value_is_not_is_one_line(tmp_path: Path, value: 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("name: x\n? !!timestamp foo\n: 1\n", 'lab.yaml:2: "foo" is no date'),
+        ("name: x\n? !!timestamp foo\n: 1\n", 'lab.yaml:2: "foo" is not a date'),
         (f"name: x\n? {'9' * 101}\n: 1\n", "lab.yaml:2: : a number of 101 digits"),
-        ("name: x\nhosts:\n  ? [1, 2]\n  : {}\n", "lab.yaml:3: hosts: a sequence as a key: a key is a word"),
+        (
+            "name: x\nhosts:\n  ? [1, 2]\n  : {}\n",
+            "lab.yaml:3: hosts: a sequence cannot be a key: a key is a word",
+        ),
         (
             "name: x\n<<: 3\n",
             "lab.yaml:2: not YAML: expected a mapping or list of mappings for merging, but found scalar",
@@ -102,7 +105,7 @@ def test_files_of_the_largest_size_are_counted_before_they_are_built(monkeypatch
     built = []
     monkeypatch.setattr(yaml.SafeLoader, "compose_node", lambda *_: built.append(1))
     for text in ("a: [" + "1, " * MAX_NODES + "]\n", "".join(f"k{n}: {{a: 1}}\n" for n in range(MAX_NODES))):
-        with pytest.raises(YamlError, match=f"more than {MAX_NODES} values: this is no lab file"):
+        with pytest.raises(YamlError, match=f"more than {MAX_NODES} values: this is not a lab file"):
             YamlSource(text, "lab file")
     assert not built
 

@@ -102,8 +102,8 @@ def test_capture_of_what_is_not_there_names_the_nearest(pair: Pair) -> None:
     [
         (["vesw"], '"vesw" is not MATCH=VALUE such as vesw=2'),
         (["vsw=2"], 'unknown match "vsw" .nearest: "vesw"'),
-        (["vesw=x"], r"vesw: 'x' is not a whole number"),
-        (["vesw=2", "vesw=3"], "vesw stands twice"),
+        (["vesw=x"], "vesw: 'x' is not a whole number"),
+        (["vesw=2", "vesw=3"], "vesw appears twice"),
         (["direction=up"], 'direction "up" is neither tx nor rx'),
         (["l4=ethernt"], 'unknown L4 type "ethernt" .nearest: "ethernet"'),
     ],

@@ -87,9 +87,9 @@ async def test_reader_that_does_not_read_makes_nobody_wait(
     [
         ("on=h7", 'unknown link, port or node "h7"'),
         ("on=h1&vsw=2", 'unknown match "vsw"'),
-        ("count=0", "count='0' is no number of packets"),
-        ("count=%C2%B2", "is no number of packets"),
-        ("count=" + "9" * 40, "is no number of packets"),
+        ("count=0", "count='0' is not a number of packets"),
+        ("count=%C2%B2", "is not a number of packets"),
+        ("count=" + "9" * 40, "is not a number of packets"),
         ("l4=", "unknown L4 type"),
     ],
 )

@@ -113,7 +113,7 @@ async def test_captures_and_readers_of_the_log_beyond_the_limit_are_told_so_unti
         hub = LogHub(tmp_path / "log")
         async with served(lab_routes(lab, hub, down), tmp_path, limit=0) as http:
             for path, said in (
-                ("/capture", "16 captures run"),
+                ("/capture", "16 captures are running"),
                 ("/logs?follow=1", "16 readers follow the log"),
             ):
                 there = [await http.get(path) for _ in range(MAX_FOLLOWERS)]

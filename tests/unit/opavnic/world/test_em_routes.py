@@ -78,10 +78,10 @@ async def test_more_virtual_switches_than_ids_are_refused_in_one_line(http: Clie
             b"[" + b"1," * MAX_VALUES,
             f"the body has more than {MAX_VALUES} values: no configuration has as many",
         ),
-        (b"[" * (MAX_VALUES // 2), "the body is no JSON"),
-        (b"9" * 5000, "the body is no JSON"),
-        (b"\xff{}", "the body is no JSON"),
-        (b'{"vesws": [{"id": NaN}]}', "the body is no JSON: NaN is no number in JSON"),
+        (b"[" * (MAX_VALUES // 2), "the body is not JSON"),
+        (b"9" * 5000, "the body is not JSON"),
+        (b"\xff{}", "the body is not JSON"),
+        (b'{"vesws": [{"id": NaN}]}', "the body is not JSON: NaN is not a number in JSON"),
     ],
 )
 async def test_body_of_the_wrong_form_or_size_is_refused_in_one_line(

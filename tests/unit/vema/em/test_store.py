@@ -13,7 +13,7 @@ import pytest
 from hfi_sim.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
 from vema.em.memory import RECORDS_LOST, StoreWriter
-from vema.em.persisted import CountersRecord, EventRecord, Gone, SlotsRecord, VportRecord
+from vema.em.persisted import CountersRecord, EventRecord, SlotsRecord, Tombstone, VportRecord
 from vema.em.store import IN_MEMORY, Store, StoreError
 
 
@@ -224,7 +224,7 @@ async def test_em_on_a_disk_that_takes_nothing_converges_and_writes_what_it_know
     em.store._db.execute("PRAGMA query_only=ON")  # as on a file system that became read-only
     assert await em.wait_converged()
     assert await em.verify() == []
-    assert [message for message in caplog.messages if "a restart of the EM will know less" in message]
+    assert [message for message in caplog.messages if "a restart of the EM would lose it" in message]
     with pytest.raises(StoreError, match="cannot write: attempt to write a readonly database"):
         em.apply(config(polling={"counters": 1, "history": 5}))
     em.store._db.execute("PRAGMA query_only=OFF")
@@ -275,7 +275,7 @@ def test_records_that_wait_for_room_are_bounded_and_the_newest_of_each() -> None
                 CountersRecord(1, 1, 2, {}),
             ]
         )
-    writer.write([Gone((1, 2)), SlotsRecord(7, ()), EventRecord("lost", text="y" * 4000)])
+    writer.write([Tombstone((1, 2)), SlotsRecord(7, ()), EventRecord("lost", text="y" * 4000)])
     assert writer.lost == 2001
     limit_pages(kept, 100_000)
     writer.write([EventRecord("after")])
