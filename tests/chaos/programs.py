@@ -110,7 +110,9 @@ class Client:
 
     def wait_ready(self) -> None:
         """Wait until a lab in the foreground runs. Raises RuntimeError: it did not come up."""
-        if not wait_for(lambda: "end it with Ctrl-C" in self.said() or self.process.poll() is not None, LIMIT_S):
+        if not wait_for(
+            lambda: "end it with Ctrl-C" in self.said() or self.process.poll() is not None, LIMIT_S
+        ):
             raise RuntimeError(f"no lab within {LIMIT_S:g} s: {self.said()}")
         if self.process.poll() is not None:
             raise RuntimeError(f"no lab: {self.said()}")
