@@ -137,7 +137,7 @@ def test_recorded_mads_are_replayed(opavnic: Program, tmp_path: Path) -> None:
         with recording(tmp_path, file):
             opavnic("mad", "get", "mac-entries", "--lid", "3", "offset=0", "num=5")
         done = opavnic("mad", "replay", file)
-        assert done.stdout == "1 requests sent, 0 answered otherwise\n"
+        assert done.stdout == "1 requests sent, 0 answered differently\n"
 
 
 @contextlib.contextmanager
