@@ -37,7 +37,7 @@ class Lrh16B(WireHeader):
     becn: Annotated[bool, Field(1, "backward explicit congestion notification", FLAG, may_change=True)] = (
         False
     )
-    sc: Annotated[int, Field(5, "service class (service channel)", may_change=True)] = 0
+    sc: Annotated[int, Field(5, "service channel", may_change=True)] = 0
     rc: Annotated[int, Field(3, "routing control")] = 0
     fecn: Annotated[bool, Field(1, "forward explicit congestion notification", FLAG, may_change=True)] = False
     l2: Annotated[int, Field(2, "packet format: 2 is 16B", codes=_L2_TEXTS)] = L2_16B

@@ -529,7 +529,7 @@ impl Drop for Engine {
 #[pyfunction]
 fn icrc(packet: &[u8]) -> PyResult<u32> {
     if packet.len() < wire::HEADER + wire::TRAILER {
-        return Err(PyValueError::new_err(format!("{} bytes are no 16B packet", packet.len())));
+        return Err(PyValueError::new_err(format!("{} bytes are not a 16B packet", packet.len())));
     }
     Ok(wire::icrc::icrc(packet))
 }
@@ -547,7 +547,7 @@ fn check(packet: &[u8]) -> Option<&'static str> {
 #[pyfunction]
 fn hash15(frame: &[u8]) -> PyResult<u16> {
     if frame.len() < 14 {
-        return Err(PyValueError::new_err(format!("{} bytes are no Ethernet frame", frame.len())));
+        return Err(PyValueError::new_err(format!("{} bytes are not an Ethernet frame", frame.len())));
     }
     Ok(encap::hash15(frame, &crate::frame::parse(frame)))
 }

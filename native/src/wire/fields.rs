@@ -18,7 +18,7 @@ pub mod lrh16b {
     pub const LENGTH_QW: Field = Field::new(20, 11);
     /// backward explicit congestion notification
     pub const BECN: Field = Field::new(31, 1);
-    /// service class (service channel)
+    /// service channel
     pub const SC: Field = Field::new(52, 5);
     /// routing control
     pub const RC: Field = Field::new(57, 3);

@@ -44,7 +44,7 @@ local header = {
   {"length_qw", 2, 2, ProtoField.uint16("opa.length_qw", "length_qw", base.DEC, nil, 0x7FF0, "whole packet in 8-byte units: header, L4, payload, pad, ICRC, tail"), shift = 4, bits = 11},
   {"becn", 3, 1, ProtoField.bool("opa.becn", "becn", 8, nil, 0x80, "backward explicit congestion notification"), shift = 7, bits = 1},
   {"dlid_low", 4, 3, ProtoField.uint24("opa.dlid_low", "dlid_low", base.HEX, nil, 0xFFFFF, "destination LID, bits 19:0"), shift = 0, bits = 20},
-  {"sc", 6, 2, ProtoField.uint16("opa.sc", "sc", base.DEC, nil, 0x1F0, "service class (service channel)"), shift = 4, bits = 5},
+  {"sc", 6, 2, ProtoField.uint16("opa.sc", "sc", base.DEC, nil, 0x1F0, "service channel"), shift = 4, bits = 5},
   {"rc", 7, 1, ProtoField.uint8("opa.rc", "rc", base.DEC, nil, 0xE, "routing control"), shift = 1, bits = 3},
   {"fecn", 7, 1, ProtoField.bool("opa.fecn", "fecn", 8, nil, 0x10, "forward explicit congestion notification"), shift = 4, bits = 1},
   {"l2", 7, 1, ProtoField.uint8("opa.l2", "l2", base.DEC, {[0x0] = "not 16B", [0x1] = "not 16B", [0x2] = "16B", [0x3] = "not 16B"}, 0x60, "packet format: 2 is 16B"), shift = 5, bits = 2},

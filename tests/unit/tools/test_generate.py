@@ -33,7 +33,7 @@ def test_offset_table_has_a_row_for_each_place() -> None:
     rows = docs.offset_table(docs.OffsetTable(Lrh16B.HEADER)).splitlines()[2:]
 
     assert len(rows) == len(Lrh16B.HEADER.places)
-    assert "`sc` | service class (service channel); may change on the way |" in rows[4]
+    assert "`sc` | service channel; may change on the way |" in rows[4]
 
 
 @pytest.mark.parametrize(
