@@ -111,7 +111,7 @@ class Field:
         if not self.count:
             return self._item_faults(name, value)
         if not isinstance(value, tuple | list) or len(value) != self.count:
-            given = f"{len(value)} items" if isinstance(value, tuple | list) else repr(value)
+            given = str(len(value)) if isinstance(value, tuple | list) else repr(value)
             return [f"{name} has {self.count} items, not {given}"]
         return [
             fault for index, item in enumerate(value) for fault in self._item_faults(f"{name}[{index}]", item)
@@ -131,7 +131,8 @@ class Field:
         first, last = (-1 << self.bits - 1, 1 << self.bits - 1) if self.signed else (0, 1 << self.bits)
         if first <= value < last:
             return []
-        return [f"{name} {value:#x} does not fit {self.bits} {'signed ' if self.signed else ''}bits"]
+        kind = "signed bits" if self.signed else "bits"
+        return [f"{name} {value:#x} does not fit {self.bits} {kind} ({first} to {last - 1})"]
 
     def to_bits(self, value: Any, order: Order) -> int:
         """Return the bits of a value that fits, as one number."""

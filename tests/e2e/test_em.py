@@ -122,7 +122,7 @@ def test_mads_by_hand_read_and_write_an_agent(lab: str, opavnic: Program) -> Non
     for short in ("", "80348001"):
         done = opavnic("mad", "raw", short, "--lid", "2")
         assert (done.returncode, done.stdout) == (2, "")
-        assert "bytes are not a MAD: it has 24 (its header) to 2048" in done.stderr
+        assert "bytes are not a MAD, which has 24 (its header) to 2048" in done.stderr
 
 
 def test_recorded_mads_are_replayed(opavnic: Program, tmp_path: Path) -> None:

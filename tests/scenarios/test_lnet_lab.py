@@ -229,7 +229,7 @@ async def test_send_that_takes_long_says_what_it_waits_for(
     monkeypatch.setattr(cli, "say", told)
     code, _, err = await lnetctl("send", "--host", "a", "--to", "b", "--count", "1")
     assert code == 0
-    assert err.startswith("opavnic: send: waiting for b; a message fails at the timeout of the lab file")
+    assert err.startswith("opavnic: send: waiting for b; a message fails after the timeout in the lab file")
 
 
 @pytest.mark.parametrize(

@@ -136,13 +136,13 @@ def test_a_value_that_does_not_fit_is_named(header: type[WireHeader], name: str)
     bits, size = field.bits, field.bits // BITS_PER_BYTE
     if field.count:
         wrong: list[Any] = [(0,) * (field.count - 1), (0,) * (field.count + 1)]
-        said = [f"{name} has {field.count} items, not {len(value)} items" for value in wrong]
+        said = [f"{name} has {field.count} items, not {len(value)}" for value in wrong]
     elif not field.is_number:
         wrong = [b"", bytes(size + 1), 5]
         said = [f"{name} has {size} bytes, not {given}" for given in (0, size + 1, 5)]
     else:
         wrong = [1 << bits, -1 << bits]
-        said = [f"{name} {value:#x} does not fit {bits} bits" for value in wrong]
+        said = [f"{name} {value:#x} does not fit {bits} bits \\(0 to {(1 << bits) - 1}\\)" for value in wrong]
     who = f"{header.HEADER.name}: " if header.HEADER.names_itself else ""
 
     for value, reason in zip(wrong, said, strict=True):

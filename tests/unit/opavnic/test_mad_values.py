@@ -89,9 +89,9 @@ def test_any_attribute_is_plain_data_or_an_error(attr_id: int, data: bytes) -> N
 @pytest.mark.parametrize(
     ("assignment", "right"),
     [
-        ("vesw_id=65536", "vesw_id is 0 to 65535, not 65536"),
-        ("pkey=-1", "pkey is 0 to 65535, not -1"),
-        ("u_ucast_dlid[3]=0x100000000", "u_ucast_dlid[3] is 0 to 4294967295, not 4294967296"),
+        ("vesw_id=65536", "vesw_id 0x10000 does not fit 16 bits (0 to 65535)"),
+        ("pkey=-1", "pkey -0x1 does not fit 16 bits (0 to 65535)"),
+        ("u_ucast_dlid[3]=0x100000000", "u_ucast_dlid[3] 0x100000000 does not fit 32 bits (0 to 4294967295)"),
         ("pcp_to_sc_uc[0]=256", "a byte is 0 to 255"),
         ("u_ucast_dlid=1,2", "u_ucast_dlid has 16 items, not 2"),
     ],
@@ -104,12 +104,12 @@ def test_value_that_does_not_fit_is_refused_with_its_field(assignment: str, righ
 @pytest.mark.parametrize(
     ("assignment", "right"),
     [
-        ("offset=70000", "offset is 0 to 65535, not 70000"),
+        ("offset=70000", "offset 0x11170 does not fit 16 bits (0 to 65535)"),
         ("entries=02:00:00:00:00:01@0x1000000", "a LID is 0 to 0xffffff"),
     ],
 )
 def test_section_that_does_not_fit_is_refused_with_its_field(assignment: str, right: str) -> None:
-    with pytest.raises(ValueError, match=right):
+    with pytest.raises(ValueError, match=re.escape(right)):
         assign(MacEntries(0, 0), [assignment])
 
 

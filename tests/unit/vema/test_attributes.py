@@ -109,7 +109,7 @@ def test_value_too_wide_for_its_field_is_refused_by_name() -> None:
     [
         ({"mac": bytes(5)}, "mac has 6 bytes, not 5"),
         ({"mask": bytes(7)}, "mask has 6 bytes, not 7"),
-        ({"dlid_sd": 1 << 32}, "dlid_sd 0x100000000 does not fit 32 bits"),
+        ({"dlid_sd": 1 << 32}, r"dlid_sd 0x100000000 does not fit 32 bits \(0 to 4294967295\)"),
     ],
 )
 def test_entry_that_does_not_fit_is_refused_alone_and_in_a_section(

@@ -98,10 +98,10 @@ def test_every_kind_of_field_is_built_and_parsed_alike_by_both_codecs() -> None:
         ({"three": "x"}, "three 'x' is not a number"),
         ({"raw": b"\0"}, "raw has 2 bytes, not 1"),
         ({"raw": 5}, "raw has 2 bytes, not 5"),
-        ({"items": (1, 2)}, "items has 3 items, not 2 items"),
+        ({"items": (1, 2)}, "items has 3 items, not 2"),
         (
             {"items": (1, 1 << 16, -1)},
-            r"items\[1\] 0x10000 does not fit 16 bits; items\[2\] -0x1 does not fit 16",
+            r"items\[1\] 0x10000 does not fit 16 bits \(0 to 65535\); items\[2\] -0x1 does not fit 16",
         ),
         ({"entries": ({"mac": b"", "lid": 1}, ENTRIES[0])}, r"entries\[0\].mac has 6 bytes, not 0"),
     ],
