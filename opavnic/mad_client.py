@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from hfi_sim.errors import WireError
-from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
+from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method, method_of
 from opavnic.errors import OpavnicError
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from opavnic.unix_peer import foreign_peer
@@ -122,7 +122,7 @@ class MadClient:
         try:
             while True:
                 received = self._next()
-                unasked = len(received.mad) >= MadHeader.SIZE and received.mad[3] in _UNASKED
+                unasked = len(received.mad) >= MadHeader.SIZE and method_of(received.mad) in _UNASKED
                 if not unasked or received.outcome != Outcome.OK:
                     return received
         except (OSError, WireError) as error:

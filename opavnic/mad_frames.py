@@ -19,20 +19,13 @@ from enum import IntEnum
 from typing import Final
 
 from hfi_sim.errors import WireError
-from hfi_sim.mad.header import MAD_SIZE, Method
+from hfi_sim.mad.header import MAD_SIZE
 
 _HEADER: Final = struct.Struct(">IIHBB")
 _LENGTH: Final = struct.Struct(">I")
 _FIXED: Final = _HEADER.size - _LENGTH.size
 MAX_MESSAGE: Final = _FIXED + MAD_SIZE
 """The largest value of the length field."""
-_RESPONSE_BIT: Final = 0x80
-_NO_RESPONSE_TO: Final = frozenset({Method.SEND, Method.TRAP, Method.TRAP_REPRESS})
-
-
-def awaits_response(method: int) -> bool:
-    """Return whether a MAD of this method is a request: not a response itself, nor one that nobody responds to."""
-    return not method & _RESPONSE_BIT and method not in _NO_RESPONSE_TO
 
 
 class Outcome(IntEnum):

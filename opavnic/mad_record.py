@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hfi_sim.errors import InputError, WireError
-from hfi_sim.mad.header import MadHeader, Method, parse_fm_payload
+from hfi_sim.mad.header import RESPONSE_BIT, MadHeader, awaits_response, method_of, parse_fm_payload
 from hfi_sim.wire.captures import DLT_USER0, is_capture, read_capture
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.packet import parse_packet
@@ -22,8 +22,6 @@ _FORM: Final = (
     'give lines of JSON, {"lid": N, "mad": HEX, "response": HEX}, as opavnic mad record writes them, or a capture of '
     "16B packets"
 )
-_RESPONSE_BIT: Final = 0x80
-_UNASKED: Final = (Method.SEND, Method.TRAP, Method.TRAP_REPRESS)
 
 
 class RecordError(OpavnicError, InputError):
@@ -49,8 +47,7 @@ class Exchange:
     @property
     def is_request(self) -> bool:
         """Whether it can be sent again: a request, not a response or a trap."""
-        method = self.mad[3]
-        return not method & _RESPONSE_BIT and method not in _UNASKED
+        return awaits_response(method_of(self.mad))
 
 
 def read_record(file: Path) -> Iterator[Exchange]:
@@ -117,11 +114,11 @@ class Pairing:
         except WireError:
             return  # damaged on its way: nobody has seen it either
         slid, dlid = packet.lrh.slid, packet.lrh.dlid
-        if header.method & _RESPONSE_BIT:
+        if header.method & RESPONSE_BIT:
             request = self._waiting.pop((slid, dlid, header.tid), None)
             if request is not None:
                 yield Exchange(request.lid, request.mad, mad)
-        elif header.method in _UNASKED:
+        elif not awaits_response(header.method):
             yield Exchange(slid, mad)
         else:
             self._waiting.setdefault((dlid, slid, header.tid), Exchange(dlid, mad))

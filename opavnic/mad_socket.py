@@ -21,10 +21,10 @@ from typing import Final
 
 from hfi_sim.errors import HfiSimError, WireError
 from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import MAD_SIZE
+from hfi_sim.mad.header import MAD_SIZE, awaits_response
 from hfi_sim.mad.message import Mad
 from hfi_sim.mad.stack import MadStack
-from opavnic.mad_frames import MadMessage, MessageReader, Outcome, awaits_response
+from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 
 log = logging.getLogger("opavnic.mad_socket")
 

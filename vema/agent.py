@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, Method
+from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, METHOD_OFFSET, MadHeader, Method
 from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER, MacAddr
 from vema.attributes.class_port_info import CAPABILITY_TRAPS, ClassPortInfo
 from vema.attributes.iface_macs import MAX_MACS, IfaceMacs
@@ -30,9 +30,9 @@ from vema.vnic import Vnic, VnicProvider
 
 log = logging.getLogger("vema.agent")
 
-_METHOD_AT: Final = 3
 _ATTRIBUTE: Final = struct.Struct(">HHI")
-_ATTRIBUTE_AT: Final = 16
+_ATTRIBUTE_AT: Final = MadHeader.HEADER.place("attr_id").offset
+_AFTER_STATUS: Final = MadHeader.HEADER.place("status").in_slice.stop
 _DATA_SIZE: Final = MAD_SIZE - DATA_OFFSET_VENDOR
 _RESPONSE: Final = bytes([Method.GET_RESP])
 _CAP_MASK: Final = MAX_VPORTS << 8 | CAPABILITY_TRAPS
@@ -129,12 +129,19 @@ class Agent:
             self.counters.malformed += 1
             return None
         attr_id, _, attr_mod = _ATTRIBUTE.unpack_from(mad, _ATTRIBUTE_AT)
-        status, data = self._dispatch(mad[_METHOD_AT], attr_id, VportNum(attr_mod & _VPORT_MASK), mad, pkey)
+        status, data = self._dispatch(
+            mad[METHOD_OFFSET], attr_id, VportNum(attr_mod & _VPORT_MASK), mad, pkey
+        )
         if status:
             self.counters.refused += 1
             log.debug("[%s] attribute %#06x: status %#06x", self._name, attr_id, status)
         # everything up to the attribute is the request's, but for method and status
-        head = mad[:_METHOD_AT] + _RESPONSE + status.to_bytes(2, "big") + mad[6:DATA_OFFSET_VENDOR]
+        head = (
+            mad[:METHOD_OFFSET]
+            + _RESPONSE
+            + status.to_bytes(2, "big")
+            + mad[_AFTER_STATUS:DATA_OFFSET_VENDOR]
+        )
         return head + data[:_DATA_SIZE].ljust(_DATA_SIZE, b"\0")
 
     def _dispatch(self, method: int, attr_id: int, vport_num: VportNum, mad: bytes, pkey: int) -> Answer:

@@ -77,6 +77,7 @@ class MadStatus(Code):
 
 RESPONSE_BIT: Final = 0x80
 """The bit of the method that marks a response."""
+_NO_RESPONSE_TO: Final = frozenset({Method.SEND, Method.TRAP, Method.TRAP_REPRESS})
 
 
 @declared("mad_header", "MAD header", "big", source="the InfiniBand architecture; opa_smi.h of Linux")
@@ -120,10 +121,24 @@ class VendorHeader(WireHeader):
     oui: Annotated[bytes, Field(24, "whose class it is: 00066a", BYTES, _OUI_TEXTS)] = EMA_OUI
 
 
+TID: Final = MadHeader.HEADER.place("tid").in_slice
+"""The bytes of the transaction id."""
+METHOD_OFFSET: Final = MadHeader.HEADER.place("method").offset
+"""Where the method of a MAD stands."""
 DATA_OFFSET_VENDOR: Final = MadHeader.SIZE + RmppHeader.SIZE + VendorHeader.SIZE
 """Where the data of a vendor-class MAD with RMPP header and OUI starts."""
 OUI_OFFSET: Final = DATA_OFFSET_VENDOR - VendorHeader.SIZE + VendorHeader.HEADER.place("oui").offset
 """Where the OUI of a vendor-class MAD stands."""
+
+
+def method_of(mad: bytes | bytearray | memoryview) -> int:
+    """Return the method of a MAD that holds at least its header."""
+    return mad[METHOD_OFFSET]
+
+
+def awaits_response(method: int) -> bool:
+    """Return whether a MAD of this method is a request: not a response itself, nor one that nobody responds to."""
+    return not method & RESPONSE_BIT and method not in _NO_RESPONSE_TO
 
 
 def mad_size(base_version: int) -> int:

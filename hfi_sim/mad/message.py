@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
-from hfi_sim.mad.header import MadHeader
-
-_TID_AT: Final = 8
-_TID_SIZE: Final = 8
+from hfi_sim.mad.header import TID, MadHeader
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +30,6 @@ class Mad:
         Raises:  ValueError: a value does not fit its field of the header.
         """
         mad = self.header.build() + self.data
-        return (
-            mad
-            if tid is None
-            else mad[:_TID_AT] + tid.to_bytes(_TID_SIZE, "big") + mad[_TID_AT + _TID_SIZE :]
-        )
+        if tid is None:
+            return mad
+        return mad[: TID.start] + tid.to_bytes(TID.stop - TID.start, "big") + mad[TID.stop :]

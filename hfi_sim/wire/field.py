@@ -206,6 +206,11 @@ class Place:
         """The bytes of a place of whole bytes."""
         return self.width_bits // BITS_PER_BYTE
 
+    @property
+    def in_slice(self) -> slice:
+        """The bytes of a place of whole bytes, in a header that starts at byte 0."""
+        return slice(self.offset, self.offset + self.size)
+
     def in_bytes(self, start: int) -> str:
         """Return the position as bytes, in a header that starts at byte `start`: `byte 4-7`."""
         return bytes_where(start + self.offset, start + self.offset + self.size)

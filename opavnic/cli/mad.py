@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from hfi_sim.errors import WireError
-from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method
+from hfi_sim.mad.header import MAD_SIZE, TID, MadHeader, Method, awaits_response, method_of
 from hfi_sim.mad.message import Mad
 from hfi_sim.quantities import parse_whole
 from hfi_sim.trace import TraceRecord
@@ -22,7 +22,6 @@ from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
 from opavnic.files import read_stream
 from opavnic.lab.runtime import running_lab
 from opavnic.mad_client import MadClient
-from opavnic.mad_frames import awaits_response
 from opavnic.mad_record import Exchange, Pairing, read_record
 from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
 from opavnic.observe.trace_file import TraceReader, TraceWriter
@@ -62,7 +61,6 @@ Target = Annotated[
     Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket to use instead of a lab's")
 ]
 _LISTS = (AttrId.IFACE_UCAST_MACS, AttrId.IFACE_MCAST_MACS)
-_TID = slice(8, 16)
 _SHOWN_LIDS = 16
 
 
@@ -176,9 +174,9 @@ def raw(
                 f"{len(request)} bytes are not a MAD, which has {MadHeader.SIZE} (its header) to {MAD_SIZE}"
             )
         lid = _agent(client, lid)
-        if not awaits_response(request[3]):
+        if not awaits_response(method := method_of(request)):
             client.send(lid, request)
-            say(f"sent; a MAD of method {request[3]:#04x} has no response")
+            say(f"sent; a MAD of method {method:#04x} has no response")
             return
         response = _ask(client, lid, request)
         if as_json:
@@ -257,7 +255,7 @@ def replay(
             response = client.request(exchange.lid if lid is None else lid, exchange.mad)
             if compare and not _same(exchange.response, response):
                 differ += 1
-                print(f"request {sent}, attribute {int.from_bytes(exchange.mad[16:18], 'big'):#06x}:")
+                print(f"request {sent}, attribute {MadHeader.parse(exchange.mad).attr_id:#06x}:")
                 print(f"  recorded {_hex(exchange.response)}\n  now      {_hex(response)}")
     print(f"{sent} requests sent" + (f", {differ} answered differently" if compare else ""))
     if differ:
@@ -272,9 +270,9 @@ def _from_stdin() -> str:
 def _same(recorded: bytes | None, now: bytes | None) -> bool:
     if recorded is None or now is None:
         return recorded is now
-    blank = bytes(8)
+    blank = bytes(TID.stop - TID.start)
     ours, theirs = bytearray(recorded.ljust(len(now), b"\0")), bytearray(now)
-    ours[_TID] = theirs[_TID] = blank
+    ours[TID] = theirs[TID] = blank
     return ours == theirs
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hfi_sim.types import MacAddr
+from hfi_sim.wire.lrh16b import length_qw_of
 from opavnic.conformance.result import Difference, Result, compare
 from opavnic.conformance.vector_setup import Datapath, EncapOutcome, EncapSituation
 from opavnic.conformance.vectors import Json, read_cases
@@ -123,7 +124,7 @@ def _observed(situation: EncapSituation, outcome: EncapOutcome, tag_in_frame: bo
     if packet is None:
         return observed | {"eth_len": len(pad_frame(situation.frame))}
     pad_count = packet[-1] & 0x7
-    length_qw = packet[2] >> 4 | (packet[3] & 0x7F) << 4
+    length_qw = length_qw_of(packet)
     word = pbc(length_qw, outcome.vl)
     return (
         observed

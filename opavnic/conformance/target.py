@@ -24,10 +24,12 @@ from hfi_sim.mad.header import (
     BASE_VERSION_OPA,
     DATA_OFFSET_VENDOR,
     MAD_SIZE,
+    METHOD_OFFSET,
     OUI_OFFSET,
     MadClass,
     MadHeader,
     Method,
+    method_of,
 )
 from hfi_sim.mad.message import Mad
 from opavnic.conformance.result import Difference, Result
@@ -170,13 +172,13 @@ def _run_session(session: VemaSession, target: _Target, result: Result) -> list[
 def _can_be_sent(request: bytes) -> bool:
     if len(request) != MAD_SIZE:
         raise VectorFileError(f"a request has {len(request)} bytes, a MAD has {MAD_SIZE}")
-    return request[3] in (Method.GET, Method.SET)
+    return method_of(request) in (Method.GET, Method.SET)
 
 
 def _addressed(mad: bytes) -> bytes:
     """Return a MAD with the versions, class and OUI by which a MAD stack finds the agent, which ignores them."""
     versions = bytes((BASE_VERSION_OPA, MadClass.EMA, EMA_CLASS_VERSION))
-    return versions + mad[3:OUI_OFFSET] + EMA_OUI + mad[DATA_OFFSET_VENDOR:]
+    return versions + mad[METHOD_OFFSET:OUI_OFFSET] + EMA_OUI + mad[DATA_OFFSET_VENDOR:]
 
 
 def _exchange(step: Json, target: _Target) -> tuple[bytes, bytes | None] | None:
