@@ -236,7 +236,7 @@ class Lab:
 
     async def _start_own_parts(self, world: World) -> None:
         own = self.parts.own
-        own += [FabricRoutes(world, self.model.name), Captures(world)]
+        own |= {"fabric": FabricRoutes(world, self.model.name), "capture": Captures(world)}
         if self.datapath.name == "native":
             icrc = self.model.icrc.links == "always"
             datapath = native_datapath(world, icrc=icrc, on_failure=self._datapath_failed)
@@ -246,7 +246,8 @@ class Lab:
         await self.parts.start_own("MAD socket", mad_socket(world, socket))
         em = self.model.em.mode
         if em != "builtin":
-            own.append(NoManager(f"lab {self.model.name} has no Ethernet Manager of its own (em: {em})"))
+            reason = f"lab {self.model.name} has no Ethernet Manager of its own (em: {em})"
+            own["Ethernet Manager"] = NoManager(reason)
             return
         self.progress(
             "the Ethernet Manager configures "

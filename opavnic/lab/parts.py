@@ -147,9 +147,8 @@ class RunningParts:
 
     def __init__(self, ends: Ends) -> None:
         """Args:  ends: where their ends are entered."""
-        self.own: list[RunningPart] = []
-        self._started: dict[str, RunningPart] = {}
-        """Those of our own."""
+        self.own: dict[str, RunningPart] = {}
+        """Those of our own, by what messages call them."""
         self.apps: dict[str, RunningPart] = {}
         """Those that stand on a host of their own, by host."""
         self.by_name: dict[str, RunningPart] = {}
@@ -162,8 +161,7 @@ class RunningParts:
     ) -> OwnPart:
         """Start a part of our own, called `what` in messages."""
         part = await self._ends.enter(what, context, patience_s)
-        self.own.append(part)
-        self._started[what] = part
+        self.own[what] = part
         return part
 
     async def start_installed(self, model: LabModel, directory: Path, world: PartWorld) -> None:
@@ -191,12 +189,12 @@ class RunningParts:
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Return what the parts that are not apps say of themselves, by name, of those that do."""
-        named = {**self._started, **self.by_name}
+        named = {**self.own, **self.by_name}
         return {name: said for name, part in named.items() if (said := _said(part))}
 
     def routes(self) -> list[web.RouteDef]:
         """Return what all parts serve on the control API."""
-        every = (*self.own, *self.apps.values(), *self.by_name.values())
+        every = (*self.own.values(), *self.apps.values(), *self.by_name.values())
         return [route for part in every for route in part.routes()]
 
 
