@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -75,11 +76,18 @@ weather = Weather("weather")
 
 def install(place: Path) -> None:
     """Install the package `weather` in a directory that is, or will be, on the path of modules."""
-    info = place / "weather-1.0.dist-info"
-    info.mkdir(parents=True)
+    describe(place, "weather", "1.0", {"weather": "weather:weather"})
     (place / "weather.py").write_text(CODE, encoding="utf-8")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weather\nVersion: 1.0\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text("[opavnic.parts]\nweather = weather:weather\n", encoding="utf-8")
+
+
+def describe(place: Path, name: str, version: str, parts: Mapping[str, str]) -> None:
+    """Write what pip writes of a distribution: its name and version, and its entry points in `opavnic.parts`."""
+    info = place / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    head = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    (info / "METADATA").write_text(head, encoding="utf-8")
+    points = "".join(f"{part} = {value}\n" for part, value in parts.items())
+    (info / "entry_points.txt").write_text(f"[opavnic.parts]\n{points}", encoding="utf-8")
 
 
 LAB: Final = """

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 SIGINT_IGNORED = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
@@ -21,3 +23,17 @@ def child(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[s
             yield process
         finally:
             process.kill()  # Popen.__exit__ waits for it
+
+
+def ignores(number: signal.Signals, status: str) -> bool:
+    """Return whether a process ignores a signal. Args: status: what /proc/PID/status says of it."""
+    ignored = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
+    return bool(int(ignored, 16) >> number - 1 & 1)
+
+
+def ignores_sigint(pid: int) -> bool:
+    """Return whether a process ignores SIGINT now; one that has gone does not."""
+    try:
+        return ignores(signal.SIGINT, Path(f"/proc/{pid}/status").read_text())
+    except FileNotFoundError:
+        return False

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from chaos.ground import FILES
-from processes import child
+from processes import child, ignores_sigint
 
 OPAVNIC: Final = (sys.executable, str(Path(sys.executable).with_name("opavnic")))
 LIMIT_S: Final = 60.0
@@ -86,16 +86,6 @@ class Client:
     def pid(self) -> int:
         """Its process id."""
         return self.process.pid
-
-    @property
-    def hears(self) -> bool:
-        """Whether SIGINT reaches it by now, or it has ended: a program that inherits it ignored has to ask for it."""
-        try:
-            status = Path(f"/proc/{self.pid}/status").read_text()
-        except FileNotFoundError:
-            return True
-        ignored = next((line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:")), "0")
-        return not int(ignored, 16) >> signal.SIGINT - 1 & 1
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal; nothing where it has ended."""
@@ -183,7 +173,12 @@ class Programs:
         """Send a signal to a client that is to end on it, and look at what it said; return its exit code."""
         name = f"opavnic {' '.join(client.words)}"
         if client.process.poll() is None:
-            if client.deaf and number == signal.SIGINT and not wait_for(lambda: client.hears, limit_s):
+            # a program that inherits it ignored has to ask for it first
+            if (
+                client.deaf
+                and number == signal.SIGINT
+                and not wait_for(lambda: not ignores_sigint(client.pid), limit_s)
+            ):
                 self.found(f"`{name}` still ignores SIGINT after {limit_s:g} s")
             self.note(f"{number.name} to `{name}`")
             client.send(number)

@@ -6,12 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 from opavnic.signals import interruptible
-from processes import SIGHUP_IGNORED, SIGINT_IGNORED, child
+from processes import SIGHUP_IGNORED, SIGINT_IGNORED, child, ignores_sigint
 
 BLOCKING = """
 import os, signal, time
@@ -84,13 +83,6 @@ def test_command_hears_sigint_before_it_begins_to_work() -> None:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(60) in (130, -signal.SIGINT)  # it was reading stdin, or on its way there
-
-
-def ignores_sigint(pid: int) -> bool:
-    """Ask the kernel."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    ignored = next(line.split()[1] for line in lines if line.startswith("SigIgn:"))
-    return bool(int(ignored, 16) >> signal.SIGINT - 1 & 1)
 
 
 def test_handlers_are_put_back_and_other_threads_are_left_alone() -> None:

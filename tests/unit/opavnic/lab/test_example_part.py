@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import outside_part
 import pytest
 
 from opavnic import log_packages
@@ -23,12 +24,8 @@ LAB = (PROJECT / "lab.yaml").read_text()
 def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Install it as pip does, without a build."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    info = tmp_path / f"traffic_log-{project['version']}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
     points = project["entry-points"]["opavnic.parts"]
-    lines = [f"{name} = {value}" for name, value in points.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[opavnic.parts]", *lines, ""]))
+    outside_part.describe(tmp_path, project["name"], project["version"], points)
     monkeypatch.syspath_prepend(PROJECT)
     monkeypatch.syspath_prepend(tmp_path)
     log_packages.log_packages.cache_clear()

@@ -139,10 +139,7 @@ def test_object_that_is_no_part_is_named(tmp_path: Path) -> None:
 
 
 def test_two_parts_of_one_name_are_refused(tmp_path: Path) -> None:
-    info = tmp_path / "site" / "climate-2.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: climate\nVersion: 2.0\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text("[opavnic.parts]\nweather = weather:weather\n", encoding="utf-8")
+    outside_part.describe(tmp_path / "site", "climate", "2.0", {"weather": "weather:weather"})
     with pytest.raises(LabError, match=r"have one name: uninstall one of them$") as caught:
         parse_lab(LAB, "x.yaml")
     assert "climate 2.0" in str(caught.value)
