@@ -15,7 +15,7 @@ help: ## show this list
 
 venv: $(STAMP) ## make .venv with everything in it; the program is .venv/bin/opavnic
 
-$(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.* native/src/*.rs native/src/*/*.rs)
+$(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.* native/*/Cargo.toml native/*/src/*.rs native/*/src/*/*.rs)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "opavnic needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || sh tools/install-packages.sh python3-venv
@@ -39,7 +39,7 @@ demo: venv deps ## two hosts, real TAPs, ping and a TCP transfer
 
 test: venv deps ## everything but the tests marked slow or chaos
 	$(BIN)/python -m pytest -m 'not slow and not chaos' -n 2 --dist loadfile
-	@if command -v cargo >/dev/null; then cd native && cargo test --locked --quiet --no-default-features; fi
+	@if command -v cargo >/dev/null; then cd native && cargo test --locked --quiet; fi
 
 test-fast: venv ## only what needs no privilege
 	$(BIN)/python -m pytest -m 'not slow and not e2e and not chaos' -n 2
@@ -64,12 +64,12 @@ UNSTABLE := RUSTC_BOOTSTRAP=1
 
 sanitize: ## the tests of native/ with AddressSanitizer and its leak check
 	cd native && $(UNSTABLE) RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/asan \
-	  cargo test --locked --quiet --no-default-features --target $(HOST)
+	  cargo test --locked --quiet --target $(HOST)
 
 memcheck: ## the tests of native/ under valgrind, which knows no AVX-512: the portable code runs
 	@command -v valgrind >/dev/null || sh tools/install-packages.sh valgrind
 	cd native && CARGO_TARGET_$(shell echo $(HOST) | tr a-z- A-Z_)_RUNNER='valgrind --quiet --error-exitcode=9' \
-	  cargo test --locked --quiet --no-default-features
+	  cargo test --locked --quiet
 
 fuzz: ## each fuzz target of native/ for FUZZ_S seconds, with AddressSanitizer; no cargo-fuzz needed
 	cd native/fuzz && $(UNSTABLE) RUSTFLAGS='--cfg fuzzing $(COVERAGE) -Zsanitizer=address -Ccodegen-units=1' \

@@ -1,4 +1,4 @@
-"""Test vectors: run them through a pipeline of their own tables, and say where it differs."""
+"""Run test vectors through a pipeline with their tables, and report differences."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _FORM: Final = "a file of test vectors is a JSON object with `tables` and `vecto
 
 
 class VectorError(EjfatError, InputError):
-    """Not a file of test vectors."""
+    """Not a valid file of test vectors."""
 
 
 def load_vectors(path: Path) -> Mapping[str, Any]:
     """Read a file of vectors, gzip'ed or plain JSON.
 
-    Raises:  VectorError: it cannot be read, or is of another form.
+    Raises:  VectorError: the file cannot be read or is not a file of test vectors.
     """
     try:
         data = json.loads(read_bytes(path, MAX_DOCUMENT, "file of test vectors", gzipped=True))
     except FileError as error:
         raise VectorError(str(error)) from None
     except (ValueError, RecursionError):
-        raise VectorError(f"{path}: no JSON; {_FORM}") from None
+        raise VectorError(f"{path}: not JSON; {_FORM}") from None
     if not isinstance(data, dict) or not isinstance(data.get("vectors"), list) or "tables" not in data:
         raise VectorError(f"{path}: {_FORM}")
     tables = data["tables"]
@@ -46,7 +46,7 @@ def load_vectors(path: Path) -> Mapping[str, Any]:
 def run_ejfat(path: Path, pipeline: Wanted = "auto") -> Result:
     """Run a file of vectors.
 
-    Raises:  VectorError, ScriptError: it cannot be used. BadRequestError: there is no such pipeline here.
+    Raises:  VectorError, ScriptError: the file is invalid. BadRequestError: the pipeline is not available.
     """
     return run_vectors(load_vectors(path), str(path), pipeline)
 
@@ -54,8 +54,8 @@ def run_ejfat(path: Path, pipeline: Wanted = "auto") -> Result:
 def run_vectors(data: Mapping[str, Any], name: str = "<vectors>", wanted: Wanted = "auto") -> Result:
     """Run vectors through a pipeline with their tables.
 
-    Raises:  ScriptError: the tables. VectorError: a vector without its fields. BadRequestError: there is no such
-        pipeline here.
+    Raises:  ScriptError: the tables are invalid. VectorError: a vector lacks a field. BadRequestError: the pipeline
+        is not available.
     """
     pipeline = make_pipeline(wanted, load_script("\n".join(data["tables"]), f"{name}:tables")).pipeline
     result = Result("ejfat", name)
@@ -73,6 +73,6 @@ def run_vectors(data: Mapping[str, Any], name: str = "<vectors>", wanted: Wanted
         result.add(compare(vector.get("i", position), why, expected, got))
     if pipeline.counters.balance:
         raise VectorError(
-            f"{name}: {pipeline.counters.balance} frames are neither out nor counted as dropped"
+            f"{name}: {pipeline.counters.balance} frames are neither forwarded nor counted as dropped"
         )
     return result

@@ -1,4 +1,4 @@
-"""The Wireshark dissectors of this package; `opavnic.observe.dissectors` puts them where Wireshark looks for them."""
+"""The Wireshark dissectors of this package; `opavnic.observe.dissectors` installs them."""
 
 from __future__ import annotations
 

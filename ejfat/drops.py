@@ -1,6 +1,6 @@
-"""How a frame can end in the pipeline, and the counters of it.
+"""The counters of the pipeline, and the reasons for dropping a frame.
 
-Conservation: every frame that enters is forwarded, answered, handed to the host, taken as a sync message, or
+Conservation: every frame that enters is forwarded, answered, handed to the host, accepted as a sync message, or
 counted in exactly one `Drop`.
 """
 
@@ -86,7 +86,7 @@ class Drop(StrEnum):
 
 
 class Reply(StrEnum):
-    """What the load balancer answered itself."""
+    """Kinds of replies of the load balancer itself."""
 
     ARP = "arp"
     ICMPV4_ECHO = "icmpv4_echo"
@@ -104,7 +104,7 @@ class LbCounters:
     rx_v2: int = 0
     rx_v3: int = 0
     last_tick: int = 0
-    """The tick of the packet seen last."""
+    """The tick of the last packet."""
     max_tick: int = 0
     drops: dict[Drop, int] = field(default_factory=dict)
 
@@ -119,7 +119,7 @@ class MemberCounters:
 
 @dataclass(slots=True)
 class PipelineCounters:
-    """Everything a pipeline counts."""
+    """All counters of a pipeline."""
 
     rx_packets: int = 0
     rx_bytes: int = 0
@@ -128,7 +128,7 @@ class PipelineCounters:
     tx_bytes: int = 0
     to_host: int = 0
     syncs: int = 0
-    """Sync messages that the control plane believed."""
+    """Sync messages that the control plane accepted."""
     replies: dict[Reply, int] = field(default_factory=dict)
     drops: dict[Drop, int] = field(default_factory=dict)
     lbs: dict[int, LbCounters] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class PipelineCounters:
 
     @property
     def dropped(self) -> int:
-        """All frames that ended here."""
+        """Number of dropped frames."""
         return sum(self.drops.values())
 
     @property
@@ -147,11 +147,11 @@ class PipelineCounters:
 
     @property
     def bad_syncs(self) -> int:
-        """Sync messages that were not believed; the reasons are among `drops`."""
+        """Sync messages that were refused; the reasons are in `drops`."""
         return sum(count for drop, count in self.drops.items() if drop.stage == "sync")
 
     def drop(self, reason: Drop, lb: LbCounters | None = None) -> None:
-        """Count a frame that ended because of `reason`, also on the instance it had reached."""
+        """Count a dropped frame, also in the counters `lb` of the instance that it had reached."""
         self.drops[reason] = self.drops.get(reason, 0) + 1
         if lb is not None:
             lb.drops[reason] = lb.drops.get(reason, 0) + 1
@@ -175,7 +175,7 @@ class PipelineCounters:
         return member
 
     def sent(self, member_id: int, length: int) -> None:
-        """Count a frame forwarded to a member, `length` bytes as it leaves."""
+        """Count a frame forwarded to a member; `length` is its outgoing size in bytes."""
         self.tx_packets += 1
         self.tx_bytes += length
         member = self.member(member_id)

@@ -1,4 +1,4 @@
-"""The exceptions of this package. Bytes from a peer raise `hfi_sim.errors.WireError` inside the codecs only."""
+"""The exceptions of this package. Bytes from a peer only raise `hfi_sim.errors.WireError`, inside the codecs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class EjfatError(OpavnicError):
 
 
 class ScriptError(EjfatError, InputError):
-    """A table script does not say what it should, or cannot be read (then no line is to blame)."""
+    """A table script that is invalid, or that cannot be read (then `line` is None)."""
 
     def __init__(self, path: str, line: int | None, reason: str) -> None:
         super().__init__(f"{path}: {reason}" if line is None else f"{path}:{line}: {reason}")
@@ -21,15 +21,15 @@ class ScriptError(EjfatError, InputError):
 
 
 class TableError(EjfatError):
-    """An entry that the table cannot hold."""
+    """An entry that does not fit the table."""
 
 
 class TableFullError(TableError):
-    """The table has as many entries as its size allows."""
+    """The table is full."""
 
 
 class DuplicateEntryError(TableError):
-    """The table has an entry with the same key already."""
+    """The table already has an entry with the same key."""
 
 
 class NoSuchEntryError(TableError):
@@ -45,15 +45,15 @@ class UnknownError(ControlError):
 
 
 class ExhaustedError(ControlError):
-    """Nothing is left to give: all load balancers reserved, all epochs in use, the cover too large for its table."""
+    """A resource is exhausted: all load balancers reserved, all epochs in use, or no room for a cover."""
 
 
 class ForbiddenError(ControlError):
-    """The token does not carry the permission, or there is no such token."""
+    """The token does not have the permission, or there is no such token."""
 
 
 class BadRequestError(ControlError, InputError):
-    """A value in the request is out of its range."""
+    """A value in the request is invalid."""
 
 
 class UriError(EjfatError, InputError):
@@ -69,4 +69,4 @@ class OutputError(EjfatError):
 
 
 class CutCaptureError(EjfatError):
-    """A capture file ends in the middle of a frame; what is before that has been read."""
+    """A capture file ends in the middle of a frame; the frames before it have been read."""

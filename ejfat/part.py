@@ -19,7 +19,7 @@ IpAddress = IPv4Address | IPv6Address
 
 
 class LoadBalancerPart(Part):
-    """Load balancers, each on a host of its own; the lab file names them as apps."""
+    """Load balancers of a lab, each on its own host; the lab file lists them as apps."""
 
     app_options = LbOptions
 
@@ -67,7 +67,7 @@ def _option_problems(asked: Asked, app: AskedApp) -> Iterator[Problem]:
 
 
 def _senders(asked: Asked, app: AskedApp) -> list[IpAddress]:
-    """Return the addresses that may send: those of the options, or of the other hosts of the virtual switch."""
+    """Return the addresses that may send: those in the options, or all other hosts of the virtual switch."""
     vesw = asked.plan.vesws_of(app.host)[0]
     names = app.options.senders or [host for host in vesw.members if host != app.host]
     addresses: list[IpAddress] = []

@@ -1,4 +1,4 @@
-"""Capture files of Ethernet frames, read and written with their times kept."""
+"""Read and write capture files of Ethernet frames, with their timestamps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from opavnic.files import MAX_CAPTURE, FileError, read_bytes
 def read_pcap(path: Path) -> Iterator[CapturedPacket]:
     """Yield the frames of a pcap or pcapng file, in order.
 
-    Raises:  PcapError: not a capture, or not of Ethernet. CutCaptureError: it ends inside a frame; raised after the
-        frames before that.
+    Raises:  PcapError: not a capture, or not of Ethernet. CutCaptureError: the file ends inside a frame; raised after
+        the frames before it have been yielded.
     """
     try:
         content = read_bytes(path, MAX_CAPTURE, "capture", gzipped=True)
@@ -45,7 +45,7 @@ def read_pcap(path: Path) -> Iterator[CapturedPacket]:
 
 
 def write_pcap(path: Path, frames: Iterable[CapturedPacket]) -> int:
-    """Write a pcap file of Ethernet frames and return how many.
+    """Write a pcap file of Ethernet frames; return their number.
 
     Raises:  OutputError: the file cannot be written.
     """

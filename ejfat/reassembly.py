@@ -1,10 +1,10 @@
-"""From packets to events: any order, duplicates ignored, losses found by time.
+"""From packets to events: packets in any order, duplicates ignored, losses detected by timeout.
 
-An event is complete when the bytes that have come cover it exactly. With today's header every packet says how long
-the event is; with the document's 8-byte header the packet flagged last does.
+An event is complete when the received bytes cover it exactly. With today's header, every packet has the length of the
+event; with the document's 8-byte header, only the packet flagged as last determines it.
 
 Source: seed 002, "Reassembly Engine Meta-Data"; today's header as the public receiver library reads it.
-Differs: the public receiver counts bytes, so that a duplicate can make an event look complete that has a hole.
+Differs: the public receiver only counts bytes, so that a duplicate can make an incomplete event look complete.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from hfi_sim.errors import WireError
 
 DEFAULT_TIMEOUT_S = 0.5
 MAX_EVENT = 256 << 20
-"""Bytes of the longest event that is taken: a forged length must not promise more memory than there is."""
+"""Default for the longest event that is accepted, in bytes, so that a forged length cannot use up memory."""
 _REMEMBERED = 16384
 
 
 @dataclass(frozen=True, slots=True)
 class EventKey:
-    """What tells an event's packets from others'."""
+    """Identifies the packets of an event."""
 
     event: int
-    """The event number; with the document's header the tick, or the number of the event as this receiver counts."""
+    """The event number; with the document's header, the tick, or a number that the receiver counts."""
     data_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A whole event."""
+    """A complete event."""
 
     key: EventKey
     data: bytes
@@ -44,48 +44,48 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class LostEvent:
-    """An event of which packets are missing."""
+    """An incomplete event that was given up."""
 
     key: EventKey
     received: int
-    """Bytes that have come."""
+    """Number of received bytes."""
     length: int | None
-    """Bytes there should be; None where the last packet never came."""
+    """Length of the event in bytes; None if its last packet did not arrive."""
     missing: tuple[tuple[int, int], ...]
-    """Byte ranges from, up to but not including; without a known length those before the last byte that came."""
+    """Missing byte ranges (start, end), end not included; if the length is unknown, up to the last received byte."""
     limit: int | None = None
-    """Bytes of the longest event that is taken, where this one is longer and nothing of it was kept."""
+    """Maximum length of an event in bytes, if this one was too long and nothing of it was kept; otherwise None."""
 
     @property
     def reason(self) -> str:
-        """Why it is lost, in words."""
+        """The reason for the loss, as text."""
         if self.limit is None:
             return f"missing bytes {self.missing}"
         known = "of an unknown length" if self.length is None else f"of {self.length} bytes"
-        return f"{known}, more than the {self.limit} that are taken"
+        return f"{known}, more than the {self.limit} that are accepted"
 
 
 @dataclass(slots=True)
 class ReassemblyCounters:
-    """What came of the packets."""
+    """Counters of packets and events."""
 
     packets: int = 0
     bytes: int = 0
     malformed: int = 0
-    """Too short for their headers, or of another version."""
+    """Packets too short for their headers, or with the wrong version."""
     rejected: int = 0
-    """Beyond the end of their event, longer than allowed, or of another length than the event's other packets."""
+    """Packets beyond the end of their event, of an event that is too long, or with a contradicting event length."""
     duplicates: int = 0
-    """Nothing new in them."""
+    """Packets without new bytes."""
     late: int = 0
-    """For an event that was complete or given up already."""
+    """Packets of an event that was already complete or given up."""
     events_seen: int = 0
-    """Events of which a packet was kept."""
+    """Events with at least one accepted packet."""
     events_complete: int = 0
     events_lost: int = 0
-    """Incomplete after their time, or too long; the latter need not be among those seen."""
+    """Events that timed out or were too long. The latter may not be in `events_seen`."""
     events_too_long: int = 0
-    """Of the lost ones, those longer than what is taken. All their packets are rejected."""
+    """Lost events that were too long; all their packets were rejected."""
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class _Pending:
     parts: list[bytes] = field(default_factory=list)
 
     def add(self, offset: int, data: bytes) -> bool:
-        """Keep what is new of `data`; False where nothing is."""
+        """Keep the new bytes of `data`; return whether there are any."""
         position = max(bisect_left(self.starts, offset + 1) - 1, 0)
         new: list[tuple[int, bytes]] = []
         at, end = offset, offset + len(data)
@@ -121,11 +121,11 @@ class _Pending:
 
     @property
     def complete(self) -> bool:
-        """Whether the parts, which never overlap, cover the event."""
+        """Whether the parts, which do not overlap, cover the event."""
         return self.length is not None and self.received == self.length
 
     def missing(self) -> tuple[tuple[int, int], ...]:
-        """Return the byte ranges that have not come."""
+        """Return the missing byte ranges."""
         holes, at = [], 0
         for start, part in zip(self.starts, self.parts, strict=True):
             if at < start:
@@ -137,10 +137,10 @@ class _Pending:
 
 
 class Reassembler:
-    """Puts events together. One for each thread or socket; it knows no time but the `now` it is given.
+    """Reassembles events. Use one per thread or socket. Sans-IO: time comes in as `now`.
 
-    Args:    old_headers: payloads begin with the document's 8-byte header. timeout_s: from an event's first packet
-        to when it is given up. max_event: bytes.
+    Args:    old_headers: payloads begin with the document's 8-byte header. timeout_s: seconds from the first packet
+        of an event until it is given up. max_event: maximum length of an event in bytes.
     """
 
     def __init__(
@@ -152,29 +152,29 @@ class Reassembler:
         self._max_event = max_event
         self._pending: OrderedDict[Hashable, _Pending] = OrderedDict()
         self._done: OrderedDict[Hashable, bool] = OrderedDict()
-        """Events that are over, the last of them, and whether they were too long."""
+        """The last events that are complete or lost, and whether they were too long."""
         self._refused: list[LostEvent] = []
-        """Events found too long, for the next `expire` to tell."""
+        """Events that were too long, to be returned by the next `expire`."""
         self._refused_at = 0.0
         self._numbers: dict[Hashable, int] = {}
 
     @property
     def pending(self) -> int:
-        """Events that are not complete yet."""
+        """Number of incomplete events."""
         return len(self._pending)
 
     @property
     def deadline(self) -> float | None:
-        """When `expire` has something to do next; None where nothing is pending."""
+        """Time at which `expire` is due; None if nothing is pending."""
         if self._refused:
             return self._refused_at
         return next((p.since + self._timeout_s for p in self._pending.values()), None)
 
     def receive(self, payload: bytes, now: float, source: Hashable = None) -> Event | None:
-        """Take the payload of a UDP packet; return the event that it makes whole.
+        """Handle the payload of a UDP packet; return the event that it completes, or None.
 
-        Args:    payload: with or without the LB header in front. source: who sent it, where addresses tell senders
-            apart (only the document's header needs it).
+        Args:    payload: with or without the LB header in front. source: the address of the sender, which
+            distinguishes senders with the document's header.
         """
         counters = self.counters
         counters.packets += 1
@@ -194,8 +194,10 @@ class Reassembler:
         return self._take(key, key, header.offset, payload[ReHeader.SIZE :], header.length, now, source)
 
     def _receive_old(self, payload: bytes, now: float, source: Hashable, tick: int | None) -> Event | None:
-        """The document's header has no event number. The tick in front of it is one; behind a load balancer, which
-        takes it away, a first packet begins a new event of its source and data id.
+        """Handle a packet with the document's header, which has no event number.
+
+        If the LB header is in front, its tick is the number. After a load balancer, which removes that header, a first
+        packet begins a new event of its source and data id.
         """
         header = SegmentHeader.parse(payload)
         data = payload[SegmentHeader.SIZE :]
@@ -256,7 +258,7 @@ class Reassembler:
         return Event(key, b"".join(pending.parts), pending.packets, pending.source)
 
     def expire(self, now: float) -> list[LostEvent]:
-        """Give up the events whose time is over; those found too long since the last call come first."""
+        """Give up overdue events and return them, after those found too long since the last call."""
         lost, self._refused = self._refused, []
         while self._pending:
             slot, pending = next(iter(self._pending.items()))
@@ -269,7 +271,7 @@ class Reassembler:
         return lost
 
     def _refuse(self, slot: Hashable, key: EventKey, length: int | None, now: float) -> None:
-        """Give up an event that is too long, at once, and with what was kept of it."""
+        """Give up an event that is too long at once, and discard the bytes kept of it."""
         pending = self._pending.pop(slot, None)
         self._finish(slot, too_long=True)
         self.counters.rejected += 1
@@ -280,7 +282,7 @@ class Reassembler:
         self._refused_at = now
 
     def _count_after(self, slot: Hashable) -> None:
-        """Count a packet of an event that is over."""
+        """Count a packet of an event that is already complete or lost."""
         if self._done[slot]:
             self.counters.rejected += 1
         else:

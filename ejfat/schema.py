@@ -14,11 +14,11 @@ from ejfat.tables import ActionSpec, Entry, KeyField, Match, MatchKind, Param, T
 
 DROP = "drop"
 SLOTS = 512
-"""Slots of a calendar: 9 bits of the tick."""
+"""Number of slots of a calendar: 9 bits of the tick."""
 
 
 class Dialect(Enum):
-    """Which pipeline a table belongs to."""
+    """The pipeline to which a table belongs."""
 
     V1 = "v1"
     V23 = "v2/v3"
@@ -119,18 +119,18 @@ V23_SPECS = (
 
 
 class Op(Enum):
-    """What an update does to a table."""
+    """Kinds of updates of a table."""
 
     INSERT = "insert"
-    """Refused where the key is in use."""
+    """Add an entry; refused if the key is in use."""
     PUT = "put"
-    """Insert, or take the place of the entry with the same key."""
+    """Add an entry, replacing one with the same key."""
     DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One change of one table."""
+    """A change of a table."""
 
     op: Op
     dialect: Dialect
@@ -139,27 +139,27 @@ class Update:
 
     @property
     def matches(self) -> tuple[Match, ...]:
-        """The key that the update is about."""
+        """The key of the updated entry."""
         return self.entry.matches
 
 
 class TableSet:
-    """All tables of both pipelines; the tables of a pipeline that is not used stay empty."""
+    """The tables of both pipelines; those of an unused pipeline are empty."""
 
     def __init__(self) -> None:
         self.v1 = {spec.name: Table(spec) for spec in V1_SPECS}
         self.v23 = {spec.name: Table(spec) for spec in V23_SPECS}
         self.on_change: list[Callable[[], None]] = []
-        """Called after each whole change, for who keeps a copy of the tables."""
+        """Called after each complete change, to update copies of the tables."""
 
     def of(self, dialect: Dialect) -> dict[str, Table]:
         """Return the tables of one pipeline, by name."""
         return self.v1 if dialect is Dialect.V1 else self.v23
 
     def table(self, dialect: Dialect, name: str) -> Table:
-        """Return one table.
+        """Return a table.
 
-        Raises:  TableError: the pipeline has no table of this name.
+        Raises:  TableError: the pipeline has no table with this name.
         """
         table = self.of(dialect).get(name)
         if table is None:
@@ -180,16 +180,16 @@ class TableSet:
     def clear(self, dialect: Dialect, names: Iterable[str]) -> None:
         """Empty tables of one pipeline.
 
-        Raises:  TableError: the pipeline has no table of such a name.
+        Raises:  TableError: the pipeline has no table with one of the names.
         """
         for table in [self.table(dialect, name) for name in names]:
             table.clear()
         self._changed()
 
     def apply(self, updates: Iterable[Update]) -> None:
-        """Make all changes, or none: where one is refused, those before it are taken back.
+        """Apply all updates or none: if one is refused, those before it are undone.
 
-        Raises:  TableError: the refusal.
+        Raises:  TableError: an update is refused.
         """
         undo: list[tuple[Table, Entry, Entry | None]] = []
         try:
@@ -220,9 +220,9 @@ def _apply_one(table: Table, update: Update) -> Entry | None:
 
 
 def spec_for(name: str, key_count: int) -> tuple[Dialect, TableSpec]:
-    """Return the table that a script means: names are shared by the pipelines, the number of key fields tells.
+    """Return the table for a script line. Names are shared by the pipelines; the number of key fields decides.
 
-    Raises:  TableError: no table of that name, or none with that many key fields.
+    Raises:  TableError: no table with that name, or none with that number of key fields.
     """
     named = [
         (dialect, spec)

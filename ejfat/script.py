@@ -1,6 +1,6 @@
-"""Table scripts, read and written: `table_add TABLE ACTION KEY... => ARG... [PRIORITY]`, `run_traffic NAME`.
+"""Read and write table scripts: `table_add TABLE ACTION KEY... => ARG... [PRIORITY]`, `run_traffic NAME`.
 
-A command may run over several lines, as the document prints it; `#` starts a comment. Keys are hexadecimal or
+A command may span several lines, as in the document; `#` starts a comment. Keys are hexadecimal or
 decimal: plain, VALUE/PREFIX_LENGTH or VALUE&&&MASK, in the order of the table's key.
 
 Source: seed 002, "Example Control Plane CLI configuration script".
@@ -19,12 +19,12 @@ TABLE_ADD = "table_add"
 RUN_TRAFFIC = "run_traffic"
 _COMMANDS = (TABLE_ADD, RUN_TRAFFIC)
 _FAMILIES = {"do_ipv4_member_rewrite": 0x0800, "do_ipv6_member_rewrite": 0x86DD}
-"""The EtherType of the packets that an action can rewrite."""
+"""EtherType of the packets that an action can rewrite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of the script and the line it stands on."""
+    """A word of the script and its line."""
 
     text: str
     line: int
@@ -32,7 +32,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TableAdd:
-    """One `table_add`, understood."""
+    """A parsed `table_add` command."""
 
     dialect: Dialect
     spec: TableSpec
@@ -42,19 +42,19 @@ class TableAdd:
 
 @dataclass(slots=True)
 class Script:
-    """A script, understood."""
+    """A parsed script."""
 
     path: str
     entries: list[TableAdd] = field(default_factory=list)
     traffic: str | None = None
-    """What `run_traffic` names; None where the script does not end with one."""
+    """The name in `run_traffic`; None if the script does not end with this command."""
 
 
 def read_script(text: str, path: str = "<script>") -> Script:
     """Read a table script.
 
-    Args:    path: what error messages call it.
-    Raises:  ScriptError: with the line, and what was expected there.
+    Args:    path: name of the script in error messages.
+    Raises:  ScriptError: with the line and what was expected.
     """
     script = Script(path)
     for words in _commands(_tokens(text), path):
@@ -71,9 +71,9 @@ def read_script(text: str, path: str = "<script>") -> Script:
 
 
 def load_script(text: str, path: str = "<script>", tables: TableSet | None = None) -> TableSet:
-    """Read a table script into tables (new ones where none are given).
+    """Read a table script into `tables`, or into new ones.
 
-    Raises:  ScriptError: with the line; also for a table that is full and for a key that is there already.
+    Raises:  ScriptError: with the line; also if a table is full or a key is already in use.
     """
     tables = tables or TableSet()
     for command in read_script(text, path).entries:
@@ -85,13 +85,13 @@ def load_script(text: str, path: str = "<script>", tables: TableSet | None = Non
 
 
 def write_script(tables: TableSet, traffic: str = "packets") -> str:
-    """Return the script that makes these tables: one line per entry, ending with `run_traffic`."""
+    """Return a script for these tables: one line per entry, ending with `run_traffic`."""
     lines = [entry_line(table.spec, entry) for _, table in tables for entry in table]
     return "\n".join([*lines, f"{RUN_TRAFFIC} {traffic}", ""])
 
 
 def entry_line(spec: TableSpec, entry: Entry) -> str:
-    """Return one `table_add` line."""
+    """Return the `table_add` line of an entry."""
     keys = [match_text(key, match) for key, match in zip(spec.keys, entry.matches, strict=True)]
     params = spec.actions[entry.action].params
     args = [

@@ -1,4 +1,4 @@
-"""From events to packets: cut, number, and put the headers in front."""
+"""From events to packets: cut events into segments and add the headers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ejfat.wire.headers import LB_PORT, LbHeaderV1, LbHeaderV2, LbHeaderV3, ReHe
 from hfi_sim.wire.internet_checksum import checksum
 
 _IP_UDP = {4: 28, 6: 48}
+_SRC_MAC = bytes.fromhex("020000000002")
 MAX_EVENT = (1 << 32) - 1
 _IPV4 = struct.Struct(">BBHHHBBH4s4s")
 _UDP = struct.Struct(">HHHH")
@@ -21,8 +22,8 @@ _LB_SIZE = {1: LbHeaderV1.SIZE, 2: LbHeaderV2.SIZE, 3: LbHeaderV3.SIZE}
 class Segmenter:
     """Cuts events into the payloads of UDP packets.
 
-    Args:    version: of the LB header, 1 to 3; version 1 goes with the document's 8-byte reassembly header, 2 and 3
-        with today's. mtu: bytes of the IP packet.
+    Args:    version: of the LB header, 1 to 3; version 1 uses the document's 8-byte reassembly header, 2 and 3 use
+        today's. mtu: bytes of the IP packet.
     """
 
     version: int = 2
@@ -33,29 +34,29 @@ class Segmenter:
         if self.version not in _LB_SIZE:
             raise ValueError(f"LB header version {self.version}, expected 1, 2 or 3")
         if self.room < 1:
-            raise ValueError(f"an MTU of {self.mtu} leaves no room for payload behind the headers")
+            raise ValueError(f"an MTU of {self.mtu} leaves no room for payload after the headers")
 
     @property
     def headers(self) -> int:
-        """Bytes of the LB and the reassembly header together."""
+        """Total bytes of the LB header and the reassembly header."""
         return _LB_SIZE[self.version] + (SegmentHeader.SIZE if self.version == 1 else ReHeader.SIZE)
 
     @property
     def room(self) -> int:
-        """Bytes of the event in a full packet."""
+        """Event bytes in a full packet."""
         return self.mtu - _IP_UDP[self.ip_version] - self.headers
 
     def payloads(
         self, event_data: bytes, *, tick: int, data_id: int, event: int, entropy: int = 0
     ) -> Iterator[bytes]:
-        """Yield the UDP payloads of one event; an empty event is one packet without data.
+        """Yield the UDP payloads of an event; an empty event has one packet without data.
 
-        Args:    entropy: 16 bits, the same for all packets of the event: they choose the port at the worker.
+        Args:    entropy: 16 bits, the same for all packets of the event, which select the port at the worker.
         Raises:  ValueError: the event is longer than 2**32 - 1 bytes, or a number does not fit its field.
         """
         length = len(event_data)
         if length > MAX_EVENT:
-            raise ValueError(f"an event of {length} bytes, the reassembly header counts to {MAX_EVENT}")
+            raise ValueError(f"an event of {length} bytes; the reassembly header allows {MAX_EVENT}")
         front = self._lb(tick, entropy)
         room = self.room
         view = memoryview(event_data)
@@ -85,12 +86,11 @@ class Segmenter:
         src: IPv4Address | IPv6Address,
         dst: IPv4Address | IPv6Address,
         dst_mac: int,
-        src_mac: int = 0x020000000002,
         entropy: int = 0,
         src_port: int = 50000,
     ) -> list[bytes]:
-        """Return whole Ethernet frames of one event, as a sender's host makes them (for tests and benchmarks)."""
-        ethernet = dst_mac.to_bytes(6, "big") + src_mac.to_bytes(6, "big")
+        """Return the Ethernet frames of an event as a sender's host makes them (for tests and benchmarks)."""
+        ethernet = dst_mac.to_bytes(6, "big") + _SRC_MAC
         return [
             ethernet + udp_packet(payload, src=src, dst=dst, src_port=src_port, dst_port=LB_PORT)
             for payload in self.payloads(event_data, tick=tick, data_id=data_id, event=event, entropy=entropy)
@@ -105,7 +105,7 @@ def udp_packet(
     src_port: int,
     dst_port: int,
 ) -> bytes:
-    """Return EtherType, IP and UDP headers with valid checksums, and the payload."""
+    """Return the EtherType, the IP and UDP headers with valid checksums, and the payload."""
     length = 8 + len(payload)
     pseudo = src.packed + dst.packed + length.to_bytes(4, "big") + b"\x00\x00\x00\x11"
     udp = _UDP.pack(src_port, dst_port, length, 0)

@@ -1,4 +1,4 @@
-"""The document's simulator: frames from a capture file through the pipeline, what leaves into another."""
+"""The document's simulator: run the frames of a capture file through the pipeline and write the output to another."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from opavnic import files
 
 _FIELD: Final = re.compile(r"(?:[A-Za-z_][\w.]*=)?(?:0[xX])?[0-9A-Fa-f]+", re.ASCII)
 _BETWEEN: Final = re.compile(r"[\s,;]+")
-"""Between fields, which stand with or without their names: the document describes the file, and shows none."""
+"""Separators of fields. Fields may have names or not: the document describes the file without an example."""
 _SHOWN: Final = 40
-"""Characters of a wrong row in a message."""
+"""Maximum number of characters of an invalid row in an error message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What a run came to."""
+    """The result of a run."""
 
     frames_in: int
     frames_out: int
@@ -36,11 +36,10 @@ def simulate(
 ) -> Simulated:
     """Run a capture through the pipeline that a table script describes.
 
-    Args:    meta: a metadata file, one row per frame; the pipeline uses none of it, so rows are checked to be
-        fields with numbers and carried through. meta_out: where the rows of the frames that leave go.
-    Raises:  ScriptError, PcapError: an input that cannot be read; nothing is written then. OutputError: an output
-        that cannot be written. CutCaptureError: the capture ends inside a frame; what came of those before it is
-        written.
+    Args:    meta: a metadata file with one row per frame. The pipeline does not use it; the rows are only checked to
+        consist of fields with numbers. meta_out: output file for the rows of the outgoing frames.
+    Raises:  ScriptError, PcapError: an input cannot be read; nothing is written. OutputError: an output cannot be
+        written. CutCaptureError: the capture ends inside a frame; the output of the frames before it is written.
     """
     pipeline = Pipeline(load_script(read_text(tables), str(tables)))
     rows = _meta_rows(meta) if meta else []
@@ -58,12 +57,12 @@ def simulate(
         _write_rows(meta_out, kept)
     if cut is not None:
         whole = pipeline.counters.rx_packets
-        raise CutCaptureError(f"{cut}; what came of the {whole} frames before that is in {target}")
+        raise CutCaptureError(f"{cut}; the output of the {whole} frames before it is in {target}")
     return Simulated(pipeline.counters.rx_packets, written, pipeline)
 
 
 def read_text(path: Path) -> str:
-    """Return a script's text.
+    """Return the text of a script.
 
     Raises:  ScriptError: the file cannot be read, or is not text.
     """
@@ -102,5 +101,5 @@ def _meta_rows(path: Path) -> list[str]:
             )
     rows = [line for line in lines if line]
     if not rows:
-        raise PcapError(f"{path}: no row; expected one per frame, such as `egress_spec=0`")
+        raise PcapError(f"{path}: no rows; expected one per frame, such as `egress_spec=0`")
     return rows

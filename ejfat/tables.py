@@ -1,7 +1,7 @@
-"""Match-action tables: exact, longest-prefix and masked keys, bounded size, no entry twice.
+"""Match-action tables: exact, longest-prefix and masked keys, bounded size, unique keys.
 
-A table is searched by groups of entries that share their masks; inside a group a lookup is one dictionary access.
-Exact tables have one group, a prefix table one per prefix length in use, a masked table one per mask in use.
+Entries with the same masks form a group, in which a lookup is a single dictionary access. An exact table has one
+group, a prefix table one per prefix length in use, and a masked table one per mask in use.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _MEMO_LIMIT = 4096
 
 
 class MatchKind(StrEnum):
-    """How a key field is compared."""
+    """How a key field is matched."""
 
     EXACT = "exact"
     LPM = "lpm"
-    """VALUE/PREFIX_LENGTH; the longest prefix that matches wins, whatever the priority says."""
+    """VALUE/PREFIX_LENGTH; the longest matching prefix wins, regardless of priority."""
     FIELD_MASK = "field_mask"
-    """VALUE&&&MASK; among several entries that match, the lowest priority number wins."""
+    """VALUE&&&MASK; of several matching entries, the one with the lowest priority number wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyField:
-    """One field of a table's key."""
+    """A field of a table's key."""
 
     name: str
     width: int
@@ -42,7 +42,7 @@ class KeyField:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One argument of an action."""
+    """A parameter of an action."""
 
     name: str
     width: int
@@ -51,7 +51,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
-    """An action and its arguments."""
+    """An action and its parameters."""
 
     name: str
     params: tuple[Param, ...] = ()
@@ -59,7 +59,7 @@ class ActionSpec:
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """The shape of a table: its key, what its entries may do, how many it holds."""
+    """The specification of a table: its key, its actions and its size."""
 
     name: str
     keys: tuple[KeyField, ...]
@@ -68,7 +68,7 @@ class TableSpec:
 
     @property
     def takes_priority(self) -> bool:
-        """Whether entries may end with a priority: tables with a prefix or a mask in their key."""
+        """Whether entries may have a priority: the key has a prefix or a mask."""
         return any(key.kind is not MatchKind.EXACT for key in self.keys)
 
     def describe_keys(self) -> str:
@@ -80,7 +80,7 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One field of an entry's key: the value and the bits of it that count."""
+    """A field of an entry's key: a value, and a mask of the bits that count."""
 
     value: int
     mask: int
@@ -93,7 +93,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a table."""
+    """An entry of a table."""
 
     matches: tuple[Match, ...]
     action: str
@@ -102,17 +102,17 @@ class Entry:
 
     @property
     def key(self) -> tuple[Match, ...]:
-        """What makes an entry the same as another: its matches, not its action or priority."""
+        """The identity of an entry: its matches, without its action or priority."""
         return self.matches
 
 
 def exact(spec: TableSpec, *values: int) -> tuple[Match, ...]:
-    """Return the matches of an entry whose fields are all exact (every bit counts)."""
+    """Return exact matches (all bits count) for all fields of a key."""
     return tuple(Match(value, key.full_mask) for key, value in zip(spec.keys, values, strict=True))
 
 
 def prefix_match(value: int, length: int, width: int = 64) -> Match:
-    """Return VALUE/LENGTH of a `width`-bit field; bits behind the prefix are cleared."""
+    """Return VALUE/LENGTH of a `width`-bit field; bits after the prefix are cleared."""
     mask = (1 << width) - (1 << (width - length))
     return Match(value & mask, mask)
 
@@ -124,12 +124,12 @@ class _Ranked:
 
 
 class Table:
-    """Entries of one shape, at most `spec.size` of them."""
+    """Entries according to `spec`, at most `spec.size` of them."""
 
     def __init__(self, spec: TableSpec) -> None:
         self.spec = spec
         self.version = 0
-        """Grows with every change; what was computed from an older version is stale."""
+        """Increases with every change; results computed from an older version are stale."""
         self._groups: dict[tuple[int, ...], dict[tuple[int, ...], _Ranked]] = {}
         self._search: list[tuple[tuple[int, ...], dict[tuple[int, ...], _Ranked]]] = []
         self._exact: dict[tuple[int, ...], _Ranked] = {}
@@ -143,12 +143,12 @@ class Table:
         return self._count
 
     def __iter__(self) -> Iterator[Entry]:
-        """Entries in the order they were inserted."""
+        """Yield the entries in insertion order."""
         ranked = [item for group in self._groups.values() for item in group.values()]
         return (item.entry for item in sorted(ranked, key=lambda item: item.order))
 
     def lookup(self, *values: int) -> Entry | None:
-        """Return the entry that `values` (one per key field) hit, or None for a miss."""
+        """Return the entry that matches `values` (one per key field); None for a miss."""
         if self._all_exact:
             item = self._exact.get(values)
             return item.entry if item else None
@@ -174,26 +174,26 @@ class Table:
         return best.entry if best else None
 
     def get(self, matches: Sequence[Match]) -> Entry | None:
-        """Return the entry with exactly this key."""
+        """Return the entry with exactly this key, or None."""
         item = self._groups.get(_masks(matches), {}).get(_values(matches))
         return item.entry if item else None
 
     def insert(self, entry: Entry) -> None:
         """Add an entry.
 
-        Raises:  DuplicateEntryError: the key is in use. TableFullError: no room. TableError: it does not fit the shape.
+        Raises:  DuplicateEntryError: the key is in use. TableFullError: no room. TableError: it does not fit the table.
         """
         entry = self.checked(entry)
         if self.get(entry.matches) is not None:
             raise DuplicateEntryError(
-                f"{self.spec.name}: there is an entry for {self.key_text(entry)} already"
+                f"{self.spec.name}: there already is an entry for {self.key_text(entry)}"
             )
         self._add(entry)
 
     def put(self, entry: Entry) -> Entry | None:
-        """Add an entry, or take the place of the one with the same key, which is returned.
+        """Add an entry; replace and return the one with the same key, if there is one.
 
-        Raises:  TableFullError: no room for a new key. TableError: it does not fit the shape.
+        Raises:  TableFullError: no room for a new key. TableError: it does not fit the table.
         """
         entry = self.checked(entry)
         item = self._groups.get(_masks(entry.matches), {}).get(_values(entry.matches))
@@ -205,9 +205,9 @@ class Table:
         return before
 
     def delete(self, matches: Sequence[Match]) -> Entry:
-        """Remove the entry with this key and return it.
+        """Remove and return the entry with this key.
 
-        Raises:  NoSuchEntryError: there is none.
+        Raises:  NoSuchEntryError: no such entry.
         """
         masks = _masks(matches)
         group = self._groups.get(masks, {})
@@ -242,7 +242,7 @@ class Table:
             if not 0 <= match.value <= key.full_mask or not 0 <= match.mask <= key.full_mask:
                 raise TableError(f"{spec.name}: {key.name} {match.value:#x} does not fit {key.width} bits")
             if key.kind is MatchKind.EXACT and match.mask != key.full_mask:
-                raise TableError(f"{spec.name}: {key.name} is an exact key, it takes no mask")
+                raise TableError(f"{spec.name}: {key.name} is an exact key and takes no mask")
         action = spec.actions.get(entry.action)
         if action is None:
             raise TableError(f"{spec.name}: no action {entry.action!r}, expected {' or '.join(spec.actions)}")
@@ -267,7 +267,7 @@ class Table:
 
     def _add(self, entry: Entry) -> None:
         if self._count >= self.spec.size:
-            raise TableFullError(f"{self.spec.name}: full, it holds {self.spec.size} entries")
+            raise TableFullError(f"{self.spec.name}: full with {self.spec.size} entries")
         masks = _masks(entry.matches)
         group = self._groups.get(masks)
         if group is None:

@@ -1,8 +1,8 @@
-"""EJFAT URIs: where the control plane is, which reservation, where to send sync messages and data.
+"""EJFAT URIs: the address of the control plane, the reservation, and the addresses for sync messages and data.
 
     ejfat[s]://[TOKEN@]HOST:PORT/[lb/ID][?sync=IP:PORT][&data=IP[:PORT]][&data=[IP6][:PORT]][&sessionid=ID]
 
-The public control plane writes all ports of its data plane, `data=IP:16384-32767`; data goes to the first of them.
+The public control plane writes the port range of its data plane, `data=IP:16384-32767`; data is sent to the first port.
 
 Source: the public clients' format; `ejfats` means TLS.
 """
@@ -33,7 +33,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EjfatUri:
-    """An EJFAT URI, taken apart."""
+    """A parsed EJFAT URI."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class EjfatUri:
     def parse(cls, text: str) -> EjfatUri:
         """Read a URI.
 
-        Raises:  UriError: what is wrong, and what was expected.
+        Raises:  UriError: with the error and what was expected.
         """
         try:
             parts = urlsplit(text.strip())
@@ -106,9 +106,9 @@ def _query(query: str, text: str) -> tuple[Endpoint | None, tuple[Endpoint, ...]
 
 
 def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoint:
-    """Read IP:PORT or [IP6]:PORT; of a range of ports, as the public control plane writes it, the first.
+    """Read IP:PORT or [IP6]:PORT; of a range of ports, as the public control plane writes it, use the first.
 
-    Args:    text: what error messages quote. default_port: for a value without one; None: it must have one.
+    Args:    text: quoted in error messages. default_port: port of a value without one; None: a port is required.
     Raises:  UriError: not such an address.
     """
     host, _, port_text = value.rpartition("]:") if value.startswith("[") else value.rpartition(":")

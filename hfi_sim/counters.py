@@ -4,7 +4,7 @@ Conservation: what enters an element leaves it, or is counted in exactly one `Dr
 what is missing; it is zero at rest.
 
 Drop reasons and counters are declared only here. `make generated` derives from them those of the native datapath
-(native/src/counters/declared.rs), their types (opavnic/_native.pyi) and the table in docs/fabric.md.
+(native/engine/src/counters/declared.rs), their types (opavnic/_native.pyi) and the table in docs/fabric.md.
 """
 
 from __future__ import annotations
@@ -130,3 +130,17 @@ class PacketCounters:
     def balance(self) -> int:
         """Packets missing from conservation: 0, or a bug."""
         return self.in_packets + self.copies - self.out_packets - self.in_flight - self.dropped
+
+
+@dataclass(slots=True)
+class CongestionCounters:
+    """Congestion counters of an HFI port."""
+
+    fecn_received: int = 0
+    """Packets received that were marked by a congested switch (FECN)."""
+    becn_sent: int = 0
+    """Packets sent with BECN, which tells their receiver about it."""
+    becn_received: int = 0
+    """Packets received with BECN."""
+    tx_stops: int = 0
+    """How often the link stopped this port for lack of credits."""

@@ -1,4 +1,4 @@
-"""The fabric: all HFIs, switches and links, the conveyor that moves packets, and conservation over them.
+"""The fabric: all HFIs, switches and links, the engine that moves packets, and conservation over them.
 
 fabric = Fabric(asyncio.get_running_loop(), seed=7)
 switch = fabric.add_switch("sw0")
@@ -12,20 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from hfi_sim.cable import Link, LinkDirection, LinkPort
 from hfi_sim.clock import Clock, ManualClock
-from hfi_sim.conveyor import Conveyor
-from hfi_sim.counters import PacketCounters
+from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.engine.api import Engine, EngineFactory
+from hfi_sim.engine.driver import EngineDriver
+from hfi_sim.engine.outputs import Delivered, FlowChanged, Observed, Output
+from hfi_sim.engine.python import PythonEngine
 from hfi_sim.errors import FabricError
 from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
-from hfi_sim.lanes import FlowControl
-from hfi_sim.link import (
-    DEFAULT_LATENCY_S,
-    DEFAULT_QUEUE_BYTES,
-    DEFAULT_RATE_BPS,
-    Link,
-    LinkPort,
-    PacketObserver,
-)
+from hfi_sim.instants import to_seconds
+from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS, FlowControl
 from hfi_sim.mad.stack import MadStack
 from hfi_sim.port_state import PortEventKind
 from hfi_sim.routing.table import MAX_PORTS
@@ -59,6 +56,21 @@ class FabricNotice:
     """More changes with the same cause follow; a subscriber interested only in the outcome waits for the last."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A packet at the moment it entered a link."""
+
+    time_s: float
+    """On the fabric's clock."""
+    direction: LinkDirection
+    packet: bytes
+    drop: Drop | None
+    """Why it ended there; None: it went on its way."""
+
+
+PacketObserver = Callable[[Sighting], None]
+
+
 class Fabric:
     """Nodes and cables. Without a clock, packets arrive immediately and requests never time out."""
 
@@ -69,19 +81,23 @@ class Fabric:
         seed: int = 0,
         icrc: Icrc | None = None,
         timer_resolution_s: float | None = None,
+        engine: EngineFactory = PythonEngine,
     ) -> None:
         """Make an empty fabric.
 
         Args:  clock: an asyncio loop or another Clock; seed: for all random streams (`hfi_sim.random_stream`);
                timer_resolution_s: shorter delays are skipped (a real loop wakes up late, see `precise_loop`;
-               0 on virtual time, where delays are exact).
+               0 on virtual time, where delays are exact); engine: makes what carries the packets.
         """
         if timer_resolution_s is None:
             timer_resolution_s = 0.0 if clock is not None else float("inf")
         self.clock: Clock = clock if clock is not None else ManualClock()
         self.seed = seed
         self.icrc = icrc if icrc is not None else Icrc()
-        self.conveyor = Conveyor(self.clock, timer_resolution_s)
+        self.timer_resolution_s = timer_resolution_s
+        """Delays shorter than this, in seconds, are skipped."""
+        self.engine: Engine = engine(self.icrc)
+        self.driver = EngineDriver(self.engine, self.clock, timer_resolution_s, self._dispatch)
         self.hfis: dict[str, Hfi] = {}
         self.switches: dict[str, Switch] = {}
         self.links: list[Link] = []
@@ -91,7 +107,14 @@ class Fabric:
         """Called before counters are read: a datapath with counters of its own adds them here."""
         self._guids: dict[int, str] = {}
         self._next_guid = GUID_BASE
+        self.on_spent: Callable[[int], None] = _nothing
+        """Told the number of each fault that has hit as many packets as it was to."""
+        self._ports: list[HfiPort] = []
+        """By number in the engine; directions likewise."""
+        self._directions: list[LinkDirection] = []
         self._observers: list[PacketObserver] = []
+        """Those of all links, cabled later or not."""
+        self._watched: dict[LinkDirection, list[PacketObserver]] = {}
         self._handlers: list[Callable[[FabricNotice], None]] = []
 
     # --- building ------------------------------------------------------------------------------------------
@@ -103,8 +126,11 @@ class Fabric:
 
         Raises:  FabricError: the name or the GUID is taken.
         """
-        hfi = Hfi(name, self._claim(name, guid), ports=ports, icrc=self.icrc, netdevs=netdevs)
+        hfi = Hfi(
+            name, self._claim(name, guid), ports=ports, icrc=self.icrc, driver=self.driver, netdevs=netdevs
+        )
         for port in hfi.ports.values():
+            self._ports.append(port)
             port.mad = MadStack(port, self.clock)
             port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
         self.hfis[name] = hfi
@@ -121,7 +147,7 @@ class Fabric:
             name,
             self._claim(name, guid),
             ports,
-            switches=self.switches,
+            driver=self.driver,
             on_program=lambda switch: self._notify(FabricChange.TABLES, switch.name),
         )
         self.switches[name] = switch
@@ -165,37 +191,68 @@ class Fabric:
         link = Link(
             a,
             b,
-            self.conveyor,
+            self.driver,
             rate_bps=rate_bps,
             latency_s=latency_s,
             jitter_s=jitter_s,
             queue_bytes=queue_bytes,
             flow=flow,
-            observers=self._observers,
             seed=self.seed,
         )
         self.links.append(link)
+        self._directions += link.directions
+        for direction in link.directions:
+            self._watch(direction, list(self._observers))
         self.set_link(link, up)
         return link
 
-    def observe(self, observer: PacketObserver, links: Iterable[Link] | None = None) -> Callable[[], None]:
+    def observe(
+        self, observer: PacketObserver, directions: Iterable[LinkDirection] | None = None
+    ) -> Callable[[], None]:
         """Call `observer` for each packet that enters a link; the returned function unsubscribes it.
 
-        Observed links are carried by Python, whatever datapath carries the others.
-
-        Args:  links: None for all, including those cabled later.
+        Args:  directions: None for all, including those of links cabled later.
         """
-        lists = [self._observers] if links is None else []
-        lists += [link.observers for link in (self.links if links is None else links)]
-        for observers in lists:
-            observers.append(observer)
+        if directions is None:
+            self._observers.append(observer)
+        for direction in self._directions if directions is None else directions:
+            self._watch(direction, [*self._watched.get(direction, ()), observer])
 
         def end() -> None:
-            for observers in (self._observers, *(link.observers for link in self.links)):
+            if observer in self._observers:
+                self._observers.remove(observer)
+            for direction, observers in tuple(self._watched.items()):
                 if observer in observers:
-                    observers.remove(observer)
+                    self._watch(direction, [other for other in observers if other is not observer])
 
         return end
+
+    def _watch(self, direction: LinkDirection, observers: list[PacketObserver]) -> None:
+        was_watched = direction in self._watched
+        if observers:
+            self._watched[direction] = observers
+        else:
+            self._watched.pop(direction, None)
+        if was_watched != bool(observers):
+            self.driver.engine.observe(self.driver.now, direction.number, bool(observers))
+            self.driver.run_soon()
+
+    def is_observed(self, link: Link) -> bool:
+        """Return whether anybody observes a link, either way."""
+        return any(direction in self._watched for direction in link.directions)
+
+    def _dispatch(self, output: Output) -> None:
+        if isinstance(output, Delivered):
+            self._ports[output.port].deliver(output.packet, output.token)
+        elif isinstance(output, Observed):
+            direction = self._directions[output.direction]
+            sighting = Sighting(to_seconds(output.time), direction, output.packet, output.drop)
+            for observer in self._watched.get(direction, ()):
+                observer(sighting)
+        elif isinstance(output, FlowChanged):
+            self._ports[output.port].heed_flow()
+        else:
+            self.on_spent(output.rule)
 
     def set_link(self, link: Link, up: bool, by: str = "admin") -> None:
         """Bring a link up or down, and let the subnet manager know; see `set_links`."""
@@ -254,7 +311,8 @@ class Fabric:
             handler(FabricNotice(change, name, more))
 
     def count(self) -> None:
-        """Let datapaths with counters of their own add them to the counters here."""
+        """Let the engine, and datapaths with counters of their own, add them to the counters here."""
+        self.driver.count()
         for add_up in self.before_counting:
             add_up()
 
@@ -285,3 +343,7 @@ class Fabric:
             for name, counters in self.counters()
             if counters.drops
         }
+
+
+def _nothing(_number: int) -> None:
+    """Stand in for a manager of faults."""

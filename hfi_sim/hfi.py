@@ -7,98 +7,97 @@ undamaged packets on receipt. Above it, handlers take packets by L4 type.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from hfi_sim.conveyor import Hold
-from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.cable import Link
+from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.engine.config import HfiEnd, PortConfig
+from hfi_sim.engine.driver import EngineDriver
+from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.errors import FabricError, NetdevError
-from hfi_sim.link import Link
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import CapabilityMask3, PortEvent, PortEventHandler, PortEventKind, PortState
-from hfi_sim.types import LID_NONE, LID_PERMISSIVE, Guid, Lid, is_multicast_lid
+from hfi_sim.types import LID_NONE, Guid, Lid
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.lrh16b import (
-    BECN_BYTE3,
-    FECN_BYTE7,
-    L2_16B,
-    dlid_of,
-    l2_of,
-    l4_of,
-    length_qw_of,
-    pkey_of,
-    slid_of,
-    with_becn,
-)
-from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET, check_packet
+from hfi_sim.wire.lrh16b import L2_16B, dlid_of, l2_of, l4_of, length_qw_of, pkey_of, slid_of
+from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET
 
 if TYPE_CHECKING:
     from hfi_sim.mad.stack import MadStack
 
 log = logging.getLogger("hfi_sim.hfi")
 
-RX_BUFFER_BYTES: Final = 1 << 20
-"""Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow)."""
-
 NetdevFactory = Callable[[int], Netdev]
 """Creates the network device of a vport, given its number, on the host of the HFI, and chooses its name."""
 
-L4Handler = Callable[["HfiPort", bytes], Drop | None]
-"""Takes a whole packet. A returned Drop is counted by the port; None means that the handler took the packet."""
+L4Handler = Callable[["HfiPort", bytes, BufferToken | None], Drop | None]
+"""Takes a whole packet, and the room that it occupies in the port's buffer, on a link with credits (`HfiPort.keep`).
 
-
-@dataclass(slots=True)
-class CongestionCounters:
-    """Congestion counters of a port."""
-
-    fecn_received: int = 0
-    """Packets received that were marked by a congested switch (FECN)."""
-    becn_sent: int = 0
-    """Packets sent with BECN, which tells their receiver about it."""
-    becn_received: int = 0
-    """Packets received with BECN."""
-    tx_stops: int = 0
-    """How often the link stopped this port for lack of credits."""
+A returned Drop is counted by the port; None means that the handler took the packet.
+"""
 
 
 class HfiPort:
     """One port of an HFI, numbered from 1."""
 
-    forwards = False
-
     mad: MadStack
     """The MAD stack of this port."""
 
-    def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc) -> None:
+    def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc, driver: EngineDriver) -> None:
         self.hfi = hfi
         self.opa_port_num = opa_port_num
         self.name = f"{hfi.name}:{opa_port_num}"
         self.guid = guid
-        self.lid: Lid = LID_NONE
-        self.lmc = 0
         self.sm_lid: Lid = LID_NONE
-        self.state = PortState.DOWN
-        self.pkeys = PkeyTable()
-        self.multicast_lids: frozenset[int] = frozenset()
         self.capability_mask3 = CapabilityMask3(0)
         self.link: Link | None = None
-        self.tx = PacketCounters()
-        self.rx = PacketCounters()
-        self.congestion = CongestionCounters()
-        self.tx_stopped = False
-        """The link has no credits and its queue is filling: a sender that can wait should wait."""
+        self._tx = PacketCounters()
+        self._rx = PacketCounters()
+        self._congestion = CongestionCounters()
         self.icrc = icrc
+        self.number = driver.engine.add_port(self._tx, self._rx, self._congestion)
+        """Its number in the engine."""
+        self._driver = driver
+        self._config = PortConfig()
+        self._state = PortState.DOWN
+        self._told_to_stop = False
         self._flow_handlers: list[Callable[[bool], None]] = []
-        self._becn_due: set[int] = set()
-        self._stalled = False
-        self._waiting: deque[tuple[bytes, Hold | None]] = deque()
-        self._waiting_bytes = 0
         self._l4_handlers: dict[int, L4Handler] = {}
         self._event_handlers: list[PortEventHandler] = []
         self._capability_handlers: list[Callable[[HfiPort], None]] = []
+
+    @property
+    def engine_end(self) -> HfiEnd:
+        """The port, as the engine knows it."""
+        return HfiEnd(self.number)
+
+    def _configure(self, **changes: object) -> None:
+        self._config = replace(self._config, **changes)  # type: ignore[arg-type]
+        self._driver.engine.set_port(self._driver.now, self.number, self._config)
+        self._driver.run_soon()
+
+    # --- counters ------------------------------------------------------------------------------------------
+
+    @property
+    def tx(self) -> PacketCounters:
+        """What was sent so far."""
+        self._driver.count()
+        return self._tx
+
+    @property
+    def rx(self) -> PacketCounters:
+        """What was received so far."""
+        self._driver.count()
+        return self._rx
+
+    @property
+    def congestion(self) -> CongestionCounters:
+        """What was marked by congested switches, and answered, so far."""
+        self._driver.count()
+        return self._congestion
 
     # --- sending -------------------------------------------------------------------------------------------
 
@@ -111,95 +110,45 @@ class HfiPort:
         drop = _shape_fault(packet) if self.state is PortState.ACTIVE else Drop.TX_PORT_DOWN
         if drop is None:
             return self.send_built(packet, slid_of(packet), dlid_of(packet), pkey_of(packet))
-        self.tx.in_packets += 1
-        self.tx.in_bytes += len(packet)
-        self.tx.drop(drop)
+        self._tx.in_packets += 1
+        self._tx.in_bytes += len(packet)
+        self._tx.drop(drop)
         return drop
 
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Send a sealed 16B packet built by this process; return why it was dropped, or None.
+        """Send a sealed 16B packet built by this process; return why the port refused it, or None.
 
         Args:  slid, dlid, pkey: as in the packet, with LIDs of 24 bits; they are not read from it again.
         """
-        tx = self.tx
-        size = len(packet)
-        tx.in_packets += 1
-        tx.in_bytes += size
-        if self.state is not PortState.ACTIVE:
-            drop = Drop.TX_PORT_DOWN
-        elif slid >> self.lmc != self.lid >> self.lmc:
-            drop = Drop.TX_SLID
-        elif dlid == LID_NONE:
-            drop = Drop.TX_DLID
-        elif not self.pkeys.may_send(pkey):
-            drop = Drop.TX_PKEY
-        else:
-            tx.out_packets += 1
-            tx.out_bytes += size
-            assert self.link is not None  # noqa: S101 - an ACTIVE port has a link
-            self.link.direction_from(self).transmit(self.answer_congestion(packet))
-            return None
-        tx.drop(drop)
+        drop = self._driver.inject(self.number, packet, slid, dlid, pkey)
+        if self.link is not None and self.link.flow is not None:
+            self.heed_flow()  # at once: a sender that empties its queue now must notice
         return drop
-
-    def answer_congestion(self, packet: bytes) -> bytes:
-        """Return a packet in its form on the link: with BECN set, if its receiver is to get one."""
-        if self._becn_due and (dlid := dlid_of(packet)) in self._becn_due:
-            self._becn_due.discard(dlid)
-            self.congestion.becn_sent += 1
-            return with_becn(packet)
-        return packet
-
-    @property
-    def arriving(self) -> Hold | None:
-        """Buffer space of the packet being received, on a link with credits; a handler may hold it."""
-        return self.link.conveyor.arriving if self.link is not None else None
 
     # --- receiving -----------------------------------------------------------------------------------------
 
-    def receive(self, packet: bytes, _hops: int = 0, /) -> None:
-        """Receive a packet from the link: check it, then pass it to the handler of its L4 type."""
-        rx = self.rx
-        rx.in_packets += 1
-        rx.in_bytes += len(packet)
-        if self._stalled:
-            self._wait(packet)
-            return
-        drop = self._ingress_refusal(packet)
-        if drop is None:
-            if packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3:
-                self._note_congestion(packet)
-            handler = self._l4_handlers.get(l4_of(packet))
-            drop = Drop.RX_L4 if handler is None else handler(self, packet)
+    def deliver(self, packet: bytes, token: BufferToken | None) -> None:
+        """Pass a packet that the engine has received and checked to the handler of its L4 type."""
+        handler = self._l4_handlers.get(l4_of(packet))
+        drop = Drop.RX_L4 if handler is None else handler(self, packet, token)
+        rx = self._rx
+        rx.in_flight -= 1
         if drop is not None:
             rx.drop(drop)
-            return
-        rx.out_packets += 1
-        rx.out_bytes += len(packet)
+        else:
+            rx.out_packets += 1
+            rx.out_bytes += len(packet)
+        if token is not None:
+            self.release(token)
 
-    def _note_congestion(self, packet: bytes) -> None:
-        if packet[7] & FECN_BYTE7:
-            self.congestion.fecn_received += 1
-            if not is_multicast_lid(dlid_of(packet)):
-                self._becn_due.add(slid_of(packet))
-        if packet[3] & BECN_BYTE3:
-            self.congestion.becn_received += 1
+    def keep(self, token: BufferToken) -> None:
+        """Keep the room of a packet in the port's buffer beyond the return of its handler, until `release`."""
+        self._driver.engine.keep(token)
 
-    def _ingress_refusal(self, packet: bytes) -> Drop | None:
-        if self.state is not PortState.ACTIVE:
-            return Drop.RX_PORT_DOWN
-        drop = check_packet(packet, self.icrc)
-        if drop is not None:
-            return drop
-        dlid = dlid_of(packet)
-        if is_multicast_lid(dlid):
-            if dlid not in self.multicast_lids:
-                return Drop.RX_DLID
-        elif dlid >> self.lmc != self.lid >> self.lmc and dlid != LID_PERMISSIVE:
-            return Drop.RX_DLID
-        if not self.pkeys.admits(pkey_of(packet)):
-            return Drop.RX_PKEY
-        return None
+    def release(self, token: BufferToken) -> None:
+        """Release the room of a packet; its credit goes back to the sender once every holder has."""
+        self._driver.engine.release(self._driver.now, token)
+        self._driver.run()
 
     def register_l4(self, l4: int, handler: L4Handler) -> None:
         """Pass packets of one L4 type to `handler`.
@@ -216,12 +165,18 @@ class HfiPort:
 
     # --- flow control --------------------------------------------------------------------------------------
 
-    def tx_congested(self, stopped: bool) -> None:
-        """Record that the link stops this port or lets it continue, and tell the subscribers."""
-        self.tx_stopped = stopped
-        self.congestion.tx_stops += stopped
-        for handler in tuple(self._flow_handlers):
-            handler(stopped)
+    @property
+    def tx_stopped(self) -> bool:
+        """Whether the link has no credits and its queue is filling: a sender that can wait should wait."""
+        return self._driver.engine.is_stopped(self.number)
+
+    def heed_flow(self) -> None:
+        """Tell the subscribers, unless they know, that the link stops this port or lets it continue."""
+        stopped = self.tx_stopped
+        if stopped != self._told_to_stop:
+            self._told_to_stop = stopped
+            for handler in tuple(self._flow_handlers):
+                handler(stopped)
 
     def on_flow(self, handler: Callable[[bool], None]) -> Callable[[], None]:
         """Call `handler(True)` when the link stops this port, `handler(False)` when it may send again."""
@@ -230,31 +185,12 @@ class HfiPort:
 
     def stall(self) -> None:
         """Receive nothing until `resume`, as if the host were busy. Credits then stop the senders."""
-        self._stalled = True
+        self._driver.engine.stall_port(self._driver.now, self.number, True)
 
     def resume(self) -> None:
         """Receive the waiting packets in order, and continue."""
-        self._stalled = False
-        while self._waiting and not self._stalled:
-            packet, hold = self._waiting.popleft()
-            self._waiting_bytes -= len(packet)
-            self.rx.in_flight -= 1
-            self.rx.in_packets -= 1  # it was counted when it came, and `receive` counts it again
-            self.rx.in_bytes -= len(packet)
-            self.receive(packet)
-            if hold is not None:
-                hold.release()
-
-    def _wait(self, packet: bytes) -> None:
-        hold = self.arriving
-        if hold is not None:
-            hold.keep()
-        elif self._waiting_bytes + len(packet) > RX_BUFFER_BYTES:
-            self.rx.drop(Drop.RX_OVERFLOW)
-            return
-        self._waiting.append((packet, hold))
-        self._waiting_bytes += len(packet)
-        self.rx.in_flight += 1
+        self._driver.engine.stall_port(self._driver.now, self.number, False)
+        self._driver.run()
 
     # --- state and events ----------------------------------------------------------------------------------
 
@@ -270,16 +206,45 @@ class HfiPort:
         for handler in tuple(self._event_handlers):
             handler(event)
 
+    @property
+    def state(self) -> PortState:
+        """The logical state."""
+        return self._state
+
+    @property
+    def lid(self) -> Lid:
+        """The base LID that the subnet manager assigned."""
+        return self._config.lid
+
+    @property
+    def lmc(self) -> int:
+        """The port has 2**lmc LIDs from `lid`."""
+        return self._config.lmc
+
+    @property
+    def pkeys(self) -> PkeyTable:
+        """The partition table."""
+        return self._config.pkeys
+
+    @property
+    def multicast_lids(self) -> frozenset[int]:
+        """The groups that the port has joined."""
+        return self._config.multicast_lids
+
+    @multicast_lids.setter
+    def multicast_lids(self, lids: frozenset[int]) -> None:
+        if lids != self._config.multicast_lids:
+            self._configure(multicast_lids=lids)
+
     def link_changed(self, up: bool) -> None:
         """Follow the link: INIT when it comes up, DOWN and PORT_ERR when an ACTIVE port loses it."""
-        was_active = self.state is PortState.ACTIVE
-        self.state = PortState.INIT if up else PortState.DOWN
-        if was_active and not up:
-            self.report(PortEventKind.PORT_ERR)
+        self.set_state(PortState.INIT if up else PortState.DOWN)
 
     def set_state(self, state: PortState) -> None:
         """Enter the state set by the subnet manager; becoming ACTIVE raises PORT_ACTIVE, leaving it PORT_ERR."""
-        before, self.state = self.state, state
+        before, self._state = self._state, state
+        if (active := state is PortState.ACTIVE) != self._config.active:
+            self._configure(active=active)
         if state is PortState.ACTIVE and before is not PortState.ACTIVE:
             self.report(PortEventKind.PORT_ACTIVE)
         elif before is PortState.ACTIVE and state is not PortState.ACTIVE:
@@ -289,7 +254,7 @@ class HfiPort:
         """Take the base LID that the subnet manager assigned, and 2**lmc LIDs from it."""
         if (lid, lmc) == (self.lid, self.lmc):
             return
-        self.lid, self.lmc = lid, lmc
+        self._configure(lid=lid, lmc=lmc)
         if self.state is PortState.ACTIVE:
             self.report(PortEventKind.LID_CHANGE)
 
@@ -298,7 +263,7 @@ class HfiPort:
         table = PkeyTable.of(pkeys)
         if table == self.pkeys:
             return
-        self.pkeys = table
+        self._configure(pkeys=table)
         if self.state is PortState.ACTIVE:
             self.report(PortEventKind.PKEY_CHANGE)
 
@@ -337,14 +302,23 @@ class Hfi:
     """A host fabric interface with its ports."""
 
     def __init__(
-        self, name: str, node_guid: Guid, *, ports: int, icrc: Icrc, netdevs: NetdevFactory | None = None
+        self,
+        name: str,
+        node_guid: Guid,
+        *,
+        ports: int,
+        icrc: Icrc,
+        driver: EngineDriver,
+        netdevs: NetdevFactory | None = None,
     ) -> None:
         if not 1 <= ports <= 2:
             raise FabricError(f"HFI {name}: {ports} ports; an HFI has 1 or 2")
         self.name = name
         self.node_guid = node_guid
         self.netdevs = netdevs
-        self.ports = {num: HfiPort(self, num, Guid(node_guid + num), icrc) for num in range(1, ports + 1)}
+        self.ports = {
+            num: HfiPort(self, num, Guid(node_guid + num), icrc, driver) for num in range(1, ports + 1)
+        }
 
 
 def _shape_fault(packet: bytes) -> Drop | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from hfi_sim.errors import QuantityError
@@ -75,6 +75,26 @@ def parse_time(value: object, *, above_zero: bool = False) -> float:
     if above_zero and not seconds:
         raise QuantityError(f"{_shown(value)} is not a time above 0 such as 500ms or 10s")
     return seconds
+
+
+def time_within(low: str, high: str = "") -> Callable[[object], float]:
+    """Return a parser of times in seconds that accepts no others than those from `low` to `high`.
+
+    It raises QuantityError, naming the limits as they are written here. Without `high` there is no upper limit.
+    """
+    least, most = parse_time(low), parse_time(high) if high else _TOO_MUCH
+    accepted = f"from {low} to {high}" if high else f"of {low} or more"
+
+    def parse(value: object) -> float:
+        try:
+            seconds = parse_time(value)
+        except QuantityError:
+            seconds = None
+        if seconds is None or not least <= seconds <= most:
+            raise QuantityError(f"{_shown(value)} is not a time {accepted}")
+        return seconds
+
+    return parse
 
 
 def parse_rate(value: object) -> float:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from hfi_sim.cable import LinkPort
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric, FabricChange, FabricNotice
 from hfi_sim.hfi import HfiPort
-from hfi_sim.link import LinkPort
 from hfi_sim.port_state import PortState
 from hfi_sim.routing import ENGINES, Routes, SpanningForest, SwitchGraph, build_tables, find_cycle, up_down
 from hfi_sim.switch import Switch, SwitchPort

@@ -11,9 +11,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from hfi_sim.cable import LinkDirection
 from hfi_sim.counters import Drop
-from hfi_sim.fabric import Fabric
-from hfi_sim.link import LinkDirection
+from hfi_sim.fabric import Fabric, Sighting
 
 DEFAULT_KEEP: Final = 20_000
 _HEAD: Final = struct.Struct("<dI")
@@ -39,21 +39,19 @@ class Trace:
         """Begin. Args: keep: how many of the last packets stay in `records`."""
         self.packets = 0
         self.records: deque[TraceRecord] = deque(maxlen=keep)
-        self._fabric = fabric
         self._marks: dict[LinkDirection, bytes] = {}
         self._hash = hashlib.blake2b(digest_size=16)
         self._end = fabric.observe(self._observe)
 
-    def _observe(self, direction: LinkDirection, packet: bytes, drop: Drop | None) -> None:
-        now = self._fabric.clock.time()
+    def _observe(self, seen: Sighting) -> None:
         self.packets += 1
-        mark = self._marks.get(direction)
+        mark = self._marks.get(seen.direction)
         if mark is None:
-            mark = self._marks[direction] = direction.name.encode() + b" "
-        if drop is not None:
-            mark += drop.encode()
-        self._hash.update(_HEAD.pack(now, len(packet)) + mark + packet)
-        self.records.append(TraceRecord(now, direction.name, packet, drop))
+            mark = self._marks[seen.direction] = seen.direction.name.encode() + b" "
+        if seen.drop is not None:
+            mark += seen.drop.encode()
+        self._hash.update(_HEAD.pack(seen.time_s, len(seen.packet)) + mark + seen.packet)
+        self.records.append(TraceRecord(seen.time_s, seen.direction.name, seen.packet, seen.drop))
 
     @property
     def fingerprint(self) -> str:

@@ -1,5 +1,5 @@
-"""lnet: o2iblnd channel bonding, several HFIs used as one network interface, with failure and recovery.
+"""lnet: o2iblnd channel bonding. Several HFIs act as one network interface, with failover and recovery.
 
-`Lnd` decides and does no I/O; `LnetNode` puts it on HFI ports; `lnetctl` speaks to people.
+`Lnd` makes the decisions and does no I/O; `LnetNode` runs it on HFI ports; `lnetctl` is the user interface.
 Source: seed 004; the wire messages are those of the public o2iblnd.
 """

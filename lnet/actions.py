@@ -1,4 +1,4 @@
-"""What the LND wants done: it opens no connection itself."""
+"""Actions that the LND requests; it does no I/O itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ipaddress import IPv4Address
 
 
 class MsgTag(IntEnum):
-    """What a message of a reliable connection is, for the receiver."""
+    """Tag of a message on a reliable connection; tells the receiver how to read it."""
 
     KIB_MSG = 1
     RDMA_WRITE = 2
@@ -26,7 +26,7 @@ class OpenConn:
 
 @dataclass(frozen=True, slots=True)
 class AcceptConn:
-    """Grant the connection that a peer asked for."""
+    """Accept a connection that a peer requested."""
 
     key: int
     private: bytes
@@ -34,7 +34,7 @@ class AcceptConn:
 
 @dataclass(frozen=True, slots=True)
 class RejectConn:
-    """Refuse it."""
+    """Reject a connection that a peer requested."""
 
     key: int
     private: bytes
@@ -42,7 +42,7 @@ class RejectConn:
 
 @dataclass(frozen=True, slots=True)
 class SendMsg:
-    """Send over a connection; messages of one connection are numbered from 1 in this order."""
+    """Send over a connection. The messages of a connection are numbered from 1, in the order of these actions."""
 
     key: int
     tag: MsgTag

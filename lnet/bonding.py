@@ -1,4 +1,4 @@
-"""The choice of a route for each message: round robin over usable routes, or by speed as an option.
+"""Choose a route for each message: round robin over the usable routes or, optionally, weighted by speed.
 
 Source: seed 004, "Run time Behavior" and "Route Recovery" (kiblnd_next_route_locked).
 """
@@ -9,11 +9,13 @@ from lnet.objects import KibRoute, KibRoutes, RouteState
 
 
 def next_route(routes: KibRoutes, *, weighted: bool = False) -> tuple[KibRoute | None, list[KibRoute]]:
-    """Return the route of the next message, and the disconnected routes to recover that were met on the way.
+    """Return the route for the next message, and the disconnected routes that should be reconnected.
 
-    A route whose device is down or fatal is skipped. One that is disconnected although its device is up is
-    skipped too, and is the second part of the answer; one that is being tried again is only skipped, so that
-    nobody waits for a route that has failed. None: no route can be used now.
+    Routes whose device is down or fatal are skipped. So are routes that are disconnected although their device is
+    up (these are returned for recovery), and routes that are already being probed. A message therefore never waits
+    for a route that has failed.
+
+    Returns: the route, or None if no route is usable now; the disconnected routes whose device is usable.
     """
     met = [r for r in routes if r.state is RouteState.DISCONNECTED and r.rt_dev.state.usable]
     if weighted:
@@ -33,7 +35,7 @@ def _usable(route: KibRoute) -> bool:
 
 
 def _by_speed(routes: KibRoutes) -> KibRoute | None:
-    """Smooth weighted round robin: every route earns its speed, the richest pays for all."""
+    """Smooth weighted round robin: credit each route with its speed, and charge the highest balance with the total."""
     usable = [route for route in routes if _usable(route)]
     if not usable:
         return None

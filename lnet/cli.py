@@ -1,4 +1,4 @@
-"""`opavnic lnetctl`: the real tool's commands, on a host of a running lab. Output and errors are its YAML."""
+"""`opavnic lnetctl`: the commands of the real tool on a host of a running lab, with its YAML output and errors."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from opavnic.files import read_stream, text_of
 from opavnic.lab.errors import LabError
 
 MAX_FILE: Final = MAX_TEXT
-"""Bytes of a configuration."""
+"""Maximum size of a configuration, in bytes."""
 SILENT_S: Final = 1.0
-"""Seconds without an answer after which a command says what it waits for."""
+"""Seconds without a reply after which a command says what it is waiting for."""
 _COMMAND_S: Final = 60.0
-"""Seconds that a command on a host may take."""
+"""Timeout of a command on a host, in seconds."""
 _ROUTES_SHOWN: Final = 4
 _HOW_LONG: Final = (
     "a message fails after the timeout in the lab file; if the peer may have received it, after "
@@ -32,7 +32,7 @@ _HOW_LONG: Final = (
 )
 ENV_HOST: Final = "OPAVNIC_HOST"
 ENV_LAB: Final = "OPAVNIC_LAB"
-"""Set by `opavnic exec`: inside it --host and --lab are implied."""
+"""Both are set by `opavnic exec`, so that --host and --lab are implied inside it."""
 
 app = typer.Typer(
     add_completion=False,
@@ -54,9 +54,7 @@ Net = Annotated[str | None, typer.Option("--net", help="A network: o2ib0.")]
 NeededNet = Annotated[str, typer.Option("--net", help="A network: o2ib0.")]
 SizeOption = Annotated[
     Any,  # an int; Any because the default is text such as 1M, which --help shows
-    typer.Option(
-        "--size", parser=quantity(parse_size), metavar="SIZE", help="Size of a message: 100, 4K, 1M."
-    ),
+    typer.Option("--size", parser=quantity(parse_size), metavar="SIZE", help="Message size: 100, 4K, 1M."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of YAML.")]
 
@@ -78,7 +76,7 @@ def _command(
     """Run a command on a host and print its output."""
     if not host:
         name = noun if noun == command else verb if noun in ("yaml", "ping") else f"{noun} {verb}"
-        fail(f"{name}: on which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
+        fail(f"{name}: no host; give --host HOST, or run it with: opavnic exec HOST --", EXIT_USAGE)
     body = {"verb": verb, "noun": noun, "args": {k: v for k, v in args.items() if v is not None}}
     answer = lab_client(lab, _COMMAND_S).post(f"/lnet/{quote(host, safe='')}/{command}", body)
     _print_answer(answer, as_json)
@@ -168,7 +166,7 @@ def net_add(
 @net.command("del")
 def net_del(
     net_name: NeededNet,
-    interface: Annotated[str | None, typer.Option("--if", help="Only this interface of it.")] = None,
+    interface: Annotated[str | None, typer.Option("--if", help="Remove only this interface.")] = None,
     host: Host = None,
     lab: Lab = None,
 ) -> None:
@@ -238,7 +236,9 @@ def ping(
     nid: Annotated[str, typer.Argument(help="The NID to query.")],
     timeout: Annotated[
         Any,
-        typer.Option("--timeout", parser=_above_zero, metavar="TIME", help="How long to wait: 500ms, 5s."),
+        typer.Option(
+            "--timeout", parser=_above_zero, metavar="TIME", help="Maximum time to wait: 500ms, 5s."
+        ),
     ] = "5s",
     host: Host = None,
     lab: Lab = None,
@@ -269,7 +269,7 @@ def send(
       opavnic lnetctl send --host a --to b --count 3
     """
     if not host:
-        fail("send: from which host? Say --host HOST, or run it by: opavnic exec HOST --", EXIT_USAGE)
+        fail("send: no host to send from; give --host HOST, or run it with: opavnic exec HOST --", EXIT_USAGE)
     body = {"host": host, "to": to, "count": count, "size": size}
     client = lab_client(lab, 600.0)
     with ThreadPoolExecutor(1) as pool:
@@ -296,7 +296,7 @@ def selftest(
     size: SizeOption = "1M",
     concurrency: Annotated[int, typer.Option("--concurrency", help="Messages in transit at a time.")] = 8,
     duration: Annotated[
-        Any, typer.Option("--time", parser=_above_zero, metavar="TIME", help="How long: 10s, 5m.")
+        Any, typer.Option("--time", parser=_above_zero, metavar="TIME", help="Duration: 10s, 5m.")
     ] = "10s",
     get: Annotated[bool, typer.Option("--get", help="Fetch (GET) instead of sending (PUT).")] = False,
     as_json: AsJson = False,
@@ -309,7 +309,7 @@ def selftest(
       opavnic lnetctl selftest --from h1 --to h2 --size 1M --concurrency 8 --time 10s
     """
     if not source or not to:
-        fail("selftest: between which hosts? Say --from HOST --to HOST", EXIT_USAGE)
+        fail("selftest: no hosts; give --from HOST and --to HOST", EXIT_USAGE)
     body = {
         "host": source,
         "to": to,
@@ -340,7 +340,7 @@ def _done_within(future: Future[Any], seconds: float) -> bool:
 
 
 def _routes_text(client: Any, host: str) -> str:
-    """Return the routes of a host that are not up, and why; an empty text if the lab does not answer."""
+    """Return the routes of a host that are down, with the reasons; an empty string if the lab does not answer."""
     body = {"verb": "show", "noun": "net_status", "args": {}}
     try:
         answer = client.post(f"/lnet/{quote(host, safe='')}/net_status", body)
@@ -358,7 +358,7 @@ def _routes_text(client: Any, host: str) -> str:
 
 
 def _with_progress(future: Future[Any], seconds: float) -> Any:
-    """Wait for an answer, with a progress bar on stderr if that is a terminal."""
+    """Wait for the result, with a progress bar if stderr is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 

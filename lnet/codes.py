@@ -24,22 +24,22 @@ class MsgType(IntEnum):
 
 
 class RejectReason(IntEnum):
-    """Why a connection was refused (IBLND_REJECT_*)."""
+    """Reasons for rejecting a connection (IBLND_REJECT_*)."""
 
     CONN_RACE = 1
     NO_RESOURCES = 2
     FATAL = 3
     CONN_UNCOMPAT = 4
-    """Another version."""
+    """Unsupported version."""
     CONN_STALE = 5
-    """Meant for an earlier incarnation of this node, or from one of the peer."""
+    """Addressed to an earlier incarnation of this node, or sent by an earlier incarnation of the peer."""
     RDMA_FRAGS = 6
     MSG_QUEUE_SIZE = 7
     INVALID_SRV_ID = 8
 
 
 class LnetMsgType(IntEnum):
-    """Types of LNet messages (LNET_MSG_*); ACK and REPLY are done by the connection here."""
+    """Types of LNet messages (LNET_MSG_*). ACK and REPLY are never sent: the connection takes their place."""
 
     ACK = 0
     PUT = 1

@@ -1,4 +1,4 @@
-"""All connections of a node: opened for routes, accepted from peers, lost, and told to the LND above."""
+"""The connections of a node: opened for routes or accepted from peers; changes are reported to the LND."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ log = logging.getLogger("lnet.conns")
 
 
 class ConnUser(PeerUser, Protocol):
-    """What the connections need of the LND above them."""
+    """The interface to the LND that the connections need."""
 
     def route_up(self, route: KibRoute, now: float) -> None:
-        """A route is connected."""
+        """Handle a route that has connected."""
 
     def route_lost(self, route: KibRoute, left: list[KibTx], reason: str, now: float) -> None:
-        """A route is not connected (any more); `left` have to go another way."""
+        """Handle a route that failed to connect or was disconnected; the messages in `left` need another route."""
 
     def peer_announces(self, nid: Nid, addresses: tuple[IPv4Address, ...], now: float) -> None:
-        """A peer said which addresses it can be reached at."""
+        """Handle the addresses that a peer announced for itself."""
 
 
 class ConnTable:
-    """Every connection by its key. Keys come from `new_key`, also those of connections that peers ask for."""
+    """All connections by key. `new_key` makes the keys, including those of connections that peers request."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class ConnTable:
         self._last_key = 0
         self.protocol_errors = 0
         self.late = 0
-        """Messages that came over a connection that had been closed here; nothing is done with them."""
+        """Messages that arrived on a connection already closed here; they are discarded."""
 
     def __iter__(self) -> Iterator[KibPeer]:
         return iter(list(self._by_key.values()))
 
     def new_key(self) -> int:
-        """Return a key that no connection has had."""
+        """Return a key that has never been used."""
         self._last_key += 1
         return self._last_key
 
@@ -80,13 +80,13 @@ class ConnTable:
         return self._by_route.get(route)
 
     def stamp_of(self, nid: Nid) -> int:
-        """Return the incarnation in which a peer was last met; 0: never."""
+        """Return the last known incarnation of a peer; 0 if it is unknown."""
         return self._stamps.get(nid, 0)
 
     # --- connections that this node makes ------------------------------------------------------------------
 
     def open(self, net: KibNet, route: KibRoute) -> KibPeer:
-        """Connect a route; one that has failed only to see whether it is back."""
+        """Connect a route. A route that has failed is only probed: it carries no message until it is up."""
         nid = route.rt_nid
         peer = self._make(self.new_key(), net, nid, route.rt_dev, route)
         self._by_route[route] = peer
@@ -104,7 +104,7 @@ class ConnTable:
         return peer
 
     def established(self, key: int, private: bytes, now: float) -> None:
-        """The peer accepted: check what it says, then use the connection."""
+        """Handle an accepted connection: check the reply, then use the connection."""
         peer = self._by_key.get(key)
         if peer is None or peer.route is None:
             return
@@ -120,7 +120,7 @@ class ConnTable:
         peer.pump()
 
     def rejected(self, key: int, private: bytes, now: float) -> None:
-        """The peer refused; where it named what it would accept, that is asked for the next time."""
+        """Handle a rejected connection; if the peer named parameters that it accepts, the next request uses them."""
         peer = self._by_key.get(key)
         if peer is None:
             return
@@ -147,7 +147,7 @@ class ConnTable:
     # --- connections that peers make -----------------------------------------------------------------------
 
     def requested(self, key: int, dev_name: str, remote_lid: int, private: bytes, now: float) -> None:
-        """A peer asks for a connection to one of our devices: grant or refuse it."""
+        """Handle a peer's connection request to one of this node's devices: accept or reject it."""
         try:
             request = check_request(private, self._stamp, self._config)
             net, dev, nid = self._addressee(request, dev_name)
@@ -192,7 +192,7 @@ class ConnTable:
     # --- messages and ends ---------------------------------------------------------------------------------
 
     def message(self, key: int, tag: int, data: bytes, now: float) -> None:
-        """Hand a message to its connection; close the connection where the peer breaks the protocol."""
+        """Deliver a message to its connection; close the connection if the peer violates the protocol."""
         peer = self._by_key.get(key)
         if peer is None:
             self.late += 1
@@ -207,26 +207,26 @@ class ConnTable:
         peer.pump()
 
     def sent(self, key: int, number: int, now: float) -> None:
-        """The transport says that the peer has message `number` of the connection."""
+        """Handle the transport's acknowledgement of message `number` of a connection."""
         peer = self._by_key.get(key)
         if peer is not None:
             peer.sent(number, now)
 
     def closed(self, key: int, reason: str, now: float) -> None:
-        """The transport says that a connection is gone, or never came to be."""
+        """Handle a connection that the transport lost or could not establish."""
         peer = self._by_key.get(key)
         if peer is not None:
             self._lose(peer, reason, now)
 
     def fail(self, key: int, reason: str, now: float) -> None:
-        """Close a connection from here."""
+        """Close a connection and report it as lost."""
         peer = self._by_key.get(key)
         if peer is not None:
             self._emit(CloseConn(key))
             self._lose(peer, reason, now)
 
     def close_idle(self, peer: KibPeer) -> None:
-        """Close a connection that nobody uses; its route is as new."""
+        """Close an unused connection and reset its route to new."""
         self._emit(CloseConn(peer.key))
         del self._by_key[peer.key]
         if peer.route is not None:

@@ -1,4 +1,4 @@
-"""What peers send to a node: each PUT is delivered once, each GET is answered. Sans-IO."""
+"""The receiving side of a node: deliver each PUT once and answer each GET. Sans-IO."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lnet.peer import KibPeer
 from lnet.tx import Received
 
 GetHandler = Callable[[Nid, LnetHdr], bytes | int]
-"""Returns the data that a GET of a peer asks for, or a negative errno."""
+"""Returns the data for a peer's GET, or a negative errno."""
 
 
 def nothing_to_get(nid: Nid, hdr: LnetHdr) -> int:
@@ -21,11 +21,11 @@ def nothing_to_get(nid: Nid, hdr: LnetHdr) -> int:
 
 
 class Deliveries:
-    """The receiving side of a node; it remembers what every peer has delivered."""
+    """Delivers PUTs and answers GETs; remembers which messages of each peer have been delivered."""
 
     def __init__(self, get_handler: GetHandler, report: Callable[[Received], None]) -> None:
         self.duplicates = 0
-        """Messages that came again and were not delivered again."""
+        """Repeated messages, which were not delivered again."""
         self._get_handler = get_handler
         self._report = report
         self._delivered: dict[tuple[Nid, Nid], DeliveredIds] = {}
@@ -34,13 +34,13 @@ class Deliveries:
         return self._delivered.setdefault((peer.net.nid, peer.nid), DeliveredIds())
 
     def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
-        """Return whether a message has been delivered already."""
+        """Return whether a message has already been delivered."""
         known = self._memory(peer).has(hdr.interface_cookie, hdr.object_cookie)
         self.duplicates += known
         return known
 
     def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> None:
-        """Deliver a PUT, unless it has been."""
+        """Deliver a PUT unless it has already been delivered."""
         if not self._memory(peer).add(hdr.interface_cookie, hdr.object_cookie):
             self.duplicates += 1
             return

@@ -5,7 +5,7 @@
           local NI(s):                      ips:
             - interfaces:                     - ip: 10.1.1.2
                   0: ib0                      - ip: 10.1.1.4
-A document is read whole before anything of it is used: half a file changes nothing.
+A document is read completely before any of it is applied, so that a truncated file changes nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from opavnic.lab.yaml_source import YamlError, YamlSource
 from vema.em.problems import KeyPath, path_text
 
 MAX_TEXT: Final = 1 << 20
-"""More characters than this are not a configuration."""
+"""Maximum number of characters in a configuration."""
 
 
 @dataclass(slots=True)
 class DlcDocument:
-    """What one document asks for."""
+    """The content of one document."""
 
     nets: list[NetworkGroup] = field(default_factory=list)
     o2ibs: list[KibTarget] = field(default_factory=list)
@@ -47,10 +47,10 @@ class Quoted(str):
 def parse_dlc(text: str) -> DlcDocument:
     """Read a DLC document.
 
-    Raises:  CommandError: EINVAL, with the line and the path of the first thing that is wrong.
+    Raises:  CommandError: EINVAL, with the line and the path of the first error; EFBIG: too long.
     """
     if len(text) > MAX_TEXT:
-        raise CommandError(errno.EFBIG, f"more than {MAX_TEXT} characters: this is not a configuration")
+        raise CommandError(errno.EFBIG, f"more than {MAX_TEXT} characters, too many for a configuration")
     try:
         source = YamlSource(text, "configuration")
     except YamlError as error:
@@ -73,7 +73,7 @@ def parse_dlc(text: str) -> DlcDocument:
 
 
 class _Reader:
-    """Takes plain data apart; whatever is wrong becomes one line with its place."""
+    """Reads plain data and turns each error into a CommandError with its line and path."""
 
     def __init__(self, source: YamlSource) -> None:
         self._source = source
@@ -144,7 +144,7 @@ def _read_target(reader: _Reader, data: Any, path: KeyPath) -> KibTarget:
 
 
 def format_yaml(data: dict[str, Any]) -> str:
-    """Return YAML with the indents of lnetctl: lists four in at the top and two below, keys four."""
+    """Return YAML indented as by lnetctl: four columns for top-level lists and keys, two for nested lists."""
     return "".join(f"{line}\n" for line in _mapping_lines(data, 0, top=True))
 
 

@@ -1,4 +1,4 @@
-"""The memory of delivered messages: a message that comes again over another route is not delivered again."""
+"""Memory of delivered messages, so that a message retried over another route is not delivered twice."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from lnet.tx import MESSAGE_WINDOW
 
 
 class DeliveredIds:
-    """Numbers of the messages of one peer that have been delivered, for its present incarnation.
+    """Numbers of the messages delivered from one peer in its current incarnation.
 
-    The sender keeps the numbers on the way within a window, so whatever is older than the window has been
-    settled: it is known for delivered or failed, and need not be remembered one by one.
+    The sender keeps the numbers in flight within a window. A number below the window has been settled, whether
+    delivered or failed, and need not be remembered individually.
     """
 
     def __init__(self) -> None:
@@ -18,13 +18,13 @@ class DeliveredIds:
         self._seen: set[int] = set()
 
     def has(self, stamp: int, number: int) -> bool:
-        """Return whether the message is delivered, or too old to be."""
+        """Return whether the message has been delivered or is too old to be."""
         if stamp != self._stamp:
             return stamp < self._stamp
         return number in self._seen or number <= self._newest - MESSAGE_WINDOW
 
     def add(self, stamp: int, number: int) -> bool:
-        """Remember the message as delivered; return False where `has` says so already."""
+        """Remember the message as delivered; return False if `has` was already true for it."""
         if self.has(stamp, number):
             return False
         if stamp != self._stamp:

@@ -13,11 +13,11 @@ class LnetError(OpavnicError):
 
 
 class NidError(LnetError, InputError, ValueError):
-    """Text that is not a NID, no network or no address."""
+    """Text that is not a valid NID, network or address."""
 
 
 class ConfigError(LnetError, InputError):
-    """A file of a person that cannot be used: which file, which line (0: the whole file), and why."""
+    """A configuration file that cannot be used: the file, the line (0: the whole file), and the reason."""
 
     def __init__(self, path: str, line: int, reason: str) -> None:
         super().__init__(f"{path}:{line}: {reason}" if line else f"{path}: {reason}")
@@ -27,11 +27,11 @@ class ConfigError(LnetError, InputError):
 
 
 class ProtocolError(LnetError):
-    """Bytes from a peer that break the o2iblnd protocol; the connection ends, nothing else."""
+    """Bytes from a peer that violate the o2iblnd protocol. Only the connection is closed."""
 
 
 class CommandError(LnetError):
-    """A command of lnetctl that was refused, with the negative errno that it prints."""
+    """A refused lnetctl command, with the negative errno that it prints."""
 
     def __init__(self, code: int, descr: str) -> None:
         super().__init__(descr)
@@ -40,5 +40,5 @@ class CommandError(LnetError):
 
     @property
     def name(self) -> str:
-        """The errno as people know it: `EINVAL`."""
+        """The symbolic name of the errno: `EINVAL`."""
         return errno.errorcode.get(-self.errno, str(self.errno))

@@ -1,4 +1,4 @@
-"""CONNREQ and CONNACK: what is said, what is checked, and with which reason a connection is refused.
+"""CONNREQ and CONNACK: building them, checking them, and the reasons for rejecting a connection.
 
 Source: the public o2iblnd, kiblnd_passive_connect() and kiblnd_check_connreply().
 """
@@ -22,14 +22,14 @@ _ANNOUNCE_MAGIC: Final = b"ADDR"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who speaks: a NID in its 64-bit form, and the incarnation."""
+    """A node as it identifies itself: its NID in 64-bit form, and its incarnation."""
 
     nid: int
     stamp: int
 
 
 class RefusedError(ProtocolError):
-    """A request for a connection is refused; `rej` goes back to the peer."""
+    """A connection request that is rejected; `rej` is sent back to the peer."""
 
     def __init__(self, rej: KibRej, text: str) -> None:
         super().__init__(text)
@@ -37,7 +37,7 @@ class RefusedError(ProtocolError):
 
 
 def params_of(config: LndConfig) -> ConnParams:
-    """Return what a node with `config` offers."""
+    """Return the parameters that a node with `config` offers."""
     return ConnParams(config.peer_credits, config.max_frags, IBLND_MSG_SIZE)
 
 
@@ -50,7 +50,7 @@ def build_connect(
 ) -> bytes:
     """Return a CONNREQ or CONNACK.
 
-    Args:    peer: its stamp is 0 while it is not known. addresses: announced to the peer; none: nothing is.
+    Args:    peer: its stamp is 0 if unknown. addresses: announced to the peer; if empty, none are announced.
     """
     extra = b""
     if addresses:
@@ -68,7 +68,7 @@ def build_connect(
 
 
 def announced(extra: bytes) -> tuple[IPv4Address, ...]:
-    """Return the addresses that a peer announced, () where it did not or where they make no sense."""
+    """Return the addresses that a peer announced; () if it announced none or if they are invalid."""
     if len(extra) < ANNOUNCE.size:
         return ()
     magic, count = ANNOUNCE.unpack(extra)
@@ -80,9 +80,9 @@ def announced(extra: bytes) -> tuple[IPv4Address, ...]:
 
 
 def check_request(private: bytes, stamp: int, config: LndConfig) -> KibMsg:
-    """Check a CONNREQ as far as it can be without knowing nets and peers; return it.
+    """Check everything in a CONNREQ that does not depend on networks or peers; return it.
 
-    Raises:  RefusedError: with the reason for the peer.
+    Raises:  RefusedError: with the reject message for the peer.
     """
     own = params_of(config)
 
@@ -114,9 +114,9 @@ def check_request(private: bytes, stamp: int, config: LndConfig) -> KibMsg:
 
 
 def check_reply(private: bytes, own: Identity, peer_nid: int, offered: ConnParams) -> KibMsg:
-    """Check the CONNACK that answers our CONNREQ; return it.
+    """Check the CONNACK that answers a CONNREQ of this node; return it.
 
-    Raises:  ProtocolError: another version, NID or incarnation than asked for, or more than was offered.
+    Raises:  ProtocolError: unexpected version, NID or incarnation, or parameters above those offered.
     """
     reply = KibMsg.parse(private)
     if reply.version != VERSION:

@@ -1,4 +1,4 @@
-"""LNet on a host of a lab: the node, the services it answers, and the commands that take time."""
+"""LNet on a host of a lab: the node, the services it provides, and the commands that take time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LnetHost:
         self._selftests: dict[Selftest, asyncio.Future[SelftestResult]] = {}
 
     def shutdown(self) -> None:
-        """Leave the ports. What waits for a message is told that it will not come."""
+        """Leave the ports; fail all commands that wait for a message."""
         self.node.shutdown()
         self._refuse_waiting(CommandError(errno.ESHUTDOWN, f"LNet on {self.node.name} has ended"))
 
@@ -68,7 +68,7 @@ class LnetHost:
             self._refuse_waiting(error)
 
     def _failure(self) -> CommandError | None:
-        """Return what every command is told once LNet on this host has failed."""
+        """Return the error for every command after LNet on this host has failed, or None."""
         failure = self.node.failure
         if failure is None:
             return None
@@ -85,7 +85,7 @@ class LnetHost:
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # the task that waited may have ended: then nobody takes the exception
+                future.exception()  # mark it as retrieved: the waiting task may have ended
 
     def _on_report(self, report: Report) -> None:
         if isinstance(report, SendDone | SendFailed):
@@ -111,13 +111,13 @@ class LnetHost:
         return waiter
 
     async def send(self, nid: Nid, *, count: int, size: int) -> list[dict[str, Any]]:
-        """Send `count` messages of `size` bytes one after the other; return what became of each.
+        """Send `count` messages of `size` bytes one after the other; return the result of each.
 
-        Raises:  CommandError: EINVAL, EMSGSIZE for numbers that make no sense.
+        Raises:  CommandError: EINVAL: `count` out of range. EMSGSIZE: `size` out of range.
         """
         self._check_size(size)
         if not 1 <= count <= 1000:
-            raise CommandError(errno.EINVAL, f"count {count} is not in 1 to 1000")
+            raise CommandError(errno.EINVAL, f"count {count}, expected 1 to 1000")
         sent: list[dict[str, Any]] = []
         for number in range(1, count + 1):
             report = await self._report_of(self.node.put(nid, bytes(size), match_bits=MATCH_BITS))
@@ -139,12 +139,12 @@ class LnetHost:
     def _check_size(self, size: int) -> None:
         limit = self.node.lnd.config.max_message
         if not 0 <= size <= limit:
-            raise CommandError(errno.EMSGSIZE, f"size {size} is not in 0 to {limit} bytes")
+            raise CommandError(errno.EMSGSIZE, f"size {size}, expected 0 to {limit} bytes")
 
     async def ping(self, nid: str, timeout_s: float = 5.0) -> dict[str, Any]:
         """Ask a node for its NIDs.
 
-        Raises:  CommandError: EINVAL for a bad NID, EIO where no answer came.
+        Raises:  CommandError: EINVAL: not a NID. EIO: no answer. EPROTO: an invalid answer.
         """
         target = _nid(nid)
         msg_id = self.node.get(
@@ -170,16 +170,16 @@ class LnetHost:
     async def selftest(
         self, nid: Nid, *, size: int, concurrency: int, seconds: float, kind: TxKind = TxKind.PUT
     ) -> SelftestResult:
-        """Load the routes to `nid` for `seconds`; return what went over each.
+        """Load the routes to `nid` for `seconds`; return the traffic of each.
 
-        Raises:  CommandError: EINVAL for numbers that make no sense.
+        Raises:  CommandError: EINVAL, EMSGSIZE: a number out of range.
         """
         self._check_size(size)
         if not 1 <= concurrency <= 1024:
-            raise CommandError(errno.EINVAL, f"concurrency {concurrency} is not in 1 to 1024")
+            raise CommandError(errno.EINVAL, f"concurrency {concurrency}, expected 1 to 1024")
         if not 0 < seconds <= MAX_SELFTEST_S:
             raise CommandError(
-                errno.EINVAL, f"time {seconds:g} s is not above 0 and at most {MAX_SELFTEST_S:g} s"
+                errno.EINVAL, f"time {seconds:g} s, expected more than 0 and at most {MAX_SELFTEST_S:g} s"
             )
         self._check_running()
         end: asyncio.Future[SelftestResult] = asyncio.get_running_loop().create_future()
@@ -215,30 +215,34 @@ class LnetHost:
     def first_nid(self) -> Nid:
         """Return the NID of the first network.
 
-        Raises:  CommandError: ENOENT where there is none.
+        Raises:  CommandError: ENOENT: there is no network.
         """
         for ni in self.node.lnd.nis.values():
             return ni.ni_nid
         raise CommandError(errno.ENOENT, f"host {self.node.name} has no network")
 
     async def execute(self, command: str, args: dict[str, Any]) -> tuple[str, int]:
-        """Run one command by its name, as the control API gets it; return what it prints and its exit code.
+        """Run a command by its name in the control API; return its output and its exit code.
 
-        Raises:  CommandError: the command was refused, or there is no such command.
+        Raises:  CommandError: refused, or unknown command.
         """
         self._check_running()
         if command == "ping":
             timeout_s = args.get("timeout_s", 5.0)
             if not isinstance(timeout_s, int | float) or not 0 < timeout_s <= 3600:
-                raise CommandError(errno.EINVAL, f"timeout_s {timeout_s!r} is not above 0 and at most 3600")
+                raise CommandError(
+                    errno.EINVAL, f"timeout_s {timeout_s!r}, expected more than 0 and at most 3600"
+                )
             return format_yaml(await self.ping(str(args.get("nid")), timeout_s)), 0
         method = getattr(self.ctl, command, None) if command in COMMANDS else None
         if method is None:
-            raise CommandError(errno.EOPNOTSUPP, f"no command {command!r}")
+            raise CommandError(errno.EOPNOTSUPP, f"unknown command {command!r}")
         for name, value in args.items():
             values = value if isinstance(value, list) else [value]
             if not all(isinstance(item, str) for item in values):
-                raise CommandError(errno.EINVAL, f"{command}: {name} is neither text nor a list of texts")
+                raise CommandError(
+                    errno.EINVAL, f"{command}: {name} is neither a string nor a list of strings"
+                )
         try:
             bound = inspect.signature(method).bind(**args)
         except TypeError as error:

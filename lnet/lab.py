@@ -1,7 +1,7 @@
-"""LNet in a lab while it runs: a node on each host that has a section `lnet`, and the routes of the control API.
+"""LNet in a running lab: a node on each host with a section `lnet`, and the routes of the control API.
 
-POST /lnet/{host}/{command}    a command of lnetctl; answers {"output": YAML, "exit": 0 or 1}
-POST /lnet-send, /lnet-selftest  messages from one host to another; answer plain data
+POST /lnet/{host}/{command}    a command of lnetctl; returns {"output": YAML, "exit": 0 or 1}
+POST /lnet-send, /lnet-selftest  messages from one host to another; return plain data
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _T = TypeVar("_T")
 
 
 class LnetLab(RunningPart):
-    """The LNet nodes of a lab, for as long as the context lasts."""
+    """The LNet nodes of a lab; they run until the context is left."""
 
     def __init__(self, world: PartWorld, asked: Asked) -> None:
-        """Start LNet on every host that asks for it.
+        """Start LNet on every host that has a section for it.
 
-        Raises:  ConfigError: the targets of one cannot be read.
+        Raises:  ConfigError: a targets file cannot be read.
         """
         self.hosts: dict[str, LnetHost] = {}
         self._world = world
@@ -56,15 +56,15 @@ class LnetLab(RunningPart):
             raise
 
     def __enter__(self) -> Self:
-        """Return the nodes, which run already."""
+        """Return the nodes, which are already running."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the ports; what was asked of a host and is not done is refused."""
+        """Leave the ports and fail all unfinished commands."""
         self._shutdown()
 
     def _shutdown(self) -> None:
-        with contextlib.ExitStack() as stack:  # each, whatever another does
+        with contextlib.ExitStack() as stack:  # shuts down every host even if one fails
             for host in self.hosts.values():
                 stack.callback(host.shutdown)
 
@@ -102,12 +102,15 @@ class LnetLab(RunningPart):
         return host
 
     def resolve(self, addr: IPv4Address) -> int | None:
-        """Return the LID of the port with an address, or None."""
+        """Return the LID of the port with address `addr`, or None."""
         port = self._ports.get(addr)
         return port.lid if port is not None and port.lid else None
 
     def host(self, name: str) -> LnetHost:
-        """Return the node of a host. Raises InputError where there is none."""
+        """Return the node of a host.
+
+        Raises:  InputError: the host has no LNet.
+        """
         if name not in self.hosts:
             raise InputError(f'host "{name}" has no LNet ({nearest(name, self.hosts)})')
         return self.hosts[name]
@@ -132,7 +135,7 @@ class LnetLab(RunningPart):
         return web.json_response({"output": output, "exit": code})
 
     async def send(self, request: web.Request) -> web.Response:
-        """Send messages one after the other; answer who went over which route."""
+        """Send messages one after the other; respond with the route of each."""
         body = await json_object(request)
         host = self.host(_field(body, "host", str))
         try:
@@ -143,7 +146,7 @@ class LnetLab(RunningPart):
         return web.json_response({"data": sent})
 
     async def selftest(self, request: web.Request) -> web.Response:
-        """Load the routes between two hosts; answer the throughput."""
+        """Load the routes between two hosts; respond with the throughput."""
         body = await json_object(request)
         host = self.host(_field(body, "host", str))
         try:
@@ -159,7 +162,7 @@ class LnetLab(RunningPart):
         return web.json_response({"data": result.as_json()})
 
     def _destination(self, body: dict[str, Any]) -> Nid:
-        """Return the NID that `to` names: a NID, or a host and thereby its first NID."""
+        """Return the NID that `to` names: a NID itself, or the first NID of a host."""
         to = _field(body, "to", str)
         if "@" not in to:
             return self.host(to).first_nid()
@@ -177,7 +180,10 @@ def _arguments(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _field(body: dict[str, Any], key: str, kind: Callable[[Any], _T]) -> _T:
-    """Return one value of a request. Raises OpavnicError where it is missing or of another kind."""
+    """Return one value of a request.
+
+    Raises:  OpavnicError: it is missing or has the wrong type.
+    """
     try:
         return kind(body[key])
     except (KeyError, TypeError, ValueError):
@@ -189,4 +195,4 @@ def _refused(verb: str, error: CommandError) -> web.Response:
 
 
 async def _without_lnet(_: web.Request) -> web.Response:
-    raise OpavnicError("no host of this lab has LNet; in the lab file, a host has it by its section lnet")
+    raise OpavnicError("no host of this lab has LNet; add a section lnet to a host in the lab file")

@@ -1,7 +1,7 @@
-"""The LND: one NID over several devices. Events and `now` in; actions, reports and a deadline out.
+"""The LND: one NID over several devices. Events and `now` in; actions, reports and a deadline out. Sans-IO.
 
-What becomes of a message that is sent: `tx_table`. What peers send: `deliveries`. Here are the networks with their
-devices, targets and routes, and what happens to these.
+This module has the networks with their devices, targets and routes, and the events that change them. `tx_table` has
+the messages that this node sends, `deliveries` those that peers send.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ log = logging.getLogger("lnet.lnd")
 
 
 class Lnd:
-    """One node. After any call take `actions` and `reports`, and ask `deadline` when `on_timer` is due."""
+    """One node. After each call, perform `actions`, take `reports`, and call `on_timer` at `deadline`."""
 
     def __init__(
         self, stamp: int, config: LndConfig | None = None, get_handler: GetHandler = nothing_to_get
     ) -> None:
-        """Make a node without networks; `stamp` is its incarnation, above 0 and rising with every restart."""
+        """Make a node without networks. `stamp` is its incarnation: above 0, and higher after each restart."""
         self.config = config or LndConfig()
         self.stamp = stamp
         self.nis: dict[Net, LnetNi] = {}
@@ -51,7 +51,7 @@ class Lnd:
             settled=self._settled,
         )
         self._deliveries = Deliveries(get_handler, self._report)
-        # a message goes straight to the part that has to do with it
+        # messages go directly to the part that handles them
         self.put = self._txs.put
         self.get = self._txs.get
         self.tx_done = self._txs.done
@@ -68,28 +68,28 @@ class Lnd:
 
     @property
     def actions(self) -> deque[Action]:
-        """What is to be done, oldest first; the caller takes each out before doing it."""
+        """Actions to perform, oldest first; the caller removes each before performing it."""
         return self._actions
 
     def reports(self) -> list[Report]:
-        """Return what happened since the last call."""
+        """Return the reports since the last call."""
         reports, self._reports = self._reports, []
         return reports
 
     @property
     def outstanding(self) -> int:
-        """Messages without a report."""
+        """Number of messages not yet reported."""
         return len(self._txs)
 
     @property
     def duplicates(self) -> int:
-        """Messages that came again and were not delivered again."""
+        """Repeated messages, which were not delivered again."""
         return self._deliveries.duplicates
 
     # --- configuration -------------------------------------------------------------------------------------
 
     def add_net(self, net: Net, devs: list[KibDev]) -> LnetNi:
-        """Add a network over `devs`; its NID is the address of the first.
+        """Add a network over `devs`; its NID has the address of the first.
 
         Raises:  CommandError: the network exists already (EEXIST).
         """
@@ -100,14 +100,17 @@ class Lnd:
         return ni
 
     def add_device(self, net: Net, dev: KibDev, now: float) -> None:
-        """Add a device to a network; the routes are made anew."""
+        """Add a device to a network and recompute its routes."""
         self._txs.now = now
         kib_net = self.nis[net].ni_data
         kib_net.ibn_devs.append(dev)
         self._remesh(kib_net)
 
     def remove_device(self, net: Net, name: str, now: float) -> None:
-        """Take a device out of a network; messages on it take the others. The last one takes the network along."""
+        """Remove a device from a network; its messages take other routes. Removing the last device removes the network.
+
+        Raises:  CommandError: ENODEV: the network has no such device.
+        """
         self._txs.now = now
         kib_net = self.nis[net].ni_data
         dev = kib_net.device(name)
@@ -123,7 +126,7 @@ class Lnd:
         self._remesh(kib_net)
 
     def remove_net(self, net: Net, now: float) -> None:
-        """Remove a network: what was not sent fails now, what is in doubt is settled, then NetRemoved follows."""
+        """Remove a network: fail unsent messages now, settle those in doubt, then report NetRemoved."""
         self._txs.now = now
         kib_net = self.nis[net].ni_data
         kib_net.closing = True
@@ -152,7 +155,7 @@ class Lnd:
             self._finish_removals(self._txs.now)
 
     def set_target(self, target: KibTarget, now: float) -> None:
-        """Add or replace a target; routes to its NID that exist are made anew."""
+        """Add or replace a target and recompute the existing routes to its NID."""
         self._txs.now = now
         self.targets.put(target)
         self._remesh_nid(target.tg_nid)
@@ -181,7 +184,7 @@ class Lnd:
         self._txs.unpark(queue)
 
     def peer_announces(self, nid: Nid, addresses: tuple[IPv4Address, ...], now: float) -> None:
-        """Use the addresses a peer announced, unless a person said otherwise."""
+        """Use the addresses that a peer announced, unless its target is configured."""
         known = self.targets.get(nid)
         if known is None or (known.learned and known.tg_addr != addresses):
             self.set_target(KibTarget(nid, addresses, learned=True), now)
@@ -189,7 +192,7 @@ class Lnd:
     # --- routes and devices --------------------------------------------------------------------------------
 
     def route_up(self, route: KibRoute, now: float) -> None:
-        """A route is connected: messages that waited for one may go."""
+        """Handle a route that has connected: retry the messages that waited for a route."""
         self._txs.now = now
         self.connd.remove(route)
         queue = self._txs.queue_to(route.rt_nid)
@@ -198,7 +201,7 @@ class Lnd:
             self._txs.unpark(queue)
 
     def route_lost(self, route: KibRoute, left: list[KibTx], reason: str, now: float) -> None:
-        """A route is disconnected: its messages take the next one, the connection daemon takes the route."""
+        """Handle a lost route: send its messages over the next one and leave the route to the connection daemon."""
         self._txs.now = now
         log.info("[%s] route to %s lost: %s", route, route.rt_nid, reason)
         queue = self._txs.queue_to(route.rt_nid)
@@ -211,7 +214,7 @@ class Lnd:
             self._txs.retry(tx, queue)
 
     def on_device(self, name: str, event: DevEvent, speed_gbps: float, now: float) -> None:
-        """Take an event of an HFI port, for every network that uses it."""
+        """Handle an event of an HFI port, for every network that uses it."""
         self._txs.now = now
         for ni in list(self.nis.values()):
             dev = ni.ni_data.device(name)
@@ -259,7 +262,7 @@ class Lnd:
         return min(times, default=None)
 
     def on_timer(self, now: float) -> None:
-        """Fail what is overdue, reconnect what the connection daemon has on its list, close what is idle."""
+        """Fail overdue messages, reconnect the routes that are due, probe silent peers and close idle connections."""
         self._txs.now = now
         self._txs.expire_overdue(now)
         for route in self.connd.due(now):

@@ -1,7 +1,7 @@
-"""The LNet header inside IMMEDIATE, PUT_REQ and GET_REQ: 72 bytes, little-endian whatever the sender is.
+"""The LNet header inside IMMEDIATE, PUT_REQ and GET_REQ: 72 bytes, little-endian regardless of the sender.
 
-The handle of the sender's memory descriptor is unique for the life of the sender: its first half names the
-incarnation, its second half the message. Both together are how a receiver knows a message that it has already.
+The handle of the sender's memory descriptor is unique to the sender: the first half identifies the incarnation, the
+second half the message. A receiver uses both to recognize a message that it already has.
 Source: the public struct lnet_hdr, lnet_put, lnet_get.
 """
 
@@ -31,18 +31,18 @@ class LnetHdr:
     dest_nid: int
     src_nid: int
     payload_length: int
-    """PUT: bytes that follow or are fetched; GET: 0."""
+    """PUT: bytes of payload; GET: 0."""
     interface_cookie: int
     """Incarnation of the sender."""
     object_cookie: int
-    """Number of the message, rising by one for each message to this receiver."""
+    """Sequence number of the message among those to this receiver."""
     match_bits: int = 0
     hdr_data: int = 0
-    """PUT: 64 bits for the receiver."""
+    """PUT: 64 bits of out-of-band data for the receiver."""
     ptl_index: int = 0
     offset: int = 0
     sink_length: int = 0
-    """GET: bytes wanted."""
+    """GET: bytes requested."""
     dest_pid: int = LNET_PID_LUSTRE
     src_pid: int = LNET_PID_LUSTRE
 
@@ -51,7 +51,7 @@ class LnetHdr:
     def build(self) -> bytes:
         """Return the 72 bytes.
 
-        Raises:  ValueError: a field is wider than its place.
+        Raises:  ValueError: a value does not fit its field.
         """
         start = (
             self.dest_nid, self.src_nid, self.dest_pid, self.src_pid, self.type, self.payload_length,

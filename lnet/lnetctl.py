@@ -1,4 +1,4 @@
-"""The commands of lnetctl on one node, without the command line: text in, the documents it prints out."""
+"""The lnetctl commands on one node, without the command line: arguments in as text, the printed documents out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class Lnetctl:
-    """Commands on one node. Each raises CommandError where the real tool prints an errno and exits non-zero."""
+    """Commands on one node. A command raises CommandError if the real tool would print an errno and fail."""
 
     def __init__(self, node: LnetNode) -> None:
         self._node = node
@@ -30,7 +30,7 @@ class Lnetctl:
     def o2ibs_add(self, nid: str, ips: Iterable[str]) -> Document:
         """Add a target.
 
-        Raises:  CommandError: EINVAL for a bad NID or address, EEXIST where the NID has another target.
+        Raises:  CommandError: EINVAL: a bad NID or address. EEXIST: the NID already has a different target.
         """
         target = _checked(lambda: KibTarget.of(nid, ips))
         self._check_target(target)
@@ -40,7 +40,7 @@ class Lnetctl:
     def o2ibs_del(self, nid: str) -> Document:
         """Remove a target.
 
-        Raises:  CommandError: EINVAL for a bad NID, ENOENT where there is none.
+        Raises:  CommandError: EINVAL: a bad NID. ENOENT: no such target.
         """
         parsed = _checked(lambda: Nid.parse(nid))
         if not self._node.lnd.remove_target(parsed, self._node.time()):
@@ -49,15 +49,15 @@ class Lnetctl:
         return {}
 
     def o2ibs_show(self, net: str | None = None) -> Document:
-        """Show the targets, or those on one network."""
+        """Show all targets, or those on one network."""
         wanted = None if net is None else _checked(lambda: Net.parse(net))
         return {"o2ibs": [_target_document(target) for target in self._node.lnd.targets.on_net(wanted)]}
 
     def o2ibs_check(self, net: str) -> Document:
-        """Check that targets and devices fit together.
+        """Check that targets and devices match.
 
-        Returns: `check` with `status: ok`, or with what is wrong and what would be right for each finding.
-        Raises:  CommandError: EINVAL for no network, ENOENT for one this node does not have.
+        Returns: `check` with `status: ok`, or with the error and the correction for each finding.
+        Raises:  CommandError: EINVAL: not a network. ENOENT: this node does not have the network.
         """
         wanted = self._ni(net)
         findings = list(self._findings(wanted))
@@ -80,12 +80,12 @@ class Lnetctl:
         for target in targets.on_net(nid.net):
             for addr in target.tg_addr:
                 if self._node.resolve(addr) is None:
-                    text = f"address {addr} of {target.tg_nid} is on no port of the fabric"
+                    text = f"no port of the fabric has address {addr} of {target.tg_nid}"
                     yield _finding(target.tg_nid, errno.EADDRNOTAVAIL, text, "the address of an HFI port")
                 other = taken.setdefault(addr, target.tg_nid)
                 if other != target.tg_nid:
-                    text = f"address {addr} stands in {other} and in {target.tg_nid}"
-                    yield _finding(target.tg_nid, errno.EADDRINUSE, text, f"take {addr} out of one of them")
+                    text = f"address {addr} is in both {other} and {target.tg_nid}"
+                    yield _finding(target.tg_nid, errno.EADDRINUSE, text, f"remove {addr} from one of them")
 
     def _check_target(self, target: KibTarget) -> None:
         known = self._node.lnd.targets.get(target.tg_nid)
@@ -103,9 +103,10 @@ class Lnetctl:
     # --- net: the groups -----------------------------------------------------------------------------------
 
     def net_add(self, net: str, interfaces: Iterable[str]) -> Document:
-        """Add a network of interfaces, or interfaces to a network.
+        """Add a network, or add interfaces to a network.
 
-        Raises:  CommandError: EINVAL, ENODEV for an unknown interface, EEXIST for one that is in it already.
+        Raises:  CommandError: EINVAL; ENODEV: unknown interface; EEXIST: the network already has the interface;
+            ENOSPC: more than 16 interfaces; EBUSY: the network is being removed.
         """
         group = _checked(lambda: NetworkGroup(Net.parse(net), tuple(interfaces)))
         self._check_group(group, extend=True)
@@ -113,9 +114,9 @@ class Lnetctl:
         return {}
 
     def net_del(self, net: str, interface: str | None = None) -> Document:
-        """Remove a network, or one interface of it; the last interface takes the network along.
+        """Remove a network or one of its interfaces; removing the last interface removes the network.
 
-        Raises:  CommandError: EINVAL, ENOENT for an unknown network, ENODEV for an interface not in it.
+        Raises:  CommandError: EINVAL; ENOENT: unknown network; ENODEV: the network does not have the interface.
         """
         ni = self._ni(net)
         now = self._node.time()
@@ -127,7 +128,7 @@ class Lnetctl:
         return {}
 
     def net_show(self, net: str | None = None) -> Document:
-        """Show the networks, or one."""
+        """Show all networks, or one."""
         return {"net": [_net_document(ni) for ni in self._nis(net)]}
 
     def net_status(self, net: str | None = None) -> Document:
@@ -147,7 +148,7 @@ class Lnetctl:
         return ni
 
     def _check_group(self, group: NetworkGroup, *, extend: bool) -> bool:
-        """Check that a group can be added; return False where all of it is there already."""
+        """Check that a group can be added; return False if it already exists as it is."""
         known = ", ".join(self._node.interfaces)
         for name in group.interfaces:
             if name not in self._node.interfaces:
@@ -178,10 +179,10 @@ class Lnetctl:
     # --- whole configurations ------------------------------------------------------------------------------
 
     def import_yaml(self, text: str) -> Document:
-        """Take over a configuration, all of it or, where anything is wrong, nothing.
+        """Import a configuration completely or, if anything in it is wrong, not at all.
 
-        Returns: what `net_status` in the document asked for.
-        Raises:  CommandError: EINVAL with the line, EEXIST, ENODEV.
+        Returns: the status that the document requested with `net_status`.
+        Raises:  CommandError: EINVAL with the line; EEXIST; ENODEV; ENOENT.
         """
         document = parse_dlc(text)
         groups = [group for group in document.nets if self._check_group(group, extend=False)]
@@ -204,7 +205,7 @@ class Lnetctl:
                 self._ni(str(net))
 
     def export_yaml(self) -> Document:
-        """Return the configuration, in the form that `import_yaml` reads; learned targets are left out."""
+        """Return the configuration in the format of `import_yaml`, without learned targets."""
         document: Document = {}
         if self._node.lnd.nis:
             document.update(self.net_show())
@@ -215,7 +216,7 @@ class Lnetctl:
 
 
 def _checked(parse: Callable[[], _T]) -> _T:
-    """Return what `parse` returns; a NidError becomes EINVAL."""
+    """Return the result of `parse`; turn a NidError into EINVAL."""
     try:
         return parse()
     except NidError as error:
@@ -239,7 +240,7 @@ def _net_document(ni: LnetNi) -> Document:
 
 
 def net_state(net: KibNet) -> str:
-    """Return `up`, `down` (no device can be used) or `removing`."""
+    """Return `up`, `down` (no usable device) or `removing`."""
     if net.closing:
         return "removing"
     return "up" if any(dev.state.usable for dev in net.ibn_devs) else "down"

@@ -1,7 +1,7 @@
-"""The o2iblnd messages (kib_msg), and the refusal of a connection (kib_rej). All structures are packed.
+"""The o2iblnd messages (kib_msg), and the rejection of a connection (kib_rej). All structures are packed.
 
-A message is in its sender's byte order; a receiver sees by the magic whether to swap. The LNet header inside
-is always little-endian (`lnet.lnet_hdr`). `lnet.layouts` declares the structures.
+A message is in its sender's byte order, which the receiver recognizes by the magic. The LNet header inside is
+always little-endian (`lnet.lnet_hdr`). `lnet.layouts` declares the structures.
 
 Source: the public o2iblnd wire structures (kib_msg, kib_rej), version 0x12.
 """
@@ -29,22 +29,20 @@ from lnet.layouts import (
 )
 
 MAGIC: Final = 0x0BE91B91
-VERSION_1: Final = 0x11
 VERSION: Final = 0x12
-"""The only version spoken here."""
+"""The only supported version."""
 IBLND_MSG_SIZE: Final = 4096
-"""Largest message; a payload that fits into one with its headers goes IMMEDIATE."""
+"""Maximum size of a message, in bytes. A PUT that fits with its headers is sent as IMMEDIATE."""
 IMMEDIATE_MAX: Final = IBLND_MSG_SIZE - HEADER_SIZE - LNET_HDR_SIZE
-"""Most payload bytes of an IMMEDIATE message: 3976."""
-
+"""Maximum payload of an IMMEDIATE message: 3976 bytes."""
 
 CREDITED: Final = frozenset({MsgType.IMMEDIATE, MsgType.PUT_REQ, MsgType.GET_REQ})
-"""Types that need a credit; answers and NOOP do not, so credits cannot deadlock (version 0x12)."""
+"""Types that consume a credit. Answers and NOOP do not, so that credits cannot deadlock (version 0x12)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnParams:
-    """What the two ends agree on; the accepting side may lower what was asked."""
+    """Connection parameters. The accepting side may lower those that were requested."""
 
     queue_depth: int
     """Credits, 16 bits."""
@@ -64,20 +62,20 @@ class RdmaFrag:
 
 @dataclass(frozen=True, slots=True)
 class RdmaDesc:
-    """Memory that the peer may write: its key, and its fragments in order."""
+    """Memory that the peer may write: a key, and the fragments in order."""
 
     key: int
     frags: tuple[RdmaFrag, ...]
 
     @property
     def nob(self) -> int:
-        """Bytes of all fragments."""
+        """Total bytes of the fragments."""
         return sum(frag.nob for frag in self.frags)
 
 
 @dataclass(frozen=True, slots=True)
 class KibMsg:
-    """One message. Which of the fields behind `dststamp` count is said by `type`."""
+    """One message. Which of the fields after `dststamp` are used depends on `type`."""
 
     type: int
     version: int = VERSION
@@ -88,7 +86,7 @@ class KibMsg:
     dststamp: int = 0
     connparams: ConnParams | None = None
     extra: bytes = b""
-    """CONNREQ, CONNACK: what follows the parameters (`lnet.layouts.ANNOUNCE`); others ignore it."""
+    """CONNREQ, CONNACK: bytes after the parameters (`lnet.layouts.ANNOUNCE`); other implementations ignore them."""
     hdr: bytes = b""
     """IMMEDIATE, PUT_REQ, GET_REQ: 72 bytes."""
     payload: bytes = b""
@@ -98,14 +96,14 @@ class KibMsg:
     dst_cookie: int = 0
     """PUT_ACK."""
     status: int = 0
-    """PUT_NAK, PUT_DONE, GET_DONE: 0 or more, or a negative errno."""
+    """PUT_NAK, PUT_DONE, GET_DONE: 0 or more for success, or a negative errno."""
     desc: RdmaDesc | None = None
     """PUT_ACK, GET_REQ."""
 
     def build(self, order: str = "<", *, checksum: bool = False) -> bytes:
         """Return the bytes, in little-endian (`<`) or big-endian (`>`) order.
 
-        Raises:  ValueError: a field is missing or wider than its place.
+        Raises:  ValueError: a field is missing, or a value does not fit its field.
         """
         try:
             body = self._build_body(order)
@@ -124,7 +122,7 @@ class KibMsg:
         kind = self.type
         if kind in (MsgType.CONNREQ, MsgType.CONNACK):
             params = self.connparams
-            assert params is not None  # noqa: S101 - made only by the handshake, which sets them
+            assert params is not None  # noqa: S101 - the handshake sets them
             return (
                 CONN_PARAMS[order].codec.pack(params.queue_depth, params.max_frags, params.max_msg_size)
                 + self.extra
@@ -143,10 +141,11 @@ class KibMsg:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read one message in either byte order; the checksum is checked where there is one.
+        """Read one message in either byte order and verify its checksum, if it has one.
 
-        Raises:  ProtocolError: truncated, wrong magic or length, unknown type, bad checksum. A version other
-                 than 0x12 is not refused here: only the header is read of it, the handshake answers it.
+        If the version is not 0x12, only the header is read and no error is raised, so that the handshake can reply.
+
+        Raises:  ProtocolError: truncated, wrong magic or length, unknown type, bad checksum.
         """
         if len(data) < HEADER_SIZE:
             raise ProtocolError(f"message of {len(data)} bytes; the header alone has {HEADER_SIZE}")
@@ -193,7 +192,7 @@ class KibMsg:
 
 @dataclass(frozen=True, slots=True)
 class KibRej:
-    """The private data of a refusal: why, and what would have been accepted."""
+    """The private data of a rejection: the reason, and the parameters that would be accepted."""
 
     why: int
     version: int = VERSION
@@ -218,12 +217,12 @@ class KibRej:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read the refusal at the start of `data`, in either byte order.
+        """Read the rejection at the start of `data`, in either byte order.
 
         Raises:  ProtocolError: truncated, or a wrong magic.
         """
         if len(data) < cls.SIZE:
-            raise ProtocolError(f"refusal of {len(data)} bytes; {cls.SIZE} are needed")
+            raise ProtocolError(f"rejection of {len(data)} bytes; {cls.SIZE} are needed")
         _, version, why, _, incarnation, *params = KIB_REJ[_order_of(data)].codec.unpack_from(data)
         return cls(why, version, incarnation, ConnParams(*params))
 
@@ -236,7 +235,7 @@ def _order_of(data: bytes) -> str:
 
 
 def _build_desc(desc: RdmaDesc | None, order: str) -> bytes:
-    assert desc is not None  # noqa: S101 - every message that has a place for one is made with one
+    assert desc is not None  # noqa: S101 - PUT_ACK and GET_REQ are always made with one
     frags = b"".join(RDMA_FRAG[order].codec.pack(frag.nob, frag.addr) for frag in desc.frags)
     return RDMA_DESC[order].codec.pack(desc.key, len(desc.frags)) + frags
 
@@ -245,7 +244,7 @@ def _parse_desc(body: bytes, order: str) -> RdmaDesc:
     key, count = RDMA_DESC[order].codec.unpack_from(body)
     start, size = RDMA_DESC[order].size, RDMA_FRAG[order].size
     if len(body) < start + count * size:
-        raise ProtocolError(f"{count} RDMA fragments do not fit {len(body)} bytes")
+        raise ProtocolError(f"{count} RDMA fragments do not fit in {len(body)} bytes")
     frags = RDMA_FRAG[order].unpack_all(body[start : start + count * size])
     return RdmaDesc(key, tuple(RdmaFrag(nob, addr) for nob, addr in frags))
 

@@ -10,10 +10,10 @@ from lnet.errors import NidError
 from lnet.nid import Net
 
 LNET_MAX_INTERFACES: Final = 16
-"""Most interfaces of one group, and most addresses of one target."""
+"""Maximum number of interfaces in a group, and of addresses in a target."""
 
 DEFAULT_INTERFACE: Final = "ib0"
-"""What a network without a list of interfaces uses, as o2iblnd does."""
+"""Interface of a network without a list of interfaces, as in o2iblnd."""
 
 _ITEM = re.compile(r"\s*([A-Za-z0-9]+)\s*(\(([^()]*)\))?\s*(,|$)")
 _INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,31}")
@@ -21,7 +21,7 @@ _INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,31}")
 
 @dataclass(frozen=True, slots=True)
 class NetworkGroup:
-    """One logical network interface group: a network and its interfaces, in order."""
+    """A logical network interface group: a network and its interfaces, in order."""
 
     net: Net
     interfaces: tuple[str, ...]
@@ -46,7 +46,7 @@ class NetworkGroup:
 def parse_networks(text: str) -> list[NetworkGroup]:
     """Read the module parameter.
 
-    Raises:  NidError: a syntax error (with its place), an unknown network, a network that appears twice.
+    Raises:  NidError: a syntax error (with its position), an unknown network, or a network that appears twice.
     """
     groups: list[NetworkGroup] = []
     at = 0

@@ -1,7 +1,7 @@
-"""Network ids (NIDs): `10.1.1.2@o2ib0`, an IPv4 address on a network of a type.
+"""Network IDs (NIDs): `10.1.1.2@o2ib0`, an IPv4 address on a network.
 
 On the wire a NID is 64 bits: network type (16), network number (16), address (32).
-`o2ib` and `o2ib0` are the same network; the number is always printed here, as the document writes it.
+`o2ib` and `o2ib0` are the same network; the number is always printed, as in the document.
 Source: seed 004; the public lnet_nid_t, LNET_MKNID and the numbers of the network types.
 """
 
@@ -17,7 +17,7 @@ from lnet.errors import NidError
 
 
 class NetType(IntEnum):
-    """Network types with their numbers on the wire; this package drives o2ib, the others it can only name."""
+    """Network types with their numbers on the wire. Only o2ib is supported; the others are only recognized by name."""
 
     TCP = 2
     O2IB = 5
@@ -40,13 +40,15 @@ class Net:
     def parse(cls, text: str) -> Self:
         """Read `o2ib0` or `o2ib`.
 
-        Raises:  NidError: not a network, or one of another type than o2ib, which needs another LND.
+        Raises:  NidError: not a network, or not of type o2ib.
         """
         match = _NET.fullmatch(text.strip())
         if match is None:
             raise NidError(f"{text!r} is not a network such as o2ib0")
         if _TYPES[match[1]] is not NetType.O2IB:
-            raise NidError(f"network {text.strip()!r} is not driven here: only o2ib, such as o2ib{match[2]}")
+            raise NidError(
+                f"network {text.strip()!r} is not supported, only o2ib networks such as o2ib{match[2]}"
+            )
         number = int(match[2] or 0)
         if number > 0xFFFF:
             raise NidError(f"network number {number} in {text!r} does not fit 16 bits")
@@ -71,7 +73,7 @@ class Nid:
         """
         addr, at, net = text.strip().partition("@")
         if not at:
-            raise NidError(f"{text!r} is not a NID: no network, such as {text.strip()}@o2ib0")
+            raise NidError(f"{text!r} is not a NID: it has no network, as in {text.strip()}@o2ib0")
         try:
             return cls(Net.parse(net), parse_addr(addr))
         except NidError as error:
@@ -100,7 +102,7 @@ class Nid:
 def parse_addr(text: str) -> IPv4Address:
     """Read an IPv4 address.
 
-    Raises:  NidError: not one.
+    Raises:  NidError: not an IPv4 address.
     """
     try:
         return IPv4Address(text.strip())

@@ -1,4 +1,4 @@
-"""A node on the fabric: the LND on HFI ports, with the clock for its timers. The shell around `Lnd`."""
+"""A node on the fabric: the shell that runs `Lnd` on HFI ports, with a clock for its timers."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from lnet.tx import Report
 log = logging.getLogger("lnet.node")
 
 SERVICE_O2IBLND: Final = 987
-"""The service that o2iblnd listens on (its port number)."""
+"""Service number (port) of o2iblnd."""
 
 _TURN: Final = 8
-"""Steps after which the rest waits for the turn of everybody else."""
+"""Steps per turn; the rest waits for the next iteration of the event loop."""
 
 Resolver = Callable[[IPv4Address], int | None]
-"""Returns the LID of the port with an address, or None: what ARP does for IPoIB."""
+"""Returns the LID of the port with an address, or None, as ARP does for IPoIB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """An interface as the host names it: an HFI port with an address."""
+    """A named interface of a host: an HFI port with an address."""
 
     name: str
     addr: IPv4Address
@@ -55,7 +55,7 @@ class Interface:
 
 
 class LnetNode:
-    """One host's LNet. Each report goes to `on_report`, which may send again from within."""
+    """LNet on one host. Each report is passed to `on_report`, which may itself send."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class LnetNode:
     # --- configuration -------------------------------------------------------------------------------------
 
     def add_net(self, group: NetworkGroup) -> Nid:
-        """Make a network of interfaces of this host; return its NID.
+        """Add a network over interfaces of this host; return its NID.
 
         Raises:  KeyError: no such interface. CommandError: the network exists.
         """
@@ -114,7 +114,7 @@ class LnetNode:
         return self.lnd.add_net(group.net, devs).ni_nid
 
     def add_device(self, group: NetworkGroup) -> None:
-        """Add the interfaces of `group` to the network, which exists.
+        """Add the interfaces of `group` to an existing network.
 
         Raises:  KeyError: no such interface or network.
         """
@@ -141,7 +141,7 @@ class LnetNode:
         ptl_index: int = 0,
         timeout_s: float | None = None,
     ) -> int:
-        """Send `data`; see `Lnd.put`. The report never comes before this has returned."""
+        """Send `data`; see `TxTable.put`. The report never precedes the return of this call."""
         msg_id = self.lnd.put(
             nid,
             data,
@@ -163,7 +163,7 @@ class LnetNode:
         ptl_index: int = 0,
         timeout_s: float | None = None,
     ) -> int:
-        """Fetch data; see `Lnd.get`. The report never comes before this has returned."""
+        """Fetch data; see `TxTable.get`. The report never precedes the return of this call."""
         msg_id = self.lnd.get(
             nid,
             length,
@@ -176,16 +176,16 @@ class LnetNode:
         return msg_id
 
     def time(self) -> float:
-        """Return now, as the calls on `lnd` need it."""
+        """Return the current time as calls on `lnd` need it, in seconds."""
         return self._runner.time()
 
     @property
     def failure(self) -> Exception | None:
-        """What the LND raised; since then this node does nothing."""
+        """The exception that stopped this node, or None."""
         return self._runner.failure
 
     def poll(self) -> None:
-        """Do what the LND wants done; needed after calls on `lnd` itself."""
+        """Perform the pending actions of the LND; needed after direct calls on `lnd`."""
         self._runner.poll()
 
     def _step(self) -> bool:
@@ -198,7 +198,7 @@ class LnetNode:
         return bool(reports)
 
     def shutdown(self) -> None:
-        """Leave the ports; what is on the way is forgotten."""
+        """Leave the ports and discard everything in flight."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         for service in self._services.values():
@@ -217,7 +217,7 @@ class LnetNode:
         dev, conn_id = place
         service = self._services[dev]
         if conn_id not in service.endpoint:
-            return  # it is gone; its Closed event is on the way up
+            return  # it is gone, and its Closed event is pending
         if isinstance(action, SendMsg):
             service.send(conn_id, action.tag, action.data)
         elif isinstance(action, AcceptConn):
@@ -291,5 +291,5 @@ class LnetNode:
 
 
 def speed_gbps(port: HfiPort) -> float:
-    """Return the speed of a port's link, in Gb/s: what querying its width and speed gives."""
+    """Return the speed of a port's link in Gb/s; 0 if it has no link."""
     return port.link.rate_bps / 1e9 if port.link is not None else 0.0

@@ -1,4 +1,4 @@
-"""The objects of the document, with its names: lnet_ni, kib_net, kib_dev, kib_routes, kib_route.
+"""The objects of the document, under its names: lnet_ni, kib_net, kib_dev, kib_routes, kib_route.
 
     LnetNi --ni_data--> KibNet --ibn_devs--> KibDev (1..16)
                           |----ibn_routes--> KibRoutes (one for each peer NID) --> KibRoute (1..16)
@@ -22,13 +22,13 @@ class DevState(StrEnum):
 
     PORT_ACTIVE = "PORT_ACTIVE"
     PORT_DEGRADE = "PORT_DEGRADE"
-    """Up, but slower than the expected maximum; still used."""
+    """Up, but slower than expected; still used."""
     PORT_DOWN = "PORT_DOWN"
     FATAL = "FATAL"
 
     @property
     def usable(self) -> bool:
-        """Whether routes over the device may be used."""
+        """Whether routes over the device can be used."""
         return self in (DevState.PORT_ACTIVE, DevState.PORT_DEGRADE)
 
 
@@ -39,7 +39,7 @@ class DevEvent(StrEnum):
     PORT_ACTIVE = "PORT_ACTIVE"
     PORT_ERR = "PORT_ERR"
     LID_CHANGE = "LID_CHANGE"
-    """The port has another LID: its connections cannot go on, the device stays up."""
+    """The LID of the port has changed: its connections are lost, but the device stays up."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,10 +51,10 @@ class KibDev:
     addr: IPv4Address
     state: DevState = DevState.PORT_DOWN
     speed_gbps: float = 0.0
-    """Link speed when it last became active."""
+    """Link speed in Gb/s when the device last became active."""
 
     def apply(self, event: DevEvent, speed_gbps: float, expected_gbps: float) -> DevState:
-        """Take an event; return the state that follows. A fatal device stays fatal until PORT_ACTIVE."""
+        """Apply an event and return the new state. A fatal device stays fatal until PORT_ACTIVE."""
         if event is DevEvent.PORT_ACTIVE:
             self.speed_gbps = speed_gbps
             slow = speed_gbps < expected_gbps
@@ -70,40 +70,40 @@ class RouteState(StrEnum):
     """Connection state of a route."""
 
     NEW = "new"
-    """Never used, or closed for idleness: the next message connects it."""
+    """Not used yet, or closed because it was idle; the next message connects it."""
     CONNECTING = "connecting"
-    """On the first message, which waits for it."""
+    """The first connection is being made; messages wait for it."""
     UP = "up"
     DISCONNECTED = "disconnected"
-    """Was connected, or could not be; left to the connection daemon."""
+    """Lost or could not be connected; left to the connection daemon."""
     PROBING = "probing"
-    """The connection daemon tries it again; it carries nothing until it is up."""
+    """The connection daemon is reconnecting it; it carries no message until it is up."""
 
     @property
     def usable(self) -> bool:
-        """Whether a message may take the route: it is up, or has not been seen to fail."""
+        """Whether a message may take the route: it is up or has not failed yet."""
         return self in (RouteState.NEW, RouteState.CONNECTING, RouteState.UP)
 
 
 @dataclass(slots=True)
 class RouteCounters:
-    """What went over a route since it was made."""
+    """Traffic of a route since it was created."""
 
     messages: int = 0
-    """Messages that the peer has."""
+    """Messages done."""
     bytes: int = 0
     """Their payload."""
     retries: int = 0
-    """Messages that had to go another way, or again."""
+    """Messages that had to take another route or be sent again."""
     connects: int = 0
     """Connections made."""
     down_s: float = 0.0
-    """Time spent disconnected, not counting an outage that still lasts."""
+    """Seconds spent disconnected, without an outage that is still in progress."""
 
 
 @dataclass(slots=True, eq=False)
 class KibRoute:
-    """One way to one NID: a device here, an address there."""
+    """A route to a NID: a local device and a remote address."""
 
     rt_nid: Nid
     rt_addr: IPv4Address
@@ -112,9 +112,9 @@ class KibRoute:
     counters: RouteCounters = field(default_factory=RouteCounters)
     down_since: float | None = None
     last_error: str = ""
-    """Why it was last lost or refused."""
+    """Reason for the last loss or rejection."""
     share: float = 0.0
-    """Running total of the weighted choice."""
+    """Balance in the weighted round robin."""
 
     def went_down(self, now: float, reason: str) -> None:
         """Mark the route disconnected."""
@@ -130,7 +130,7 @@ class KibRoute:
         self._end_outage(now)
 
     def forget(self, now: float) -> None:
-        """Mark the route as one that nobody has asked for yet: it is not down, for nobody tries it."""
+        """Reset the route to new. It no longer counts as down, because nothing tries to connect it."""
         self.state = RouteState.NEW
         self._end_outage(now)
 
@@ -148,9 +148,9 @@ class KibRoute:
 
 
 def make_mesh(nid: Nid, ips: Sequence[IPv4Address], devices: Sequence[KibDev]) -> list[KibRoute]:
-    """Return the routes to `nid`: as many as there are addresses or devices, whichever is more, at most 16.
+    """Return the routes to `nid`: as many as addresses or devices, whichever is more, but at most 16.
 
-    Args:    ips: addresses of the peer's target entry; none: the address inside `nid` is used.
+    Args:    ips: addresses of the peer's target; if empty, the address inside `nid` is used.
     Source:  seed 004, the mesh algorithm under "kib_routes_t and kib_route_t".
     """
     count = min(max(len(ips), len(devices)), LNET_MAX_INTERFACES) if devices else 0
@@ -161,7 +161,7 @@ def make_mesh(nid: Nid, ips: Sequence[IPv4Address], devices: Sequence[KibDev]) -
 
 @dataclass(slots=True, eq=False)
 class KibRoutes:
-    """All routes to one peer NID, and where the round robin stands."""
+    """All routes to a peer NID, with the position of the round robin."""
 
     nid: Nid
     routes: list[KibRoute]
@@ -171,7 +171,7 @@ class KibRoutes:
         return iter(self.routes)
 
     def replace(self, mesh: list[KibRoute]) -> list[KibRoute]:
-        """Take a new mesh, keep the routes that stand in both; return those that are gone."""
+        """Replace the mesh, keeping the routes that are also in the new one; return the removed ones."""
         kept = {(route.rt_dev, route.rt_addr): route for route in self.routes}
         self.routes = [kept.pop((route.rt_dev, route.rt_addr), route) for route in mesh]
         self.next = 0
@@ -187,11 +187,11 @@ class KibNet:
     ibn_devs: list[KibDev]
     ibn_routes: dict[Nid, KibRoutes] = field(default_factory=dict)
     closing: bool = False
-    """Being removed: no new message is taken."""
+    """Being removed; accepts no new messages."""
 
     @property
     def ibn_nifaces(self) -> int:
-        """How many interfaces the group has."""
+        """Number of interfaces in the group."""
         return len(self.ibn_devs)
 
     def device(self, name: str) -> KibDev | None:
@@ -201,7 +201,7 @@ class KibNet:
 
 @dataclass(slots=True, eq=False)
 class LnetNi:
-    """What LNet above sees of a group: one interface with one NID."""
+    """A group as LNet sees it: one interface with one NID."""
 
     ni_nid: Nid
     ni_data: KibNet

@@ -1,4 +1,4 @@
-"""LNet as a part of a lab: what can be wrong with the sections `lnet` of its hosts, and its start."""
+"""LNet as a part of a lab: checks the `lnet` sections of the hosts and starts the nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("lnet.lab")
 
 
 class LnetPart(Part):
-    """LNet on every host that has a section `lnet`; without any, its routes say so."""
+    """LNet on every host with a section `lnet`. If no host has one, its routes respond with an error."""
 
     host_section = LnetModel
     starts_always = True

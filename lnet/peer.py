@@ -1,4 +1,4 @@
-"""One connection to a peer over one route (kib_peer and kib_conn): credits, and the steps of PUT and GET.
+"""A connection to a peer over one route (kib_peer and kib_conn): credits, and the steps of PUT and GET.
 
     sender                       receiver              sender                   receiver
     IMMEDIATE ------------------> delivered            GET_REQ (memory) -------->
@@ -7,8 +7,8 @@
            <---- PUT_ACK (memory)
     RDMA writes, PUT_DONE ------> delivered            A credit for each IMMEDIATE, PUT_REQ and GET_REQ
 
-A message in doubt is one that the peer delivers when it gets what has been handed to the transport: IMMEDIATE
-and PUT_DONE, until the transport says that it has arrived.
+A message is in doubt while the peer may or may not have delivered it: from the moment its IMMEDIATE or PUT_DONE is
+handed to the transport until the transport reports its arrival.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from lnet.rdma import RegionTable, rdma_writes
 from lnet.tx import KibTx, TxKind
 
 SILENCE: Final = 3
-"""Keepalive times without a word after which a connection that a peer made is closed."""
+"""Keepalive intervals of silence after which a connection that a peer made is closed."""
 
 
 class PeerUser(Protocol):
-    """What a connection needs of the LND above it."""
+    """The interface to the LND that a connection needs."""
 
     def tx_done(self, tx: KibTx, data: bytes) -> None:
-        """The peer has the PUT, or `data` are what the GET asked for."""
+        """Handle a completed message; for a GET, `data` is the fetched data."""
 
     def tx_refused(self, tx: KibTx, status: int) -> None:
-        """The peer refused it, with a negative errno."""
+        """Handle a message that the peer refused with a negative errno."""
 
     def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
-        """Return whether this message has been delivered already."""
+        """Return whether a message has already been delivered."""
         ...
 
     def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> None:
-        """A PUT has arrived, maybe not for the first time."""
+        """Handle a PUT that has arrived, possibly a repeated one."""
 
     def read(self, peer: KibPeer, hdr: LnetHdr) -> bytes | int:
-        """Return the data that a GET asks for, or a negative errno."""
+        """Return the data for a GET, or a negative errno."""
         ...
 
 
@@ -63,7 +63,7 @@ class _Inbound:
 
 
 class KibPeer:
-    """One connection. Methods raise ProtocolError where the peer breaks the rules; the LND then closes it."""
+    """A connection. Methods raise ProtocolError if the peer violates the protocol; the LND then closes it."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class KibPeer:
         user: PeerUser,
         emit: Callable[[Action], None],
     ) -> None:
-        """Make a connection that is not up yet; `route` is None where the peer asked for it."""
+        """Make a connection that is not up yet; `route` is None if the peer requested it."""
         self.key = key
         self.net = net
         self.nid = nid
@@ -89,9 +89,9 @@ class KibPeer:
         """Incarnation of the peer."""
         self.up = False
         self.last_used = 0.0
-        """When it last carried a message or a part of one, in seconds."""
+        """Time of the last message or part of a message on the connection, in seconds."""
         self.last_heard = 0.0
-        """When the peer last answered anything, or was last asked whether it is there."""
+        """Time when the peer was last heard or last probed, in seconds."""
         self.credits = 0
         self._own = own
         self._config = config
@@ -113,15 +113,15 @@ class KibPeer:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is queued or under way, in either direction."""
+        """Whether anything is queued or in flight, in either direction."""
         return bool(self._queue or self._waiting or self._unacked or self._inbound)
 
     @property
     def deadline(self) -> float:
-        """When the peer has been silent for too long, if it says nothing until then, in seconds.
+        """The time until which the peer may stay silent, in seconds.
 
-        A message may wait for its answer, or for a credit. The transport is content once the request has arrived:
-        only this side ever notices that the peer has lost the connection since, and the answer with it.
+        It is sooner while a message waits for its answer or for a credit. The transport only ensures that the request
+        arrives. If the peer loses the connection afterwards, and with it the answer, only this side can notice.
         """
         if self.route is None:
             return self.last_heard + SILENCE * self._config.keepalive_s
@@ -129,18 +129,18 @@ class KibPeer:
         return self.last_heard + (self._patience_s if waits else self._config.keepalive_s)
 
     def stalled(self, now: float) -> bool:
-        """Return whether nothing of any message has moved for so long that what waits will not be answered."""
+        """Return whether no part of any message has moved for so long that no answer can be expected."""
         return self.up and self.last_used + self._patience_s <= now
 
     def come_up(self, params: ConnParams, stamp: int) -> None:
-        """Start with what both sides agreed on."""
+        """Start with the agreed parameters and the incarnation of the peer."""
         self._params = params
         self.credits = self._posted = params.queue_depth
         self.stamp = stamp
         self.up = True
 
     def submit(self, tx: KibTx) -> None:
-        """Queue a message; it goes as soon as the connection is up and a credit is there."""
+        """Queue a message; it is sent as soon as the connection is up and a credit is available."""
         patience_s = self._config.silence_after(tx.timeout_s)
         waits = self._waiting or self._queue
         self._patience_s = min(self._patience_s, patience_s) if waits else patience_s
@@ -149,7 +149,7 @@ class KibPeer:
         self._queue.append(tx)
 
     def pump(self) -> None:
-        """Send what credits allow, then return the peer's where that has become urgent."""
+        """Send as many messages as credits allow, then return credits to the peer if half of them are used up."""
         if not self.up:
             return
         while self._queue and self.credits:
@@ -158,20 +158,20 @@ class KibPeer:
             self._send(MsgType.NOOP)
 
     def keep_alive(self, now: float) -> None:
-        """Send a NOOP, so that the transport finds out whether the peer still knows the connection.
+        """Send a NOOP, so that the transport finds out whether the peer still has the connection.
 
-        Source:  kiblnd_need_noop: it does not ask whether the connection is busy. From version 0x12 on a NOOP needs
-                 no credit, so one can be sent when a message cannot.
+        Source:  kiblnd_need_noop, which ignores whether the connection is busy. Since version 0x12 a NOOP needs no
+                 credit, so that it can be sent even if messages cannot.
         """
         self.last_heard = now
         self._send(MsgType.NOOP)
 
     def in_doubt(self, tx: KibTx) -> bool:
-        """Return whether the peer may have this message already."""
+        """Return whether the peer may have received this message."""
         return tx in self._unacked.values()
 
     def cancel(self, tx: KibTx) -> None:
-        """Take a message back; it will not be reported by this connection any more."""
+        """Take a message off the connection, which will no longer report it."""
         if tx in self._queue:
             self._queue.remove(tx)
         for cookie in [cookie for cookie, waiting in self._waiting.items() if waiting is tx]:
@@ -181,7 +181,7 @@ class KibPeer:
             del self._unacked[number]
 
     def abandon(self) -> list[KibTx]:
-        """Give up the connection; return the messages that have to go another way, oldest first."""
+        """Give up the connection; return the messages that need another route, oldest first."""
         for tx in self._unacked.values():
             tx.doubt_stamp = self.stamp
         left = [*self._unacked.values(), *self._waiting.values(), *self._queue]
@@ -245,7 +245,7 @@ class KibPeer:
             self._send(MsgType.GET_REQ, hdr=hdr, cookie=cookie, desc=desc)
 
     def sent(self, number: int, now: float) -> None:
-        """The transport says that the peer has message `number`."""
+        """Handle the transport's acknowledgement of message `number`."""
         self.last_heard = now
         tx = self._unacked.pop(number, None)
         if tx is not None:
@@ -255,9 +255,9 @@ class KibPeer:
     # --- receiving -----------------------------------------------------------------------------------------
 
     def receive(self, tag: int, data: bytes, now: float) -> None:
-        """Take one message of the transport.
+        """Handle one message from the transport.
 
-        Raises:  ProtocolError: the peer breaks the protocol; nothing of the message was taken.
+        Raises:  ProtocolError: the peer violates the protocol.
         """
         self.last_heard = now
         if tag == MsgTag.RDMA_WRITE:
@@ -283,22 +283,24 @@ class KibPeer:
         if message.version != VERSION:
             raise ProtocolError(f"version {message.version:#x} is not supported; this node uses {VERSION:#x}")
         if (message.srcnid, message.srcstamp) != (self.nid.wire, self.stamp):
-            raise ProtocolError("the message is from another NID or incarnation than the connection")
+            raise ProtocolError("the source of the message is not the NID and incarnation of the connection")
         if (message.dstnid, message.dststamp) != (self._own.nid, self._own.stamp):
-            raise ProtocolError("the message is to another NID or incarnation than the connection")
+            raise ProtocolError(
+                "the destination of the message is not the NID and incarnation of the connection"
+            )
         if self.credits + message.credits > self._params.queue_depth:
             raise ProtocolError(
                 f"the peer returns {message.credits} credits on top of {self.credits}; "
                 f"the queue depth is {self._params.queue_depth}"
             )
         if message.type in CREDITED and self._posted == 0:
-            raise ProtocolError(f"the peer sends beyond its {self._params.queue_depth} credits")
+            raise ProtocolError(f"the peer exceeds its {self._params.queue_depth} credits")
 
     def _hdr(self, message: KibMsg, kind: LnetMsgType) -> LnetHdr:
         hdr = LnetHdr.parse(message.hdr)
         expected = (kind, message.srcnid, message.srcstamp, message.dstnid)
         if (hdr.type, hdr.src_nid, hdr.interface_cookie, hdr.dest_nid) != expected:
-            raise ProtocolError("the LNet header is not that of its message")
+            raise ProtocolError("the LNet header does not match its message")
         return hdr
 
     def _on_immediate(self, message: KibMsg) -> None:
@@ -383,7 +385,9 @@ class KibPeer:
         if tx is None:
             return
         if message.status >= 0 and (region is None or region.written != message.status):
-            raise ProtocolError(f"GET_DONE says {message.status} bytes, other than were written")
+            raise ProtocolError(
+                f"GET_DONE says {message.status} bytes, which does not match the bytes written"
+            )
         del self._waiting[message.cookie]
         if region is None or message.status < 0:
             self._user.tx_refused(tx, message.status)

@@ -1,4 +1,4 @@
-"""The LNet ping: a GET on the reserved portal that a node answers with its NIDs. Little-endian.
+"""The LNet ping: a GET on the reserved portal, which a node answers with its NIDs. Little-endian.
 
     offset size  lnet_ping_info           then for each NID 16 bytes
     0      4     magic 0x70696e67         0   8  nid
@@ -22,7 +22,7 @@ RESERVED_PORTAL: Final = 0
 PING_MATCH_BITS: Final = 0x8000_0000_0000_0000
 PING_MAGIC: Final = 0x70696E67
 FEATURES: Final = 0x3
-"""Base, and the status of each NID."""
+"""Base features, and the status of each NID."""
 STATUS_UP: Final = 0x15AAC0DE
 STATUS_DOWN: Final = 0xDEADFACE
 MAX_REPLY: Final = 16 + 16 * 64
@@ -38,9 +38,9 @@ def build_ping_info(nids: Iterable[tuple[Nid, bool]]) -> bytes:
 
 
 def parse_ping_info(data: bytes) -> list[tuple[Nid, bool]]:
-    """Read an answer.
+    """Read the answer to a ping.
 
-    Raises:  ProtocolError: truncated, another magic, or a NID that is none.
+    Raises:  ProtocolError: truncated, wrong magic, or an invalid NID.
     """
     if len(data) < _HEAD.size:
         raise ProtocolError(f"ping answer of {len(data)} bytes; {_HEAD.size} are needed")
@@ -48,7 +48,7 @@ def parse_ping_info(data: bytes) -> list[tuple[Nid, bool]]:
     if magic != PING_MAGIC:
         raise ProtocolError(f"ping answer with magic {magic:#010x}, not {PING_MAGIC:#010x}")
     if len(data) < _HEAD.size + count * _ENTRY.size:
-        raise ProtocolError(f"ping answer says {count} NIDs, {len(data)} bytes do not hold them")
+        raise ProtocolError(f"ping answer with {count} NIDs does not fit in {len(data)} bytes")
     nids = []
     for index in range(count):
         value, status = _ENTRY.unpack_from(data, _HEAD.size + index * _ENTRY.size)

@@ -1,6 +1,6 @@
 """Memory that a peer may write, and the writes: key (32 bits), address (64 bits), big-endian, then the bytes.
 
-Stands for RDMA WRITE of verbs: the reliable connection carries it as a message with a tag of its own.
+Takes the place of the verbs RDMA WRITE. The reliable connection carries a write as a message with its own tag.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PAGE: Final = 4096
 
 @dataclass(slots=True)
 class Region:
-    """Registered memory: `buffer` from address `base` on."""
+    """Registered memory: `buffer` at address `base`."""
 
     base: int
     buffer: bytearray
@@ -36,7 +36,7 @@ class RegionTable:
     _next_base: int = _PAGE
 
     def register(self, length: int, frag_bytes: int, max_frags: int) -> RdmaDesc:
-        """Make `length` bytes of memory; return what the peer needs to write them."""
+        """Register `length` bytes of new memory; return the descriptor that lets the peer write them."""
         key, base = self._next_key, self._next_base
         self._next_key += 1
         self._next_base += (length // _PAGE + 1) * _PAGE
@@ -46,13 +46,13 @@ class RegionTable:
         return RdmaDesc(key, tuple(frags))
 
     def release(self, key: int) -> Region | None:
-        """Forget a region; return it, or None where there is none."""
+        """Remove and return a region; None if there is none."""
         return self._regions.pop(key, None)
 
     def write(self, message: bytes) -> None:
-        """Take one write of the peer.
+        """Apply one write of the peer.
 
-        Raises:  ProtocolError: truncated, an unknown key, or outside the region.
+        Raises:  ProtocolError: truncated, an unknown key, or an address outside the region.
         """
         if len(message) < _WRITE.size:
             raise ProtocolError(f"RDMA write of {len(message)} bytes has no header")
@@ -69,12 +69,12 @@ class RegionTable:
 
 
 def rdma_writes(desc: RdmaDesc, data: bytes) -> Iterator[bytes]:
-    """Yield the writes that bring `data` into the memory of `desc`.
+    """Yield the messages that write `data` to the memory of `desc`.
 
-    Raises:  ProtocolError: there is less memory than data.
+    Raises:  ProtocolError: `data` is larger than the memory.
     """
     if len(data) > desc.nob:
-        raise ProtocolError(f"{len(data)} bytes do not fit the {desc.nob} bytes of the peer's memory")
+        raise ProtocolError(f"{len(data)} bytes do not fit in the {desc.nob} bytes of the peer's memory")
     view = memoryview(data)
     for frag in desc.frags:
         piece, view = view[: frag.nob], view[frag.nob :]

@@ -1,4 +1,4 @@
-"""The connection daemon (connd): the list of routes to reconnect, and when.
+"""The connection daemon (connd): which routes to reconnect, and when.
 
 Source: seed 004, "Route Recovery" (kib_connd_recovery, kiblnd_connd).
 """
@@ -14,11 +14,11 @@ from lnet.objects import KibDev, KibRoute
 class _Entry:
     attempts: int
     due: float | None
-    """None while an attempt is under way."""
+    """None while an attempt is in progress."""
 
 
 class Connd:
-    """Disconnected routes whose device is up, each tried again after a wait that grows."""
+    """Disconnected routes whose device is up. The wait before each further attempt grows."""
 
     def __init__(self, min_wait_s: float, max_wait_s: float) -> None:
         self._min_wait_s = min_wait_s
@@ -29,7 +29,7 @@ class Connd:
         return route in self._list
 
     def add(self, route: KibRoute, now: float, *, at_once: bool = False) -> None:
-        """Put a route on the list, or after a failed attempt back on it; one that waits already keeps its time."""
+        """Add a route, or schedule its next attempt after one that failed. A route that already waits is unchanged."""
         entry = self._list.get(route)
         if entry is None:
             self._list[route] = _Entry(1, now if at_once else now + self._min_wait_s)
@@ -38,16 +38,16 @@ class Connd:
             entry.due = now + min(self._min_wait_s * 2 ** min(entry.attempts - 1, 32), self._max_wait_s)
 
     def remove(self, route: KibRoute) -> None:
-        """Take a route off: it is connected, or its device is down; the next failure starts from the first wait."""
+        """Remove a route that is connected or whose device is down; its next failure starts from the first wait."""
         self._list.pop(route, None)
 
     def remove_device(self, dev: KibDev) -> None:
-        """Take all routes of a device off."""
+        """Remove all routes of a device."""
         for route in [route for route in self._list if route.rt_dev is dev]:
             del self._list[route]
 
     def due(self, now: float) -> list[KibRoute]:
-        """Return the routes to reconnect now; `remove` or `add` says what became of each."""
+        """Return the routes to reconnect now; call `remove` or `add` with the result of each attempt."""
         routes = [route for route, entry in self._list.items() if entry.due is not None and entry.due <= now]
         for route in routes:
             self._list[route].due = None

@@ -1,4 +1,4 @@
-"""LNet hosts on a world in memory, for examples, the benchmark and the tests. Needs neither root nor namespaces."""
+"""LNet hosts on a world in memory, for examples, the benchmark and tests. Needs neither root nor namespaces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from opavnic.world.world import World
 
 @dataclass(slots=True)
 class RigHost:
-    """One host: its node, its ports by interface, and everything that was reported."""
+    """One host: its node, its ports by interface, and all its reports."""
 
     node: LnetNode
     ports: dict[str, HfiPort]
@@ -37,7 +37,7 @@ class RigHost:
 
     @property
     def received(self) -> list[Received]:
-        """PUTs that were delivered here."""
+        """PUTs delivered to this host."""
         return [report for report in self.reports if isinstance(report, Received)]
 
     @property
@@ -52,7 +52,7 @@ class RigHost:
 
 
 class LnetRig:
-    """One switch, and hosts with one HFI for each interface `ib0`, `ib1`, ..."""
+    """One switch, and hosts with an HFI for each interface `ib0`, `ib1`, ..."""
 
     def __init__(
         self,
@@ -96,8 +96,8 @@ class LnetRig:
     ) -> RigHost:
         """Add a host with an HFI for each address, and start LNet on it.
 
-        Args:    networks: as the module parameter; default one network o2ib0 over all interfaces.
-                 targets: text of a targets file. rates_bps: link rates that differ from the rig's.
+        Args:    networks: in the syntax of the module parameter; default: one network o2ib0 over all interfaces.
+                 targets: text of a targets file. rates_bps: link rates, by interface, that differ from the rig's.
         """
         names = [f"ib{index}" for index in range(len(addresses))]
         host = self.world.add_host(name, [f"{name}-{ifname}" for ifname in names])
@@ -145,7 +145,7 @@ class LnetRig:
         return host
 
     def restart(self, name: str, *, stamp: int, targets: str = "") -> RigHost:
-        """Start LNet on a host anew, as a later incarnation that remembers nothing."""
+        """Restart LNet on a host, as a later incarnation without any memory of the earlier one."""
         old = self.hosts[name].node
         old.shutdown()
         return self._start(name, old.interfaces.values(), "", targets, old.lnd.config, nothing_to_get, stamp)

@@ -1,4 +1,4 @@
-"""The section `lnet` of a host in a lab file, and the targets file that it may name."""
+"""The `lnet` section of a host in a lab file, and the optional targets file."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ def _check_ipv4(text: str) -> str:
 
 
 class LnetModel(Section):
-    """LNet on a host: its HFIs as the interfaces ib0, ib1, ... of networks."""
+    """LNet on a host, whose HFIs are the interfaces ib0, ib1, ... of its networks."""
 
     networks: str = ""
-    """As the module parameter: o2ib0(ib0,ib1),o2ib1(ib2); none: `lnetctl net add` makes them."""
+    """In the syntax of the module parameter: o2ib0(ib0,ib1),o2ib1(ib2). If empty, add them with `lnetctl net add`."""
     addresses: list[Annotated[str, AfterValidator(_check_ipv4)]] = Field(min_length=1, max_length=16)
-    """The address of each HFI port in turn: ib0, ib1, ..."""
+    """The addresses of the HFI ports, in order: ib0, ib1, ..."""
     targets: str | None = None
-    """A targets file, from the directory of the lab file: NID IP1 ... IPN in each line."""
+    """A targets file, relative to the directory of the lab file; each line is: NID IP1 ... IPN."""
     pkey: PartitionKey = 0x8001
     timeout: Annotated[Time, Field(gt=0)] = 50.0
-    """A message that could not be sent by then is reported failed."""
+    """Seconds after which a message that could not be sent is reported as failed."""
     idle_timeout: Annotated[Time, Field(gt=0)] | None = None
-    """Close connections that were idle so long; none: they stay up."""
+    """Seconds after which an idle connection is closed; if absent, it stays up."""
     announce: bool = False
-    """Tell peers this host's addresses, and use theirs where no target says otherwise."""
+    """Announce this host's addresses to peers, and use theirs if no target is configured."""
     weighted: bool = False
-    """Give a degraded device a share of the messages by its speed."""
+    """Distribute messages by device speed."""
 
 
 def read_targets(section: LnetModel, directory: Path) -> list[KibTarget]:
-    """Return the targets of the section's file; none where it names no file.
+    """Return the targets of the section's targets file; an empty list if it has none.
 
-    Raises:  ConfigError: the file cannot be read, or a line of it is wrong.
+    Raises:  ConfigError: the file cannot be read or has an invalid line.
     """
     if section.targets is None:
         return []

@@ -1,4 +1,4 @@
-"""A load generator in the spirit of lnet_selftest: so many messages on the way, for so long, counted by route."""
+"""A load generator like lnet_selftest: keep messages in flight for a time and count them by route."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from lnet.nid import Nid
 from lnet.tx import Report, SendDone, SendFailed, TxKind
 
 MATCH_BITS: Final = 0x5345_4C46_5445_5354
-"""Messages of the selftest bear these match bits, so that a receiver can drop them and a GET can be answered."""
+"""Match bits of selftest messages, so that a host can recognize and answer their GETs."""
 BACKOFF_S: Final = 0.01
-"""How long a place waits after a message that failed, before its next one; each further failure doubles it."""
+"""Initial delay of a slot after a failed message, in seconds; each further failure doubles it."""
 BACKOFF_MAX_S: Final = 1.0
 _REASONS: Final = 8
-"""Reasons of failures that are told, the most frequent ones."""
+"""Maximum number of failure reasons in the result, the most frequent first."""
 
 
 @dataclass(slots=True)
 class RouteResult:
-    """What went over one route."""
+    """Traffic of one route."""
 
     messages: int = 0
     bytes: int = 0
@@ -30,7 +30,7 @@ class RouteResult:
 
 @dataclass(slots=True)
 class SelftestResult:
-    """What a run came to, so far."""
+    """The result of a run so far."""
 
     seconds: float = 0.0
     """From the first message to the last report."""
@@ -38,12 +38,12 @@ class SelftestResult:
     bytes: int = 0
     failed: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
-    """How many messages failed for each reason."""
+    """Number of failed messages by reason."""
     routes: dict[str, RouteResult] = field(default_factory=dict)
 
     @property
     def gbps(self) -> float:
-        """Payload in Gb/s."""
+        """Payload throughput in Gb/s."""
         return self.bytes * 8 / self.seconds / 1e9 if self.seconds else 0.0
 
     def as_json(self) -> dict[str, Any]:
@@ -72,9 +72,10 @@ class SelftestResult:
 
 
 class Selftest:
-    """Keeps `concurrency` messages of `size` bytes on the way to one NID for `seconds`.
+    """Keeps `concurrency` messages of `size` bytes in flight to one NID for `seconds`.
 
-    `put` and `get` start a message and return its number; the owner hands each report to `on_report`.
+    Each message in flight occupies a slot, which sends the next one when it is done. `start` starts a message and
+    returns its number; the owner passes each report to `on_report`.
     """
 
     def __init__(
@@ -99,9 +100,9 @@ class Selftest:
         self._seconds = seconds
         self._on_end = on_end
         self._waiting: dict[int, float] = {}
-        """Messages on the way; how long the next in its place waits if this one fails, in seconds."""
+        """Delay of the slot if the message fails, in seconds, by message number."""
         self._pausing = 0
-        """Places whose last message failed, and which wait before the next."""
+        """Number of slots that are waiting after a failed message."""
         self._began = 0.0
         self._ended = False
 
@@ -112,11 +113,11 @@ class Selftest:
             self._send(BACKOFF_S)
 
     def give_up(self) -> None:
-        """Send nothing more, and report nothing; harmless where it has ended."""
+        """Send nothing more and report nothing. Has no effect after the end."""
         self._ended = True
 
     def on_report(self, report: Report) -> bool:
-        """Take a report; return whether it was one of this run's messages."""
+        """Handle a report; return whether its message belongs to this run."""
         if not isinstance(report, SendDone | SendFailed) or report.msg_id not in self._waiting:
             return False
         backoff_s = self._waiting.pop(report.msg_id)
@@ -137,7 +138,7 @@ class Selftest:
         self._waiting[self._start(self._kind, self._nid, self._size)] = backoff_s
 
     def _pause(self, backoff_s: float) -> None:
-        """Wait before the next message: without a route they would fail as fast as the processor can."""
+        """Delay the next message: without a route, messages would fail in a busy loop."""
         left_s = self._began + self._seconds - self._clock.time()
         self._pausing += 1
         self._clock.call_later(min(backoff_s, left_s), self._go_on, min(2 * backoff_s, BACKOFF_MAX_S))
@@ -156,7 +157,7 @@ class Selftest:
 
     @property
     def _over(self) -> bool:
-        """The time is over, nobody waits for the end, or nothing gets through at all."""
+        """Whether to send no more: the time is up, the run was given up, or every message fails."""
         if self._ended:
             return True
         hopeless = self.result.failed >= self._concurrency and not self.result.messages

@@ -1,7 +1,7 @@
-"""Targets: "this NID is reachable at these addresses", from a file, from DLC, or told by the peer itself.
+"""Targets: the addresses at which a NID can be reached, from a file, from DLC, or announced by the peer.
 
-The file (`/etc/sysconfig/lnet_o2ibs.conf` on a real node) has one target a line, `NID ip1 ... ipN`, with
-spaces or commas between the addresses; blank lines and `#` comments are allowed.
+The file (`/etc/sysconfig/lnet_o2ibs.conf` on a real node) has one target per line, `NID ip1 ... ipN`, with
+spaces or commas between the addresses. Blank lines and `#` comments are allowed.
 Source: seed 004, "Target configuration" and kib_target_t.
 """
 
@@ -18,12 +18,12 @@ from lnet.nid import Net, Nid, parse_addr
 
 @dataclass(frozen=True, slots=True)
 class KibTarget:
-    """The addresses of one NID, in the order in which the round robin takes them; at most 16."""
+    """The addresses of one NID, in round-robin order; at most 16."""
 
     tg_nid: Nid
     tg_addr: tuple[IPv4Address, ...]
     learned: bool = False
-    """The peer announced them itself; a person's entry replaces it."""
+    """Announced by the peer; a configured target replaces it."""
 
     def __post_init__(self) -> None:
         if not self.tg_addr:
@@ -38,14 +38,14 @@ class KibTarget:
 
     @property
     def tg_naddr(self) -> int:
-        """How many addresses there are."""
+        """Number of addresses."""
         return len(self.tg_addr)
 
     @classmethod
     def of(cls, nid: str, ips: Iterable[str]) -> KibTarget:
-        """Make a target of text.
+        """Make a target from text.
 
-        Raises:  NidError: a bad NID, a bad address, one that appears twice, none, or more than 16.
+        Raises:  NidError: a bad NID, a bad or repeated address, no address, or more than 16.
         """
         return cls(Nid.parse(nid), tuple(map(parse_addr, ips)))
 
@@ -54,7 +54,7 @@ class KibTarget:
 
 
 class TargetTable:
-    """The node's list of targets (kiblnd_data.kib_targets), one for each NID."""
+    """The targets of a node (kiblnd_data.kib_targets), one for each NID."""
 
     def __init__(self, targets: Iterable[KibTarget] = ()) -> None:
         self._by_nid: dict[Nid, KibTarget] = {target.tg_nid: target for target in targets}
@@ -70,22 +70,22 @@ class TargetTable:
         return self._by_nid.get(nid)
 
     def put(self, target: KibTarget) -> None:
-        """Add a target, in place of one with the same NID."""
+        """Add a target, replacing one with the same NID."""
         self._by_nid[target.tg_nid] = target
 
     def remove(self, nid: Nid) -> KibTarget | None:
-        """Take a target out; return it, or None where there is none."""
+        """Remove and return the target of `nid`; None if there is none."""
         return self._by_nid.pop(nid, None)
 
     def on_net(self, net: Net | None) -> list[KibTarget]:
-        """Return the targets on `net`, or all."""
+        """Return the targets on `net`; None: all targets."""
         return [target for target in self if net is None or target.tg_nid.net == net]
 
 
 def parse_targets(text: str, path: str = "targets") -> list[KibTarget]:
     """Read a targets file.
 
-    Raises:  ConfigError: with file and line: a bad NID, a bad address, more than 16 addresses, a NID that
+    Raises:  ConfigError: with file and line: a bad NID, a bad address, no address or more than 16, or a NID that
              appears twice.
     """
     targets: dict[Nid, KibTarget] = {}
@@ -104,5 +104,5 @@ def parse_targets(text: str, path: str = "targets") -> list[KibTarget]:
 
 
 def format_targets(targets: Iterable[KibTarget]) -> str:
-    """Return the targets file that gives `targets`."""
+    """Return the text of a targets file with `targets`."""
     return "".join(f"{target}\n" for target in targets)

@@ -1,4 +1,4 @@
-"""A message on its way (kib_tx), what becomes of it, and the queue of all messages to one peer."""
+"""A message in flight (kib_tx), its report, and the queue of messages to one peer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from lnet.peer import KibPeer
 
 MESSAGE_WINDOW: Final = 1024
-"""The numbers of messages on the way to one peer never span more; the peer remembers as many."""
+"""Maximum span of the numbers of the messages in flight to one peer; the peer remembers as many numbers."""
 
 
 class TxKind(Enum):
-    """What is asked of LNet."""
+    """Kind of a message."""
 
     PUT = "put"
     GET = "get"
@@ -27,7 +27,7 @@ class TxKind(Enum):
 
 @dataclass(slots=True, eq=False)
 class KibTx:
-    """One message, from the call that sends it to its one report."""
+    """A message, from the call that sends it until its report."""
 
     msg_id: int
     kind: TxKind
@@ -38,40 +38,40 @@ class KibTx:
     data: bytes = b""
     """PUT: the payload."""
     length: int = 0
-    """GET: bytes wanted."""
+    """GET: bytes requested."""
     match_bits: int = 0
     hdr_data: int = 0
     ptl_index: int = 0
     object_cookie: int = 0
-    """Number of the message among those to the peer; 0 until it enters the window."""
+    """Sequence number of the message among those to the peer; 0 until it enters the window."""
     peer: KibPeer | None = None
-    """The connection it waits on or travels over."""
+    """The connection on which it is queued or in flight."""
     route: KibRoute | None = None
-    """The route it took last."""
+    """The last route it took."""
     attempts: int = 0
     doubt_stamp: int = 0
-    """Incarnation of the peer that may have the message although nothing says so; 0: none."""
+    """Incarnation of the peer that may have received the message without acknowledging it; 0: none."""
     overdue: bool = False
-    """Past its deadline, kept only because it is in doubt."""
+    """Past its deadline; kept only because it is in doubt."""
 
 
 @dataclass(slots=True, eq=False)
 class PeerQueue:
-    """Messages to one NID, beside its routes."""
+    """The messages to one NID, with its routes."""
 
     routes: KibRoutes
     next_cookie: int = 1
     outstanding: dict[int, KibTx] = field(default_factory=dict)
     """By object_cookie, oldest first."""
     backlog: deque[KibTx] = field(default_factory=deque)
-    """Wait for the window."""
+    """Messages that wait to enter the window."""
     parked: deque[KibTx] = field(default_factory=deque)
-    """Have no usable route."""
+    """Messages without a usable route."""
     connected: bool = False
-    """A route has been up at some time: the peer may remember numbers."""
+    """Whether a route has ever been up, so that the peer may remember numbers."""
 
     def admit(self, tx: KibTx) -> bool:
-        """Give `tx` its number if the window allows."""
+        """Number `tx` and return True if the window allows it."""
         oldest = next(iter(self.outstanding), self.next_cookie)
         if self.next_cookie - oldest >= MESSAGE_WINDOW:
             return False
@@ -83,7 +83,7 @@ class PeerQueue:
 
 @dataclass(frozen=True, slots=True)
 class SendDone:
-    """The peer has the message (PUT), or its data are here (GET)."""
+    """The peer has received the message (PUT), or its data has arrived (GET)."""
 
     msg_id: int
     nid: Nid
@@ -92,12 +92,12 @@ class SendDone:
     """Payload bytes."""
     attempts: int
     data: bytes = b""
-    """GET."""
+    """GET: the fetched data."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendFailed:
-    """The message will not be delivered any more; with `in_doubt` it may have been."""
+    """The message has failed and will not be delivered; if `in_doubt`, it may already have been."""
 
     msg_id: int
     nid: Nid
@@ -112,7 +112,7 @@ class SendFailed:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A PUT arrived, once."""
+    """A PUT was delivered; it is reported once."""
 
     src_nid: Nid
     dst_nid: Nid
@@ -124,7 +124,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class NetRemoved:
-    """A network that was being removed is gone: nothing is on the way any more."""
+    """The removal of a network is complete: no message of it is in flight."""
 
     nid: Nid
 

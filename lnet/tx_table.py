@@ -1,12 +1,12 @@
-"""The messages of a node: each takes one route after the other until it is done, refused or overdue. Sans-IO.
+"""The messages of a node: each tries one route after another until it is done, refused or overdue. Sans-IO.
 
-A message gets a route in round robin when it is sent. It waits on that route's connection for a credit; when
-the connection is lost it takes the next route. With no usable route it is parked until one comes back.
+A message is assigned a route in round-robin order and waits on the connection of that route for a credit. If the
+connection is lost, the message takes the next route. If no route is usable, it is parked until one comes back.
 
-Every message is reported exactly once, SendDone or SendFailed. A message that the peer may have, because
-it was handed to a transport that died without an answer, is not failed at its deadline: it is sent again, and
-the peer, which remembers what it has delivered, settles it. Only when that lasts beyond `doubt_after` its timeout, or
-when the peer has restarted, is it reported as failed in doubt.
+Every message is reported exactly once, as SendDone or SendFailed. If a message was handed to a connection that died
+without an answer, the peer may have received it. Such a message does not fail at its deadline; it is sent again, and
+the peer, which remembers the messages it has delivered, settles it. It is reported as failed in doubt only if this
+takes longer than `LndConfig.doubt_after`, or if the peer has restarted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lnet.tx import KibTx, PeerQueue, Report, SendDone, SendFailed, TxKind
 
 
 class TxTable:
-    """All messages without a report, by peer and by deadline."""
+    """All messages not yet reported, by peer and by deadline."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class TxTable:
         report: Callable[[Report], None],
         settled: Callable[[KibTx], None],
     ) -> None:
-        """Begin with none.
+        """Make an empty table.
 
-        Args:  nis, targets, conns, connd: of the node; they belong to the caller. settled: gets each message after
-               its report.
+        Args:  nis, targets, conns, connd: those of the node; the caller owns them. settled: called with each message
+               after its report.
         """
         self.now = 0.0
-        """The time of the input that is being worked on; its caller sets it."""
+        """Time of the input being handled, in seconds; set by the caller."""
         self._config = config
         self._nis = nis
         self._targets = targets
@@ -68,7 +68,7 @@ class TxTable:
         return [tx for tx in self._txs.values() if tx.net is kib_net]
 
     def queue_to(self, nid: Nid) -> PeerQueue | None:
-        """Return the queue of a NID that was sent to, or None."""
+        """Return the queue of messages to a NID; None if nothing was ever sent to it."""
         return self._queues.get(nid)
 
     # --- sending -------------------------------------------------------------------------------------------
@@ -84,9 +84,9 @@ class TxTable:
         ptl_index: int = 0,
         timeout_s: float | None = None,
     ) -> int:
-        """Send `data` to `nid`; return the number under which it is reported, done or failed.
+        """Send `data` to `nid`; return the message number used in its report.
 
-        Args:    timeout_s: in place of that of the configuration.
+        Args:    timeout_s: overrides the timeout of the configuration.
         """
         tx = self._new_tx(TxKind.PUT, nid, now, timeout_s)
         tx.data, tx.match_bits, tx.hdr_data, tx.ptl_index = data, match_bits, hdr_data, ptl_index
@@ -102,7 +102,7 @@ class TxTable:
         ptl_index: int = 0,
         timeout_s: float | None = None,
     ) -> int:
-        """Fetch up to `length` bytes from `nid`; return the number under which it is reported."""
+        """Fetch up to `length` bytes from `nid`; return the message number used in its report."""
         tx = self._new_tx(TxKind.GET, nid, now, timeout_s)
         tx.length, tx.match_bits, tx.ptl_index = length, match_bits, ptl_index
         return self._send(tx, length)
@@ -112,7 +112,7 @@ class TxTable:
         timeout_s = self._config.timeout_s if timeout_s is None else timeout_s
         self._last_msg_id += 1
         ni = self._nis.get(nid.net)
-        # without a network of ours the message never leaves _send; the placeholder names what was asked for
+        # without a local network the message fails in _send; the placeholder only holds the requested names
         kib_net = ni.ni_data if ni is not None else KibNet(nid.net, nid, [])
         tx = KibTx(self._last_msg_id, kind, kib_net, nid, now + timeout_s, timeout_s)
         self._txs[tx.msg_id] = tx
@@ -139,11 +139,11 @@ class TxTable:
         if routes is None:
             routes = kib_net.ibn_routes[nid] = KibRoutes(nid, self.mesh(kib_net, nid))
         queue = self._queues.setdefault(nid, PeerQueue(routes))
-        queue.routes = routes  # the numbers go on where a network was removed and added again
+        queue.routes = routes  # message numbers continue even if the network was removed and added again
         return queue
 
     def route(self, tx: KibTx, queue: PeerQueue) -> None:
-        """Give a message the next route (kiblnd_send)."""
+        """Assign a message to the next route (kiblnd_send)."""
         if tx.doubt_stamp and self._conns.stamp_of(tx.nid) != tx.doubt_stamp:
             self.fail(tx, errno.ECONNRESET, "the peer restarted and may have had the message", in_doubt=True)
             return
@@ -158,7 +158,7 @@ class TxTable:
         peer.pump()
 
     def unpark(self, queue: PeerQueue) -> None:
-        """Let messages that waited for a route try again."""
+        """Retry the messages that waited for a route."""
         parked, queue.parked = queue.parked, deque()
         for tx in parked:
             self.route(tx, queue)
@@ -169,7 +169,7 @@ class TxTable:
         return make_mesh(nid, target.tg_addr if target is not None else (), kib_net.ibn_devs)
 
     def retry(self, tx: KibTx, queue: PeerQueue) -> None:
-        """Give a message whose route was lost the next one."""
+        """Assign a message whose route was lost to the next one."""
         if tx.net.closing and not tx.doubt_stamp:
             self.fail(tx, errno.ENETDOWN, f"network {tx.net.net} was removed")
         else:
@@ -178,9 +178,9 @@ class TxTable:
     # --- the end of a message ------------------------------------------------------------------------------
 
     def done(self, tx: KibTx, data: bytes) -> None:
-        """The peer has the PUT, or `data` are what the GET asked for."""
+        """Report a message as done; for a GET, `data` is the fetched data."""
         route = tx.route
-        assert route is not None  # noqa: S101 - nothing is done without having taken a route
+        assert route is not None  # noqa: S101 - a message that is done has taken a route
         nob = len(tx.data) if tx.kind is TxKind.PUT else len(data)
         route.counters.messages += 1
         route.counters.bytes += nob
@@ -188,11 +188,11 @@ class TxTable:
         self._settle(tx)
 
     def refused(self, tx: KibTx, status: int) -> None:
-        """The peer refused the message."""
+        """Report a message that the peer refused with a negative errno as failed."""
         self.fail(tx, -status, "refused by the peer")
 
     def fail(self, tx: KibTx, code: int, reason: str, *, in_doubt: bool = False) -> None:
-        """Report a message as failed with an errno, and take it off its connection."""
+        """Report a message as failed with an errno and take it off its connection."""
         if tx.peer is not None:
             tx.peer.cancel(tx)
         self._report(SendFailed(tx.msg_id, tx.nid, -code, reason, in_doubt))
@@ -210,11 +210,11 @@ class TxTable:
                     waiting.remove(tx)
             while queue.backlog and queue.admit(queue.backlog[0]):
                 self.route(queue.backlog.popleft(), queue)
-            self._forget_unreachable(tx.nid, queue)
+            self._forget_unreachable(queue)
         self._settled(tx)
 
-    def _forget_unreachable(self, nid: Nid, queue: PeerQueue) -> None:
-        """Do not keep trying to reach a NID that never answered and that nobody sends to any more."""
+    def _forget_unreachable(self, queue: PeerQueue) -> None:
+        """Stop trying to reach a NID that never answered and has no more messages."""
         if queue.connected or queue.outstanding or queue.backlog:
             return
         for route in queue.routes:
@@ -226,7 +226,7 @@ class TxTable:
 
     @staticmethod
     def may_be_there(tx: KibTx) -> bool:
-        """Return whether the peer may have a message."""
+        """Return whether the peer may have received a message."""
         return bool(tx.doubt_stamp) or (tx.peer is not None and tx.peer.in_doubt(tx))
 
     # --- time ----------------------------------------------------------------------------------------------
@@ -238,9 +238,9 @@ class TxTable:
         return self._deadlines[0][0] if self._deadlines else None
 
     def expire_overdue(self, now: float) -> None:
-        """Fail what is overdue, then close the connections that did not move it, as kiblnd_check_conns does.
+        """Fail overdue messages, then close the connections on which they are stuck, as kiblnd_check_conns does.
 
-        A connection that is only slow stays: closed, it would lose what is half done of all the others.
+        A connection that is merely slow stays open: closing it would discard the progress of all its other messages.
         """
         stalled: dict[KibPeer, None] = {}
         while self._deadlines and self._deadlines[0][0] <= now:

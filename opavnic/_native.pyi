@@ -1,7 +1,7 @@
-"""Types of the native datapath (native/src/python.rs). The module is there only where it could be built."""
+"""Types of the native datapath (native/python). The module is there only where it could be built."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 VNET_HEADER_SIZE: int
 
@@ -87,10 +87,10 @@ class VnicCounts(TypedDict):
 # end of generated
 
 class VportCounts(VnicCounts):
-    """With the same traffic as the conservation law sees it: frames from the host, and frames to it."""
+    """With the balances of the same traffic: frames from the host, and frames to it."""
 
-    tx_law: ElementCounts
-    rx_law: ElementCounts
+    tx_balance: ElementCounts
+    rx_balance: ElementCounts
 
 class Counts(TypedDict):
     port_tx: list[ElementCounts]
@@ -128,13 +128,129 @@ class Engine:
     ) -> None: ...
     def receive(self, port: int, packet: bytes, *, checked: bool = True) -> None: ...
 
+# the fabric engine (native/engine); `opavnic.engine.native` adapts it
+
+class FabricLink(TypedDict):
+    up: bool
+    rate_bps: int
+    latency_ns: int
+    jitter_ns: int
+    queue_bytes: int
+
+class FabricFlow(TypedDict):
+    buffer_bytes: int
+    sc_to_vl: Sequence[int]
+    fecn_bytes: int
+    weights: Sequence[int]
+    high: Sequence[int]
+    high_limit_bytes: int | None
+
+class FabricPort(TypedDict):
+    active: bool
+    lid: int
+    lmc: int
+    sendable: Sequence[int]
+    admitted: Sequence[int]
+    groups: Sequence[int]
+
+class FabricMatch(TypedDict):
+    l4: int | None
+    lid: int | None
+    slid: int | None
+    dlid: int | None
+    sc: int | None
+    vesw_id: int | None
+    attr_id: int | None
+    method: int | None
+
+class FabricRule(TypedDict):
+    number: int
+    kind: str
+    chance: int
+    fits: FabricMatch
+    tally: int
+    skip: int
+    count: int | None
+    delay_ns: int
+    bits: int
+    copies: int
+    behind: int
+    hold_ns: int
+
+FabricEnd = tuple[int, int | None]
+"""An HFI port and None, or a switch and the number of its port."""
+
+FabricOutput = (
+    tuple[Literal[0], tuple[int, int, bytes, int | None]]
+    | tuple[Literal[1], tuple[int, int, bytes, int | None]]
+    | tuple[Literal[2], tuple[int, int, bool]]
+    | tuple[Literal[3], tuple[int, int]]
+)
+"""Delivered: time, port, packet, token. Observed: time, direction, packet, drop. Flow changed: time, port, whether it
+is stopped. Rule spent: time, number. A drop is the position of its reason in `Drop`."""
+
+FabricCounts = tuple[tuple[int, int, int, int, int], int, Sequence[tuple[int, int]]]
+"""in_packets, in_bytes, copies, out_packets, out_bytes; in_flight; drops and how many."""
+
+FabricCounted = (
+    tuple[Literal["port"], int, FabricCounts, FabricCounts]
+    | tuple[Literal["congestion"], int, Sequence[int]]
+    | tuple[Literal["switch"], int, FabricCounts]
+    | tuple[Literal["direction"], int, FabricCounts, tuple[int, int]]
+    | tuple[Literal["tally"], int, int, int]
+)
+"""An element by number, with what it counted: a port sent and received, a direction with its streams' states."""
+
+class FabricEngine:
+    def __init__(self) -> None: ...
+    def add_port(self) -> int: ...
+    def add_switch(self) -> int: ...
+    def add_link(
+        self,
+        ends: tuple[FabricEnd, FabricEnd],
+        config: FabricLink,
+        flow: FabricFlow | None,
+        streams: tuple[tuple[int, int], tuple[int, int]],
+    ) -> int: ...
+    def set_port(self, now: int, port: int, config: FabricPort) -> None: ...
+    def stall_port(self, now: int, port: int, stalled: bool) -> None: ...
+    def set_switch(self, now: int, switch: int, up: bool) -> None: ...
+    def set_switch_port(self, now: int, switch: int, port_num: int, active: bool) -> None: ...
+    def set_tables(
+        self,
+        now: int,
+        switch: int,
+        entries: bytes,
+        groups: Sequence[Sequence[int]],
+        mft: Sequence[tuple[int, Sequence[int]]],
+    ) -> None: ...
+    def set_link(self, now: int, direction: int, config: FabricLink) -> None: ...
+    def set_tally(self, tally: int, seen: int, hits: int) -> None: ...
+    def set_rules(self, now: int, direction: int, rules: Sequence[FabricRule]) -> None: ...
+    def observe(self, now: int, direction: int, on: bool) -> None: ...
+    def inject(self, now: int, port: int, packet: bytes, slid: int, dlid: int, pkey: int) -> int | None: ...
+    def enter(self, now: int, direction: int, packet: bytes, hops: int) -> None: ...
+    def answer_congestion(self, port: int, packet: bytes) -> bytes: ...
+    def keep(self, token: int) -> None: ...
+    def release(self, now: int, token: int) -> None: ...
+    def handle_timeout(self, now: int) -> None: ...
+    @property
+    def deadline(self) -> int | None: ...
+    @property
+    def has_output(self) -> bool: ...
+    def take_outputs(self) -> list[FabricOutput]: ...
+    def is_stopped(self, port: int) -> bool: ...
+    def is_holding(self, direction: int) -> bool: ...
+    def lanes(self, direction: int) -> tuple[list[int], list[int], int] | None: ...
+    def take_counts(self) -> list[FabricCounted]: ...
+
 def icrc(packet: bytes) -> int: ...
 def check(packet: bytes) -> str | None: ...
 def hash15(frame: bytes) -> int: ...
 def segment(header: bytes, frame: bytes) -> list[bytes]: ...
 def relay(a: int, b: int, stop: int) -> None: ...
 
-# the EJFAT load balancer (native/src/ejfat)
+# the EJFAT load balancer (native/ejfat)
 
 EJFAT_DROPS: Sequence[str]
 EjfatRow = tuple[list[int], list[int], str, list[int]]

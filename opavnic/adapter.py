@@ -1,10 +1,10 @@
 """A VNIC: its state, the requests of the management agent, and the actions of the host on its netdev. Sans-IO.
 
-Its frames do not pass here: `transmit.Transmitter` takes them from the netdev to the HFI port, `receive.Receiver` from
-the port's demultiplexer to the netdev.
+Frames do not pass through this module: `transmit.Transmitter` carries them from the netdev to the HFI port,
+`receive.Receiver` from the port's demultiplexer to the netdev.
 
-Source: the public driver's opa_vnic_netdev.c (state, MTU, addresses) and hfi1's vnic_main.c (up and down). Function
-names stand at the methods.
+Source: the public driver's opa_vnic_netdev.c (state, MTU, addresses) and hfi1's vnic_main.c (up and down). The methods
+name the functions.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class Adapter:
     ) -> None:
         """Attach to `netdev`, with power-on defaults.
 
-        Args:  port: the HFI port that its frames pass. driver_quirks: as the public driver, a vport whose virtual
+        Args:  port: the HFI port for its frames. driver_quirks: as in the public driver, a vport whose virtual
                switch was 0 or taken stays down until it is closed and opened. smac_filter: refuse to send from
                addresses that are not source entries of the MAC table, once it has any. name: for the log.
-               tx, rx: counters of an earlier life that are to go on.
+               tx, rx: counters of the same VNIC before a crash, to be continued.
         """
         self.vport_num = vport_num
         self.netdev = netdev
@@ -266,7 +266,7 @@ class Adapter:
     # --- actions of the host (NetdevOps) -------------------------------------------------------------------
 
     def ndo_open(self) -> int:
-        """Go up; -EINVAL without a virtual switch, -EBUSY if the port has a VNIC on that one already.
+        """Go up; -EINVAL without a virtual switch, -EBUSY if the port already has a VNIC on it.
 
         Source: opa_netdev_open(), hfi1_netdev_open().
         """

@@ -1,4 +1,4 @@
-"""The addresses that a netdev listens to, with the generation counts by which the EM notices a change. Sans-IO.
+"""The addresses that a netdev listens to, with generation counts that let the EM detect changes. Sans-IO.
 
 Source: the public driver's opa_vnic_set_mac_addr(), opa_vnic_set_rx_mode(), opa_vnic_mac_send_event(),
 opa_vnic_query_ucast_macs().
@@ -17,7 +17,7 @@ _UINT16: Final = 0xFFFF
 
 
 class AddressLists:
-    """Address and address lists of one netdev, as its VNIC reports them."""
+    """The address and the address lists of one netdev, as reported by its VNIC."""
 
     def __init__(self, netdev: Netdev) -> None:
         self.uc_gen = self.mc_gen = 0
@@ -40,20 +40,20 @@ class AddressLists:
         self.uc_gen = self.uc_gen + 1 & _UINT16
 
     def unicast_changed(self) -> bool:
-        """Look at the unicast list, which counts; return whether it has changed."""
+        """Count a reading of the unicast list; return whether it has changed since the last one."""
         self.uc_gen = self.uc_gen + 1 & _UINT16
         before, self._uc_hash = self._uc_hash, list_hash(self._netdev.uc_list)
         return before != self._uc_hash
 
     def multicast_changed(self) -> bool:
-        """Look at the multicast list, which counts; return whether it has changed."""
+        """Count a reading of the multicast list; return whether it has changed since the last one."""
         self.mc_gen = self.mc_gen + 1 & _UINT16
         before, self._mc_hash = self._mc_hash, list_hash(self._netdev.mc_list)
         return before != self._mc_hash
 
 
 def list_hash(macs: Sequence[bytes]) -> int:
-    """Return the hash of an address list by which changes are noticed, 32 bits; the order counts.
+    """Return the hash of an address list, 32 bits, for detecting changes; it depends on the order.
 
     Source: opa_vnic_mac_send_event(): the complement of the kernel's crc32_le, which inverts neither before
     nor after, over the addresses and their size in bytes.

@@ -4,7 +4,7 @@ Source: the public driver's hfi1_vnic_update_tx_counters(), hfi1_vnic_update_rx_
 update_len_counters(); names and order under ethtool: vnic_get_strings().
 
 Counters are declared only here. `make generated` derives from them those of the native datapath
-(native/src/counters/declared.rs) and their types (opavnic/_native.pyi).
+(native/engine/src/counters/declared.rs) and their types (opavnic/_native.pyi).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Receive side of an HFI port: which VNIC a packet with L4 type Ethernet belongs to.
+"""The receive side of an HFI port: find the VNIC for a packet with L4 type Ethernet.
 
-Source: the public driver's hfi1_vnic_bypass_rcv(). Its table holds the VNICs that are up, by the low 8 bits of
-their virtual switch; with the driver's quirks off, ours goes by all 12.
+Source: the public driver's hfi1_vnic_bypass_rcv(). Its table holds the VNICs that are up, by the low 8 bits of the id
+of their virtual switch; with driver quirks off, ours uses all 12.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from hfi_sim.counters import Drop
+from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.wire.l4 import L4
 
 VESW_ID_MASK: Final = 0xFFF
-"""The bits of the L4 header's 16 that name a virtual switch."""
+"""The bits of the 16-bit field in the L4 header that identify a virtual switch."""
 DRIVER_VESW_ID_MASK: Final = 0xFF
-"""The bits of them that the driver looks at."""
+"""The bits that the driver uses."""
 _L4_AT: Final = 8
 _VESW_ID_AT: Final = 18
 _HEADER_SIZE: Final = 20
@@ -25,8 +26,8 @@ _HEADER_SIZE: Final = 20
 class VnicReceiver(Protocol):
     """A VNIC that is up, as the demultiplexer sees it."""
 
-    def receive(self, packet: bytes) -> None:
-        """Take a whole packet: deliver or count it."""
+    def receive(self, packet: bytes, token: BufferToken | None = None) -> None:
+        """Deliver a whole packet, or count its drop."""
 
     def count_no_handler(self) -> None:
         """Count a packet for a virtual switch that no VNIC of the port is on."""
@@ -37,16 +38,16 @@ class VnicDemux:
 
     def __init__(self, *, driver_quirks: bool = False) -> None:
         self.mask = DRIVER_VESW_ID_MASK if driver_quirks else VESW_ID_MASK
-        """The bits of the virtual switch id that the table goes by."""
+        """The bits of the virtual switch id that the table uses as key."""
         self._table: dict[int, VnicReceiver] = {}
 
     @property
     def table(self) -> Mapping[int, VnicReceiver]:
-        """The VNICs that are up, by the bits of their virtual switch's id."""
+        """The VNICs that are up, by the masked id of their virtual switch."""
         return self._table
 
     def attach(self, vesw_id: int, vnic: VnicReceiver) -> int:
-        """Enter a VNIC that goes up; return 0, -EINVAL for vesw_id 0, -EBUSY where the place is taken.
+        """Add a VNIC that goes up; return 0, -EINVAL for vesw_id 0, or -EBUSY if the key is taken.
 
         Source: the public driver's hfi1_vnic_up().
         """
@@ -59,22 +60,22 @@ class VnicDemux:
         return 0
 
     def detach(self, vnic: VnicReceiver) -> None:
-        """Remove a VNIC that goes down; harmless where it is not up."""
+        """Remove a VNIC that goes down. Does nothing if it is not up."""
         self._table = {key: other for key, other in self._table.items() if other is not vnic}
 
-    def receive(self, packet: bytes) -> Drop | None:
-        """Give a packet to its VNIC; return the Drop where it has none.
+    def receive(self, packet: bytes, token: BufferToken | None = None) -> Drop | None:
+        """Pass a packet to its VNIC; return a Drop if there is none.
 
-        The driver has no counter of the port for these: it counts rx_nohandler on the VNIC with the lowest id.
+        The driver has no port counter for these packets: it counts rx_nohandler on the VNIC with the lowest id.
 
-        Args:  packet: header, frame, pad, ICRC and tail; the port has checked it.
+        Args:  packet: header, frame, pad, ICRC and tail; the port has checked it. token: see `Receiver.receive`.
         """
         if len(packet) < _HEADER_SIZE or packet[_L4_AT] != L4.ETHERNET:
             return Drop.RX_L4
         vesw_id = packet[_VESW_ID_AT] | packet[_VESW_ID_AT + 1] << 8
         vnic = self._table.get(vesw_id & self.mask)
         if vnic is not None:
-            vnic.receive(packet)
+            vnic.receive(packet, token)
             return None
         if self._table:
             self._table[min(self._table)].count_no_handler()

@@ -1,4 +1,4 @@
-"""The EM on a simulated fabric: what it needs of the subnet manager, and how it is started on a port."""
+"""The EM on a simulated fabric: its view of the subnet manager, and its creation on a port."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vema.em.service import EthernetService
 from vema.em.store import IN_MEMORY, Store
 
 HostOf = Callable[[HfiPort], str]
-"""The name of the host that a port's HFI sits in."""
+"""Returns the name of the host that contains a port's HFI."""
 
 
 def _hfi_name(port: HfiPort) -> str:
@@ -26,7 +26,7 @@ class SmTopology:
     """A subnet manager as an EM sees it; a `vema.em.service.Topology`."""
 
     def __init__(self, sm: SubnetManager, port: HfiPort, *, host_of: HostOf = _hfi_name) -> None:
-        """Look at the fabric of `sm` from `port`, where the EM runs."""
+        """View the fabric of `sm` from `port`, on which the EM runs."""
         self._sm = sm
         self._port = port
         self._host_of = host_of
@@ -58,7 +58,7 @@ class SmTopology:
         return frozenset(int(guid) for guid in self._sm.group_members(mlid))
 
     def join_election(self) -> None:
-        """Have this port hear the heartbeats of other EMs."""
+        """Let this port receive the heartbeats of other EMs."""
         self._sm.join(ELECTION_GROUP, self._port)
 
     def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
@@ -91,10 +91,10 @@ def make_em(
     host_of: HostOf = _hfi_name,
     hear_traps: bool = True,
 ) -> EthernetService:
-    """Return an EM that runs on `port`, which has to be a full member of the management partition; not started.
+    """Return an EM for `port`, which must be a full member of the management partition. It is not started.
 
     Args:    wall_clock: seconds since 1970, for events and counters. database: a file, or `:memory:`.
-             hear_traps: False where somebody else registers for traps and hands them on.
+             hear_traps: False if the caller registers for traps and passes them to the EM.
     Raises:  StoreError: the database cannot be opened.
     """
     topology = SmTopology(sm, port, host_of=host_of)

@@ -1,7 +1,7 @@
 """Encapsulation: from an Ethernet frame to the 20 bytes in front of it. Five little-endian 32-bit words.
 
-A `Forwarding` is an immutable snapshot of one vport's configuration and MAC table, with everything computed that
-does not depend on the frame. The adapter makes a new one at each change and swaps it whole.
+A `Forwarding` is an immutable snapshot of one vport's configuration and MAC table, with everything precomputed that
+does not depend on the frame. The adapter replaces it at each change.
 
 Source: the public driver's opa_vnic_make_header(), opa_vnic_get_dlid(), opa_vnic_get_sc(), opa_vnic_get_vl(),
 opa_vnic_get_rc(), opa_vnic_wire_length() and, for the flow table, opa_vnic_process_vema_config().
@@ -28,7 +28,7 @@ HEADER_SIZE: Final = Lrh16B.SIZE + EthernetL4.SIZE
 MIN_FRAME: Final = 60
 """Shorter frames are padded with zeros to this many bytes (without FCS)."""
 MAX_FRAME: Final = MAX_PACKET - HEADER_SIZE - TRAILER_SIZE
-"""Bytes of the longest frame that Length can tell."""
+"""Bytes of the longest frame that the Length field allows."""
 FLOW_TABLE_SIZE: Final = 32
 
 _HEADER: Final = struct.Struct("<5I")
@@ -48,7 +48,7 @@ _PBC_INSERT_BYPASS_ICRC: Final = 1 << 24
 
 
 class Forwarding:
-    """How one vport encapsulates now."""
+    """How one vport currently encapsulates frames."""
 
     __slots__ = (
         "_default_rc",
@@ -83,7 +83,7 @@ class Forwarding:
 
     @property
     def info(self) -> VeswPortInfo:
-        """The configuration that the snapshot was made of."""
+        """The configuration in the snapshot."""
         return self._info
 
     @property
@@ -93,14 +93,14 @@ class Forwarding:
 
     @property
     def flow_dlids(self) -> tuple[int, ...]:
-        """The LID of the default port of each flow, 0 to 31; 0 where there are no default ports."""
+        """The LID of the default port of each flow, 0 to 31; 0 without default ports."""
         return _flow_table(self._info)
 
     def dlid(self, frame: bytes, entropy: int) -> int:
-        """Return where `frame` goes; 0 means "no destination", which the caller counts as tx_dlid_zero.
+        """Return the destination LID of `frame`; 0 means "no destination", which the caller counts as tx_dlid_zero.
 
-        The order: the MAC table; the multicast LID; the LID in a locally administered address, even if it is 0;
-        the default port of the flow. Configured LIDs are looked at with all 32 bits.
+        It is taken from the first of these that applies: the MAC table; the multicast LID; the LID in a locally
+        administered address, even if it is 0; the default port of the flow. Configured LIDs are used with all 32 bits.
 
         Args:  entropy: 8 bits.
         """
@@ -115,9 +115,9 @@ class Forwarding:
         return self._entropy_dlid[entropy]
 
     def encap(self, frame: bytes, hash15: int) -> tuple[bytes, int] | None:
-        """Return the 20 bytes to send before `frame` and the DLID in them, or None where it has no destination.
+        """Return the 20 bytes to send before `frame` and the DLID in them, or None if there is no destination.
 
-        Args:  frame: 60 bytes and more, without FCS. hash15: 0 to 32767.
+        Args:  frame: 60 bytes or more, without FCS. hash15: 0 to 32767.
         """
         entropy = (hash15 >> 8 ^ hash15) & 0xFF
         dlid = self.dlid(frame, entropy)
@@ -154,8 +154,8 @@ class Forwarding:
     def vl(self, frame: bytes, vlan_tci: int | None = None) -> int:
         """Return the virtual lane, a whole byte as configured. The simulated fabric has one lane.
 
-        Args:  vlan_tci: the tag that the host keeps beside the frame, if any. As in the driver it selects the
-               lane, and not the service channel.
+        Args:  vlan_tci: the tag that the host keeps outside the frame, if any. As in the driver, it selects the
+               lane but not the service channel.
         """
         info = self._info
         group = frame[0] & 1
@@ -200,7 +200,7 @@ def _ip_rc(rc: int, frame: bytes, protocol_at: int, other: int, tcp: int, udp: i
 
 
 def _flow_table(info: VeswPortInfo) -> tuple[int, ...]:
-    """Return the LID of the default port of each flow; 0 where there are no default ports."""
+    """Return the LID of the default port of each flow; 0 without default ports."""
     ports = [port for port in range(16) if info.def_port_mask >> port & 1]
     if not ports:
         return (0,) * FLOW_TABLE_SIZE

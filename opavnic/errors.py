@@ -1,4 +1,4 @@
-"""The exceptions of this floor that do not belong to a lab or to the command line."""
+"""The exceptions of opavnic, except those of labs and of the command line."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ class OpavnicError(VemaError):
 
 
 class VectorFileError(OpavnicError, InputError):
-    """A file of test vectors cannot be read, or a line of it is not a case."""
+    """A file of test vectors cannot be read, or a line in it is not a case."""
 
 
 class TooManyError(OpavnicError):
-    """As many ask the same as may at once."""
+    """The limit for concurrent requests of a kind has been reached."""
 
 
 class PartError(OpavnicError):
-    """An installed package brings a part that cannot be used."""
+    """An installed package provides a part that cannot be used."""
 
 
 class EndError(OpavnicError):
     """Something that was started did not end: it took too long, or was cancelled."""
 
 
+class UnknownEngineError(OpavnicError, InputError):
+    """No engine has this name."""
+
+
 class DatapathUnavailableError(OpavnicError):
-    """The datapath asked for is not installed here."""
+    """The requested datapath is not available here."""

@@ -1,7 +1,7 @@
-"""Files that people name: a file, a pipe or a device, plain or gzip'ed, and never more of it than such a file has.
+"""Read files named by the user: a file, a pipe or a device, plain or gzip'ed, with a size limit for each kind.
 
-What is longer than its limit is refused once that many bytes were read or unpacked: a few megabytes can unpack to
-terabytes, and /dev/zero has no end. Whoever reads a whole file of a person does it here.
+A file that exceeds its limit is refused after that many bytes were read or unpacked: a few megabytes can unpack to
+terabytes, and /dev/zero has no end. All code that reads a whole file from the user does so through this module.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from opavnic.errors import OpavnicError
 MAX_CAPTURE: Final = 1 << 28
 """Bytes of a capture, a recording or a packet, unpacked: they are kept in memory."""
 MAX_DOCUMENT: Final = 1 << 26
-"""Bytes of a document that is parsed as a whole, unpacked: it takes many times as much memory."""
+"""Bytes of a document that is parsed as a whole, unpacked: parsed, it takes many times as much memory."""
 MAX_TEXT: Final = 1 << 24
-"""Bytes of a text that people write: a table script, a list of targets."""
+"""Bytes of a hand-written text: a table script, a list of targets."""
 MAX_LINES: Final = 1 << 30
-"""Bytes of a file of which one line at a time is in memory, unpacked."""
+"""Bytes of a file that is read line by line, unpacked."""
 MAX_LINE: Final = 1 << 24
 """Bytes of one such line."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -40,24 +40,25 @@ class FileError(OpavnicError, InputError):
 
 
 def read_bytes(path: Path, limit: int, what: str, *, gzipped: bool = False) -> bytes:
-    """Return what a file holds.
+    """Return the contents of a file.
 
-    Args:    limit: bytes that no such file has. what: how messages name the kind of file. gzipped: it may be.
-    Raises:  FileError: it cannot be read, is damaged, or has more.
+    Args:    limit: size in bytes that no such file exceeds. what: the kind of file, for messages. gzipped: whether it
+             may be compressed.
+    Raises:  FileError: it cannot be read, is damaged, or is longer.
     """
     with _opened(path, gzipped) as stream:
         return read_stream(stream, str(path), limit, what)
 
 
 def read_text(path: Path, limit: int, what: str) -> str:
-    """Return the text of a file. Raises FileError as `read_bytes` does, and where it is not UTF-8."""
+    """Return the text of a file. Raises FileError as `read_bytes` does, and if it is not UTF-8."""
     return text_of(read_bytes(path, limit, what), str(path))
 
 
 def read_lines(path: Path, what: str) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line, plain or gzip'ed, that is not blank.
+    """Yield the number and the text of each non-blank line of a file, plain or gzip'ed.
 
-    Raises:  FileError: the file or one line of it is too long, and as `read_text` does; after the lines before that.
+    Raises:  FileError: the file or a line is too long, or as `read_text`; the lines before it have been yielded.
     """
     total = 0
     with _opened(path, gzipped=True) as stream:
@@ -77,7 +78,7 @@ def read_lines(path: Path, what: str) -> Iterator[tuple[int, str]]:
 
 
 def read_stream(stream: BinaryIO, name: str, limit: int, what: str) -> bytes:
-    """Return what is left in a stream, which messages call `name`. Raises FileError where it has more than `limit`."""
+    """Return the rest of a stream; messages call it `name`. Raises FileError if it has more than `limit` bytes."""
     data = stream.read(limit + 1)
     if len(data) > limit:
         raise FileError(name, f"more than {limit} bytes: this is not {with_article(what)}")
@@ -85,7 +86,7 @@ def read_stream(stream: BinaryIO, name: str, limit: int, what: str) -> bytes:
 
 
 def text_of(data: bytes, name: str, offset: int = 0) -> str:
-    """Return the text that `data` is, from byte `offset` of a file. Raises FileError where it is not UTF-8."""
+    """Decode `data`, which begins at byte `offset` of a file. Raises FileError if it is not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,26 +1,23 @@
 """The hash that spreads flows: over default ports (seed 000) and, as entropy, over the paths of the fabric.
 
-One flow always has one hash, so its packets keep their order. The hash is the CRC-32 of zlib over
+All packets of a flow have the same hash, so they keep their order. The hash is the CRC-32 of zlib over
 
     source MAC (6), destination MAC (6), the innermost ethertype (2),
     IPv4: source (4), destination (4), protocol (1);  IPv6: source (16), destination (16), next header (1),
     TCP and UDP: both ports (4), unless the IPv4 packet is a fragment.
 
-Ethertypes are looked for behind any number of VLAN tags (0x8100, 0x88a8). Of IPv6, only the first next header
-counts. Parts that the frame is too short for, and the ports behind an IPv4 header length under 5 words, are left
-out. The native datapath computes the same.
+Any number of VLAN tags (0x8100, 0x88a8) is skipped to find the ethertype. For IPv6, only the first next header
+counts. Parts that the frame is too short for are left out, as are the ports if the IPv4 header length is under 5
+words. The native datapath computes the same.
 
-Source: the place of the hash is that of the driver's skb hash, whose values are the kernel's and change from boot
-to boot; the function is this project's.
+Source: the hash is used where the driver uses the skb hash of the kernel, whose values change from boot to boot; the
+function itself is this project's.
 """
 
 from __future__ import annotations
 
 import zlib
 from typing import Final
-
-HASH15_RANGE: Final = 1 << 15
-"""hash15 is 0 to 32767: the driver scales its 32-bit hash to 2**15 buckets."""
 
 _VLAN_TPIDS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
 _IPV4: Final = b"\x08\x00"
@@ -35,7 +32,7 @@ _FRAGMENT: Final = 0x3F
 
 
 def innermost_ethertype_at(frame: bytes) -> int:
-    """Return where the ethertype behind all VLAN tags stands; 12 where there is no tag."""
+    """Return the offset of the ethertype behind all VLAN tags; 12 if there is no tag."""
     at = 12
     while frame[at : at + 2] in _VLAN_TPIDS and at + 6 <= len(frame):
         at += 4
@@ -43,7 +40,7 @@ def innermost_ethertype_at(frame: bytes) -> int:
 
 
 def flow_key(frame: bytes) -> bytes:
-    """Return the bytes of `frame` (14 and more, padded to 60) that name its flow."""
+    """Return the bytes of `frame` (14 or more, padded to 60) that identify its flow."""
     at = 12
     ethertype = frame[12:14]
     if ethertype in _VLAN_TPIDS:
@@ -73,7 +70,7 @@ def flow_hash(frame: bytes) -> int:
 
 
 def flow_hash15(frame: bytes) -> int:
-    """Return the hash scaled to 0..32767, as encapsulation takes it."""
+    """Return the hash scaled to 0..32767 (2**15 buckets, as in the driver), for encapsulation."""
     return zlib.crc32(flow_key(frame)) >> 17
 
 

@@ -1,4 +1,4 @@
-"""Whose log is a lab's log: this program's packages, and those that bring parts of their own."""
+"""The packages that log to the log of a lab: those of this program, and those that add parts to it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _GROUPS: Final = "opavnic."
 
 @cache
 def log_packages() -> tuple[str, ...]:
-    """Return the packages under whose names a lab logs, each once.
+    """Return the names of the packages whose records belong in the log of a lab.
 
-    What joins by an entry point of a group "opavnic.*" (ejfat, lnet, packages from outside) logs under its own name.
+    This includes packages with an entry point in a group "opavnic.*", such as ejfat, lnet and external packages.
     """
     points = (point for installed in distributions() for point in installed.entry_points)
     joined = {point.module.partition(".")[0] for point in points if point.group.startswith(_GROUPS)}
@@ -26,12 +26,12 @@ def log_packages() -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def listening(handler: logging.Handler, level: int, more: Iterable[str] = ()) -> Iterator[None]:
-    """Give `handler` what those packages, and loggers under the names in `more`, log from `level` up.
+    """Pass to `handler` the records from `level` up of those packages and of the loggers in `more`.
 
-    Afterwards their loggers are as they were.
+    The loggers are restored at the end of the context.
     """
     names = dict.fromkeys((*log_packages(), *more))
-    # a logger under another of them would give each record twice
+    # a logger below another one in the list would deliver each record twice
     own = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
     before = [(logger, logger.level) for logger in map(logging.getLogger, own)]
     for logger, _ in before:

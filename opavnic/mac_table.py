@@ -1,14 +1,14 @@
 """The MAC table of a vport: an immutable snapshot, replaced whole by each update.
 
-Source: the public driver's opa_vnic_update_mac_tbl() and opa_vnic_chk_mac_tbl(). It keeps entries in hash
-buckets and searches a bucket from its head. An update rebuilds every bucket by insertion at the head: first the
-new entries in ascending index, then the entries that stay, in the order in which they stood. So
+Source: the public driver's opa_vnic_update_mac_tbl() and opa_vnic_chk_mac_tbl(). It keeps entries in hash buckets and
+searches a bucket from its head. An update rebuilds every bucket by insertion at the head: first the new entries in
+ascending index, then the remaining entries in their previous order. So
 
-- of two entries with one address in the same update, the higher index is found;
-- an entry that stays is found before a new one of the same address;
-- the order among entries that stay turns round with each update.
+- of two entries with the same address in one update, the one with the higher index is found;
+- a remaining entry is found before a new one with the same address;
+- the order of the remaining entries is reversed by each update.
 
-Source entries are passed over in the search; the first other entry of the address ends it, even with LID 0.
+The search skips source entries; the first other entry with the address ends it, even if its LID is 0.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from vema.attributes.mac_entries import MacEntry
 _NO_MASK: Final = 0
 _FULL_MASK: Final = (1 << 48) - 1
 _UPDATES_MAX: Final = 64
-"""Updates that are kept back before the search order is brought up to date."""
+"""Number of updates after which the search order is brought up to date even if it is not needed."""
 
 
 class SourceFilter:
     """The source entries of a MAC table: which addresses a vport may send from.
 
-    A mask names the bits to compare; a mask of all zeros, as of all ones, compares the whole address.
+    A mask selects the bits to compare; a mask of all zeros or all ones compares the whole address.
     """
 
     __slots__ = ("exact", "masked")
@@ -62,14 +62,14 @@ _NO_SOURCES: Final = SourceFilter([])
 
 
 class Destinations(Mapping[bytes, int]):
-    """LID (24 bits, not 0) for each destination address that has one; worked out when it is first asked for.
+    """LID (24 bits, not 0) for each destination address that has one; computed on the first access.
 
-    An EM writes a table in sections, and the tables of many vports at once: what is in between is never looked up.
+    An EM writes tables in sections, and those of many vports at once, so most intermediate tables are never used.
     """
 
     __slots__ = ("_dlids", "_resolve", "get")
     get: Any
-    """Once the table is worked out, the method of its dict: frames are looked up by it."""
+    """Once the table is computed, the method of its dict, for fast lookups."""
 
     def __init__(self, resolve: Callable[[], dict[bytes, int]]) -> None:
         self._resolve = resolve
@@ -105,12 +105,12 @@ class MacTable:
     __slots__ = ("_by_mac", "_slots", "_updates", "digest", "dlids", "sources")
 
     def __init__(self) -> None:
-        """Make an empty table; `replace_section` makes the others."""
+        """Create an empty table; `replace_section` creates all others."""
         self._slots: list[MacEntry | None] = []
         self._by_mac: dict[bytes, tuple[int, ...]] = {}
         self._updates: tuple[Update, ...] = ()
         self.digest = 0
-        """32 bits, as the EM gave it with the last update."""
+        """32 bits, as set by the EM with the last update."""
         self.dlids: Mapping[bytes, int] = Destinations(self._resolve)
         """LID (24 bits, not 0) for each destination address that has one."""
         self.sources = _NO_SOURCES

@@ -1,4 +1,4 @@
-"""A program's side of the raw MAD socket: one request after the other, blocking."""
+"""A blocking client of the raw MAD socket, with one request at a time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from opavnic.unix_peer import foreign_peer
 
 TIMEOUT_S = 30.0
-"""How long to wait for the lab; it gives up on an agent by itself after a few seconds."""
+"""How long to wait for the lab, which itself gives up on an agent after a few seconds."""
 _READ_SIZE = 65536
 _ABOVE_ALL_LIDS = 0xFFFFFFFF
 _UNASKED = (Method.TRAP, Method.TRAP_REPRESS)
 
 
 class MadSocketError(OpavnicError):
-    """The socket is not there, speaks something else, or its lab has gone."""
+    """The socket does not exist, speaks another protocol, or its lab has ended."""
 
 
 class MadClient:
@@ -32,8 +32,8 @@ class MadClient:
     def __init__(self, path: Path, *, timeout_s: float = TIMEOUT_S, own: bool = False) -> None:
         """Connect.
 
-        Args:    own: it must be this user, or root, that listens: where no person has chosen `path`.
-        Raises:  MadSocketError: nobody listens at `path`, or the wrong one.
+        Args:    own: require that this user or root listens; set it unless the user has chosen `path`.
+        Raises:  MadSocketError: no process listens at `path`, or that of another user.
         """
         self.path = path
         self._reader = MessageReader()
@@ -56,17 +56,17 @@ class MadClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.close()
 
     def close(self) -> None:
-        """Hang up; harmless when done twice."""
+        """Close the connection. May be called twice."""
         self._socket.close()
 
     def agents(self) -> tuple[int, ...]:
         """Return the LIDs of the ports that have a management agent, ascending.
 
-        Raises:  MadSocketError: the lab has gone.
+        Raises:  MadSocketError: the lab has ended.
         """
         found: list[int] = []
         while True:
@@ -76,12 +76,10 @@ class MadClient:
                 return tuple(found)
 
     def request(self, lid: int, mad: bytes, *, sl: int = 0, pkey: int = 0) -> bytes | None:
-        """Send a request and return its response; None where the agent does not answer.
+        """Send a request and return its response; None if the agent does not answer. Traps are skipped.
 
-        Traps that come meanwhile are passed over.
-
-        Args:    pkey: 0 takes the management P_Key of the lab's port.
-        Raises:  MadSocketError: the lab has gone, or has refused to send it.
+        Args:    pkey: 0 uses the management P_Key of the lab's port.
+        Raises:  MadSocketError: the lab has ended, or has refused to send it.
         """
         message = self._exchange(MadMessage(lid, mad, pkey, sl))
         if message.outcome == Outcome.REFUSED:
@@ -89,14 +87,14 @@ class MadClient:
         return message.mad if message.outcome == Outcome.OK else None
 
     def send(self, lid: int, mad: bytes, *, sl: int = 0, pkey: int = 0) -> None:
-        """Send a MAD that nobody responds to, such as a trap.
+        """Send a MAD that has no response, such as a trap.
 
-        Raises:  MadSocketError: the lab has gone, or has refused to send it.
+        Raises:  MadSocketError: the lab has ended, or has refused to send it.
         """
         self._post(MadMessage(lid, mad, pkey, sl))
         self._post(
             MadMessage(_ABOVE_ALL_LIDS, b"")
-        )  # answered in its turn: a refusal comes before its answer
+        )  # answered in order: a refusal of the MAD comes before the answer to this
         if self._answer().outcome == Outcome.REFUSED:
             self._answer()
             raise self._refusal(lid, mad)
@@ -104,7 +102,7 @@ class MadClient:
     def _refusal(self, lid: int, mad: bytes) -> MadSocketError:
         return MadSocketError(
             f"{self.path}: a MAD of {len(mad)} bytes for LID {lid:#x} was not sent: it needs {MadHeader.SIZE} to "
-            f"{MAD_SIZE} bytes, and a LID, service level and P_Key that the port can send to"
+            f"{MAD_SIZE} bytes, and a LID, service level and P_Key that the port can use"
         )
 
     def _exchange(self, message: MadMessage) -> MadMessage:
@@ -118,7 +116,7 @@ class MadClient:
             raise MadSocketError(f"{self.path}: {error}") from error
 
     def _answer(self) -> MadMessage:
-        """Return the next answer; traps are passed over."""
+        """Return the next answer, skipping traps."""
         try:
             while True:
                 received = self._next()

@@ -1,13 +1,13 @@
-"""Messages on the raw MAD socket of a lab. Big-endian; the same both ways; docs/mad-socket.md explains them.
+"""Messages on the raw MAD socket of a lab, the same in both directions; docs/mad-socket.md explains them. Big-endian.
 
 | offset | bytes | field |
 |---|---|---|
 | 0 | 4 | length of what follows: 8 + the MAD |
-| 4 | 4 | LID of the other end: where the MAD goes to, or comes from |
+| 4 | 4 | LID of the other end: destination or source of the MAD |
 | 8 | 2 | P_Key; 0 to the socket: the port's own |
 | 10 | 1 | service level, 0 to 31 |
 | 11 | 1 | outcome: see `Outcome`; 0 to the socket |
-| 12 | .. | the MAD, 24 to 2048 bytes; none: a question for the LIDs above LID that have an agent |
+| 12 | .. | the MAD, 24 to 2048 bytes; empty: a query for the agents' LIDs above this LID |
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ MAX_MESSAGE: Final = _FIXED + MAD_SIZE
 
 
 class Outcome(IntEnum):
-    """What became of a request."""
+    """The outcome of a request."""
 
     OK = 0
     """The MAD in the message is the response, or a trap."""
     NO_RESPONSE = 1
-    """None came within timeout and retries; the message holds the request."""
+    """No response came after all retries; the message holds the request."""
     REFUSED = 2
-    """It was not sent: no MAD, no such LID, or no such P_Key; the message holds the request."""
+    """Not sent: not a MAD, or an invalid LID, service level or P_Key; the message holds the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class MadMessage:
     """One message."""
 
     lid: int
-    """32 bits, of which a LID has 24."""
+    """32 bits, although a LID has 24."""
     mad: bytes
     pkey: int = 0
     sl: int = 0
@@ -65,15 +65,15 @@ class MadMessage:
 
 
 class MessageReader:
-    """Cuts a stream of bytes into messages."""
+    """Splits a stream of bytes into messages."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[MadMessage]:
-        """Take more of the stream and yield the messages that are complete.
+        """Add bytes of the stream and yield the messages that are complete.
 
-        Raises:  WireError: a length that no message has; the stream is of no use after that.
+        Raises:  WireError: an impossible length; the stream cannot be used any further.
         """
         buffer = self._buffer
         buffer += data

@@ -17,7 +17,7 @@ from opavnic.errors import OpavnicError
 from opavnic.files import MAX_CAPTURE, FileError, read_bytes
 
 MAX_UNANSWERED: Final = 10_000
-"""Requests that wait for their response; the oldest beyond that is taken as never answered."""
+"""Requests that wait for their response; beyond that, the oldest counts as never answered."""
 _FORM: Final = (
     'give lines of JSON, {"lid": N, "mad": HEX, "response": HEX}, as opavnic mad record writes them, or a capture of '
     "16B packets"
@@ -25,15 +25,15 @@ _FORM: Final = (
 
 
 class RecordError(OpavnicError, InputError):
-    """A file holds no recorded MADs, or damaged ones; the message says where."""
+    """A file does not contain recorded MADs, or damaged ones; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its response, or an unasked MAD alone."""
+    """A request and its response, or an unsolicited MAD."""
 
     lid: int
-    """Where the request went, or the unasked MAD came from."""
+    """The destination of the request, or the source of the unsolicited MAD."""
     mad: bytes
     response: bytes | None = None
 
@@ -51,9 +51,9 @@ class Exchange:
 
 
 def read_record(file: Path) -> Iterator[Exchange]:
-    """Yield what a file holds, in its order.
+    """Yield the exchanges in a file, in order.
 
-    Raises:  RecordError: it cannot be read, or a place in it makes no sense.
+    Raises:  RecordError: it cannot be read, or contains invalid data.
     """
     try:
         data = read_bytes(file, MAX_CAPTURE, "record of MADs")
@@ -74,11 +74,11 @@ def _of_lines(file: Path, data: bytes) -> Iterator[Exchange]:
                 raise ValueError(f"MAD of {len(mad)} bytes")
             yield Exchange(int(item["lid"]), mad, response)
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise RecordError(f"{file}:{number}: no recorded MAD{_why(error)}; {_FORM}") from error
+            raise RecordError(f"{file}:{number}: not a recorded MAD{_why(error)}; {_FORM}") from error
 
 
 def _why(error: Exception) -> str:
-    """Return what people can use of why a line could not be read."""
+    """Return the part of an error about a line that is useful in a message."""
     if isinstance(error, KeyError):
         return f": no {error}"
     if isinstance(error, ValueError) and not isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
@@ -104,7 +104,7 @@ class Pairing:
         self._waiting: dict[tuple[int, int, int], Exchange] = {}
 
     def take(self, data: bytes) -> Iterator[Exchange]:
-        """Take one packet; yield what is complete with it. What is not a MAD, or a retry, is passed over."""
+        """Take one packet; yield the exchange that it completes, if any. Retries and other packets are skipped."""
         try:
             packet = parse_packet(data)
             if packet.lrh.l4 != L4.FM:
@@ -112,7 +112,7 @@ class Pairing:
             _, mad = parse_fm_payload(packet.payload)
             header = MadHeader.parse(mad)
         except WireError:
-            return  # damaged on its way: nobody has seen it either
+            return  # damaged in transit: its receiver dropped it too
         slid, dlid = packet.lrh.slid, packet.lrh.dlid
         if header.method & RESPONSE_BIT:
             request = self._waiting.pop((slid, dlid, header.tid), None)

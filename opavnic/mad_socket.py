@@ -1,10 +1,10 @@
-"""The raw MAD socket of a lab: programs outside, an EM in any language, send MADs from one port of the fabric.
+"""The raw MAD socket of a lab: external programs, such as an EM in any language, send MADs from a port of the fabric.
 
 server = MadSocketServer(em_port.mad, agents=lambda: [port.lid for port in subnet_manager.ports_in_service()])
 await server.start(path)
 
-Requests are sent with the stack's retries; each comes back with its response, or with the outcome that there was
-none. Traps go to every program that is connected.
+Requests are sent with the stack's retries; each is answered with its response, or with the outcome that there was none.
+Traps go to every connected program.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 log = logging.getLogger("opavnic.mad_socket")
 
 MAX_PROGRAMS: Final = 32
-"""Programs that are connected at once; whoever comes then is hung up on."""
+"""Programs connected at once; further connections are closed."""
 MAX_WAITING: Final = 256
-"""Requests of one program that wait for their response; more are read when one has come."""
+"""Requests of one program that wait for their response; more are read as responses arrive."""
 MAX_UNREAD: Final = 1 << 20
-"""Bytes that a program may leave unread: beyond that no trap is kept for it and no request of it is taken. What
-the requests on their way still bring comes on top: at most MAX_WAITING messages."""
+"""Bytes that a program may leave unread: beyond that, traps for it are dropped and its requests are not read. The
+responses to its requests in flight may add up to MAX_WAITING messages."""
 MAX_LIDS: Final = MAD_SIZE // 4
-"""LIDs in one answer to the question for agents."""
+"""LIDs in one answer to a query for agents."""
 _READ_SIZE: Final = 65536
 _SL_MAX: Final = 31
 _LID_MAX: Final = 0xFFFFFF
@@ -48,19 +48,19 @@ class MadSocketServer:
     def __init__(self, mads: MadStack, *, agents: Callable[[], Sequence[int]]) -> None:
         """Prepare.
 
-        Args:  agents: the LIDs of the ports that have a management agent, for programs that ask.
+        Args:  agents: returns the LIDs of the ports that have a management agent, for programs that query them.
         """
         self.lost_traps = 0
-        """Traps that a program did not get because it does not read."""
+        """Traps dropped because a program did not read."""
         self._mads = mads
         self._agents = agents
         self._programs: set[_Program] = set()
         self._server: asyncio.Server | None = None
 
     async def start(self, path: Path) -> None:
-        """Listen at `path`, for the owner alone; what is there is replaced.
+        """Listen at `path`, accessible only to the owner; an existing file is replaced.
 
-        Raises:  OSError: the socket cannot be made.
+        Raises:  OSError: the socket cannot be created.
         """
         listener = _listen(path)
         try:

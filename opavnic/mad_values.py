@@ -1,7 +1,7 @@
-"""Attributes of the EMA class as plain values: what people write as field=value, and what JSON shows.
+"""Attributes of the EMA class as plain values: assignments field=value on the command line, and JSON.
 
 Numbers may be written in decimal or as 0x...; MAC addresses with colons; reserved bytes and arrays of bytes as
-hex; lists with commas. A field of a list is named NAME[INDEX].
+hex; lists with commas. NAME[INDEX] is one element of a list.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NAMES: Final = {
     "summary-counters": AttrId.SUMMARY_COUNTERS,
     "error-counters": AttrId.ERROR_COUNTERS,
 }
-"""What people call the attributes; the names of the documents (VeswPortInfo) and their numbers do as well."""
+"""Names of the attributes on the command line; the names in the documents (VeswPortInfo) and numbers also work."""
 
 
 def _spelling(name: str) -> str:
@@ -64,7 +64,7 @@ _BYTE: Final = 0xFF
 def attribute_id(text: str) -> int:
     """Return the number of an attribute from its name or number.
 
-    Raises:  ValueError: neither, with the names there are.
+    Raises:  ValueError: neither; the message lists the names.
     """
     known = _SPELLINGS.get(_spelling(text))
     if known is not None:
@@ -92,12 +92,12 @@ def to_json(value: Any) -> Any:
 
 
 def _field_json(name: str, value: Any) -> Any:
-    """Return a field as plain data; reserved bytes are not a MAC address, even where they are six."""
+    """Return a field as plain data; six reserved bytes are not a MAC address."""
     return value.hex() if name.startswith("reserved_") else to_json(value)
 
 
 def mad_json(mad: bytes) -> dict[str, Any]:
-    """Return a MAD as plain data: the header, and the attribute where it is a known one.
+    """Return a MAD as plain data: the header, and the attribute if it is known.
 
     Raises:  WireError: shorter than a MAD header.
     """
@@ -113,9 +113,9 @@ def mad_json(mad: bytes) -> dict[str, Any]:
 
 
 def assign(attribute: Any, assignments: Sequence[str]) -> Any:
-    """Return an attribute with fields replaced as `field=value` says.
+    """Return an attribute with fields replaced according to `field=value` assignments.
 
-    Raises:  ValueError: no such field, or a value that is none for it.
+    Raises:  ValueError: an unknown field, or an invalid value.
     """
     for assignment in assignments:
         match = _ASSIGNMENT.fullmatch(assignment)
@@ -140,7 +140,7 @@ def assign(attribute: Any, assignments: Sequence[str]) -> Any:
 
 def _with_item(name: str, old: object, index: int, text: str) -> Any:
     if not isinstance(old, bytes | tuple) or index >= len(old):
-        raise ValueError(f"{name}[{index}]: there is no such item")
+        raise ValueError(f"{name}[{index}] does not exist")
     items = list(old)
     items[index] = _number(name, text)
     if isinstance(old, bytes) and not 0 <= items[index] <= _BYTE:
@@ -161,7 +161,7 @@ def _value(name: str, old: object, text: str) -> Any:
         except ValueError:
             raise ValueError(f"{name}: {text!r} is not hex") from None
         if len(data) != len(old):
-            raise ValueError(f"{name}: {len(data)} bytes, it has {len(old)}")
+            raise ValueError(f"{name}: {len(data)} bytes, but the field has {len(old)}")
         return data
     return _number(name, text)
 

@@ -1,11 +1,11 @@
 """The pytest plugin: fabrics as fixtures, on virtual time, seeded, checked after each test.
 
-Fixtures:  lab (everything in one object), fabric, hosts, em; mad_simulator, which takes the place of em.
+Fixtures:  lab (everything in one object), fabric, hosts, em; or mad_simulator instead of em; fabric_engine.
 Markers:   topology("clos", leaves=2, spines=2), fabric_seed(7), fabric_options(routing=..., flow=..., jitter_s=...).
-Options:   --fabric-seed, --fabric-pcap=failed|always|never, --fabric-real.
+Options:   --fabric-engine=python|native, --fabric-seed, --fabric-pcap=failed|always|never, --fabric-real.
 
 A coroutine test that uses one of the fixtures runs on a virtual-time loop (looptime); with --fabric-real it runs on
-the real one, over TAPs. A plain function gets a clock that stands still: `lab.advance(ms(5))`.
+the real one, over TAPs. A plain function gets a clock that only `lab.advance(ms(5))` moves.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
+    from hfi_sim.engine.api import EngineFactory
     from hfi_sim.fabric import Fabric
     from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioSimulator
 
@@ -34,41 +35,67 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     group = parser.getgroup("fabric", "simulated fabrics (opavnic)")
     group.addoption(
-        "--fabric-seed", type=int, default=None, help="Seed of every fabric, instead of 1 or the marker's."
+        "--fabric-engine",
+        choices=("python", "native"),
+        default="python",
+        help="What carries the packets of fabrics: the engine in Python, or the native one where it is built.",
+    )
+    group.addoption(
+        "--fabric-seed", type=int, default=None, help="Seed of every fabric; overrides markers (default: 1)."
     )
     group.addoption(
         "--fabric-pcap",
         choices=("failed", "always", "never"),
         default="failed",
-        help="For which tests the fabric's packets are written as pcapng, into .fabric/ (default: failed).",
+        help="Write the packets of these tests as pcapng files to .fabric/ (default: failed).",
     )
     group.addoption(
         "--fabric-trace",
         type=Path,
         metavar="FILE",
-        help="Append one line per test, its fingerprint and name: two runs with one seed give the same file.",
+        help="Append a line with the fingerprint and name of each test; runs with the same seed give the same file.",
     )
     group.addoption(
         "--fabric-real",
         action="store_true",
-        help="TAPs in network namespaces and real time, instead of memory and virtual time; needs the privilege.",
+        help="Use TAPs in network namespaces and real time instead of memory and virtual time; needs privilege.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Explain the markers."""
+    """Register the markers, and refuse an engine that cannot be had."""
+    _engine(config)
     config.addinivalue_line(
-        "markers", 'topology(kind, **numbers): what `hosts` are cabled to, e.g. ("clos", spines=2)'
+        "markers", 'topology(kind, **numbers): the shape of the fabric, e.g. ("clos", spines=2)'
     )
     config.addinivalue_line("markers", "fabric_seed(n): the seed of this test's fabric")
     config.addinivalue_line("markers", f"fabric_options(**options): any of {', '.join(_OPTIONS)}")
 
 
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say which engine carries the fabrics."""
+    return f"fabric engine: {config.getoption('--fabric-engine')}"
+
+
+def _engine(config: pytest.Config) -> EngineFactory | None:
+    """Return what makes the engines of fabrics; None: the Python one, not imported yet."""
+    name = config.getoption("--fabric-engine")
+    if name == "python":
+        return None
+    from opavnic.engine import engine_factory
+    from opavnic.errors import DatapathUnavailableError
+
+    try:
+        return engine_factory(name)
+    except DatapathUnavailableError as error:
+        raise pytest.UsageError(f"--fabric-engine={name}: {error}") from error
+
+
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """Let coroutine tests with a fabric run in an event loop, and that on virtual time.
+    """Mark coroutine tests with a fabric to run in an event loop on virtual time.
 
-    Innermost of the wrappers, so that pytest-asyncio sees the mark whatever its mode.
+    This is the innermost wrapper, so that pytest-asyncio sees the mark in every mode.
     """
     collected = yield
     for item in collected if isinstance(collected, list) else [collected]:
@@ -92,7 +119,7 @@ def _uses_fabric(item: pytest.Function) -> bool:
 
 
 def _is_ours(name: str, definitions: Sequence[pytest.FixtureDef[Any]]) -> bool:
-    """Return whether a test that asks for `name` gets the fixture of this plugin, at least through one of its own."""
+    """Return whether the fixture `name` of a test is that of this plugin, or an override that uses it."""
     for definition in reversed(definitions):
         if definition.func.__module__ == __name__:
             return True
@@ -109,9 +136,17 @@ def _is_coroutine(item: pytest.Function) -> bool:
 
 
 @pytest.fixture
-def lab(request: pytest.FixtureRequest) -> Iterator[Scenario]:
+def fabric_engine(pytestconfig: pytest.Config) -> EngineFactory:
+    """What makes the engine of a fabric, for `World(topology, engine=fabric_engine)`; `lab` uses it as well."""
+    from hfi_sim.engine.python import PythonEngine
+
+    return _engine(pytestconfig) or PythonEngine
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest, fabric_engine: EngineFactory) -> Iterator[Scenario]:
     """A whole scenario: topology, hosts, faults, trace; `lab.em` once the test runs."""
-    scenario = _make(request)
+    scenario = _make(request, fabric_engine)
     request.node.stash[_SCENARIO] = scenario
     if _is_coroutine(request.node):
         request.node.obj = _inside(scenario, request.node.obj)
@@ -141,12 +176,12 @@ def em(lab: Scenario) -> ScenarioEm:
 
 @pytest.fixture
 def mad_simulator(lab: Scenario) -> ScenarioSimulator:
-    """A scripted Ethernet Manager in the place of the real one: `await mad_simulator.configure(h1, vesw_id=2)`."""
+    """A scripted Ethernet Manager instead of the real one: `await mad_simulator.configure(h1, vesw_id=2)`."""
     return lab.mad_simulator
 
 
 class _LateEm:
-    """Stands for `lab.em`, which is there only once the event loop runs."""
+    """A proxy of `lab.em`, which exists only once the event loop runs."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -155,7 +190,7 @@ class _LateEm:
         return getattr(self._scenario.em, name)
 
 
-def _make(request: pytest.FixtureRequest) -> Scenario:
+def _make(request: pytest.FixtureRequest, engine: EngineFactory) -> Scenario:
     from hfi_sim.clock import ManualClock
     from hfi_sim.topology import generate
     from opavnic.scenario import Scenario
@@ -169,8 +204,8 @@ def _make(request: pytest.FixtureRequest) -> Scenario:
     by_hand = "mad_simulator" in request.fixturenames
     if by_hand and "em" in request.fixturenames:
         raise pytest.UsageError(
-            "em and mad_simulator: a fabric has one manager; use em, or mad_simulator in its place "
-            "(lab.stand_in(host) simulates an agent beside em)"
+            "em and mad_simulator: a fabric has one manager; use em, or mad_simulator instead "
+            "(lab.stand_in(host) simulates an agent together with em)"
         )
     is_coroutine = _is_coroutine(node)
     real = bool(request.config.getoption("--fabric-real")) and is_coroutine
@@ -179,6 +214,7 @@ def _make(request: pytest.FixtureRequest) -> Scenario:
         topology,
         seed=_seed(node, request.config),
         clock=clock,
+        engine=engine,
         real=real,
         manager="simulator" if by_hand else "em",
         **options,
@@ -198,7 +234,7 @@ def _seed(node: pytest.Item, config: pytest.Config) -> int:
 
 
 def _shape(node: pytest.Item) -> dict[str, Any]:
-    """Return the arguments for `generate` that the nearest marker says."""
+    """Return the arguments for `generate` from the nearest marker."""
     marker = node.get_closest_marker("topology")
     if marker is None:
         return {"kind": "single-switch"}
@@ -209,15 +245,15 @@ def _shape(node: pytest.Item) -> dict[str, Any]:
     if not marker.args and "kind" not in marker.kwargs:
         from hfi_sim.topology import GENERATORS
 
-        raise pytest.UsageError(f"{_text(marker)}: say the kind first, one of {', '.join(GENERATORS)}")
+        raise pytest.UsageError(f"{_text(marker)}: the first argument is the kind: {', '.join(GENERATORS)}")
     if marker.kwargs.get("hosts") in (0, []):
-        raise pytest.UsageError(f"{_text(marker)}: a scenario has 1 host or more")
+        raise pytest.UsageError(f"{_text(marker)}: a scenario needs at least 1 host")
     return {"kind": marker.args[0], **marker.kwargs} if marker.args else dict(marker.kwargs)
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    """Refuse options that are none, and values that would fail far from the marker."""
-    from hfi_sim.lanes import FlowControl
+    """Reject unknown options, and values that would fail far from the marker."""
+    from hfi_sim.link.config import FlowControl
     from hfi_sim.subnet_manager import Routing
 
     kinds: dict[str, tuple[type[Any], ...]] = {
@@ -241,9 +277,9 @@ def _text(marker: pytest.Mark) -> str:
 
 
 def _inside(scenario: Scenario, function: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    """Return the test with the scenario started before and checked after it, in the test's own event loop.
+    """Wrap a test so that the scenario starts before and is checked after it, in the test's own event loop.
 
-    Fixtures run outside of virtual time; what starts timers must run inside.
+    Fixtures run outside of virtual time, but timers must be started inside.
     """
 
     @functools.wraps(function)
@@ -261,7 +297,7 @@ def _inside(scenario: Scenario, function: Callable[..., Awaitable[None]]) -> Cal
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add seed, event timeline and the packets' file to the report of a test that failed."""
+    """Add the seed, the timeline and the path of the packet file to the report of a failed test."""
     report = yield
     scenario = item.stash.get(_SCENARIO, None)
     if scenario is None or call.when == "setup":
@@ -277,8 +313,10 @@ def pytest_runtest_makereport(
             with trace_file.open("a", encoding="utf-8") as file:
                 file.write(f"{scenario.trace.fingerprint} {scenario.trace.packets} {item.nodeid}\n")
         if failed:
+            engine = item.config.getoption("--fabric-engine")
             again = f"pytest {item.nodeid!r} --fabric-seed={scenario.seed}"
-            lines = [f"seed {scenario.seed}; the same again: {again}"]
+            again += "" if engine == "python" else f" --fabric-engine={engine}"
+            lines = [f"seed {scenario.seed}; to repeat: {again}"]
             lines += [f"packets: {path}"] if path is not None else []
             lines += [
                 f"faults: {row['fault']} ({row['state']}, {row['hits']} hits)" for row in scenario.fault_log

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from hfi_sim.conveyor import Hold
 from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.netdev.base import Netdev
 from opavnic.counters import VnicCounters
 from opavnic.encap import HEADER_SIZE, MIN_FRAME
@@ -31,42 +31,43 @@ class Receiver:
         self._port = port
         self._counters = counters
         self._conservation = conservation
-        self._backlog: deque[tuple[bytes, Hold]] = deque()
+        self._backlog: deque[tuple[bytes, BufferToken]] = deque()
         """Packets that the host has no room for yet; each still occupies the buffer of the port."""
 
-    def receive(self, packet: bytes) -> None:
-        """Deliver the frame in a packet to the host, queue it if it may wait, or count why it is dropped.
+    def receive(self, packet: bytes, token: BufferToken | None = None) -> None:
+        """Deliver the frame in a packet to the host, queue the packet if it may wait, or count why it is dropped.
 
-        Args:    packet: header, frame, pad, ICRC and tail. The header is not checked again.
+        Args:    packet: header, frame, pad, ICRC and tail. The header is not checked again. token: the room that it
+                 occupies in the buffer of the port, on a link with credits; a packet without it does not wait.
         """
         conservation = self._conservation
         conservation.in_packets += 1
         conservation.in_bytes += len(packet)
         if self._backlog:
             self.go_on()
-        if self._netdev.rx_stopped and (hold := self._port.arriving) is not None:
-            hold.keep()
+        if self._netdev.rx_stopped and token is not None:
+            self._port.keep(token)
             conservation.in_flight += 1
-            self._backlog.append((packet, hold))
+            self._backlog.append((packet, token))
             return
         self._take(packet)
 
     def go_on(self) -> None:
         """Deliver queued packets in order while the host has room."""
         while self._backlog and not self._netdev.rx_stopped:
-            packet, hold = self._backlog.popleft()
+            packet, token = self._backlog.popleft()
             self._conservation.in_flight -= 1
             self._take(packet)
-            hold.release()
+            self._port.release(token)
 
     def drop_backlog(self) -> None:
         """Count all queued packets as dropped: the host will no longer take them."""
         backlog, self._backlog = self._backlog, deque()
-        for _, hold in backlog:
+        for _, token in backlog:
             self._conservation.in_flight -= 1
             self._conservation.drop(Drop.VNIC_RX_STATE)
             self._counters.rx_drop_state += 1
-            hold.release()
+            self._port.release(token)
 
     def _take(self, packet: bytes) -> None:
         conservation = self._conservation
@@ -85,7 +86,7 @@ class Receiver:
             return
         if length < MIN_FRAME:
             counters.rx_runt += 1
-            # the driver strips no header if less than one is left
+            # the driver does not strip the header if less than a header is left
             counters.rx.count_attempt(length if length >= 0 else max(end, 0))
             conservation.drop(Drop.VNIC_RX_RUNT)
             return

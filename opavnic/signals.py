@@ -1,11 +1,10 @@
-"""The signals that end a command: SIGINT (Ctrl-C), SIGTERM and SIGHUP all do the same, once.
+"""The signals that end a command: SIGINT (Ctrl-C), SIGTERM and SIGHUP have the same effect, once.
 
-SIGINT is heard also where it was ignored at the start, as shells have it for jobs in the background of a script: from
-the first moment on (`opavnic.cli.start`), and only a program that `opavnic exec` becomes ignores it again. A SIGHUP
-that was ignored stays ignored: that is what nohup(1) asks for.
+SIGINT is handled even if it was ignored at the start, as in background jobs of a shell script (`opavnic.cli.start`); a
+program started by `opavnic exec` inherits it ignored again. A SIGHUP that was ignored stays ignored, for nohup(1).
 
-Exit codes: a command that runs until it is ended (`up`, `capture`, `top`, `logs -f`) ends with 0, one that was
-interrupted on its way to an end of its own (`up -d`, `demo`) with EXIT_INTERRUPTED.
+Exit codes: a command that runs until it is ended (`up`, `capture`, `top`, `logs -f`) returns 0; one that would have
+ended by itself but was interrupted (`up -d`, `demo`) returns EXIT_INTERRUPTED.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ EXIT_INTERRUPTED: Final = 130
 Result = TypeVar("Result")
 
 sigint_was_ignored = False
-"""Whether this program inherited SIGINT ignored; a program that takes its place is to find it so."""
+"""Whether this program inherited SIGINT as ignored; a program that replaces it must inherit the same."""
 
 
 def heard() -> tuple[signal.Signals, ...]:
@@ -37,9 +36,9 @@ def heard() -> tuple[signal.Signals, ...]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Have the first of the signals raise KeyboardInterrupt in here; more of them do not disturb what tidies up.
+    """Make the first of the signals raise KeyboardInterrupt in the context; further ones do not disturb the cleanup.
 
-    In any thread but the main one, which alone gets signals, this does nothing.
+    Does nothing outside of the main thread, which alone receives signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -63,10 +62,9 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def followed() -> Iterator[None]:
-    """Be `interruptible`, and raise BrokenPipeError once nobody reads the pipe on stdout any more.
+    """Like `interruptible`, and raise BrokenPipeError once the pipe on stdout has no reader any more.
 
-    So `opavnic logs -f | head -n1` ends with head(1): a write would fail only with the next line, which may be long in
-    coming.
+    So `opavnic logs -f | head -n1` ends with head(1), and not only when the next line is written, perhaps much later.
     """
     with interruptible(), _left_by_readers():
         yield
@@ -85,11 +83,11 @@ def _left_by_readers() -> Iterator[None]:
 
     def watch() -> None:
         poll = select.poll()
-        poll.register(1, 0)  # the kernel tells POLLERR unasked
+        poll.register(1, 0)  # POLLERR is always reported
         poll.register(over, select.POLLIN)
         if over not in dict(poll.poll()):
             left.set()
-            signal.pthread_kill(main, signal.SIGTERM)  # out of whatever it waits for
+            signal.pthread_kill(main, signal.SIGTERM)  # interrupts whatever it waits for
 
     watcher = threading.Thread(target=watch, name="readers of stdout", daemon=True)
     watcher.start()
@@ -109,14 +107,14 @@ def _left_by_readers() -> Iterator[None]:
 
 
 def call_on_ending_signals(end: Callable[[], object]) -> None:
-    """Have each of the signals call `end` in the running event loop, for as long as the loop is there."""
+    """Make each of the signals call `end` in the running event loop, as long as the loop exists."""
     loop = asyncio.get_running_loop()
     for number in heard():
         loop.add_signal_handler(number, end)
 
 
 async def cancelled_by_ending_signals(work: Awaitable[Result]) -> Result:
-    """Await `work`, which the first of the signals cancels; more of them do not disturb what tidies up."""
+    """Await `work`; the first of the signals cancels it, and further ones do not disturb the cleanup."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - called in a coroutine
 
@@ -129,8 +127,8 @@ async def cancelled_by_ending_signals(work: Awaitable[Result]) -> Result:
 
 
 def _no_more() -> None:
-    """Be called instead of an end that has begun."""
+    """Ignore a further signal."""
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
-    """Be called instead of what the signal does by itself."""
+    """Handle a signal by doing nothing."""

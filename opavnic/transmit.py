@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from hfi_sim.conveyor import Hold
 from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import seal_packet
@@ -18,7 +18,7 @@ from opavnic.flow import flow_hash15
 
 _ETH_HEADER: Final = 14
 _METADATA: Final = 4
-"""Bytes that the driver prepends to the header on the way to hfi1; drops there count them too."""
+"""Bytes that the driver prepends to the header before it passes a frame to hfi1; drops there count them too."""
 
 
 class FramePort(Protocol):
@@ -28,13 +28,16 @@ class FramePort(Protocol):
     """Its number on the HFI, from 1."""
     icrc: Icrc
 
-    @property
-    def arriving(self) -> Hold | None:
-        """Buffer space of the packet being received, on a link with credits."""
-        ...
-
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a packet that was built from these values; return the reason if it was dropped, else None."""
+        ...
+
+    def keep(self, token: BufferToken) -> None:
+        """Keep the room of a received packet in the port's buffer until `release`."""
+        ...
+
+    def release(self, token: BufferToken) -> None:
+        """Release it."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Who answers at a Unix socket: a path alone does not say."""
+"""The owner of the process at the other end of a Unix socket, which the path does not reveal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CREDENTIALS: Final = struct.Struct("=3i")
 
 
 def foreign_peer(connected: socket.socket) -> int | None:
-    """Return the user id at the other end of a connection; None where it is this user's, or root's."""
+    """Return the user id at the other end of a connection; None if it is this user or root."""
     data = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _, uid, _ = _CREDENTIALS.unpack(data)
     return None if uid in (os.geteuid(), 0) else int(uid)

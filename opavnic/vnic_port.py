@@ -88,7 +88,7 @@ class VnicPort:
         registration = port.mad.register_agent(
             MadClass.EMA, EMA_OUI, (Method.GET, Method.SET), self._receive_mad
         )
-        port.register_l4(L4.ETHERNET, lambda _port, packet: self.demux.receive(packet))
+        port.register_l4(L4.ETHERNET, lambda _port, packet, token: self.demux.receive(packet, token))
         self._leave = [
             partial(port.mad.unregister_agent, registration),
             partial(port.unregister_l4, L4.ETHERNET),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from engine_twins import comparison_line
 from native_module import BUILT, REQUIRED
 from opavnic.datapath.selection import NOT_BUILT
 
@@ -40,6 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
             # are to hear these signals unless a test says otherwise (SIGINT_IGNORED in processes.py).
             if signal.getsignal(number) is signal.SIG_IGN:
                 signal.signal(number, lambda *_: None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much of what the engines did was compared."""
+    line = comparison_line(terminalreporter.getreports(""))
+    if line is not None:
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,8 +3,8 @@
 agent = Agent(provider, opa_port_num=1, now=clock.time, send_trap=sink)
 response = agent.receive(mad, pkey=0xFFFF)
 
-Every request that is a whole MAD gets a response, as from the driver: the first 40 bytes of the request with
-method 0x81 and a status, then the attribute. A Set is answered with what a Get would say now.
+As with the driver, every request that is a whole MAD gets a response: the first 40 bytes of the request with method
+0x81 and a status, then the attribute. The response to a Set holds what a Get would now return.
 
 Source: the public driver's vema_recv(), vema_get() and vema_set().
 """
@@ -52,19 +52,19 @@ _DENIED: Final[Answer] = (MadStatus.DENIED, b"")
 
 @dataclass(slots=True)
 class AgentCounters:
-    """What the agent of a port has done."""
+    """The counters of a port's agent."""
 
     gets: int = 0
     sets: int = 0
     refused: int = 0
     """Answered with a status other than 0."""
     denied: int = 0
-    """Of these, for their P_Key: Sets not from full members of the management partition, Gets from outside it."""
+    """Those refused for their P_Key: Sets not from full members of the management partition, Gets from outside it."""
     malformed: int = 0
     """Not 2048 bytes long: dropped without a response."""
     traps: int = 0
     traps_suppressed: int = 0
-    """Not sent: over the rate limit, or no sink."""
+    """Not sent because of the rate limit, or because there is no sink."""
 
 
 class Agent:
@@ -81,12 +81,12 @@ class Agent:
         sets_need_full_member: bool = True,
         name: str = "",
     ) -> None:
-        """Begin with no vport and no trap sink.
+        """Start without vports and without a trap sink.
 
         Args:  opa_port_num: number of the HFI port, from 1. now: seconds on a steady clock, for the rate limit
-               of traps. driver_quirks: lists longer than a MAD claim their whole length, as the driver's do.
-               sets_need_full_member: refuse a Set with another P_Key than that of full members of the management
-               partition, and a Get from outside this partition; the driver refuses none. name: for the log.
+               of traps. driver_quirks: like the driver, state the requested number of addresses even if a MAD cannot
+               hold as many. sets_need_full_member: refuse Sets without the P_Key of full members of the management
+               partition, and Gets from outside this partition; the driver refuses neither. name: for the log.
         """
         self.vnics: dict[VportNum, Vnic] = {}
         self.class_port_info = ClassPortInfo()
@@ -119,11 +119,11 @@ class Agent:
     # --- requests ------------------------------------------------------------------------------------------
 
     def receive(self, mad: bytes, *, pkey: int = PKEY_FULL_MANAGEMENT) -> bytes | None:
-        """Answer one MAD; None where it is not a MAD of 2048 bytes, which is counted and dropped.
+        """Return the response to a MAD; None if it does not have 2048 bytes, in which case it is counted and dropped.
 
-        Base version, class, class version and OUI are not looked at: what registers the agent filters them.
+        Base version, class, class version and OUI are not checked: the MAD stack filters by them.
 
-        Args:  pkey: the P_Key that the request came with.
+        Args:  pkey: the P_Key of the request.
         """
         if len(mad) != MAD_SIZE:
             self.counters.malformed += 1
@@ -135,7 +135,7 @@ class Agent:
         if status:
             self.counters.refused += 1
             log.debug("[%s] attribute %#06x: status %#06x", self._name, attr_id, status)
-        # everything up to the attribute is the request's, but for method and status
+        # the response repeats the request up to the attribute, except for method and status
         head = (
             mad[:METHOD_OFFSET]
             + _RESPONSE
@@ -244,7 +244,7 @@ class Agent:
     # --- traps ---------------------------------------------------------------------------------------------
 
     def report(self, vnic: Vnic, opcode: TrapOpcode) -> None:
-        """Take a change that `vnic` reports, and send a trap where there is a sink and the rate allows it."""
+        """Handle a change reported by `vnic`: send a trap, if there is a sink and the rate limit permits."""
         class_port_info = self.class_port_info
         limiter = self._limiters.setdefault(vnic.vport_num, TrapLimiter())
         if not limiter.admit(self._now(), has_sink=class_port_info.trap_lid != 0):

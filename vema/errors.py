@@ -1,4 +1,4 @@
-"""The exceptions of this floor. Wrong bytes from a peer are `hfi_sim.errors.WireError`, raised by codecs only."""
+"""The exceptions of vema. Invalid bytes from a peer are `hfi_sim.errors.WireError`, raised only by codecs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class VemaError(HfiSimError):
 
 
 class VnicUnavailableError(VemaError):
-    """A vport cannot be created: the host has no netdev to give. The EM sees status 0x001c."""
+    """A vport cannot be created because the host cannot provide a netdev. The EM sees status 0x001c."""
 
 
 class AgentError(VemaError):
-    """A management agent answered a request with a status other than 0, or with something else than asked."""
+    """A management agent refused a request with a status other than 0, or its response does not fit the request."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
-        """The MAD status, 16 bits; 0 where the response itself was wrong."""
+        """The MAD status, 16 bits; 0 if the response does not fit the request."""

@@ -1,4 +1,4 @@
-"""The locally administered MAC address: fabric id, virtual switch and LID in 48 bits, so that no table is needed.
+"""Locally administered MAC addresses: fabric id, virtual switch and LID in 48 bits, so that no MAC table is needed.
 
 v = fabric_id (10 bits) | vesw_id (12 bits) << 10. Byte 0 holds v[5:0] above the local bit 0x02 and the group bit
 0x01, byte 1 v[13:6], byte 2 v[21:14]; bytes 3 to 5 hold the LID, little-endian.
@@ -25,7 +25,7 @@ _WIDTHS: Final = {"fabric_id": 10, "vesw_id": 12, "lid": 24}
 
 @dataclass(frozen=True, slots=True)
 class Lmac:
-    """What a locally administered MAC address says."""
+    """The contents of a locally administered MAC address."""
 
     fabric_id: int
     """10 bits."""
@@ -38,7 +38,7 @@ class Lmac:
 
     @classmethod
     def parse(cls, mac: bytes) -> Self:
-        """Take a MAC address apart.
+        """Decode a MAC address.
 
         Raises:  WireError: not 6 bytes, or not locally administered.
         """
@@ -66,5 +66,5 @@ class Lmac:
 
 
 def lid_of(mac: bytes) -> int:
-    """Return the LID in a MAC address of 6 bytes, whatever its other bits say."""
+    """Return the LID in a MAC address of 6 bytes, regardless of its other bits."""
     return mac[5] << 16 | mac[4] << 8 | mac[3]

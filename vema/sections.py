@@ -1,4 +1,4 @@
-"""What the sections of a file that people write are made of: quantities with units, sections that may be left empty."""
+"""Types for the sections of configuration files: quantities with units, and sections that may be empty."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from hfi_sim.types import PKEY_FULL_MEMBER
 
 
 class Section(BaseModel):
-    """A mapping with known keys; once read it does not change."""
+    """An immutable mapping with known keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def empty_is_default(value: object) -> object:
-    """Take a section that is there and empty as one with nothing but defaults."""
+    """Replace an empty section by one with all defaults."""
     return {} if value is None else value
 
 
 def _check_pkey(pkey: int) -> int:
     if not pkey & 0x7FFF:
-        raise ValueError(f"pkey {pkey:#06x} names no partition: the low 15 bits are 0")
+        raise ValueError(f"pkey {pkey:#06x} does not name a partition: its low 15 bits are 0")
     if not pkey & PKEY_FULL_MEMBER:
         raise ValueError(
-            f"pkey {pkey:#06x} is a limited membership: its members could not talk to each other; "
+            f"pkey {pkey:#06x} is a limited membership: its members could not communicate with each other; "
             f"write {pkey | PKEY_FULL_MEMBER:#06x}"
         )
     return pkey
 
 
 PartitionKey = Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)]
-"""A full membership of a partition."""
+"""A P_Key of a full member of a partition."""
 Rate = Annotated[
     float,
     BeforeValidator(parse_rate),

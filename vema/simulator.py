@@ -1,13 +1,13 @@
-"""A scripted Ethernet Manager for tests: says what it is told to say, and expects what should come back.
+"""A scripted Ethernet Manager for tests: sends what the test tells it to, and checks what comes back.
 
 sim = MadSimulator(port.mad)                      # any MadTransport
 info = await sim.get(lid, AttrId.VESW_PORT_INFO, vport=1)
 await sim.set(lid, AttrId.VESW_PORT_INFO, replace(info, vesw_id=2), vport=1)
 trap = await sim.expect_trap(opcode=TrapOpcode.ETH_LINK_STATUS_CHANGED)
 
-The other way round it stands in for an agent: `sim.reply(AttrId.CLASS_PORT_INFO, answer)`, then
-`await sim.expect_request(AttrId.CLASS_PORT_INFO, method=Method.SET)`. Where a LID is asked for, whatever has one
-will do: an HFI port, a host of a scenario.
+It can also simulate an agent: `sim.reply(AttrId.CLASS_PORT_INFO, answer)`, then
+`await sim.expect_request(AttrId.CLASS_PORT_INFO, method=Method.SET)`. Arguments that take a LID also take objects that
+have one: an HFI port, a host of a scenario.
 """
 
 from __future__ import annotations
@@ -53,33 +53,33 @@ class Buildable(Protocol):
 
 
 class HasLid(Protocol):
-    """An HFI port, a host."""
+    """An object with a LID, such as an HFI port or a host."""
 
     @property
     def lid(self) -> int:
-        """Its LID now."""
+        """Its current LID."""
         ...
 
 
 Target = int | HasLid
-"""Who is meant: a LID, or whoever has one."""
+"""A LID, or an object that has one."""
 
 Reply = Buildable | bytes | int | None
-"""What to answer: an attribute, its bytes, a status, or nothing at all."""
+"""A response: an attribute, its bytes, a status, or None for no response."""
 
 
 class MadSimulator:
-    """One MAD stack in the hands of a test."""
+    """A MAD stack controlled by a test."""
 
     def __init__(self, mads: MadStack, *, as_agent: bool = False) -> None:
-        """Hear traps; with `as_agent`, Gets and Sets as well, which `reply` answers.
+        """Register for traps; with `as_agent`, also for Gets and Sets, which `reply` answers.
 
-        Raises:  FabricError: somebody else hears them on this port.
+        Raises:  FabricError: this port already has an agent for them.
         """
         self.traps: list[tuple[int, Notice]] = []
-        """Every trap so far: the LID it came from, and its notice."""
+        """All traps so far: the LID of the sender, and the notice."""
         self.requests: list[MadRequest] = []
-        """Every request so far, where this is the agent."""
+        """All requests so far, if this is an agent."""
         self._mads = mads
         self._unseen: deque[tuple[int, Notice]] = deque()
         self._unseen_requests: deque[MadRequest] = deque()
@@ -94,7 +94,7 @@ class MadSimulator:
             )
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """Receive nothing more."""
         for registration in self._registrations:
             self._mads.unregister_agent(registration)
 
@@ -103,7 +103,7 @@ class MadSimulator:
     async def get(
         self, lid: Target, attr_id: int, *, vport: int = 0, data: bytes = b"", pkey: int | None = None
     ) -> Any:
-        """Get an attribute; `data` names the part of it that is wanted.
+        """Get an attribute; `data` selects a part of it.
 
         Raises:  AgentError: refused. MadTimeoutError: no response.
         """
@@ -118,7 +118,7 @@ class MadSimulator:
         vport: int = 0,
         pkey: int | None = None,
     ) -> Any:
-        """Set an attribute and return what the agent has now.
+        """Set an attribute and return the value in the response.
 
         Raises:  AgentError: refused. MadTimeoutError: no response.
         """
@@ -128,7 +128,7 @@ class MadSimulator:
     async def expect_status(
         self, status: int, method: Method, lid: Target, attr_id: int, **options: Any
     ) -> None:
-        """Ask for something that has to be refused with `status`.
+        """Send a request that must be refused with `status`.
 
         Raises:  AssertionError: it was not.
         """
@@ -142,7 +142,7 @@ class MadSimulator:
         raise AssertionError(f"attribute {attr_id:#06x} was not refused; status {status:#06x} was expected")
 
     async def become_sink(self, lid: Target, own_lid: Target, *, sl: int = 0) -> ClassPortInfo:
-        """Have an agent send its traps to `own_lid`."""
+        """Make an agent send its traps to `own_lid`."""
         info = ClassPortInfo(trap_lid=self.lid_of(own_lid), trap_sl_rsvd=sl << 3)
         answer = await self.set(lid, AttrId.CLASS_PORT_INFO, info)
         assert isinstance(answer, ClassPortInfo)  # noqa: S101 - the parser of that attribute
@@ -153,7 +153,7 @@ class MadSimulator:
     ) -> Notice:
         """Wait for the next trap and return its notice.
 
-        Raises:  AssertionError: none comes, or one of another opcode or port does.
+        Raises:  AssertionError: none arrives in time, or it has another opcode or sender.
         """
         if not await self._wait_for(lambda: bool(self._unseen), timeout_s):
             raise AssertionError(f"no trap within {timeout_s:g} s")
@@ -168,9 +168,9 @@ class MadSimulator:
         return notice
 
     def expect_no_trap(self) -> None:
-        """Hold that no trap has come that was not expected.
+        """Check that no unexpected trap has arrived.
 
-        Raises:  AssertionError: there is one.
+        Raises:  AssertionError: one has.
         """
         if self._unseen:
             raise AssertionError(f"unexpected traps: {list(self._unseen)}")
@@ -184,11 +184,11 @@ class MadSimulator:
         return answer if parser is None else parser(answer)
 
     def lid_of(self, target: Target) -> int:
-        """Return the LID of whoever is meant."""
+        """Return the LID of a target."""
         return target if isinstance(target, int) else int(target.lid)
 
     async def _wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until something that came makes `condition` true; False: it took longer."""
+        """Wait until an arriving MAD makes `condition` true; return False on timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not condition():
@@ -207,7 +207,7 @@ class MadSimulator:
     # --- as an agent ---------------------------------------------------------------------------------------
 
     def reply(self, attr_id: int, *replies: Reply, method: Method = Method.GET) -> None:
-        """Answer the next requests for an attribute with these, one each; the last one from then on."""
+        """Answer the next requests for an attribute with `replies`, one each, and all further ones with the last."""
         self._replies[method, attr_id] = deque(replies)
 
     async def expect_request(
@@ -218,10 +218,10 @@ class MadSimulator:
         vport: int | None = None,
         timeout_s: float = EXPECT_S,
     ) -> Any:
-        """Wait for a request and return the attribute in it; requests that came before it are passed over.
+        """Wait for a request and return the attribute in it; earlier requests are skipped.
 
-        Args:    vport: the vport it is about.
-        Raises:  AssertionError: none that fits comes; what came instead is in the message.
+        Args:    vport: the vport of the request.
+        Raises:  AssertionError: no matching request arrives; the message lists those that did.
         """
 
         def fits(request: MadRequest) -> bool:

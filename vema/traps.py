@@ -1,4 +1,4 @@
-"""Traps of the agent: the MAD, and how many of them a vport may send.
+"""Traps of the agent: the MAD, and the rate limit of a vport.
 
 Source: the public driver's opa_vnic_vema_send_trap().
 """
@@ -15,11 +15,11 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.types import AttrId, TrapOpcode, VportNum
 
 TRAP_SIZE: Final = 272
-"""Bytes of a trap as the driver hands it over; the fabric fills the MAD up with zeros."""
+"""Bytes of a trap as passed on by the driver; the fabric pads the MAD with zeros."""
 TRAP_WINDOW_MS: Final = 1074
-"""How long a window of the rate limit is open: 1073741 us in ticks of 1 ms."""
+"""Length of a window of the rate limit: 1073741 us in ticks of 1 ms."""
 TRAP_BURST: Final = 4
-"""Traps of one window after the one that opened it."""
+"""Traps allowed in a window after the one that opened it."""
 _EPSILON_MS: Final = 1e-6
 
 _VENDOR_PREFIX: Final = RmppHeader().build() + VendorHeader().build()
@@ -32,19 +32,19 @@ class Trap:
     mad: bytes
     """272 bytes."""
     dlid: int
-    """The sink, as the EM wrote it: up to 32 bits, of which a LID has 24."""
+    """The sink, as set by the EM: up to 32 bits, although a LID has 24."""
     sl: int
     """Service level, 0-31."""
 
 
 TrapSink = Callable[[Trap], None]
-"""Takes a trap and sends it."""
+"""Sends a trap."""
 
 
 def build_trap(
     tid: int, info: VeswPortInfo, vport_num: VportNum, opa_port_num: int, opcode: TrapOpcode
 ) -> bytes:
-    """Return the MAD of a trap: 272 bytes, from the configuration that is current now."""
+    """Return the MAD of a trap, 272 bytes, for the configuration `info` of a vport."""
     header = MadHeader(mgmt_class=MadClass.EMA, method=Method.TRAP, tid=tid, attr_id=AttrId.NOTICE)
     notice = Notice(
         issuer_lid=info.encap_slid,
@@ -67,7 +67,7 @@ def notice_of(mad: bytes) -> Notice:
 
 
 class TrapLimiter:
-    """The rate limit of one vport: five traps in a window, which the first of them opens."""
+    """The rate limit of one vport: five traps in a window, which opens with the first of them."""
 
     __slots__ = ("_count", "_window_end_ms")
 
@@ -76,10 +76,10 @@ class TrapLimiter:
         self._window_end_ms: int | None = None
 
     def admit(self, now_s: float, has_sink: bool) -> bool:
-        """Return whether a trap may be sent at `now_s`; without a sink none is, though it may use up a burst.
+        """Return whether a trap may be sent at `now_s`. Without a sink it may not, but the attempt may still count.
 
-        Source: the driver checks the rate before it looks for a sink. Without one no window is opened, but in
-        an open window the attempt counts.
+        Source: the driver checks the rate before it looks for a sink. Without a sink it opens no window, but in an
+        open window the attempt counts.
         """
         now_ms = int(now_s * 1000 + _EPSILON_MS)
         if self._window_end_ms is None or now_ms >= self._window_end_ms:

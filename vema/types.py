@@ -1,4 +1,4 @@
-"""Numbers that the Ethernet manager and its agents share, and names for the plain integers among them."""
+"""Numbers shared by the Ethernet Manager and its agents, and types for some of them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ SMAC_ENTRIES: Final = 256
 
 
 class ConfigState(Code):
-    """What the EM wants a vport to do, and (oper_state) what it does; other values act as DROP_ALL."""
+    """The state of a vport that the EM requests and, in oper_state, its current one; other values act as DROP_ALL."""
 
     DROP_ALL = 1, "dropping all"
     FORWARDING = 3, "forwarding"
 
 
 class EthLinkStatus(Code):
-    """The Ethernet link of a vport as the EM sees it; 0 where the vport does not exist."""
+    """The Ethernet link of a vport as the EM sees it; 0 if the vport does not exist."""
 
     UP = 1, "up"
     DOWN = 2, "down"
 
 
 class TrapOpcode(Code):
-    """What a trap of a vport is about."""
+    """The reason for a trap of a vport."""
 
     UCAST_MACS_CHANGED = 1, "unicast list changed"
     MCAST_MACS_CHANGED = 2, "multicast list changed"

@@ -1,4 +1,4 @@
-"""What the agent needs of a VNIC, and what a VNIC tells the agent. `opavnic.adapter.Adapter` is one.
+"""The interface between the agent and a VNIC; `opavnic.adapter.Adapter` implements it.
 
 Source: the kernel's split of opa_vnic: the agent reaches the adapter through opa_vnic_vema_iface.c, the adapter
 reports through opa_vnic_vema_report_event().
@@ -26,14 +26,14 @@ class Vnic(Protocol):
 
     @property
     def port_info(self) -> VeswPortInfo:
-        """Configuration and state now, all read-only fields included."""
+        """Current configuration and state, including all read-only fields."""
         ...
 
     def apply(self, info: VeswPortInfo) -> None:
-        """Take a configuration that the EM has set. Read-only fields of `info` are ignored; none is refused."""
+        """Apply a configuration set by the EM; any is accepted. Read-only fields of `info` are ignored."""
 
     def reset(self) -> None:
-        """Go back to power-on defaults and forget the MAC table, but go on existing (DeleteVesw)."""
+        """Return to power-on defaults and discard the MAC table; the VNIC continues to exist (DeleteVesw)."""
 
     @property
     def mac_table_digest(self) -> int:
@@ -41,11 +41,11 @@ class Vnic(Protocol):
         ...
 
     def mac_section(self, offset: int, num_entries: int) -> tuple[MacEntry | None, ...]:
-        """Return entries of the MAC table, None for holes; the range lies inside the table."""
+        """Return entries of the MAC table, None for holes; the range is inside the table."""
         ...
 
     def update_mac_table(self, offset: int, entries: Sequence[MacEntry | None], digest: int) -> None:
-        """Replace the entries from `offset` on, swap the table whole; the range lies inside the table."""
+        """Replace the entries from `offset` on, atomically; the range is inside the table."""
 
     def ucast_macs(self) -> tuple[Sequence[MacAddr], int]:
         """Return the unicast addresses the netdev listens to, and the generation count of the list."""
@@ -56,24 +56,24 @@ class Vnic(Protocol):
         ...
 
     def summary_counters(self) -> SummaryCounters:
-        """Return what was sent and received."""
+        """Return the counters of attribute 0x0020."""
         ...
 
     def error_counters(self) -> ErrorCounters:
-        """Return what could not be."""
+        """Return the counters of attribute 0x0022."""
         ...
 
 
 VnicReport = Callable[[Vnic, TrapOpcode], None]
-"""How a VNIC says that something changed; the agent turns it into a trap, or not."""
+"""Reports a change of a VNIC to the agent, which may send a trap."""
 
 
 class VnicProvider(Protocol):
-    """Makes VNICs when the EM configures a vport that does not exist yet."""
+    """Creates VNICs when the EM configures a vport that does not exist yet."""
 
     def create_vnic(self, vport_num: VportNum, report: VnicReport) -> Vnic:
-        """Return a new VNIC with power-on defaults, its netdev in place.
+        """Return a new VNIC with power-on defaults and a netdev.
 
-        Raises:  VnicUnavailableError: the host has no netdev to give.
+        Raises:  VnicUnavailableError: the host cannot provide a netdev.
         """
         ...

@@ -1,4 +1,4 @@
-"""The worlds that benchmarks measure on: hosts on one switch, each with a management agent and netdevs in memory."""
+"""The worlds used by benchmarks: hosts on one switch, each with a management agent and netdevs in memory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PKEY: Final = 0x8002
 def make_world(
     hosts: Sequence[str], netdevs: Callable[[str], NetdevFactory] = lambda host: memory_netdev, **options: Any
 ) -> World:
-    """Return a world with these hosts, swept. However many there are, they share one switch.
+    """Return a swept world with these hosts, all on one switch regardless of their number.
 
     Args:    netdevs: gives the netdev factory of a host. The others are those of World.
     """
     topology = single_switch(hosts)
-    topology.switch_ports_max = MAX_PORTS  # more than those of a real switch
+    topology.switch_ports_max = MAX_PORTS  # more than a real switch has
     world = World(topology, **options)
     for name, host in world.hosts.items():
         world.set_pkeys(host.port, [PKEY])

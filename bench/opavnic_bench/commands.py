@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from hfi_sim.errors import HfiSimError
+from hfi_sim.quantities import time_within
+from opavnic.cli.common import quantity, time_option
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_rich, print_table
 from opavnic.errors import OpavnicError
 from opavnic.signals import interruptible
@@ -27,6 +29,14 @@ EM_SIZES: Final = (10, 100, 1000, 10000)
 FABRIC_HOSTS: Final = (128, 1024, 4096)
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+
+def _whole_seconds(value: object) -> int:
+    """Return a time that iperf3 can measure for."""
+    seconds = quantity(time_within("1s", "1m"))(value)
+    if seconds != int(seconds):
+        raise typer.BadParameter(f"{value!r} is not a whole number of seconds such as 1s, 10s or 1m")
+    return int(seconds)
 
 
 @contextmanager
@@ -58,7 +68,9 @@ def _measuring(*errors: type[Exception]) -> Iterator[Progress]:
 
 
 def mad(
-    seconds: Annotated[float, typer.Option(min=0.01, help="how long each measurement lasts")] = 1.0,
+    seconds: Annotated[
+        Any, time_option(low="10ms", help="how long each measurement lasts: 500ms, 2s")
+    ] = "1s",
     as_json: AsJson = False,
 ) -> None:
     """Get and Set exchanges of the management agent per second: the agent alone, and over a fabric.
@@ -81,7 +93,7 @@ def mad(
 def em(
     vports: Annotated[
         list[int] | None,
-        typer.Option("--vports", help=f"how many; may be repeated; {', '.join(map(str, EM_SIZES))}"),
+        typer.Option("--vports", help=f"number of vports; may be repeated; {', '.join(map(str, EM_SIZES))}"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -106,7 +118,9 @@ def em(
 
 
 def fabric(
-    seconds: Annotated[float, typer.Option(min=0.01, help="how long each packet measurement lasts")] = 1.0,
+    seconds: Annotated[
+        Any, time_option(low="10ms", help="how long each packet measurement lasts: 500ms, 2s")
+    ] = "1s",
     hosts: Annotated[
         list[int] | None, typer.Option(min=2, help="hosts of a fat tree to route; may be repeated")
     ] = None,
@@ -125,17 +139,22 @@ def fabric(
     if as_json:
         print_json(result)
         return
-    print_table(("switches", "time", "packets/s"), [list(one.values()) for one in result["hops"]])
+    print_table(
+        ("switches", "time", "engine", "endpoints", "packets/s"),
+        [list(one.values()) for one in result["hops"]],
+    )
     columns = ("hosts", "switches", "engine", "build s", "route s", "bytes/host")
     print_table(columns, [list(one.values()) for one in result["routing"]])
 
 
 def lnet(
     as_json: AsJson = False,
-    hfis: Annotated[int, typer.Option("--hfis", min=1, max=16, help="Up to so many HFIs.")] = 4,
-    seconds: Annotated[float, typer.Option("--seconds", help="Virtual seconds of each run.")] = 0.02,
+    hfis: Annotated[int, typer.Option("--hfis", min=1, max=16, help="Largest number of HFIs.")] = 4,
+    seconds: Annotated[
+        Any, time_option(low="1ns", high="10s", help="Virtual time of each run: 20ms, 1s.")
+    ] = "20ms",
 ) -> None:
-    """Throughput between two hosts with 1, 2, ... HFIs each, on links of 10 Gb/s in virtual time.
+    """Throughput between two hosts with 1, 2, ... HFIs each, over links of 10 Gb/s in virtual time.
 
     \b
     Example:
@@ -143,8 +162,6 @@ def lnet(
     """
     from opavnic_bench.lnet import bench_lnet
 
-    if not 0 < seconds <= 10:
-        fail(f"bench lnet: --seconds {seconds:g} is not above 0 and at most 10", EXIT_USAGE)
     with _measuring() as progress:
         result = bench_lnet(range(1, hfis + 1), seconds, progress)
     if as_json:
@@ -158,13 +175,13 @@ def ejfat(
     rounds: Annotated[
         int, typer.Option(min=1, max=99, help="Rounds of each measurement; medians count.")
     ] = 3,
-    seconds: Annotated[float, typer.Option(min=0.01, help="How long each round lasts.")] = 0.5,
+    seconds: Annotated[Any, time_option(low="10ms", help="How long each round lasts: 500ms, 2s.")] = "500ms",
     taps: Annotated[
-        bool, typer.Option(help="Measure with real programs on TAPs too, where the right is given.")
+        bool, typer.Option(help="Also measure real programs on TAPs, if this user may create them.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Packets and Gbit per second: the pipelines, live in a lab, stand-alone, and a plain UDP relay beside them.
+    """Packets and Gbit per second of the pipelines, of labs, of the stand-alone program, and of a plain UDP relay.
 
     \b
     Example:
@@ -191,7 +208,7 @@ def ejfat(
 
 
 def _may_make_taps() -> tuple[bool, str]:
-    """Return whether this process is in namespaces of its own now, and why there can be no TAPs."""
+    """Return whether this process has moved into private namespaces, and why TAPs are not available."""
     from opavnic.lab.errors import PrivilegeError
     from opavnic.lab.privileges import obtain
 
@@ -206,19 +223,22 @@ def datapath(
     plot_file: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE.svg", help="draw the figures")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, max=50, help="rounds, of which the median counts")] = 3,
-    seconds: Annotated[int, typer.Option(min=1, max=60, help="how long each throughput is measured")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, max=50, help="rounds; the results are medians")] = 3,
+    seconds: Annotated[
+        Any,
+        typer.Option(
+            parser=_whole_seconds, metavar="TIME", help="how long each throughput is measured: 1s to 1m"
+        ),
+    ] = "1s",
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="VARIANT", help="measure these alone; repeatable")
+        list[str] | None, typer.Option("--only", metavar="VARIANT", help="measure only this; may be repeated")
     ] = None,
     vports: Annotated[
         str | None,
-        typer.Option(
-            metavar="N,N,...", help="measure what a packet costs natively with so many VNICs, alone"
-        ),
+        typer.Option(metavar="N,N,...", help="measure only the native cost of a packet with this many VNICs"),
     ] = None,
 ) -> None:
-    """TCP, small UDP packets and round trips of each datapath and each peer, in turns, medians of the rounds.
+    """TCP, small UDP packets and round trips of each datapath and each peer, measured in turns; medians of the rounds.
 
     Needs root and iperf3; `make bench-peers` installs the peers. The default run takes less than five minutes.
     With --vports 2,64,512 the native datapath carries small frames among so many TAPs instead.
@@ -241,12 +261,12 @@ def datapath(
     except PrivilegeError as error:
         fail(str(error))
     if not has_capabilities():
-        fail("the bench makes network namespaces: run it as root")
+        fail("this benchmark creates network namespaces: run it as root")
     if vports is not None:
         _vports(vports, as_json)
         return
     if plot_file is not None:
-        _write(plot_file, "")  # not only after minutes of measuring
+        _write(plot_file, "")  # fail now rather than after minutes of measuring
     with _measuring() as progress:
         result = bench_datapath(rounds, seconds, only=only or (), progress=progress)
     if plot_file is not None:

@@ -1,4 +1,4 @@
-"""`opavnic bench em`: how long an EM takes to configure a whole fabric, what it sends then, and after a restart.
+"""`opavnic bench em`: how long an EM takes to configure a whole fabric, and how much it sends then and after a restart.
 
 Everything is in memory (`bed.make_world`). Each run has a process of its own, so the peak of memory is that of one run.
 """
@@ -33,14 +33,14 @@ _KIB: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One run: so many vports, evenly on so many virtual switches."""
+    """One run: a number of vports, spread evenly over a number of virtual switches."""
 
     vports: int
     vesws: int
 
     @property
     def label(self) -> str:
-        """How progress and errors name it."""
+        """Its name in progress and errors."""
         return f"{self.vports} vports, {self.vesws} virtual switches"
 
     @property
@@ -65,7 +65,7 @@ class Plan:
             }
             for number in range(self.vesws)
         ]
-        # no looks in between: what is measured is the way to the goal, not the watch over it
+        # no polls: the benchmark measures the configuration of the fabric, not its supervision
         return parse_config(
             {
                 "mac": self.policy,
@@ -78,7 +78,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one run measured."""
+    """The results of one run."""
 
     vports: int
     vesws: int
@@ -167,7 +167,7 @@ def _em(world: World, database: Path) -> EthernetService:
 
 
 def _sets(world: World) -> int:
-    """Return how many Sets the agents have taken."""
+    """Return how many Sets the agents have applied."""
     return sum(vnic_port.agent.counters.sets for vnic_port in world.vnic_ports.values())
 
 

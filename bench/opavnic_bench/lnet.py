@@ -23,7 +23,7 @@ MESSAGES_PER_HFI: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class BenchRun:
-    """One run with so many HFIs on each host."""
+    """One run with a number of HFIs on each host."""
 
     hfis: int
     virtual_gbps: float

@@ -57,7 +57,7 @@ class _Bed:
         self._agent = world.vnic_ports["h1"].agent
         self._responses: list[Mad | None] = []
         self.requests = self._make_requests()
-        """The MADs that are measured, by name; the first makes the vport."""
+        """The MADs to measure, by name; the first creates the vport."""
         self._built = {request.header: request.build() for request in self.requests.values()}
 
     def _make_requests(self) -> dict[str, Mad]:
@@ -88,7 +88,7 @@ class _Bed:
         return build_request(method, attr_id, data, attr_mod=_VPORT)
 
     def ask_agent(self, request: Mad) -> None:
-        """Hand a request to the agent."""
+        """Pass a request to the agent."""
         response = self._agent.receive(self._built[request.header])
         read_response(request, Mad.parse(response or b""))
 

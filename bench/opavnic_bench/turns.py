@@ -1,4 +1,4 @@
-"""The shape of a benchmark: subjects are measured in turns, medians count, ratios compare subjects of one run.
+"""The structure of a benchmark: subjects are measured in turns; results are medians, and ratios within one run.
 
 In each round every subject is measured once, so a noisy minute on the machine touches all of them alike.
 """
@@ -25,20 +25,20 @@ class PeerError(BenchError):
 
 
 class Progress(Protocol):
-    """Shows how far a benchmark is."""
+    """Shows the progress of a benchmark."""
 
     def __call__(self, done: int, total: int, label: str) -> None:
-        """Say that `done` of `total` measurements are done, and that `label` is next."""
+        """Show that `done` of `total` measurements are done, and that `label` is next."""
 
 
 def silent(done: int, total: int, label: str) -> None:
-    """Show nothing: a `Progress` for nobody."""
+    """Show nothing: a `Progress` that is never displayed."""
 
 
 K = TypeVar("K", bound=Hashable)
 """One thing to measure."""
 S = TypeVar("S")
-"""What one round of measuring it gives."""
+"""The result of one round."""
 
 
 @dataclass(slots=True)
@@ -111,5 +111,5 @@ def medians(samples: Sequence[Any], digits: int = _DIGITS) -> dict[str, float | 
 
 
 def ratio(one: float | None, other: float | None) -> float | None:
-    """Return how many times `other` the figure `one` is, None where there is nothing to compare."""
+    """Return the ratio of the figures `one` and `other`, None if there is nothing to compare."""
     return round(one / other, 2) if one is not None and other else None

@@ -1,4 +1,4 @@
-"""`opavnic ejfat ...`: what this package adds to the command line."""
+"""`opavnic ejfat ...`: the commands of this package."""
 
 from ejfat.cli.main import app
 

@@ -13,7 +13,7 @@ def parse_ip(text: str, version: int = 0) -> IpAddress:
     """Read an IP address.
 
     Args:    version: 4 or 6; 0: either.
-    Raises:  BadRequestError: not an IP address, or one of another version.
+    Raises:  BadRequestError: not an IP address, or of the wrong version.
     """
     try:
         address = ip_address(text)

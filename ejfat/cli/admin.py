@@ -1,4 +1,4 @@
-"""`opavnic ejfat admin`: the operator's requests to a control plane, ours or the public one."""
+"""`opavnic ejfat admin`: operator requests to a control plane, this project's or the public one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from ejfat.cli.addresses import parse_ip, parse_ips
 from ejfat.errors import UriError
-from opavnic.cli.common import AsJson
+from opavnic.cli.common import AsJson, time_option
 from opavnic.cli.output import print_json, print_line, print_rich, print_table
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ app = typer.Typer(
 )
 
 _CENTURY_H = 876_000
-_DAY_S = 86_400
 Uri = Annotated[str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat[s]://TOKEN@HOST:PORT/lb/ID")]
 Control = Annotated[str, typer.Option("--control", help="gRPC address, instead of the URI's: unix:PATH.")]
 Addresses = Annotated[list[str], typer.Argument(help="IP addresses.", show_default=False)]
@@ -130,12 +129,12 @@ def overview(uri: Uri = "", control: Control = "", as_json: AsJson = False) -> N
     print_table(("id", "name", "data address", "workers", "epoch"), rows)
 
 
-@app.command(epilog="Example: opavnic ejfat admin timeseries '/lb/1/*' --since 30 --json")
+@app.command(epilog="Example: opavnic ejfat admin timeseries '/lb/1/*' --since 30s --json")
 def timeseries(
     series: Annotated[
         list[str], typer.Argument(help="Paths: /lb/ID/METRIC, /lb/ID/session/ID/METRIC, with * for all.")
     ],
-    since: Annotated[float, typer.Option(min=0, max=_DAY_S, help="Seconds to look back.")] = 60.0,
+    since: Annotated[Any, time_option(low="0s", high="24h", help="How far to look back: 30s, 5m.")] = "1m",
     uri: Uri = "",
     control: Control = "",
     as_json: AsJson = False,
@@ -185,13 +184,13 @@ def _parse(uri: str) -> Any:
     from ejfat.uri import EjfatUri
 
     if not uri:
-        raise UriError("give --uri, or set EJFAT_URI")
+        raise UriError("no URI: give --uri, or set EJFAT_URI")
     return EjfatUri.parse(uri)
 
 
 def _reserved(uri: Any) -> str:
     if not uri.lb_id:
-        raise UriError(f"'{uri}' names no reservation (lb/ID)")
+        raise UriError(f"'{uri}' has no reservation (/lb/ID)")
     return str(uri.lb_id)
 
 

@@ -1,4 +1,4 @@
-"""`opavnic conformance ejfat`: added through the entry point group "opavnic.conformance"."""
+"""`opavnic conformance ejfat`, registered in the entry point group "opavnic.conformance"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demonstration on a terminal: a live table while it runs, a summary when it is over."""
+"""The terminal output of the demonstration: a live table while it runs, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BAR = 24
 
 @contextmanager
 def live_view() -> Iterator[Callable[[DemoState], None]]:
-    """Yield a function that shows a state; the table stays where it is while the states change."""
+    """Yield a function that shows a state by updating a table in place."""
     with Live(console=Console(stderr=True), refresh_per_second=8) as live:
         yield lambda state: live.update(_table(state))
 
@@ -39,7 +39,7 @@ def _table(state: DemoState) -> Table:
 
 
 def summary(result: DemoResult) -> None:
-    """Print what the run came to."""
+    """Print the result of the run."""
     phases = list(result.shares)
     rows = [[name, *(f"{result.shares[phase][name]:.1%}" for phase in phases)] for name in WORKERS]
     print_table(("share of events", *phases), rows)

@@ -1,4 +1,4 @@
-"""`opavnic ejfat lb`: the load balancer as a program, on an existing interface or a TAP of its own."""
+"""`opavnic ejfat lb`: the stand-alone load balancer, on an existing interface or its own TAP."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import os
 from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ejfat.cli.addresses import IpAddress, parse_ip, parse_ips
 from ejfat.errors import BadRequestError, EjfatError
+from opavnic.cli.common import time_option
 from opavnic.cli.output import say
 from opavnic.signals import call_on_ending_signals
 
@@ -59,19 +60,19 @@ def lb(
     ] = "",
     p4_open: Annotated[
         bool,
-        typer.Option("--p4-open", help="Require no token: anybody who can connect may program the tables."),
+        typer.Option("--p4-open", help="Require no token: anyone who can connect may program the tables."),
     ] = False,
     no_v1: Annotated[bool, typer.Option("--no-v1", help="Do not serve senders of header version 1.")] = False,
     period: Annotated[
-        float, typer.Option(min=0.05, max=3600, help="Seconds between evaluations of the workers.")
-    ] = 1.0,
+        Any, time_option(low="50ms", high="1h", help="Time between evaluations of the workers: 200ms, 1s.")
+    ] = "1s",
     pipeline: Annotated[
         Literal["auto", "python", "native"],
         typer.Option(help="auto: native in its own thread, if built."),
     ] = "auto",
 ) -> None:
     """Run a load balancer on an interface until Ctrl-C (or SIGTERM, SIGHUP), data plane and control plane."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # we report gRPC's errors in our own words
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # opavnic reports gRPC errors itself
     from ejfat.control.grpc.listening import check_listen
     from ejfat.control.plane import InstanceAddresses, PlaneConfig
     from ejfat.live.app import AppConfig
@@ -83,16 +84,16 @@ def lb(
     if not ipv4 and not ipv6:
         raise BadRequestError("give --ipv4 or --ipv6, or both")
     if senders and not reserve:
-        raise BadRequestError("--senders belongs to the reservation made at start: give --reserve NAME too")
+        raise BadRequestError("--senders requires --reserve NAME, the reservation made at start")
     if bool(tls_cert) != bool(tls_key):
-        raise BadRequestError("--tls-cert and --tls-key go together")
+        raise BadRequestError("give both --tls-cert and --tls-key, or neither")
     for option, address in (("--listen", listen), ("--p4-listen", p4_listen or listen)):
         try:
             check_listen(address)
         except BadRequestError as error:
             raise BadRequestError(f"{option} {error}") from None
     try:
-        # like the far end of a wire, a TAP of our own has a MAC address different from ours
+        # the kernel's end of the TAP has a MAC of its own, so the load balancer needs a different one
         number = int.from_bytes(parse_mac(mac or (interface_mac(interface) if interface else TAP_MAC)), "big")
     except ValueError as error:
         raise BadRequestError(str(error)) from None
@@ -169,7 +170,7 @@ async def _serve(
     finally:
         async with (
             contextlib.AsyncExitStack() as stack
-        ):  # in reverse order; a failure does not keep the others from being closed
+        ):  # runs in reverse order, and runs all callbacks even if one fails
             stack.callback(port.close)
             if carrier is not None:
                 stack.callback(carrier.close)

@@ -1,4 +1,4 @@
-"""`send` and `recv`: the two sides of a load balancer in a real network."""
+"""`opavnic ejfat send` and `recv`: a sender and a receiver on a real network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ejfat.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
 from ejfat.schema import SLOTS
 from ejfat.segmentation import MAX_EVENT
 from hfi_sim.quantities import parse_size, size_text
-from opavnic.cli.common import AsJson, quantity
+from opavnic.cli.common import AsJson, quantity, time_option
 from opavnic.cli.output import EXIT_FAILED, print_json, say
 from opavnic.signals import call_on_ending_signals
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ejfat.uri import EjfatUri, Endpoint
 
 _DIGITS = 18
-"""Most digits of a number here."""
+"""Maximum number of digits of a slot number."""
 Uri = Annotated[
     str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat://TOKEN@HOST:PORT/lb/ID?sync=...&data=...")
 ]
@@ -46,7 +46,7 @@ def _event_bytes(value: object) -> int:
         raise typer.BadParameter("an event cannot have 0 bytes; give a size such as 9000, 100K or 2M")
     if size > MAX_EVENT:
         raise typer.BadParameter(
-            f"events of {value} bytes are too long; the reassembly header counts to {MAX_EVENT}"
+            f"events of {value} bytes are too long; the reassembly header allows {MAX_EVENT}"
         )
     return size
 
@@ -183,8 +183,9 @@ def recv(
     ] = "",
     kp: Annotated[float, typer.Option(help="Proportional gain of the fill level controller.")] = 0.0,
     timeout: Annotated[
-        float, typer.Option(min=0.001, max=3600, help="Seconds until an incomplete event counts as lost.")
-    ] = 0.5,
+        Any,
+        time_option(low="1ms", high="1h", help="Time until an incomplete event counts as lost: 500ms, 2s."),
+    ] = "500ms",
     max_event: Annotated[
         Any,
         typer.Option(
@@ -197,7 +198,7 @@ def recv(
         bool, typer.Option("--old-headers", help="Expect the 8-byte header of version 1.")
     ] = False,
     count: Annotated[int, typer.Option(min=0, help="End after this many events; 0: no limit.")] = 0,
-    duration: Annotated[float, typer.Option(min=0, help="End after this many seconds; 0: no limit.")] = 0.0,
+    duration: Annotated[Any, time_option(low="0s", help="End after this time: 30s, 5m; 0: no limit.")] = "0",
     as_json: AsJson = False,
 ) -> None:
     """Reassemble events as they arrive; with a URI, register with the control plane and report to it."""
@@ -240,9 +241,9 @@ def recv(
 
 
 def _worker_address(text: str, listen: Endpoint) -> IpAddress:
-    """Return the address that the load balancer sends to.
+    """Return the address of this worker as seen by the load balancer.
 
-    Raises:  BadRequestError: it is not the address of a host.
+    Raises:  BadRequestError: not the address of a single host.
     """
     address = parse_ip(text) if text else listen.ip
     if address.is_unspecified or address.is_multicast:
@@ -251,7 +252,7 @@ def _worker_address(text: str, listen: Endpoint) -> IpAddress:
 
 
 def parse_slots(text: str) -> list[tuple[int, int]]:
-    """Read slots such as `0-127,256,+64`; return the first slot (-1: anywhere) and length of each range.
+    """Read slots such as `0-127,256,+64`; return the first slot (-1: anywhere) and the length of each range.
 
     Raises:  BadRequestError: the text is not a list of slots.
     """
@@ -266,7 +267,7 @@ def parse_slots(text: str) -> list[tuple[int, int]]:
             ranges.append((begin, end - begin + 1))
         else:
             raise BadRequestError(
-                f"{part!r} are not slots such as 0-127, 256, or +64; the last is {SLOTS - 1}"
+                f"{part!r} is not a range of slots such as 0-127, 256, or +64; the last slot is {SLOTS - 1}"
             )
     return ranges
 
@@ -293,7 +294,7 @@ async def _receive(
     gains: Gains,
     as_json: bool,
 ) -> int:
-    """Receive until told to end; return how many events were lost."""
+    """Receive until the end is requested or a limit is reached; return the number of lost events."""
     from ejfat.live.feedback import Measured, Reporter
 
     receiver.start()

@@ -1,4 +1,4 @@
-"""The group `opavnic ejfat`. Commands import what they need when they run."""
+"""The command group `opavnic ejfat`. Commands import their modules when they run, to keep start-up fast."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ def demo(
         typer.Option(help="Netdevs to use; default: TAPs, or memory if TAPs are not available."),
     ] = None,
 ) -> None:
-    """Three sources, a load balancer and four workers on one virtual switch: one slows down, one is killed."""
+    """Run three sources, a load balancer and four workers on a virtual switch; one worker slows down, one is killed."""
     import asyncio
 
     from hfi_sim import precise_loop
     from opavnic.cli.netdevs import choose
 
     kind, private, _ = choose(netdev)
-    # imported only now: gRPC may start threads, and a process with threads cannot enter a user namespace
+    # imported after choose(): gRPC may start threads, and a process with threads cannot enter a user namespace
     from ejfat.cli.demo_view import live_view, summary
     from ejfat.demo.run import run_demo
 

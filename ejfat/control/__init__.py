@@ -1,5 +1,5 @@
-"""The control plane: who gets which share of the events, from which tick on.
+"""The control plane: decides which worker gets which share of the events, and from which tick on.
 
-Pure like the data plane: members, weights, calendars and epochs are computed from what is handed in, and come out
-as table updates. The shells (`store`, `grpc`) do the I/O.
+Sans-IO, like the data plane: members, weights, calendars and epochs are computed from the inputs and result in table
+updates. The shells (`store`, `grpc`) do the I/O.
 """

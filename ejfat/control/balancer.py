@@ -1,7 +1,7 @@
-"""One load balancer instance while it is reserved: its senders, its workers, its epochs.
+"""A reserved load balancer instance: its senders, workers and epochs.
 
-Every method that changes something returns table updates; the caller applies them in order, and all of one call
-together where the data plane can.
+Every method that changes something returns table updates. The caller applies the updates of a call in order and, if
+the data plane supports it, together.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ _MEMBER_IDS = 0xFFFF
 _MAX_SENDERS = 256
 _MAX_SESSIONS = 512
 _RESTART_S = 3.0
-"""Ticks that stay behind for this long are not stragglers."""
+"""Seconds for which ticks must stay behind to count as a restart of the senders, not as stragglers."""
 _OVERDUE_S = 3.0
-"""A boundary that is not expected within the lead and this long was predicted wrongly."""
+"""A boundary that is not expected within the lead plus this many seconds was mispredicted."""
 
 
 class Strategy(StrEnum):
-    """How slots are given out."""
+    """How slots are assigned."""
 
     DYNAMIC = "dynamic"
-    """By weight, and weights follow the workers' reports."""
+    """By weight; the weights follow the workers' reports."""
     STATIC = "static"
-    """What workers demand by number first, the rest by the weights of registration."""
+    """Slots that workers demand by number first, the rest by the weights given at registration."""
     EXPLICIT = "explicit"
-    """What workers demand by number, and nothing else: packets of other slots are dropped."""
+    """Only the slots that workers demand by number; packets for other slots are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The knobs of an instance."""
+    """Tuning parameters of an instance."""
 
     lead_s: float = 0.8
-    """How far ahead of the predicted tick a new epoch begins."""
+    """Seconds from a decision to the predicted tick at which the new epoch begins."""
     quiescence_s: float = 2.0
-    """How long an event may be under way after its epoch's boundary has been passed."""
+    """Seconds for which an event may be in flight after the boundary of its epoch has been passed."""
     idle_s: float = 30.0
-    """After this long without a packet nothing is under way."""
+    """Seconds without a packet after which nothing is in flight."""
     min_change: int = 4
-    """Slots that must move before a new epoch is worth it (members that come or go always are)."""
+    """Minimum number of slots that must move for a new epoch. A member that joins or leaves always causes one."""
     fill_gain: float = 0.0
     """See `feedback.reweigh`."""
 
@@ -73,24 +73,24 @@ class LoadBalancer:
     expires_at: float | None = None
     """Unix time, None: never."""
     family: int = 0
-    """The IP version that it was reserved for, 4 or 6; 0: whatever the instance has."""
+    """The IP version requested in the reservation, 4 or 6; 0: any that the instance has."""
     senders: set[IpAddress] = field(default_factory=set)
     sessions: dict[int, Session] = field(default_factory=dict)
     ticks: TickPredictor = field(default_factory=TickPredictor)
     refusals: int = 0
-    """Transitions that had to wait: no room for a calendar or a cover, or no tick to aim at."""
+    """Transitions that had to wait because there was no room for a calendar or a cover, or no valid boundary."""
     restarts: int = 0
-    """How often the ticks went backwards for good."""
+    """Detected restarts of the senders: the ticks went backwards and stayed behind."""
     takebacks: int = 0
-    """Epochs taken back because their boundary lay where no tick would have come in a while."""
+    """Epochs taken back because no tick would have reached their boundary soon."""
     epochs: EpochManager = field(init=False)
     _next_session: int = 1
     _next_member: int = 0
     _rewrites: dict[int, Rewrite] = field(default_factory=dict)
-    """Members in the data plane's table, those of ended sessions included."""
+    """Members in the data plane's table, including those of ended sessions."""
     _reweighed_at: float | None = None
     _moved_at: float | None = None
-    """When packets were seen last; None: there have been none."""
+    """Time of the last packet; None: none yet."""
     _packets_seen: int = 0
     _behind_since: float | None = None
 
@@ -100,22 +100,22 @@ class LoadBalancer:
     # senders
 
     def add_senders(self, addresses: Sequence[IpAddress]) -> list[Update]:
-        """Let senders in; those that are in already stay.
+        """Allow senders, in addition to those already allowed.
 
-        Raises:  ExhaustedError: more than the source filter holds.
+        Raises:  ExhaustedError: more senders than the source filter can hold.
         """
         new = [address for address in dict.fromkeys(addresses) if address not in self.senders]
         if len(self.senders) + len(new) > _MAX_SENDERS:
             raise ExhaustedError(
-                f"{len(self.senders) + len(new)} senders, the source filter holds {_MAX_SENDERS}"
+                f"{len(self.senders) + len(new)} senders; the source filter holds {_MAX_SENDERS}"
             )
         self.senders.update(new)
         return [programming.sender(self.target, address, Op.PUT) for address in new]
 
     def remove_senders(self, addresses: Sequence[IpAddress]) -> list[Update]:
-        """Shut senders out.
+        """Stop allowing senders.
 
-        Raises:  UnknownError: one of them is not in; then all stay.
+        Raises:  UnknownError: one of them is not a sender; nothing has changed.
         """
         for address in addresses:
             if address not in self.senders:
@@ -128,18 +128,16 @@ class LoadBalancer:
 
     @property
     def ready(self) -> list[Session]:
-        """Workers that the next epoch gives slots to."""
+        """Sessions of the workers that get slots in the next epoch."""
         return [session for session in self.sessions.values() if session.state is SessionState.READY]
 
     def register(self, worker: Worker, now: float) -> tuple[Session, list[Update]]:
-        """Open a session. Its slots come with the next epoch, its rewrite is in place before.
+        """Open a session. Its rewrite is programmed at once, and it gets slots with the next epoch.
 
-        Raises:  BadRequestError: the worker's values. ExhaustedError: no member number left.
+        Raises:  BadRequestError: the worker's values are invalid. ExhaustedError: the member table is full.
         """
         if len(self._rewrites) >= _MAX_SESSIONS:
-            raise ExhaustedError(
-                f"{self.name} has {_MAX_SESSIONS} members, the member table has no room for more"
-            )
+            raise ExhaustedError(f"{self.name} has {_MAX_SESSIONS} members; the member table is full")
         worker.check()
         self._check_demands({self._next_session: worker.slot_demands}, {self._next_session: worker.name})
         session = Session.open(self._next_session, self._free_member(), worker, now)
@@ -149,10 +147,10 @@ class LoadBalancer:
         return session, programming.member(self.target, session.rewrite, Op.PUT)
 
     def demand_slots(self, wanted: Mapping[int, Sequence[SlotRange]]) -> None:
-        """Replace what sessions demand; the next epoch heeds it.
+        """Replace the slot demands of sessions, from the next epoch on.
 
-        Raises:  UnknownError: no such session. BadRequestError: no calendar can hold that, or the strategy gives
-            no slots by number. Nothing has changed then.
+        Raises:  UnknownError: no such session. BadRequestError: no calendar can satisfy the demands, or the strategy
+            does not support them. In either case nothing has changed.
         """
         sessions = {number: self.session(number) for number in wanted}
         self._check_demands(wanted, {number: session.worker.name for number, session in sessions.items()})
@@ -171,9 +169,9 @@ class LoadBalancer:
         )
 
     def session(self, session_id: int) -> Session:
-        """Return a session.
+        """Return a session by number.
 
-        Raises:  UnknownError: there is none of this number.
+        Raises:  UnknownError: no such session.
         """
         session = self.sessions.get(session_id)
         if session is None:
@@ -181,9 +179,9 @@ class LoadBalancer:
         return session
 
     def deregister(self, session_id: int) -> None:
-        """End a session; its slots go to others with the next epoch.
+        """End a session; the next epoch gives its slots to others.
 
-        Raises:  UnknownError: there is none of this number.
+        Raises:  UnknownError: no such session.
         """
         self.session(session_id).step(SessionState.GONE)
 
@@ -197,10 +195,10 @@ class LoadBalancer:
     # time
 
     def observe(self, tick: int, packets: int, now: float) -> None:
-        """Take note of what the data plane has seen.
+        """Record the ticks that the data plane has seen.
 
-        Args:    tick: the largest since the last call. packets: all with a tick there have ever been; where the
-            number has not changed, `tick` says nothing.
+        Args:    tick: the largest since the last call. packets: total number of packets with a tick; if it has not
+            changed since the last call, `tick` is ignored.
         """
         if packets == self._packets_seen:
             return
@@ -214,27 +212,27 @@ class LoadBalancer:
         self.ticks.observe(tick, now)
 
     def sync(self, sender: IpAddress, source_id: int, sample: Sample) -> Drop | None:
-        """Take a sync message, or return why it is not believed: only senders are; without any, nobody is."""
+        """Accept a sync message, or return the reason for refusing it. Only messages from senders are accepted."""
         if sender not in self.senders:
             return Drop.SYNC_SENDER
         return self.ticks.sample((sender, source_id), sample)
 
     def _restart(self, now: float) -> None:
-        """Believe that the senders began anew: predict from here, let the epochs of the past run out."""
+        """Handle a restart of the senders: predict from here on and let the retiring epochs run out."""
         self.ticks.restart()
         self.epochs.observe(TICKS, now)
         self._behind_since = None
         self.restarts += 1
 
     def advance(self, now: float) -> list[Update]:
-        """Do what is due: `prepare` and `connect` at once."""
+        """Perform all due work: `prepare`, then `connect`."""
         return self.prepare(now) + self.connect(now)
 
     def prepare(self, now: float) -> list[Update]:
-        """Drain the silent, clean up, reweigh, and write the calendar of a new epoch where that is worth it."""
+        """Drain silent workers, clean up, reweigh and, if enough slots move, write the calendar of a new epoch."""
         for session in self.sessions.values():
             session.age(now)
-        self.epochs.observe(self.ticks.seen, now)  # not what is only expected: events may be under way
+        self.epochs.observe(self.ticks.seen, now)  # seen, not predicted ticks: events may be in flight
         idle = self._moved_at is None or now - self._moved_at >= self.policy.idle_s
         updates = self.epochs.retire(now, self.policy.quiescence_s, idle=idle)
         self._reweigh(now)
@@ -242,16 +240,16 @@ class LoadBalancer:
         return updates + self._forget()
 
     def connect(self, now: float) -> list[Update]:
-        """Turn to the epoch that was prepared, at a tick behind all those observed; no frame may pass meanwhile."""
+        """Switch to the prepared epoch at a tick after all observed ones; no frame may pass during this call."""
         updates = self._take_back(now)
         return updates + self._connect(now)
 
     def is_waiting(self, now: float) -> bool:
-        """Return whether `connect` has something to do."""
+        """Return whether `connect` has work to do."""
         return self.epochs.prepared is not None or self._is_overdue(now)
 
     def _is_overdue(self, now: float) -> bool:
-        """Return whether the present epoch begins where, by what is known now, no tick will come in a while."""
+        """Return whether no tick is expected to reach the start of the current epoch soon."""
         current, retiring = self.epochs.current, self.epochs.retiring
         if current is None or not retiring or retiring[-1].passed_at is not None:
             return False
@@ -272,7 +270,7 @@ class LoadBalancer:
         if self.epochs.prepared is None or current is None:
             return []
         expected = self.ticks.predict(now + self.policy.lead_s, now)
-        # without any tick nothing is under way: the new epoch may begin right behind the old one's start
+        # without any tick nothing is in flight: the new epoch may begin right after the start of the old one
         boundary = current.start + 1 if expected is None else expected + 1
         try:
             return self.epochs.connect(boundary)
@@ -281,12 +279,12 @@ class LoadBalancer:
             return self.epochs.discard()
 
     def slots(self) -> dict[int, int]:
-        """Return how many slots of the present epoch each session has, by session id."""
+        """Return the number of slots of each session in the current epoch, by session id."""
         counts = shares(self.epochs.current.members) if self.epochs.current else {}
         return {session.session_id: counts.get(session.member_id, 0) for session in self.sessions.values()}
 
     def slot_ranges(self, session: Session) -> list[SlotRange]:
-        """Return which slots of the present epoch a session has."""
+        """Return the slots of a session in the current epoch."""
         current = self.epochs.current
         return slot_demands.ranges_of(current.members, session.member_id) if current else []
 
@@ -303,7 +301,7 @@ class LoadBalancer:
             ready[number].weight = weight
 
     def wanted(self) -> dict[int, int]:
-        """Return the slots that each member should have now; empty where no worker is ready."""
+        """Return the number of slots that each member should have now; empty if no worker is ready."""
         return {member: count for member, count in apportion(self._claims()).items() if count}
 
     def _claims(self) -> dict[int, Claim]:
@@ -313,7 +311,7 @@ class LoadBalancer:
         }
 
     def _calendar(self) -> tuple[int, ...] | None:
-        """Return the calendar that the next epoch should have; None where the present one will do."""
+        """Return the calendar of the next epoch; None if the current one can stay."""
         current = self.epochs.current
         if self.strategy is not Strategy.DYNAMIC and any(s.worker.slot_demands for s in self.ready):
             return self._demanded_calendar()
@@ -337,7 +335,7 @@ class LoadBalancer:
     def _next_epoch(self) -> list[Update]:
         current = self.epochs.current
         if not self.ready:
-            return []  # what is in place stays in place
+            return []  # keep the current epoch
         calendar = self._calendar()
         if calendar is None or (current is not None and calendar == current.members):
             return []
@@ -350,7 +348,7 @@ class LoadBalancer:
             return []
 
     def _forget(self) -> list[Update]:
-        """Remove the rewrites that neither a session nor a connected epoch needs."""
+        """Remove rewrites that neither a session nor a connected epoch needs."""
         needed = self.epochs.members_in_use
         self.sessions = {
             number: session
@@ -363,10 +361,10 @@ class LoadBalancer:
             updates += programming.member(self.target, self._rewrites.pop(member_id), Op.DELETE)
         return updates
 
-    # everything at once
+    # the whole instance
 
     def program(self) -> list[Update]:
-        """Return updates that put senders, members and epochs in place (again)."""
+        """Return the updates that program senders, members and epochs, for example after a restart."""
         updates = [
             programming.sender(self.target, address, Op.PUT) for address in sorted(self.senders, key=str)
         ]
@@ -375,7 +373,7 @@ class LoadBalancer:
         return updates + self.epochs.program()
 
     def clear(self) -> list[Update]:
-        """Return updates that remove all of it; the instance is empty then."""
+        """Empty the instance; return the updates that remove its table entries."""
         updates = self.epochs.clear()
         for rewrite in self._rewrites.values():
             updates += programming.member(self.target, rewrite, Op.DELETE)
@@ -414,10 +412,10 @@ class LoadBalancer:
     def restore(
         cls, data: dict[str, Any], target: Callable[[int], Target], policy: Policy, now: float
     ) -> LoadBalancer:
-        """Return the instance of a snapshot.
+        """Return the instance from a snapshot.
 
-        Args:    target: returns which tables an instance uses now; they may be others than before.
-        Raises:  BadRequestError: not such a snapshot.
+        Args:    target: returns the tables of an instance, which may differ from those at the time of the snapshot.
+        Raises:  BadRequestError: not a valid snapshot.
         """
         try:
             balancer = cls(
@@ -444,7 +442,7 @@ class LoadBalancer:
                     epochs.retiring.append(Retiring(epoch, old["end"], cover))
             balancer.epochs = epochs
             balancer.ticks.seen = data["seen"]
-            balancer._moved_at = now  # what was under way may still be
+            balancer._moved_at = now  # events may still be in flight
         except (KeyError, TypeError, ValueError) as error:
             raise BadRequestError(f"stored state of a load balancer: {error!r}") from None
         return balancer

@@ -1,8 +1,8 @@
-"""From weights to a calendar: how many of the 512 slots a member gets, and which.
+"""From weights to a calendar: which of the 512 slots each member gets.
 
 Source: the rules of the public control plane (min and max factor, mean weight 1000).
-Differs: shares are rounded so that all slots are taken and none is taken twice, and the slots of a member are
-    spread evenly instead of shuffled; `test_calendar_*` pin both.
+Differs: shares are rounded so that every slot is assigned exactly once, and the slots of a member are spread evenly
+    instead of shuffled; `test_calendar_*` pin both.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ejfat.schema import SLOTS
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one member asks for."""
+    """The share that a member claims."""
 
     weight: float
     min_factor: float = 0.0
-    """Lower bound of its slots, as a multiple of an even share."""
+    """Minimum number of slots, as a multiple of an even share."""
     max_factor: float = 0.0
-    """Upper bound, likewise; 0 means none."""
+    """Maximum, likewise; 0: no limit."""
 
 
 def apportion(claims: Mapping[int, Claim], slots: int = SLOTS) -> dict[int, int]:
-    """Return the number of slots of every member: proportional to the weights, inside the bounds, `slots` in sum.
+    """Return the number of slots of each member: proportional to the weights, within the bounds, `slots` in total.
 
-    Where the bounds allow no such division they yield: every slot must have a member. Members of weight 0 get
-    their minimum; where all weights are 0 the division is even.
+    If no division satisfies the bounds, they are relaxed, because every slot must have a member. Members with weight 0
+    get their minimum; if all weights are 0, the division is even.
     """
     if not claims:
         return {}
@@ -55,7 +55,7 @@ def _feasible(bounds: dict[int, tuple[int, int]], slots: int) -> dict[int, tuple
 def _water_fill(
     weights: Mapping[int, float], bounds: Mapping[int, tuple[int, int]], slots: int
 ) -> dict[int, float]:
-    """Scale the weights by the one factor at which the clamped shares add up to `slots` (found by bisection)."""
+    """Scale the weights by the factor that makes the clamped shares add up to `slots` (found by bisection)."""
 
     def shares(factor: float) -> dict[int, float]:
         return {m: min(max(w * factor, bounds[m][0]), bounds[m][1]) for m, w in weights.items()}
@@ -73,7 +73,7 @@ def _water_fill(
 
 
 def _round(shares: Mapping[int, float], bounds: Mapping[int, tuple[int, int]], slots: int) -> dict[int, int]:
-    """Round down, then give what is left to the largest remainders (lower member numbers first among equals)."""
+    """Round down, then assign the remaining slots by largest remainder (ties: lower member number first)."""
     counts = {member: min(int(share + 1e-9), bounds[member][1]) for member, share in shares.items()}
     order = sorted(shares, key=lambda member: (-(shares[member] - counts[member]), member))
     while (left := slots - sum(counts.values())) > 0:
@@ -84,9 +84,9 @@ def _round(shares: Mapping[int, float], bounds: Mapping[int, tuple[int, int]], s
 
 
 def spread(counts: Mapping[int, int]) -> tuple[int, ...]:
-    """Return the member of every slot: each member's slots lie as evenly apart as the others allow.
+    """Return the member of each slot, with the slots of each member spread as evenly as possible.
 
-    Args:    counts: slots of each member; their sum is the length of the calendar.
+    Args:    counts: number of slots of each member; their sum is the length of the calendar.
     """
     total = sum(counts.values())
     wishes = sorted(
@@ -98,7 +98,7 @@ def spread(counts: Mapping[int, int]) -> tuple[int, ...]:
 
 
 def shares(calendar: Sequence[int]) -> dict[int, int]:
-    """Return how many slots each member has."""
+    """Return the number of slots of each member."""
     counts: dict[int, int] = {}
     for member in calendar:
         counts[member] = counts.get(member, 0) + 1

@@ -1,8 +1,8 @@
-"""Slots that a worker asks for by number: ranges of the calendar, fixed, or wherever there is room.
+"""Slot demands: slots that a worker requests as ranges of the calendar, at a fixed place or anywhere.
 
-Source: the public control plane: `static` gives demanded slots first and shares the rest by weight, `explicit` gives
-    nothing else; a slot of nobody holds a member number that has no rewrite, so its packets end there.
-Differs: demands that no calendar can hold are refused when they are made; `test_demands_*` pin it.
+Source: the public control plane: `static` assigns demanded slots first and shares the rest by weight; `explicit`
+    assigns only demanded slots. An unassigned slot has a member number without a rewrite, so its packets are dropped.
+Differs: demands that no calendar can satisfy are refused when they are made; `test_demands_*` pin it.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from ejfat.errors import BadRequestError
 from ejfat.schema import SLOTS
 
 NOBODY = 0xFFFF
-"""The member number of a slot without a member."""
+"""Member number of an unassigned slot."""
 ANYWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class SlotRange:
-    """`length` slots from `index` on; `index` -1: the first ones that are empty."""
+    """`length` slots from `index` on; `index` -1: the first empty slots."""
 
     index: int
     length: int
 
     def check(self) -> None:
-        """Refuse what lies outside the calendar.
+        """Refuse a range outside the calendar.
 
-        Raises:  BadRequestError: the value, and what would be right.
+        Raises:  BadRequestError: with the value and the expected range.
         """
         if not 1 <= self.length <= SLOTS:
-            raise BadRequestError(f"a demand of {self.length} slots, expected 1 to {SLOTS}")
+            raise BadRequestError(f"a demand for {self.length} slots, expected 1 to {SLOTS}")
         if self.index != ANYWHERE and not 0 <= self.index <= SLOTS - self.length:
             raise BadRequestError(
                 f"slots {self.index} to {self.index + self.length - 1}, expected 0 to {SLOTS - 1}, or index -1"
@@ -41,14 +41,14 @@ class SlotRange:
 
 
 Demands = Mapping[int, Sequence[SlotRange]]
-"""By member."""
+"""Slot ranges by member."""
 
 
 def place(demands: Demands) -> list[int]:
-    """Return the member of every slot, `NOBODY` where none asks for it.
+    """Return the member of each slot, or `NOBODY` if no member demands it.
 
-    Fixed ranges come first, then those that go anywhere; among members the order of `demands` counts, and a slot
-    that is taken stays so.
+    Fixed ranges are placed first, then those that may be anywhere, each in the order of `demands`. A slot that is
+    already assigned is not reassigned.
     """
     calendar = [NOBODY] * SLOTS
     for member, ranges in demands.items():
@@ -66,10 +66,10 @@ def place(demands: Demands) -> list[int]:
 
 
 def check(demands: Demands, names: Mapping[int, str]) -> None:
-    """Refuse demands that one calendar cannot hold.
+    """Refuse demands that no calendar can satisfy.
 
-    Args:    names: of the members, for the message.
-    Raises:  BadRequestError: a range outside the calendar, a slot asked for twice, more slots than there are.
+    Args:    names: member names for the error message.
+    Raises:  BadRequestError: a range outside the calendar, a slot demanded twice, or more slots than exist.
     """
     owners: dict[int, int] = {}
     for member, ranges in demands.items():
@@ -78,16 +78,16 @@ def check(demands: Demands, names: Mapping[int, str]) -> None:
             for slot in range(item.index, item.index + item.length) if item.index != ANYWHERE else ():
                 if slot in owners:
                     raise BadRequestError(
-                        f"{names[member]} asks for slot {slot}, which is {names[owners[slot]]}'s"
+                        f"{names[member]} demands slot {slot}, which {names[owners[slot]]} already has"
                     )
                 owners[slot] = member
     total = sum(item.length for ranges in demands.values() for item in ranges)
     if total > SLOTS:
-        raise BadRequestError(f"{total} slots are asked for in all, the calendar has {SLOTS}")
+        raise BadRequestError(f"{total} slots are demanded in total; the calendar has {SLOTS}")
 
 
 def fill(calendar: Sequence[int], claims: Mapping[int, Claim]) -> tuple[int, ...]:
-    """Return a calendar whose empty slots are shared among members by weight, each member's spread evenly."""
+    """Return the calendar with its empty slots shared among members by weight and spread evenly."""
     empty = calendar.count(NOBODY)
     counts = {member: count for member, count in apportion(claims, empty).items() if count} if empty else {}
     rest = iter(spread(counts))
@@ -95,7 +95,7 @@ def fill(calendar: Sequence[int], claims: Mapping[int, Claim]) -> tuple[int, ...
 
 
 def ranges_of(calendar: Sequence[int], member: int) -> list[SlotRange]:
-    """Return the slots that a member has."""
+    """Return the slots of a member."""
     found, at = [], 0
     for owner, group in groupby(calendar):
         length = len(list(group))

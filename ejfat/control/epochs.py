@@ -1,8 +1,9 @@
-"""Epochs: a new calendar takes over at a tick of the future, and no event that is under way moves.
+"""Epochs: a new calendar takes over at a future tick, without moving any event that is in flight.
 
-An epoch that the epoch table leads to is connected, and a connected epoch is never changed. The next one is made
-off line under a fresh number; the ticks of the present one are then pinned to it by a prefix cover that ends at
-the boundary; only then is the wildcard turned to the next one. What the old one held goes when its ticks are over.
+An epoch is connected if the epoch table leads to it. A connected epoch is never changed. The next epoch is written
+under a new number while nothing leads to it; then the ticks of the current epoch are pinned to it by a cover of
+prefixes that ends at the boundary; finally the wildcard is switched to the next epoch. The entries of the old epoch
+are removed when its last events have run out.
 
 Source: seed 002, "Making Changes to the Load Balancer Configuration".
 """
@@ -19,35 +20,35 @@ from ejfat.errors import ControlError, ExhaustedError
 from ejfat.schema import SLOTS, Op, Update
 
 MAX_LIVE = 4
-"""Calendars that fit the table of the document: 2048 entries."""
+"""Calendars that fit in the document's table of 2048 entries."""
 COVER_ROOM = 127
-"""Epoch assignments beside the wildcard that fit the table of the document: 128 entries."""
+"""Epoch assignments, besides the wildcard, that fit in the document's table of 128 entries."""
 _NUMBERS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A calendar and the first tick it is meant for."""
+    """A calendar and its first tick."""
 
     number: int
     start: int
     members: tuple[int, ...]
-    """The member of every slot."""
+    """The member of each slot."""
 
 
 @dataclass(slots=True)
 class Retiring:
-    """An epoch that a newer one has followed: the ticks from its start to `end` are still its own."""
+    """An epoch with a successor; the ticks from its start up to, not including, `end` still belong to it."""
 
     epoch: Epoch
     end: int
     cover: tuple[Prefix, ...]
     passed_at: float | None = None
-    """When ticks at or behind `end` were first seen; from then on its last events run out."""
+    """When a tick at or after `end` was first seen; from then on its last events run out."""
 
 
 class EpochManager:
-    """The epochs of one instance. Every method returns table updates, in the order they must be applied."""
+    """The epochs of one instance. Methods that change epochs return table updates in the order to apply them."""
 
     def __init__(self, target: Target, *, next_number: int = 0) -> None:
         self.target = target
@@ -56,7 +57,7 @@ class EpochManager:
         """Oldest first."""
         self.next_number = next_number
         self.prepared: Epoch | None = None
-        """The next epoch, while its calendar is written and nothing leads to it yet."""
+        """The next epoch after its calendar has been written, before any tick leads to it."""
 
     @property
     def live(self) -> list[Epoch]:
@@ -65,7 +66,7 @@ class EpochManager:
 
     @property
     def members_in_use(self) -> set[int]:
-        """Members that a connected calendar names: their rewrites must stay as they are."""
+        """Members in a connected calendar, whose rewrites must not change."""
         return {member for epoch in self.live for member in epoch.members}
 
     @property
@@ -74,19 +75,19 @@ class EpochManager:
         return len(self.live) < MAX_LIVE
 
     def epoch_of(self, tick: int) -> Epoch | None:
-        """Return the epoch that a tick belongs to, as the data plane will see it."""
+        """Return the epoch of a tick, as the data plane looks it up."""
         for old in self.retiring:
             if covered(old.cover, tick):
                 return old.epoch
         return self.current
 
     def begin(self, members: Sequence[int]) -> list[Update]:
-        """Return the updates that make the first epoch: its calendar, then all ticks to it.
+        """Return the updates for the first epoch: its calendar, then the assignment of all ticks.
 
-        Raises:  ControlError: there is an epoch already, or the calendar has an empty slot.
+        Raises:  ControlError: there already is an epoch, or the calendar does not have all slots.
         """
         if self.current is not None:
-            raise ControlError(f"instance {self.target.lb_id} has epoch {self.current.number} already")
+            raise ControlError(f"instance {self.target.lb_id} already has epoch {self.current.number}")
         epoch = self._make(members, 0)
         updates = programming.calendar(self.target, epoch.number, epoch.members, Op.PUT)
         updates += programming.assignment(self.target, EVERYTHING, epoch.number, Op.PUT)
@@ -94,9 +95,9 @@ class EpochManager:
         return updates
 
     def transition(self, members: Sequence[int], boundary: int) -> list[Update]:
-        """Return the updates that make a new epoch begin at tick `boundary`: `prepare` and `connect` at once.
+        """Return the updates that make a new epoch begin at tick `boundary`: `prepare`, then `connect`.
 
-        Raises:  ControlError, ExhaustedError: as these do. Nothing has changed then.
+        Raises:  ControlError, ExhaustedError: like these methods; nothing has changed.
         """
         updates = self.prepare(members)
         try:
@@ -106,19 +107,20 @@ class EpochManager:
             raise
 
     def prepare(self, members: Sequence[int]) -> list[Update]:
-        """Return the updates that write the next epoch's calendar off line; frames may pass meanwhile.
+        """Return the updates that write the calendar of the next epoch. Frames may pass while they are applied.
 
-        Raises:  ControlError: no first epoch, an empty slot. ExhaustedError: no room for the calendar.
+        Raises:  ControlError: there is no first epoch, or the calendar does not have all slots. ExhaustedError: no
+            room for the calendar.
         """
         if self.current is None:
             raise ControlError(f"instance {self.target.lb_id} has no epoch to follow")
         if not self.can_transition:
-            raise ExhaustedError(f"{MAX_LIVE} epochs are connected, none of them has run out yet")
+            raise ExhaustedError(f"{MAX_LIVE} epochs are connected and have not run out yet")
         epoch = self.prepared = self._make(members, 0)
         return programming.calendar(self.target, epoch.number, epoch.members, Op.PUT)
 
     def discard(self) -> list[Update]:
-        """Return the updates that remove the calendar of the epoch that was prepared."""
+        """Drop the prepared epoch; return the updates that remove its calendar."""
         epoch, self.prepared = self.prepared, None
         if epoch is None:
             return []
@@ -126,23 +128,21 @@ class EpochManager:
         return programming.calendar(self.target, epoch.number, epoch.members, Op.DELETE)
 
     def connect(self, boundary: int) -> list[Update]:
-        """Return the updates that make the prepared epoch begin at `boundary`; ticks before it stay where they are.
+        """Return the updates that make the prepared epoch begin at `boundary`; earlier ticks do not move.
 
-        Args:    boundary: behind every tick that has been sent yet.
-        Raises:  ControlError: nothing is prepared, or the boundary is not behind the present epoch's start.
-            ExhaustedError: no room for the cover. Nothing has changed then.
+        Args:    boundary: after every tick that has been sent so far.
+        Raises:  ControlError: nothing is prepared, or the boundary is not after the start of the current epoch.
+            ExhaustedError: no room for the cover. In either case nothing has changed.
         """
         old, new = self.current, self.prepared
         if old is None or new is None:
             raise ControlError(f"instance {self.target.lb_id} has no epoch prepared")
         start = old.start
         if boundary <= start and not self.retiring:
-            start = (
-                0  # ticks went backwards or wrapped: the wildcard has carried them, so the cover begins at 0
-            )
+            start = 0  # ticks went backwards or wrapped: the wildcard served them, so the cover begins at 0
         if not start < boundary < TICKS:
             raise ControlError(
-                f"boundary {boundary:#x} is not behind the start of epoch {old.number}, {start:#x}"
+                f"boundary {boundary:#x} is not after the start of epoch {old.number}, {start:#x}"
             )
         room = COVER_ROOM - sum(len(past.cover) for past in self.retiring)
         prefixes = cover(start, boundary, room)
@@ -155,11 +155,12 @@ class EpochManager:
         return updates
 
     def withdraw(self) -> list[Update]:
-        """Return the updates that take back the present epoch, which no tick has reached: the one before goes on.
+        """Return the updates that withdraw the current epoch, which no tick has reached, in favour of the previous one.
 
-        No tick below the boundary moves at any step: the wildcard leads to the former epoch before its cover goes.
+        No tick below the boundary moves at any step, because the wildcard leads to the previous epoch before its
+        cover is removed.
 
-        Raises:  ControlError: there is no epoch before it.
+        Raises:  ControlError: there is no previous epoch.
         """
         gone = self.current
         if gone is None or not self.retiring:
@@ -173,7 +174,7 @@ class EpochManager:
         return updates
 
     def observe(self, tick: int, now: float) -> None:
-        """Take note that `tick` has been seen: epochs that end at or before it begin to run out."""
+        """Record that `tick` has been seen: epochs that end at or before it begin to run out."""
         for old in self.retiring:
             if old.passed_at is None and tick >= old.end:
                 old.passed_at = now
@@ -181,8 +182,8 @@ class EpochManager:
     def retire(self, now: float, quiescence_s: float, *, idle: bool = False) -> list[Update]:
         """Return the updates that remove epochs whose events have run out: cover first, then calendar.
 
-        Args:    quiescence_s: how long an event may still be under way after the boundary has been passed.
-            idle: nothing has been sent for long enough that nothing is under way at all.
+        Args:    quiescence_s: seconds for which an event may be in flight after the boundary has been passed.
+            idle: nothing has been sent for so long that no event is in flight.
         """
         updates: list[Update] = []
         while self.retiring:
@@ -197,7 +198,7 @@ class EpochManager:
         return updates
 
     def program(self) -> list[Update]:
-        """Return updates that put everything in place again, as after the loss of the data plane's tables."""
+        """Return the updates that program all epochs again, for example after the tables were lost."""
         updates: list[Update] = []
         for epoch in self.live:
             updates += programming.calendar(self.target, epoch.number, epoch.members, Op.PUT)
@@ -209,7 +210,7 @@ class EpochManager:
         return updates
 
     def clear(self) -> list[Update]:
-        """Return updates that remove all epochs; every tick misses then."""
+        """Remove all epochs; return the updates, after which every tick misses."""
         updates = self.discard()
         if self.current is not None:
             updates += programming.assignment(self.target, EVERYTHING, self.current.number, Op.DELETE)
@@ -221,7 +222,7 @@ class EpochManager:
 
     def _make(self, members: Sequence[int], start: int) -> Epoch:
         if len(members) != SLOTS:
-            raise ControlError(f"the calendar has {len(members)} slots, all {SLOTS} need a member")
+            raise ControlError(f"the calendar has {len(members)} slots, expected {SLOTS}")
         taken = {epoch.number for epoch in self.live}
         while self.next_number in taken:  # only after 2**32 epochs
             self.next_number = (self.next_number + 1) % _NUMBERS

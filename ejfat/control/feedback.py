@@ -1,9 +1,9 @@
-"""From workers' reports to weights, and the report a worker computes for itself.
+"""From workers' reports to weights, and the control signal that a worker computes for its reports.
 
 Source: the public control plane (weight += control signal, mean scaled to 1000) and the public receiver library
     (a PID controller on the fill level of its queue).
-Differs: the fill level moves weights by itself too, for the receivers of today send control signals of 0 unless
-    told otherwise; `fill_gain=0` turns that off.
+Differs: the fill level also changes weights, because today's receivers send a control signal of 0 by default;
+    `fill_gain=0` turns this off.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _LEAST_WEIGHT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What counts of a worker's last report."""
+    """The part of a worker's last report that affects its weight."""
 
     fill: float = 0.0
-    """Share of its queue in use, 0 to 1."""
+    """Fill level of its queue, 0 to 1."""
     control: float = 0.0
-    """The change of weight it asks for, per second."""
+    """Requested change of weight per second."""
 
 
 def reweigh(
@@ -32,10 +32,10 @@ def reweigh(
     elapsed_s: float = 1.0,
     fill_gain: float = 0.0,
 ) -> dict[int, float]:
-    """Return new weights with mean 1000: moved by control signals and by how full a worker is against the others.
+    """Return new weights with mean 1000, changed by control signals and by fill levels relative to the mean.
 
-    Args:    weights: of all members; 0 or less is taken as the least weight. elapsed_s: since the last call.
-        fill_gain: weight per second that a worker loses whose queue is full while the others' are empty.
+    Args:    weights: of all members; a weight that becomes too small is set to the minimum. elapsed_s: since the last
+        call. fill_gain: weight per second that a worker with a full queue loses if the other queues are empty.
     """
     if not weights:
         return {}
@@ -52,7 +52,7 @@ def reweigh(
 
 @dataclass(frozen=True, slots=True)
 class Gains:
-    """Of the controller; all 0 means that a worker never asks for a change."""
+    """Gains of the controller; if all are 0, a worker never requests a change."""
 
     proportional: float = 0.0
     integral: float = 0.0
@@ -60,7 +60,7 @@ class Gains:
 
 
 class FillController:
-    """A PID controller: asks for more weight below the set point of the fill level, for less above it."""
+    """A PID controller: requests more weight below the set point of the fill level, and less above it."""
 
     def __init__(self, gains: Gains, *, set_point: float = 0.0, window_s: float = 1.0) -> None:
         self._gains = gains

@@ -1,6 +1,6 @@
-"""What was seen of reservations and workers in the last minutes: the time series of the public interface.
+"""Recent values of reservations and workers: the time series of the public interface.
 
-A sample is taken at every look of the control plane. Series are named by paths: `/lb/1/rx_packets`,
+A sample is taken in each period of the control plane. Series are named by paths: `/lb/1/rx_packets`,
 `/lb/1/epoch/boundary_event`, `/lb/1/session/2/fill_percent`; a selector may end in `*`.
 
 Source: paths and metric names of the public control plane.
@@ -48,7 +48,7 @@ _PATH = re.compile(r"/lb/(\d+)/(?:session/(\d+|\*)(?:/([^/]+))?|(\*|epoch/bounda
 
 
 class Sample(NamedTuple):
-    """All values of a reservation or a session at one time."""
+    """The values of a reservation or a session at one time."""
 
     at: float
     """Unix time."""
@@ -57,7 +57,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One value over time."""
+    """A metric over time."""
 
     name: str
     samples: tuple[tuple[float, float], ...]
@@ -66,18 +66,18 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """What a client asks for: a reservation (None: all), a session of it, a metric (None: all)."""
+    """What a client requests: a reservation (None: all), a session of it, and a metric (None: all)."""
 
     reservation: str | None
     session: str | None = None
-    """An id, `*` for all; None: the reservation's own series, and with `metric` None all sessions' as well."""
+    """An id, or `*` for all; None: the series of the reservation and, if `metric` is None, of all its sessions."""
     metric: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Selector:
-        """Read a path such as `/lb/1/*`; metrics may be written as field names of the reports, too.
+        """Read a path such as `/lb/1/*`. A metric may also be a field name of the reports (`fillPercent`).
 
-        Raises:  BadRequestError: not such a path, or a metric that does not exist.
+        Raises:  BadRequestError: not a valid path, or an unknown metric.
         """
         if text in ("*", "/lb/*"):
             return cls(None)
@@ -103,9 +103,9 @@ class History:
     _sessions: dict[tuple[str, str], deque[Sample]] = field(default_factory=dict)
 
     def sample(self, balancers: Mapping[int, LoadBalancer], counters: PipelineCounters, now: float) -> None:
-        """Take note of how things are now; what has ended is forgotten.
+        """Add a sample of the current values, and drop reservations and sessions that have ended.
 
-        Args:    balancers: by number of their reservation. counters: of the data plane.
+        Args:    balancers: by reservation number. counters: those of the data plane.
         """
         reservations, sessions = {}, {}
         for number, balancer in balancers.items():
@@ -122,7 +122,7 @@ class History:
         self._reservations, self._sessions = reservations, sessions
 
     def select(self, selector: Selector, since: float) -> Iterator[Series]:
-        """Yield the series that a selector names, from `since` on (Unix time)."""
+        """Yield the selected series, from `since` (Unix time) on."""
         for reservation, samples in self._reservations.items():
             if selector.reservation not in (None, reservation):
                 continue

@@ -1,10 +1,10 @@
-"""Workers' sessions: the states they pass through, and what is known of each.
+"""Workers' sessions: their states and values.
 
     READY ----- silent for 2 s, or says not ready ----> DRAINING --- reports ready ---> READY
     READY, DRAINING --- deregistered, or silent for 60 s ---> GONE (its rewrite stays until no epoch names it)
 
 Source: the public control plane's staleness rules.
-Differs: silence is measured with our clock when a report arrives, so a worker's wrong clock does not evict it.
+Differs: silence is measured with the local clock when a report arrives, so that a wrong clock does not evict a worker.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ejfat.control.programming import IpAddress, Rewrite
 from ejfat.errors import BadRequestError, ControlError
 
 STALE_S = 2.0
-"""A worker silent for this long gets no slots from the next epoch on."""
+"""Seconds of silence after which a worker gets no slots in new epochs."""
 REMOVE_S = 60.0
-"""A worker silent for this long is deregistered."""
+"""Seconds of silence after which a worker is deregistered."""
 MAX_PORT_BITS = 14
 _BROADCAST = IPv4Address("255.255.255.255")
 MAX_WEIGHT = 1000.0
 
 
 class SessionState(StrEnum):
-    """Where a worker stands."""
+    """State of a worker's session."""
 
     READY = "ready"
     DRAINING = "draining"
-    """It keeps what its epochs give it, and gets nothing from new ones."""
+    """Keeps its slots in existing epochs and gets none in new ones."""
     GONE = "gone"
 
 
@@ -47,7 +47,7 @@ _STEPS = {
 
 @dataclass(slots=True)
 class ReceiverCounters:
-    """What a worker says it has received."""
+    """Receive counters as a worker reports them."""
 
     events_received: int = 0
     events_reassembled: int = 0
@@ -60,7 +60,7 @@ class ReceiverCounters:
 
 @dataclass(slots=True)
 class Worker:
-    """What a worker registers with."""
+    """The values with which a worker registers."""
 
     name: str
     ip: IpAddress
@@ -72,18 +72,18 @@ class Worker:
     keep_lb_header: bool = False
     mac: int = 0
     slot_demands: tuple[SlotRange, ...] = ()
-    """Slots it asks for by number, where the strategy heeds that."""
+    """Slots that it demands by number, if the strategy supports that."""
 
     def check(self) -> None:
-        """Refuse values that no calendar or rewrite can hold.
+        """Refuse values that do not fit a calendar or a rewrite.
 
-        Raises:  BadRequestError: the value, and what would be right.
+        Raises:  BadRequestError: with the value and the expected range.
         """
         check_name("worker", self.name)
         if self.ip.is_multicast or self.ip.is_unspecified or self.ip == _BROADCAST:
             raise BadRequestError(f"{self.ip} is not the address of a single worker")
         if not 1 <= self.port <= 0xFFFF:
-            raise BadRequestError(f"UDP port {self.port} is not 1 to 65535")
+            raise BadRequestError(f"UDP port {self.port}, expected 1 to 65535")
         if not 0 <= self.port_bits <= MAX_PORT_BITS:
             raise BadRequestError(
                 f"port range 2**{self.port_bits}, expected an exponent of 0 to {MAX_PORT_BITS}"
@@ -91,10 +91,10 @@ class Worker:
         if self.port + (1 << self.port_bits) - 1 > 0xFFFF:
             raise BadRequestError(f"ports {self.port} + 2**{self.port_bits} go beyond 65535")
         if not 0 <= self.weight <= MAX_WEIGHT:  # a NaN fails too
-            raise BadRequestError(f"weight {self.weight} is not 0 to {MAX_WEIGHT:g}")
+            raise BadRequestError(f"weight {self.weight}, expected 0 to {MAX_WEIGHT:g}")
         for label, factor in (("min factor", self.min_factor), ("max factor", self.max_factor)):
             if not 0 <= factor <= 512:
-                raise BadRequestError(f"{label} {factor} is not 0 to 512")
+                raise BadRequestError(f"{label} {factor}, expected 0 to 512")
         if self.max_factor and self.max_factor < self.min_factor:
             raise BadRequestError(f"max factor {self.max_factor} is below min factor {self.min_factor}")
 
@@ -116,45 +116,45 @@ class Session:
 
     @classmethod
     def open(cls, session_id: int, member_id: int, worker: Worker, now: float) -> Session:
-        """Return the session of a worker that has just registered: ready at once.
+        """Return the session of a worker that has just registered; it is ready.
 
-        Raises:  BadRequestError: the worker's values.
+        Raises:  BadRequestError: the worker's values are invalid.
         """
         worker.check()
         return cls(session_id, member_id, worker, now, now, MEAN_WEIGHT * worker.weight)
 
     @property
     def rewrite(self) -> Rewrite:
-        """Where its packets go."""
+        """The rewrite of its packets."""
         worker = self.worker
         return Rewrite(
             self.member_id, worker.mac, worker.ip, worker.port, worker.port_bits, worker.keep_lb_header
         )
 
     def step(self, state: SessionState) -> bool:
-        """Go to `state`; False where it is there already.
+        """Change to `state`; return False if that is already the state.
 
-        Raises:  ControlError: no such step; the state stays.
+        Raises:  ControlError: the change is not allowed; the state has not changed.
         """
         if state is self.state:
             return False
         if state not in _STEPS[self.state]:
-            raise ControlError(f"session {self.session_id} is {self.state}, it cannot become {state}")
+            raise ControlError(f"session {self.session_id} is {self.state} and cannot become {state}")
         self.state = state
         return True
 
     def report(
         self, now: float, *, fill: float, control: float, ready: bool, counters: ReceiverCounters
     ) -> None:
-        """Take a report of the worker.
+        """Handle a report of the worker.
 
-        Raises:  BadRequestError: a fill level outside 0 to 1, or a control signal that is not a number.
+        Raises:  BadRequestError: a fill level outside 0 to 1, or a control signal out of range.
             ControlError: the session is gone.
         """
         if not 0.0 <= fill <= 1.0:
-            raise BadRequestError(f"fill level {fill} is not 0 to 1")
+            raise BadRequestError(f"fill level {fill}, expected 0 to 1")
         if not abs(control) <= 1e6:
-            raise BadRequestError(f"control signal {control} is not a number of at most 1e6")
+            raise BadRequestError(f"control signal {control}, expected a number from -1e6 to 1e6")
         if self.state is SessionState.GONE:
             raise ControlError(f"session {self.session_id} is gone")
         self.reported_at = now
@@ -162,7 +162,7 @@ class Session:
         self.step(SessionState.READY if ready else SessionState.DRAINING)
 
     def age(self, now: float) -> bool:
-        """Drain or end a session that has been silent for too long; True where that changed its state."""
+        """Drain or end a session that has been silent for too long; return whether its state changed."""
         silence = now - self.reported_at
         if self.state is SessionState.GONE:
             return False
@@ -179,7 +179,7 @@ class Session:
 
     @classmethod
     def restore(cls, data: dict[str, Any], now: float) -> Session:
-        """Return the session of a snapshot; it counts as heard of just now, for nobody could hear it meanwhile."""
+        """Return the session from a snapshot. Its silence starts at `now`, because reports could not arrive before."""
         demands = tuple(SlotRange(**item) for item in data["worker"].get("slot_demands", ()))
         own = {"ip": ip_address(data["worker"]["ip"]), "slot_demands": demands}
         worker = Worker(**data["worker"] | own)

@@ -1,8 +1,8 @@
-"""The data plane's counters under the names that the public control plane reads, and what "clear" means for them.
+"""The data plane's counters under the names that the public control plane reads.
 
-Clearing moves a baseline: the pipeline's own counters only ever grow, so conservation always holds.
+Clearing a counter only moves a baseline. The counters of the pipeline never decrease, so that conservation holds.
 
-Source: the public control plane's metric names; the index of `rx_rslt_counter` is that of today's data plane.
+Source: the metric names of the public control plane; the indexes of `rx_rslt_counter` are those of today's data plane.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LB_COUNTS: dict[str, Callable[[LbCounters], int]] = {
 
 
 class Metric(NamedTuple):
-    """One array of counters."""
+    """An array of counters."""
 
     name: str
     values: list[int]
@@ -54,20 +54,20 @@ class Metric(NamedTuple):
 
 
 class Metrics:
-    """A view of a pipeline's counters since they were cleared."""
+    """The counters of a pipeline since they were last cleared."""
 
     def __init__(self, counters: Callable[[], PipelineCounters]) -> None:
-        """Args:  counters: returns the pipeline's, up to date."""
+        """Args:  counters: returns the current counters of the pipeline."""
         self._counters = counters
         self._baseline: dict[tuple[str, int], int] = {}
 
     def read(self) -> Iterator[Metric]:
-        """Yield all metrics, always the same ones in the same order."""
+        """Yield all metrics, always in the same order."""
         for name, values in self._raw():
             yield Metric(name, [value - self._baseline.get((name, i), 0) for i, value in enumerate(values)])
 
     def clear(self, chosen: Callable[[str, int], bool]) -> None:
-        """Set to zero what `chosen(name, index)` says."""
+        """Set each counter to zero for which `chosen(name, index)` is true."""
         for name, values in self._raw():
             for index, value in enumerate(values):
                 if chosen(name, index):

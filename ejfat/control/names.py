@@ -1,18 +1,18 @@
-"""Names that clients give to reservations and workers: they stand in tables and in lines of text."""
+"""Names of reservations and workers, which clients choose and which appear in tables and messages."""
 
 from __future__ import annotations
 
 from ejfat.errors import BadRequestError
 
 LONGEST_NAME = 64
-"""Characters."""
+"""Maximum number of characters."""
 
 
 def check_name(what: str, name: str) -> None:
-    """Refuse a name that no table could show.
+    """Refuse a name that cannot be displayed.
 
-    Args:    what: whose name it is, for the message.
-    Raises:  BadRequestError: it is empty, too long, or has characters that cannot be printed.
+    Args:    what: kind of the named object, for the error message.
+    Raises:  BadRequestError: empty, too long, or with unprintable characters.
     """
     expected = f"expected 1 to {LONGEST_NAME} printable ones"
     if not 1 <= len(name) <= LONGEST_NAME:

@@ -1,4 +1,4 @@
-"""The control plane: up to eight instances, reserved and freed, and the tokens that allow it."""
+"""The control plane: reserves and frees up to eight instances, and keeps the tokens."""
 
 from __future__ import annotations
 
@@ -24,45 +24,43 @@ _STATE_FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class InstanceAddresses:
-    """Where one instance is reached."""
+    """The addresses of one instance."""
 
     ipv4: IpAddress | None = None
     ipv6: IpAddress | None = None
 
     @property
     def all(self) -> list[IpAddress]:
-        """The addresses there are."""
+        """The configured addresses."""
         return [address for address in (self.ipv4, self.ipv6) if address is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class PlaneConfig:
-    """What an operator decides."""
+    """The configuration of the control plane."""
 
     mac: int
-    """The load balancer's own address on Ethernet."""
+    """MAC address of the load balancer."""
     instances: tuple[InstanceAddresses, ...]
     sync_host: str = "127.0.0.1"
     sync_port: int = 19531
-    """The first instance's port for sync messages; the others follow."""
+    """UDP port for sync messages to instance 0; the ports of the other instances follow."""
     data_min_port: int = 16384
     data_max_port: int = 32767
     policy: Policy = field(default_factory=Policy)
     with_v1: bool = True
-    """Instance 0 serves senders of header version 1 too."""
+    """Whether instance 0 also serves senders of header version 1."""
 
     def check(self) -> None:
-        """Refuse addresses that no frame to one load balancer carries.
+        """Refuse addresses that a single load balancer cannot have.
 
-        Raises:  BadRequestError: the address, and what would be right.
+        Raises:  BadRequestError: with the address and what is expected.
         """
         if not 1 <= len(self.instances) <= INSTANCES:
             raise BadRequestError(f"{len(self.instances)} instances, expected 1 to {INSTANCES}")
         if self.mac >> 40 & 1 or not self.mac:
             mac = self.mac.to_bytes(6, "big").hex(":")
-            raise BadRequestError(
-                f"MAC address {mac}: expected that of one station, such as 02:4c:42:00:00:01"
-            )
+            raise BadRequestError(f"MAC address {mac}: expected a unicast address such as 02:4c:42:00:00:01")
         seen: set[IpAddress] = set()
         for address in (address for instance in self.instances for address in instance.all):
             kinds = {
@@ -72,46 +70,46 @@ class PlaneConfig:
                 "the broadcast": address == _BROADCAST,
             }
             for kind in (kind for kind, fits in kinds.items() if fits):
-                raise BadRequestError(f"{address} is {kind} address, expected one of a single host")
+                raise BadRequestError(f"{address} is {kind} address, expected the address of a single host")
             if "%" in str(address):
                 raise BadRequestError(
-                    f"{address} has a scope, which no frame carries: leave it out from the % on"
+                    f"{address} has a scope, which is not part of a frame: remove the % and what follows"
                 )
             if address in seen:
-                raise BadRequestError(f"{address} twice: each instance has an address of its own")
+                raise BadRequestError(f"{address} appears twice: each instance needs its own address")
             seen.add(address)
 
     def target(self, lb_id: int) -> Target:
-        """Return which tables an instance uses."""
+        """Return the tables that an instance uses."""
         return Target(lb_id, self.with_v1 and lb_id == 0)
 
 
 @dataclass(slots=True)
 class Reservation:
-    """A reserved instance, under the number its clients know it by."""
+    """A reserved instance, with the number that identifies it to clients."""
 
     reservation_id: int
     balancer: LoadBalancer
 
     @property
     def lb_id(self) -> int:
-        """The instance."""
+        """Number of the instance."""
         return self.balancer.target.lb_id
 
     @property
     def path(self) -> dict[Resource, str]:
-        """The resource as permissions name it."""
+        """The path of this reservation in permissions."""
         return {Resource.LOAD_BALANCER: str(self.lb_id), Resource.RESERVATION: str(self.reservation_id)}
 
     def session_path(self, session_id: int) -> dict[Resource, str]:
-        """One of its sessions as permissions name it."""
+        """Return the path of one of its sessions in permissions."""
         return self.path | {Resource.SESSION: f"{self.reservation_id}/{session_id}"}
 
 
 class ControlPlane:
     """Sans-IO: requests in, table updates to `program`, state to `snapshot`.
 
-    Args:    program: gets the updates of each decision, to apply in order; an exception it raises reaches the caller.
+    Args:    program: called with the updates of each decision, to apply in order; its exceptions reach the caller.
     """
 
     def __init__(self, config: PlaneConfig, program: Callable[[list[Update]], None]) -> None:
@@ -121,12 +119,12 @@ class ControlPlane:
         self.reservations: dict[int, Reservation] = {}
         self.history = History()
         self.is_lent = False
-        """A foreign control plane has the tables."""
+        """Whether a foreign control plane owns the tables."""
         self._program = program
         self._next_reservation = 1
 
     def start(self) -> None:
-        """Program the addresses of all instances, and what is reserved (after `restore`)."""
+        """Program the addresses of all instances and, after `restore`, the reservations."""
         updates: list[Update] = []
         for lb_id, addresses in enumerate(self.config.instances):
             updates += programming.own_addresses(self.config.target(lb_id), self.config.mac, addresses.all)
@@ -135,19 +133,18 @@ class ControlPlane:
         self._program(updates)
 
     def program(self, updates: list[Update]) -> None:
-        """Hand updates to the data plane."""
+        """Pass updates to the data plane."""
         if updates:
             self._program(updates)
 
     def lend_tables(self) -> None:
-        """Leave the tables to a foreign control plane, as long as this one lives: two would undo each other's rules.
+        """Leave the tables to a foreign control plane until the restart: two would overwrite each other's rules.
 
-        Raises:  ControlError: an instance is reserved, the tables are this control plane's.
+        Raises:  ControlError: an instance is reserved here, so this control plane owns the tables.
         """
         for reservation in self.reservations.values():
             raise ControlError(
-                f"{reservation.balancer.name} is reserved here: free it first, and let no other control plane "
-                "program the tables meanwhile"
+                f"{reservation.balancer.name} is reserved here: free it before another control plane uses the tables"
             )
         self.is_lent = True
 
@@ -163,18 +160,18 @@ class ControlPlane:
     ) -> Reservation:
         """Reserve the first free instance.
 
-        Args:    until: Unix time at which the reservation ends by itself; None: never. family: the IP version that
-            it must have, 4 or 6; 0: either.
-        Raises:  ExhaustedError: all are reserved. BadRequestError: no such name, an end in the past, or an IP version
-            that no instance has. ControlError: a foreign control plane has the tables.
+        Args:    until: Unix time at which the reservation expires; None: never. family: required IP version, 4 or 6; 0:
+            either.
+        Raises:  ExhaustedError: all instances are reserved. BadRequestError: an invalid name, an end in the past, or an
+            IP version that no instance has. ControlError: a foreign control plane owns the tables.
         """
         check_name("reservation", name)
         if self.is_lent:
             raise ControlError(
-                "a foreign control plane programs the tables: reserve there, or start this one again without it"
+                "a foreign control plane programs the tables: reserve there, or restart this one without it"
             )
         if until is not None and until <= now:
-            raise BadRequestError(f"the reservation would end {now - until:.0f} s ago")
+            raise BadRequestError(f"the end of the reservation is {now - until:.0f} s in the past")
         taken = {reservation.lb_id for reservation in self.reservations.values()}
         fitting = [
             lb_id
@@ -199,7 +196,7 @@ class ControlPlane:
     def get(self, reservation_id: str) -> Reservation:
         """Return a reservation by the id that clients use.
 
-        Raises:  UnknownError: there is none.
+        Raises:  UnknownError: no such reservation.
         """
         for number, reservation in self.reservations.items():
             if str(number) == reservation_id:
@@ -207,11 +204,11 @@ class ControlPlane:
         raise UnknownError(f"no load balancer {reservation_id!r}")
 
     def by_instance(self, lb_id: int) -> Reservation | None:
-        """Return the reservation of an instance."""
+        """Return the reservation of an instance, or None."""
         return next((r for r in self.reservations.values() if r.lb_id == lb_id), None)
 
     def free(self, reservation: Reservation) -> None:
-        """End a reservation: its tables are emptied, its tokens revoked."""
+        """End a reservation: remove its table entries and revoke its tokens."""
         del self.reservations[reservation.reservation_id]
         self.tokens.revoke_for(Resource.RESERVATION, str(reservation.reservation_id))
         self._revoke_sessions(reservation, list(reservation.balancer.sessions))
@@ -223,7 +220,7 @@ class ControlPlane:
             self.tokens.revoke_for(Resource.SESSION, path[Resource.SESSION])
 
     def advance(self, now: float) -> None:
-        """Do what is due on every instance: `prepare` and `connect` at once."""
+        """Perform all due work on every instance: `prepare`, then `connect`."""
         self.prepare(now)
         self.connect(now)
 
@@ -232,12 +229,12 @@ class ControlPlane:
         return any(reservation.balancer.is_waiting(now) for reservation in self.reservations.values())
 
     def connect(self, now: float) -> None:
-        """Turn to the epochs that were prepared. No frame may pass between the last look at the ticks and the end."""
+        """Switch to the prepared epochs. No frame may pass between the last `observe` and the end of this call."""
         for reservation in self.reservations.values():
             self.program(reservation.balancer.connect(now))
 
     def prepare(self, now: float) -> None:
-        """Do all that can be done while frames pass; end reservations whose time is over."""
+        """Do the work that can be done while frames pass, and end expired reservations."""
         for reservation in list(self.reservations.values()):
             expires_at = reservation.balancer.expires_at
             if expires_at is not None and now >= expires_at:
@@ -249,7 +246,7 @@ class ControlPlane:
             self._revoke_sessions(reservation, gone)
 
     def sample(self, counters: PipelineCounters, now: float) -> None:
-        """Add the present state to the history; `counters` are the data plane's."""
+        """Add the current values to the history; `counters` are those of the data plane."""
         self.history.sample({n: r.balancer for n, r in self.reservations.items()}, counters, now)
 
     def grant(
@@ -263,7 +260,7 @@ class ControlPlane:
         parent: int | None,
         now: float,
     ) -> None:
-        """Keep a token with one permission."""
+        """Add a token with one permission."""
         self.tokens.add(secret, name, [Permission(resource, resource_id, action)], parent=parent, now=now)
 
     def snapshot(self) -> dict[str, Any]:
@@ -279,9 +276,9 @@ class ControlPlane:
         }
 
     def restore(self, data: dict[str, Any], now: float) -> None:
-        """Take over a snapshot; `start` programs it.
+        """Restore the state from a snapshot; `start` programs it.
 
-        Raises:  BadRequestError: not such a snapshot, or of an instance that is not configured.
+        Raises:  BadRequestError: not a valid snapshot, or with an instance that is not configured.
         """
         if data.get("format") != _STATE_FORMAT:
             raise BadRequestError(f"stored state of format {data.get('format')!r}, expected {_STATE_FORMAT}")

@@ -1,4 +1,4 @@
-"""A range of ticks as the fewest prefixes that cover exactly it."""
+"""Cover a range of ticks with the fewest prefixes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ TICK_BITS = 64
 TICKS = 1 << TICK_BITS
 """One past the largest tick."""
 WORST_CASE = 2 * TICK_BITS - 2
-"""The most prefixes that any range needs."""
+"""Maximum number of prefixes that any range needs."""
 
 
 class Prefix(NamedTuple):
-    """All ticks whose first `length` bits are those of `value`."""
+    """The ticks whose first `length` bits equal those of `value`."""
 
     value: int
     length: int
 
     @property
     def size(self) -> int:
-        """How many ticks it holds."""
+        """Number of ticks in the prefix."""
         return 1 << (TICK_BITS - self.length)
 
 
@@ -30,10 +30,10 @@ EVERYTHING = Prefix(0, 0)
 
 
 def cover(start: int, end: int, limit: int = WORST_CASE) -> tuple[Prefix, ...]:
-    """Return the fewest prefixes that hold the ticks from `start` up to, not including, `end`, in order.
+    """Return the fewest prefixes that cover the ticks from `start` up to, not including, `end`, in order.
 
     Args:    start, end: 0 <= start <= end <= 2**64; an empty range needs no prefix. limit: room in the table.
-    Raises:  ValueError: not such a range. ExhaustedError: the cover has more prefixes than `limit`.
+    Raises:  ValueError: an invalid range. ExhaustedError: the cover needs more prefixes than `limit`.
     """
     if not 0 <= start <= end <= TICKS:
         raise ValueError(f"ticks {start:#x} to {end:#x} are not a range of {TICK_BITS}-bit ticks")
@@ -46,11 +46,11 @@ def cover(start: int, end: int, limit: int = WORST_CASE) -> tuple[Prefix, ...]:
         start += 1 << bits
     if len(prefixes) > limit:
         raise ExhaustedError(
-            f"the range needs {len(prefixes)} prefixes, the epoch table has room for {limit}"
+            f"the range needs {len(prefixes)} prefixes; the epoch table has room for {limit}"
         )
     return tuple(prefixes)
 
 
 def covered(prefixes: Iterable[Prefix], tick: int) -> bool:
-    """Return whether one of the prefixes holds `tick`."""
+    """Return whether one of the prefixes contains `tick`."""
     return any(tick >> (TICK_BITS - p.length) == p.value >> (TICK_BITS - p.length) for p in prefixes)

@@ -1,7 +1,7 @@
-"""What the control plane decides, as updates of the data plane's tables.
+"""Translate the decisions of the control plane to updates of the data plane's tables.
 
-An instance always has the tables of versions 2 and 3; instance 0 may have the document's tables as well, so that
-senders of version 1 are served by the same calendar.
+An instance always uses the tables of versions 2 and 3. Instance 0 may use the document's tables as well, so that the
+same calendar serves senders of version 1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ALL_NODES_MAC = 0x333300000001
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which tables: an instance, and whether the document's tables follow it."""
+    """The tables to update: an instance, and whether it also uses the document's tables."""
 
     lb_id: int
     with_v1: bool = False
@@ -47,14 +47,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Where a member's packets go."""
+    """The rewrite of a member's packets."""
 
     member_id: int
     mac: int
     ip: IpAddress
     port: int
     port_bits: int = 0
-    """log2 of the number of ports, from `port` up."""
+    """log2 of the number of ports, which start at `port`."""
     keep_lb_header: bool = False
 
 
@@ -63,7 +63,7 @@ def _update(op: Op, dialect: Dialect, spec: TableSpec, entry: Entry) -> Update:
 
 
 def own_addresses(target: Target, mac: int, addresses: Iterable[IpAddress], op: Op = Op.PUT) -> list[Update]:
-    """Return the filters that let frames to the load balancer in (its MAC, its groups, its addresses)."""
+    """Return the filter updates that admit frames to the load balancer: its MAC, its groups, its addresses."""
     updates: list[Update] = []
     macs = [mac, _BROADCAST, _ALL_NODES_MAC]
     for address in addresses:
@@ -126,7 +126,7 @@ def calendar(target: Target, epoch: int, members: Sequence[int], op: Op) -> list
 
 
 def assignment(target: Target, prefix: Prefix, epoch: int, op: Op) -> list[Update]:
-    """Return the updates that send the ticks of a prefix to an epoch (lower priority number: longer prefix)."""
+    """Return the updates that assign the ticks of a prefix to an epoch (longer prefix: lower priority number)."""
     tick = prefix_match(prefix.value, prefix.length)
     args, priority = (epoch,), 64 - prefix.length
     lb = exact(V23_EPOCH, target.lb_id, 0)[0]

@@ -1,7 +1,7 @@
-"""Table rules as a foreign control plane writes them: numbers as text, keys by kind, actions by name.
+"""Table rules in the form of a foreign control plane: numbers as text, keys by kind, actions by name.
 
-Lenient where the public control plane needs it: a rule whose key is there takes its place, whatever it says about
-replacing, and a delete of what is not there is no error, for what was asked for holds.
+As the public control plane requires, a rule whose key exists replaces the old one, regardless of its replace flag,
+and deleting a rule that does not exist is not an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SPECS = {spec.name: spec for spec in V23_SPECS}
 
 
 class Fault(Enum):
-    """What is wrong with a rule."""
+    """Kinds of invalid rules."""
 
     TABLE = "table"
     ACTION = "action"
@@ -34,7 +34,7 @@ class Fault(Enum):
 
 
 class RuleError(EjfatError):
-    """A rule that no table takes."""
+    """A rule that does not fit any table."""
 
     def __init__(self, fault: Fault, reason: str) -> None:
         super().__init__(reason)
@@ -43,7 +43,7 @@ class RuleError(EjfatError):
 
 @dataclass(frozen=True, slots=True)
 class RuleMatch:
-    """One key field of a rule: `key` alone, with `mask`, or with `prefix_length`; all None: any value."""
+    """A key field of a rule: `key` alone, with `mask`, or with `prefix_length`; all None: any value."""
 
     key: str | None = None
     mask: str | None = None
@@ -52,7 +52,7 @@ class RuleMatch:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule, as text."""
+    """A rule as text."""
 
     table: str
     matches: tuple[RuleMatch, ...]
@@ -62,9 +62,9 @@ class Rule:
 
 
 def insertion(rule: Rule) -> Update:
-    """Return the update that puts a rule in place.
+    """Return the update that adds or replaces a rule.
 
-    Raises:  RuleError: what is wrong with it.
+    Raises:  RuleError: the rule is invalid.
     """
     spec, matches = _key(rule)
     action = spec.actions.get(rule.action)
@@ -84,9 +84,9 @@ def insertion(rule: Rule) -> Update:
 
 
 def deletion(rule: Rule, tables: TableSet) -> Update | None:
-    """Return the update that removes a rule (its action does not matter), None where there is none to remove.
+    """Return the update that removes a rule, whatever its action; None if the rule does not exist.
 
-    Raises:  RuleError: its table or key cannot be.
+    Raises:  RuleError: invalid table or key.
     """
     spec, matches = _key(rule)
     entry = tables.v23[spec.name].get(matches)
@@ -127,7 +127,7 @@ def _match(spec: TableSpec, key: KeyField, match: RuleMatch) -> Match:
         )
         found = Match(value & mask, mask)
     if key.kind is MatchKind.EXACT and found.mask != key.full_mask:
-        raise RuleError(Fault.MATCH_TYPE, f"{name} is an exact key, all its bits count")
+        raise RuleError(Fault.MATCH_TYPE, f"{name} is an exact key; its mask must have all bits set")
     if key.kind is MatchKind.LPM and found.mask != prefix_match(0, found.prefix_length, key.width).mask:
         raise RuleError(Fault.MASK, f"{name} mask {found.mask:#x} is not a prefix")
     return found

@@ -1,4 +1,4 @@
-"""The control plane's state in SQLite: written before the data plane is programmed, read at start."""
+"""The control plane's state in SQLite, written before the data plane is programmed and read at start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ejfat.errors import EjfatError
 from hfi_sim.private_file import close_to_others, make_private_file
 
 _BUSY = 5
-"""The low byte of SQLITE_BUSY and its kin."""
+"""The low byte of SQLITE_BUSY and its extended result codes."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS state (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -21,16 +21,16 @@ CREATE TABLE IF NOT EXISTS state (
 
 
 class Store:
-    """One row that is replaced whole in one transaction: what is read is the state before a change, or after it.
+    """A single row that each transaction replaces as a whole, so that a reader gets the state before or after a change.
 
-    The database belongs to one process: two load balancers with one state would overwrite each other's epochs.
-    SQLite's own lock ends with the process, whatever ends it.
+    The database belongs to one process, because two load balancers would overwrite each other's epochs. SQLite's
+    lock is released with the process, however it ends.
     """
 
     def __init__(self, path: Path | str) -> None:
-        """Open the database, making it for its user alone where it is missing; ":memory:" keeps it in memory.
+        """Open the database; if it is missing, create it with access for its user only. ":memory:" keeps it in memory.
 
-        Raises:  EjfatError: it cannot be opened, is not a database, or another process has it.
+        Raises:  EjfatError: it cannot be opened, is not a database, or is used by another process.
         """
         self.path = path
         on_disk = str(path) != ":memory:"
@@ -41,7 +41,7 @@ class Store:
         except sqlite3.Error as error:
             raise EjfatError(f"{path}: {error}") from None
         try:
-            # in this order: a lock set before the first look at the file is kept from that look on
+            # in this order: a locking mode set before the first access holds from that access on
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.executescript(_SCHEMA)
@@ -50,14 +50,14 @@ class Store:
         except sqlite3.Error as error:
             self._db.close()
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == _BUSY:
-                raise EjfatError(f"{path}: another process keeps its state there") from None
+                raise EjfatError(f"{path}: another process uses this state file") from None
             raise EjfatError(f"{path}: {error}") from None
         self._last = ""
 
     def save(self, state: dict[str, Any]) -> bool:
-        """Keep the state; False where it is what was kept last.
+        """Store the state; return False if it equals the last stored one.
 
-        Raises:  EjfatError: the disk refuses.
+        Raises:  EjfatError: it cannot be written.
         """
         text = json.dumps(state, separators=(",", ":"))
         if text == self._last:
@@ -71,7 +71,7 @@ class Store:
         return True
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state kept last, None where there is none.
+        """Return the last stored state; None if there is none.
 
         Raises:  EjfatError: it cannot be read.
         """
@@ -81,9 +81,9 @@ class Store:
         except (sqlite3.Error, ValueError, RecursionError) as error:
             raise EjfatError(f"{self.path}: {error}") from None
         if state is not None and not isinstance(state, dict):
-            raise EjfatError(f"{self.path}: the stored state is not an object")
+            raise EjfatError(f"{self.path}: the stored state is not a JSON object")
         return state
 
     def close(self) -> None:
-        """Close the database; harmless when done twice."""
+        """Close the database; may be called twice."""
         self._db.close()

@@ -1,12 +1,12 @@
-"""Where the ticks will be: from senders' sync messages, and from what the data plane has seen.
+"""Predict ticks from the senders' sync messages and from the ticks that the data plane has seen.
 
-Source: the public control plane: the latest sample and its rate; where senders give no rate, a straight line
-    through the last ten samples.
-Differs: each source is predicted by itself and the furthest counts; the data plane's own view bounds it on both
-    sides. A message is believed only if it runs ahead of what is known by no more than its time allows.
+Source: the public control plane: the latest sample and its rate or, if senders give no rate, a straight line through
+    the last ten samples.
+Differs: each source is predicted separately, and the furthest prediction is used, bounded on both sides by the ticks
+    that the data plane has seen. A message is accepted only if its tick is no further ahead than time allows.
 
-A boundary that lies too near is harmless, for it is always behind every tick that was seen; one that lies too far is
-never reached, and balancing stands still until then. So what is in doubt is cut, or not believed.
+A boundary that is too near does no harm, because it is always after every tick seen so far. A boundary that is too far
+ahead is never reached, and balancing stops until then. Doubtful values are therefore limited or refused.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ from ejfat.drops import Drop
 
 SAMPLES = 10
 FRESH_S = 60.0
-"""What was said or seen longer ago says nothing any more."""
+"""Seconds for which a message or an observed tick counts."""
 MAX_SOURCES = 256
 FASTEST_HZ = float(0xFFFFFFFF)
-"""The rate that a sync message can say: the bound where none has been measured yet."""
+"""Maximum rate in a sync message; the bound as long as none has been measured."""
 SLOWEST_HZ = 1000.0
-"""The least bound: a source that stood still may go on."""
+"""Minimum bound, so that a source that stood still can continue."""
 HEADROOM = 10.0
-"""How many times faster than up to now a source may become from one message to the next."""
+"""Factor by which the rate of a source may grow from one message to the next."""
 PACE = 2.0
-"""How many times faster than up to now the ticks that are seen may be expected to go on."""
+"""Factor by which a prediction may exceed the rate of the observed ticks."""
 SLACK_S = 2.0
-"""Messages and looks at the data plane come about once a second, and not together."""
+"""Additional seconds of progress: messages and observations come about once a second, and not together."""
 CLOCK_SLACK_S = 5.0
-"""How far a sender's clock may run ahead of ours between two of its messages."""
+"""Seconds by which a sender's clock may advance more than the local one between two messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A tick, when it was current (seconds, our clock), and the rate the sender claims (0: it does not know)."""
+    """A tick, when it was current (seconds, local clock), and the rate given by the sender (0: unknown)."""
 
     tick: int
     at: float
     rate_hz: float = 0.0
     sent_ns: int = 0
-    """When it was sent by the sender's clock, which need not agree with ours; 0: it does not say."""
+    """When it was sent, by the sender's clock, which need not agree with the local one; 0: unknown."""
 
 
 class TickPredictor:
-    """The largest tick that any source will have reached at a given time."""
+    """Predicts the largest tick that any source will have reached at a given time."""
 
     def __init__(self) -> None:
         self._sources: dict[Hashable, deque[Sample]] = {}
         self._passed: deque[Sample] = deque(maxlen=SAMPLES)
-        """What the data plane has seen, whenever it was more than before."""
+        """The last maxima of the ticks that the data plane has seen."""
         self.seen = 0
         """The largest tick that the data plane has seen since the ticks last went backwards."""
 
     def sample(self, source: Hashable, sample: Sample) -> Drop | None:
-        """Take what a source says, or return why it is not believed.
+        """Accept a sample of a source, or return the reason for refusing it.
 
-        Where a source's ticks went backwards, it has begun anew, and its older samples are forgotten. A source of
-        which nothing is known is bounded by the others and by the data plane; while they say nothing either, it is
-        believed, for nothing is under way then.
+        If the ticks of a source went backwards, it has restarted, and its older samples are dropped. An unknown source
+        is bounded by the other sources and by the data plane. If these have no recent ticks either, the sample is
+        accepted, because nothing is in flight.
         """
         now = sample.at
         known = self._sources.get(source)
@@ -88,42 +88,42 @@ class TickPredictor:
             del self._sources[source]
 
     def _is_within_reach(self, sample: Sample, known: deque[Sample]) -> bool:
-        """Return whether ticks can have come so far, by what the data plane sees, or else by what sources said."""
+        """Return whether ticks can have advanced this far, judged by the data plane or, without it, by the sources."""
         if self._is_seeing(sample.at):
             witnesses = [self._passed]
         else:
-            fresh = [known] if known else []  # first, for it nearly always says yes
+            fresh = [known] if known else []  # first, because it nearly always suffices
             witnesses = fresh + [s for s in self._sources.values() if sample.at - s[-1].at <= FRESH_S]
         if not witnesses:
             return True
         return any(sample.tick <= _reach(samples, sample.at, HEADROOM, SLACK_S) for samples in witnesses)
 
     def observe(self, tick: int, now: float) -> None:
-        """Take note of the largest tick that the data plane has seen."""
+        """Record the largest tick that the data plane has seen."""
         if tick > self.seen:
             self.seen = tick
             self._passed.append(Sample(tick, now))
 
     def restart(self) -> None:
-        """Forget everything: the senders began anew."""
+        """Forget everything, because the senders have restarted."""
         self._sources.clear()
         self._passed.clear()
         self.seen = 0
 
     def is_fresh(self, now: float) -> bool:
-        """Return whether a source has spoken, or the data plane has seen more, within the last minute."""
+        """Return whether a source sent a sample or the data plane saw a new maximum within the last minute."""
         latest = [samples[-1].at for samples in (self._passed, *self._sources.values()) if samples]
         return any(now - at <= FRESH_S for at in latest)
 
     def latest(self, now: float) -> int | None:
-        """Return the tick expected now, None where nothing is known."""
+        """Return the tick expected now; None if nothing is known."""
         return self.predict(now, now)
 
     def predict(self, when: float, now: float) -> int | None:
-        """Return the tick expected at `when`, None where no source has spoken within the last minute.
+        """Return the tick expected at `when`; None if nothing is known.
 
-        Returns: below 2**64 - 1 in every case; never below a tick that has been seen, and while the data plane sees
-            ticks, never further ahead of them than their own pace allows.
+        Returns: a tick below 2**64 - 1 and not below any tick that has been seen; while the data plane sees ticks, not
+            further ahead of them than twice their rate allows.
         """
         said = [
             _extrapolate(samples, when)
@@ -137,12 +137,12 @@ class TickPredictor:
         return min(max(said), TICKS - 2) if said else None
 
     def _is_seeing(self, now: float) -> bool:
-        """Return whether ticks have gone on in the data plane within the last minute."""
+        """Return whether ticks in the data plane have advanced within the last minute."""
         return bool(self._passed) and now - self._passed[-1].at <= FRESH_S
 
 
 def _reach(samples: deque[Sample], when: float, headroom: float, slack_s: float = 0.0) -> int:
-    """Return how far ticks can have come at `when`, if they become no more than `headroom` times faster."""
+    """Return the furthest tick possible at `when` if the rate grows at most by the factor `headroom`."""
     last = samples[-1]
     pace = _slope(samples)
     bound = FASTEST_HZ
@@ -161,7 +161,7 @@ def _extrapolate(samples: deque[Sample], when: float) -> int:
 
 
 def _slope(samples: Iterable[Sample]) -> float | None:
-    """Return ticks per second of the straight line that fits best (least squares), None where there is no line."""
+    """Return ticks per second by linear regression; None if all samples have the same time."""
     points = [(sample.at, sample.tick) for sample in samples]
     base_at, base_tick = points[0]
     mean_at = sum(at - base_at for at, _ in points) / len(points)

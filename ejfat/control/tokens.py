@@ -1,6 +1,7 @@
-"""Bearer tokens: who may do what on which resource. Only their hashes are kept.
+"""Bearer tokens: which actions are allowed on which resource. Only hashes of the secrets are kept.
 
-A token is made by another one, and never carries more than its maker. Revoking a token revokes what it has made.
+Each token is made with another one and never has more permissions than its parent. Revoking a token also revokes its
+descendants.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ejfat.errors import ForbiddenError, UnknownError
 
 
 class Resource(IntEnum):
-    """What a permission is about; each kind holds those after it."""
+    """Kinds of resources; each kind contains the following ones."""
 
     ALL = 0
     LOAD_BALANCER = 1
@@ -24,7 +25,7 @@ class Resource(IntEnum):
 
 
 class Action(IntEnum):
-    """What may be done; the numbers are those of the public interface."""
+    """Actions, with the numbers of the public interface."""
 
     READ_ONLY = 0
     REGISTER = 1
@@ -42,14 +43,14 @@ _INCLUDES = {
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """An action on a resource; an empty id means all of the kind."""
+    """An action on a resource; an empty id means all resources of the kind."""
 
     resource: Resource
     resource_id: str
     action: Action
 
     def covers(self, action: Action, path: dict[Resource, str]) -> bool:
-        """Return whether this allows `action` on the resource that `path` leads to.
+        """Return whether this allows `action` on the resource at `path`.
 
         Args:    path: the ids of the load balancer, the reservation and the session, as far as they apply.
         """
@@ -73,7 +74,7 @@ class Token:
 
 
 def digest(secret: str) -> str:
-    """Return what is kept of a token's secret."""
+    """Return the hash of a token's secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -87,9 +88,9 @@ class TokenBook:
     def add(
         self, secret: str, name: str, permissions: Iterable[Permission], *, parent: int | None, now: float
     ) -> Token:
-        """Keep a token.
+        """Add a token.
 
-        Args:    secret: made by the caller, from a source that nobody can guess.
+        Args:    secret: unguessable, made by the caller.
         """
         token = Token(self._next, name, digest(secret), tuple(permissions), parent, now)
         self._next += 1
@@ -99,7 +100,7 @@ class TokenBook:
     def find(self, secret: str) -> Token:
         """Return the token with this secret.
 
-        Raises:  ForbiddenError: there is none.
+        Raises:  ForbiddenError: no such token.
         """
         wanted = digest(secret)
         for token in self.tokens.values():
@@ -108,20 +109,20 @@ class TokenBook:
         raise ForbiddenError("no such token")
 
     def require(self, secret: str, action: Action, path: dict[Resource, str]) -> Token:
-        """Return the token with this secret if it allows `action` on the resource that `path` leads to.
+        """Return the token with this secret if it allows `action` on the resource at `path`.
 
-        Raises:  ForbiddenError: there is no such token, or it does not carry the permission.
+        Raises:  ForbiddenError: no such token, or it does not have the permission.
         """
         token = self.find(secret)
         if any(permission.covers(action, path) for permission in token.permissions):
             return token
         where = " ".join(f"{kind.name.lower()} {name or '*'}" for kind, name in path.items()) or "everything"
-        raise ForbiddenError(f"token {token.token_id} ({token.name}) does not carry {action.name} on {where}")
+        raise ForbiddenError(f"token {token.token_id} ({token.name}) does not allow {action.name} on {where}")
 
     def get(self, token_id: int) -> Token:
         """Return a token by number.
 
-        Raises:  UnknownError: there is none.
+        Raises:  UnknownError: no such token.
         """
         token = self.tokens.get(token_id)
         if token is None:
@@ -129,11 +130,11 @@ class TokenBook:
         return token
 
     def children(self, token_id: int) -> list[Token]:
-        """Return the tokens that a token has made itself."""
+        """Return the tokens made directly with a token."""
         return [token for token in self.tokens.values() if token.parent == token_id]
 
     def descends(self, token_id: int, ancestor: int) -> bool:
-        """Return whether `ancestor` is the token itself, or has made it, directly or not."""
+        """Return whether the token is `ancestor` or one of its descendants."""
         current: int | None = token_id
         while current is not None:
             if current == ancestor:
@@ -143,9 +144,9 @@ class TokenBook:
         return False
 
     def revoke(self, token_id: int) -> None:
-        """Remove a token and all that it has made.
+        """Remove a token and its descendants.
 
-        Raises:  UnknownError: there is none.
+        Raises:  UnknownError: no such token.
         """
         self.get(token_id)
         for child in self.children(token_id):
@@ -153,7 +154,7 @@ class TokenBook:
         del self.tokens[token_id]
 
     def revoke_for(self, resource: Resource, resource_id: str) -> None:
-        """Remove the tokens whose permissions are all on a resource that has ended."""
+        """Remove the tokens all of whose permissions are on a resource that has ended."""
         for token in list(self.tokens.values()):
             if token.token_id in self.tokens and all(
                 p.resource is resource and p.resource_id == resource_id for p in token.permissions
@@ -177,7 +178,7 @@ class TokenBook:
 
     @classmethod
     def restore(cls, data: dict[str, Any]) -> TokenBook:
-        """Return the tokens of a snapshot."""
+        """Return the tokens from a snapshot."""
         book = cls(_next=data["next"])
         for row in data["tokens"]:
             permissions = tuple(

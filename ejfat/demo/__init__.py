@@ -1,1 +1,1 @@
-"""The demonstration: three sources, a load balancer, four workers on one virtual switch; one slows down, one dies."""
+"""The demonstration: three sources, a load balancer and four workers, of which one slows down and one is killed."""

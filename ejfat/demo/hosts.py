@@ -1,4 +1,4 @@
-"""How sources and workers of the demonstration send and receive: as a host without a kernel, or by sockets of Linux."""
+"""Datagram I/O for the sources and workers of the demonstration: a host in memory, or Linux sockets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Protocol
 from hfi_sim.types import MacAddr
 
 OnUdp = Callable[[bytes, int], None]
-"""Told of a datagram: its payload, and the port that it was sent to."""
+"""Called with the payload and the destination port of each datagram."""
 
 
 class UdpHost(Protocol):
-    """One address that sends and receives datagrams; `MemoryHost` of the lab is one."""
+    """An address that sends and receives datagrams; the lab's `MemoryHost` implements it."""
 
     address: IPv4Address
     on_udp: OnUdp | None
@@ -30,14 +30,14 @@ class UdpHost(Protocol):
         """Send a datagram."""
 
     def close(self) -> None:
-        """Neither send nor receive any more."""
+        """Stop sending and receiving."""
 
 
 class SocketUdpHost(UdpHost):
-    """An address of the kernel, which finds its neighbours itself."""
+    """An address of the kernel, which resolves neighbours itself."""
 
     def __init__(self, address: IPv4Address, port: int = 0) -> None:
-        """Args: port: to receive on; 0: receive nothing."""
+        """Args: port: receive on this port; 0: do not receive."""
         self.address = address
         self.on_udp: OnUdp | None = None
         self._sockets: dict[int, socket.socket] = {}

@@ -1,4 +1,4 @@
-"""What was sent, where it was routed, what arrived: the proof that no event was split or lost."""
+"""Records of what was sent, routed and delivered, to prove that no event was split or lost."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from dataclasses import dataclass, field
 
 
 def event_data(tick: int, data_id: int, size: int) -> bytes:
-    """Return the content of an event: `size` bytes that anyone can compute again."""
+    """Return `size` bytes of event content that depend only on the arguments."""
     block = hashlib.sha256(f"{tick}:{data_id}".encode()).digest()
     return (block * (size // len(block) + 1))[:size]
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Books of one run. An event is a tick; each source sends its part of it under a data id."""
+    """The records of one run. An event is a tick; each source sends a part of it under its data id."""
 
     sent: set[tuple[int, int]] = field(default_factory=set)
     routed: dict[int, set[str]] = field(default_factory=dict)
-    """Tick -> workers that packets of it were sent to by the load balancer."""
+    """By tick, the workers to which the load balancer sent its packets."""
     delivered: dict[tuple[int, int], str] = field(default_factory=dict)
     damaged: int = 0
-    """Parts that were complete and had other content than was sent."""
+    """Complete parts whose content differs from what was sent."""
     twice: int = 0
-    """Parts that came out complete a second time."""
+    """Parts that were delivered a second time."""
 
     def forwarded(self, tick: int, worker: str) -> None:
-        """A packet of `tick` was sent on to `worker`."""
+        """Record that a packet of `tick` was forwarded to `worker`."""
         self.routed.setdefault(tick, set()).add(worker)
 
     def arrived(self, worker: str, tick: int, data_id: int, data: bytes, size: int) -> None:
-        """A worker has put a part together."""
+        """Record a part that a worker has reassembled, and check its content."""
         self.received(worker, tick, data_id, data == event_data(tick, data_id, size))
 
     def received(self, worker: str, tick: int, data_id: int, intact: bool) -> None:
-        """A worker has put a part together, and says whether its content is right."""
+        """Record a part that a worker has reassembled, and whether its content is correct."""
         key = (tick, data_id)
         self.damaged += not intact
         self.twice += key in self.delivered
@@ -43,7 +43,7 @@ class Ledger:
 
     @property
     def events(self) -> int:
-        """Ticks that were sent."""
+        """Number of ticks that were sent."""
         return len({tick for tick, _ in self.sent})
 
     @property
@@ -52,7 +52,7 @@ class Ledger:
         return [tick for tick, workers in self.routed.items() if len(workers) > 1]
 
     def lost(self, dead: str | None = None) -> list[tuple[int, int]]:
-        """Return parts that were sent and did not arrive whole; those routed to `dead` do not count."""
+        """Return the parts that were sent but not delivered, except those routed to `dead`."""
         return sorted(
             key
             for key in self.sent - self.delivered.keys()
@@ -60,7 +60,7 @@ class Ledger:
         )
 
     def shares(self, first: int, last: int, workers: list[str]) -> dict[str, float]:
-        """Return which part of the ticks from `first` to `last` each worker got."""
+        """Return the share of each worker in the ticks from `first` to `last`."""
         counts: Counter[str] = Counter()
         for tick in range(first, last + 1):
             counts.update(self.routed.get(tick, ()))

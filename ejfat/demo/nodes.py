@@ -1,4 +1,4 @@
-"""Sources and workers of the demonstration, on whatever can send and receive datagrams."""
+"""Sources and workers of the demonstration, on any `UdpHost`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SYNC_PERIOD_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What all sources send."""
+    """The stream that all sources send."""
 
     rate_hz: float
     """Ticks per second."""
@@ -36,10 +36,10 @@ class Stream:
     """Bytes of each source's part of an event."""
     first_tick: int
     started_at: float
-    """Time of the loop at which the first tick is due."""
+    """Time of the event loop at which the first tick is due."""
 
     def tick_at(self, now: float) -> int:
-        """Return the tick that is due now; before the first one the number before it."""
+        """Return the tick that is due at `now`; before the start, the number before the first tick."""
         return self.first_tick - 1 + max(0, int((now - self.started_at) * self.rate_hz))
 
 
@@ -58,7 +58,7 @@ class Source:
         self.next_tick = 0
 
     async def start(self, stream: Stream) -> None:
-        """Find the load balancer and begin.
+        """Resolve the load balancer and start sending.
 
         Raises:  TimeoutError: it does not answer ARP.
         """
@@ -69,7 +69,7 @@ class Source:
         self._turn(stream, mac)
 
     async def stop(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -96,7 +96,7 @@ class Source:
 
 
 class Worker:
-    """Puts events together, works through them at its pace, reports how full its queue is."""
+    """Reassembles events, processes them at a given rate and reports the fill level of its queue."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Worker:
         queue: int,
         on_event: Callable[[str, int, int, bytes], None],
     ) -> None:
-        """Args: capacity_hz: parts per second it can work through. queue: parts that may wait."""
+        """Args: capacity_hz: parts that it processes per second. queue: maximum number of waiting parts."""
         self.name = name
         self.weight = weight
         self.capacity_hz = capacity_hz
@@ -127,16 +127,16 @@ class Worker:
 
     @property
     def ip(self) -> str:
-        """Its address."""
+        """Its IP address."""
         return str(self._host.address)
 
     @property
     def fill(self) -> float:
-        """How full its queue is, 0 to 1."""
+        """Fill level of its queue, 0 to 1."""
         return min(len(self._queue) / self._limit, 1.0)
 
     async def start(self, channel: grpc.aio.Channel, lb_id: str, token: str) -> None:
-        """Register, then serve and report until killed."""
+        """Register, then process and report until killed."""
         stub = pb_grpc.LoadBalancerStub(channel)
         request = pb.RegisterRequest(
             lbId=lb_id,
@@ -153,18 +153,18 @@ class Worker:
         ]
 
     def slow_down(self, capacity_hz: float) -> None:
-        """Work through fewer parts per second from now on."""
+        """Process fewer parts per second from now on."""
         self.capacity_hz = capacity_hz
 
     def kill(self) -> None:
-        """Die without a word: nothing is received, served or reported any more."""
+        """Stop receiving, processing and reporting, without deregistering."""
         self.alive = False
         self._host.close()
         for task in self._tasks:
             task.cancel()
 
     async def stop(self) -> None:
-        """End, and wait until everything has ended."""
+        """Stop, and wait until all tasks have ended."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -186,7 +186,7 @@ class Worker:
             await asyncio.sleep(_SERVE_PERIOD_S)
             now = loop.time()
             self.reassembler.expire(now)
-            # by the time that has passed: on a busy machine a period lasts longer, and the queue would run over
+            # by elapsed time: on a busy machine a period takes longer, and the queue would overflow
             self._credit = min(self._credit + self.capacity_hz * (now - served_at), self.capacity_hz)
             served_at = now
             while self._queue and self._credit >= 1:

@@ -1,4 +1,4 @@
-"""Sources and workers of the demonstration as programs on hosts of a lab, seen from the demonstration."""
+"""The demonstration's handles of its sources and workers that run as programs on hosts of a lab."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _END_S = 10.0
 
 
 class _Program:
-    """A program of `ejfat.demo.program`, whose news reach the event loop."""
+    """A running `ejfat.demo.program`; its messages are passed to the event loop."""
 
     def __init__(
         self,
@@ -41,18 +41,18 @@ class _Program:
         self._reader.start()
 
     def order(self, order: dict[str, Any]) -> None:
-        """Give the program an order."""
-        assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
+        """Send the program a command."""
+        assert self._process.stdin is not None  # noqa: S101 - opened with a pipe
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         self._process.kill()
 
     async def end(self) -> None:
-        """Tell it to end and take its last news; kill it where it does not."""
-        assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
+        """Tell it to end and handle its last messages; kill it if it does not end."""
+        assert self._process.stdin is not None  # noqa: S101 - opened with a pipe
         try:
             self._process.stdin.close()
             await asyncio.wait_for(self._ended.wait(), _END_S)
@@ -64,7 +64,7 @@ class _Program:
             self._process.stdout.close()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
+        assert self._process.stdout is not None  # noqa: S101 - opened with a pipe
         for line in self._process.stdout:
             self._loop.call_soon_threadsafe(self._on_news, json.loads(line))
         self._loop.call_soon_threadsafe(self._ended.set)
@@ -79,7 +79,7 @@ class ProcessSource:
         self._program: _Program | None = None
 
     async def start(self, stream: Stream) -> None:
-        """Start the program; it begins to send when the stream begins."""
+        """Start the program; it starts sending when the stream starts."""
         start_unix = time.time() + stream.started_at - asyncio.get_running_loop().time()
         config = self._config | {
             "start_unix": start_unix,
@@ -91,7 +91,7 @@ class ProcessSource:
         self._program = _Program(self._lab, self._host, "source", config, self._take)
 
     async def stop(self) -> None:
-        """Send no more; what has been sent is in the ledger then."""
+        """Stop sending; afterwards the ledger has everything that was sent."""
         if self._program is not None:
             program, self._program = self._program, None
             await program.end()
@@ -116,14 +116,14 @@ class ProcessWorker:
     async def start(self, channel: grpc.aio.Channel, lb_id: str, token: str) -> None:
         """Start the program and wait until it has registered.
 
-        Raises:  TimeoutError: it has not.
+        Raises:  TimeoutError: it has not registered in time.
         """
         config = self._config | {"lb_id": lb_id, "token": token, "name": self.name}
         self._program = _Program(self._lab, self.name, "worker", config, self._take)
         await asyncio.wait_for(self._started.wait(), _START_S)
 
     def slow_down(self, capacity_hz: float) -> None:
-        """Work through fewer parts per second from now on."""
+        """Process fewer parts per second from now on."""
         if self._program is not None:
             self._program.order({"capacity_hz": capacity_hz})
 
@@ -134,7 +134,7 @@ class ProcessWorker:
             self._program.kill()
 
     async def stop(self) -> None:
-        """End the program."""
+        """Tell the program to end, and wait for it."""
         if self._program is not None:
             program, self._program = self._program, None
             await program.end()

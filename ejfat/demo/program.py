@@ -1,6 +1,7 @@
-"""A source or a worker of the demonstration as a program of its own, on a host of the lab.
+"""A source or a worker of the demonstration as a separate program on a host of the lab.
 
-`python -m ejfat.demo.program ROLE JSON`: orders come as JSON lines on stdin, news go out as JSON lines on stdout.
+`python -m ejfat.demo.program ROLE JSON` reads commands as JSON lines on stdin and writes messages as JSON lines on
+stdout.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _NEWS_PERIOD_S = 0.1
 
 
 def tell(news: dict[str, Any]) -> None:
-    """Write one line of news."""
+    """Write one message."""
     sys.stdout.write(json.dumps(news, separators=(",", ":")) + "\n")
     sys.stdout.flush()
 
 
 async def run_source(config: dict[str, Any], orders: asyncio.StreamReader) -> None:
-    """Send from the time given until stdin closes; the news are the ticks that have been sent."""
+    """Send from the given time until stdin closes; the messages say which ticks have been sent."""
     loop = asyncio.get_running_loop()
     host = SocketUdpHost(IPv4Address(config["ip"]))
     source = Source(host, config["data_id"], IPv4Address(config["lb"]), config["sync_port"], Ledger())
@@ -49,7 +50,7 @@ async def run_source(config: dict[str, Any], orders: asyncio.StreamReader) -> No
 
 
 async def run_worker(config: dict[str, Any], orders: asyncio.StreamReader) -> None:
-    """Work until stdin closes; the news are events put together and the fill level."""
+    """Work until stdin closes; the messages have the reassembled events and the fill level."""
     done: list[tuple[int, int, bool]] = []
 
     def on_event(_name: str, tick: int, data_id: int, data: bytes) -> None:
@@ -84,7 +85,7 @@ async def run_worker(config: dict[str, Any], orders: asyncio.StreamReader) -> No
 
 
 async def main(role: str, config: dict[str, Any]) -> None:
-    """Play a role until stdin closes."""
+    """Run as a source or a worker until stdin closes."""
     loop = asyncio.get_running_loop()
     orders = asyncio.StreamReader()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)

@@ -1,4 +1,4 @@
-"""Three sources, a load balancer, four workers: run it, watch it, and judge it."""
+"""Run the demonstration, show its progress and check its result."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ SLOW, KILLED = "w3", "w4"
 _PORT = 10000
 _TOLERANCE = 0.05
 _PROGRAMS_START_S = 6.0
-"""How long the programs of all sources need until they can send."""
+"""Seconds until the programs of all sources are ready to send."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPlan:
-    """How long and how much."""
+    """Durations and rates of the demonstration."""
 
     rate_hz: float = 150.0
     size: int = 2000
@@ -49,7 +49,7 @@ class DemoPlan:
     slow_s: float = 7.0
     killed_s: float = 7.0
     window_s: float = 2.5
-    """The end of each phase, over which shares are measured."""
+    """Seconds at the end of each phase over which shares are measured."""
     period_s: float = 0.2
     queue: int = 500
     policy: Policy = field(default_factory=lambda: Policy(lead_s=0.15, quiescence_s=0.6, fill_gain=1500.0))
@@ -57,7 +57,7 @@ class DemoPlan:
 
 @dataclass(slots=True)
 class DemoState:
-    """What can be seen while it runs."""
+    """The state shown while the demonstration runs."""
 
     phase: str = "starting"
     tick: int = 0
@@ -70,16 +70,16 @@ class DemoState:
 
 @dataclass(slots=True)
 class DemoResult:
-    """What it came to."""
+    """The result of the demonstration."""
 
     ok: bool
     events: int
     split_events: int
     lost_events: int
-    """Outside the killed worker."""
+    """Events lost, except at the killed worker."""
     lost_at_killed: int
     shares: dict[str, dict[str, float]]
-    """By phase, the part of the events that each worker got at its end."""
+    """By phase, the share of each worker in the events at the end of the phase."""
     epochs: int
     packets: int
     problems: list[str]
@@ -91,11 +91,11 @@ class DemoResult:
 
 
 def demo_model() -> LabModel:
-    """Return the lab: eight hosts on one virtual switch."""
+    """Return the lab: eight hosts on a virtual switch."""
     hosts = [LB, *SOURCES, *WORKERS]
     return LabModel.model_validate(
         {
-            "name": f"ejfat-demo-{os.getpid()}",  # two may run at once
+            "name": f"ejfat-demo-{os.getpid()}",  # so that two demonstrations can run at once
             "hosts": {host: {} for host in hosts},
             "vesws": [{"id": 7, "name": "daq", "mtu": 1500, "subnet": "10.7.0.0/24", "members": hosts}],
         }
@@ -111,9 +111,9 @@ async def run_demo(
 ) -> DemoResult:
     """Run the demonstration.
 
-    Args:    netdev: tap makes sources and workers programs on hosts of their own, with TAPs; memory keeps all in
-        this process. The load balancer is part of this process in both. private: see `Lab`.
-    Raises:  LabError: the lab cannot be made. TimeoutError: a source or worker does not start.
+    Args:    netdev: with tap, sources and workers are programs on their own hosts with TAPs; with memory, they run in
+        this process. The load balancer always runs in this process. private: see `Lab`.
+    Raises:  LabError: the lab cannot be started. TimeoutError: a source or worker does not start.
     """
     plan = plan or DemoPlan()
     async with Lab(demo_model(), app_hosts=frozenset({LB}), netdev=netdev, private=private) as lab:
@@ -145,12 +145,12 @@ class _Demo:
 
     def _memory_host(self, name: str) -> MemoryHost:
         host = self.lab.host(name).interfaces[0].memory_host
-        assert host is not None  # noqa: S101 - made with each interface of a lab in memory that has an address
+        assert host is not None  # noqa: S101 - every interface with an address has one in a lab in memory
         return host
 
     async def start(self, directory: Path) -> None:
         netdev = self.lab.host(LB).interfaces[0].app_netdev
-        assert netdev is not None  # noqa: S101 - made with each interface of an app's host
+        assert netdev is not None  # noqa: S101 - every interface of an app's host has one
         plane = PlaneConfig(
             mac=int.from_bytes(netdev.address, "big"),
             instances=(InstanceAddresses(ip_address(str(self.lb_ip))),),
@@ -234,7 +234,7 @@ class _Demo:
         return ProcessSource(self.lab, name, config, self.ledger)
 
     async def stop(self) -> None:
-        """End what was started, each whatever another does."""
+        """Stop everything that was started, even if one part fails."""
         await self._ends.aclose()
 
     async def phases(self) -> DemoResult:
@@ -309,7 +309,7 @@ class _Demo:
         for name, weight in WORKERS.items():
             if abs(shares["start"][name] - weight / total) > _TOLERANCE:
                 problems.append(
-                    f"{name} got {shares['start'][name]:.2f} of the events, its weight says {weight / total:.2f}"
+                    f"{name} got {shares['start'][name]:.2f} of the events; its weight gives {weight / total:.2f}"
                 )
         if shares["slow"][SLOW] > 0.6 * shares["start"][SLOW]:
             problems.append(f"the share of the slow {SLOW} did not shrink: {shares['slow'][SLOW]:.2f}")

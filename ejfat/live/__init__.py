@@ -1,1 +1,1 @@
-"""The shells: the load balancer as a node on a network, senders and receivers on sockets."""
+"""The shells: the load balancer as a node on a network, and senders and receivers on sockets."""

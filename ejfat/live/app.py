@@ -1,6 +1,6 @@
 """The whole load balancer in one process: node, control plane, gRPC services, stored state.
 
-gRPC is imported when the services start: a program that starts again forwards frames before that.
+gRPC is imported when the services start, so that a restarted program forwards frames before that.
 """
 
 from __future__ import annotations
@@ -41,60 +41,60 @@ log = logging.getLogger("ejfat.live.app")
 _TELL_S = 10.0
 """Refused sync messages are logged at most this often."""
 _NO_PORT = 1024
-"""What a URI says where the control plane has no port: the lowest that URIs allow."""
+"""Port in a URI if the control plane has none: the lowest port that URIs allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppConfig:
-    """What an operator decides about the process."""
+    """The configuration of the process."""
 
     plane: PlaneConfig
     listen: str = "127.0.0.1:18008"
-    """gRPC of the control plane: HOST:PORT, or unix:PATH."""
+    """gRPC address of the control plane: HOST:PORT or unix:PATH."""
     admin_token: str = ""
-    """The operator's token; empty: one is made and can be read from `LbApp.admin_token`."""
+    """The operator's token; if empty, one is generated (see `LbApp.admin_token`)."""
     state: Path | None = None
-    """SQLite file; None: the state ends with the process."""
+    """SQLite file; None: the state is lost when the process ends."""
     period_s: float = 1.0
-    """How often the control plane looks at reports and ticks."""
+    """Seconds between evaluations of reports and ticks by the control plane."""
     tls: Tls | None = None
     p4_listen: str = ""
-    """gRPC by which a foreign control plane programs the tables; empty: none."""
+    """gRPC address for a foreign control plane; empty: none."""
     p4_token: str = ""
     p4_open: bool = False
-    """Let anybody who reaches it program the tables, token or none."""
+    """Let anyone who can connect program the tables, without a token."""
     pipeline: Wanted = "auto"
 
     def check(self) -> None:
-        """Refuse to give the tables to strangers by omission: a Unix socket, which is made its owner's, may be open.
+        """Refuse to open the tables to anyone by omission. A Unix socket needs no token; only its owner can connect.
 
         Raises:  BadRequestError: neither a token nor `p4_open`, or both.
         """
         if self.p4_open and self.p4_token:
-            raise BadRequestError("--p4-open or --p4-token, not both")
+            raise BadRequestError("give --p4-open or --p4-token, not both")
         if self.p4_listen and not (self.p4_token or self.p4_open or self.p4_listen.startswith("unix:")):
             raise BadRequestError(
-                f"--p4-listen {self.p4_listen}: anybody could program the tables; give --p4-token, or --p4-open to "
-                "let anybody"
+                f"--p4-listen {self.p4_listen}: anyone could program the tables; give --p4-token, or --p4-open to "
+                "allow that"
             )
 
 
 class LbApp:
-    """Start it with the function that sends frames; hand it frames with `receive`."""
+    """A load balancer. It sends frames with the function `send`; pass incoming frames to `receive`."""
 
     def __init__(
         self, config: AppConfig, send: Callable[[bytes], object], *, now: Callable[[], float] = time.time
     ) -> None:
-        """Make everything that needs no event loop.
+        """Create everything that needs no event loop.
 
-        Raises:  EjfatError: the state cannot be read. BadRequestError: there is no such pipeline here, or the tables
-            would be open to anybody.
+        Raises:  EjfatError: the state cannot be read. BadRequestError: the pipeline is not available, or the tables
+            would be open to anyone.
         """
         config.check()
         self.config = config
         self.pipeline, self.pipeline_reason = make_pipeline(config.pipeline)
         self.still: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-        """Keeps frames from passing; whoever carries them beside the event loop sets it."""
+        """Context in which no frames pass; set by a carrier that runs outside the event loop."""
         self.plane = ControlPlane(config.plane, self._program)
         self.admin_token = config.admin_token or secrets.token_urlsafe(24)
         self.port = 0
@@ -102,12 +102,12 @@ class LbApp:
         self._now = now
         self._store = Store(config.state) if config.state is not None else None
         self._unsaved = False
-        """The disk refuses: the stored state is older than what the tables hold."""
+        """Whether the last save failed, so that the stored state is older than the tables."""
         self._servers: list[grpc.aio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
         self._programmed = False
         self._refused: dict[Drop, int] = {}
-        """Sync messages, as the log knows them."""
+        """Refused sync messages at the time of the last log message."""
         self._refused_sender: IpAddress | None = None
         self._refusals_told_at = float("-inf")
         mac = config.plane.mac.to_bytes(6, "big")
@@ -117,14 +117,14 @@ class LbApp:
         self.pipeline.serve(range(first, first + len(config.plane.instances)), guard_v1=True)
 
     def receive(self, frame: bytes) -> None:
-        """Take a frame from the network."""
+        """Handle a frame from the network."""
         self.node.receive(frame)
 
     def program(self) -> None:
-        """Restore the state and program the tables: from here on frames may come.
+        """Restore the state and program the tables; afterwards frames may arrive.
 
-        Raises:  EjfatError: stored state of another kind or that cannot be written, or an address where `start` could
-                 not listen.
+        Raises:  EjfatError: the stored state is invalid or cannot be written, or `start` could not listen on an
+                 address.
         """
         for address in filter(None, (self.config.listen, self.config.p4_listen)):
             probe(address)
@@ -138,9 +138,9 @@ class LbApp:
         self._programmed = True
 
     async def start(self) -> None:
-        """Listen; `program` first, where that was not done.
+        """Start listening; call `program` first if that has not been done.
 
-        Raises:  EjfatError: as `program`, and an address in use, a TLS file that cannot be read.
+        Raises:  EjfatError: like `program`; an address in use; a TLS file that cannot be read.
         """
         if not self._programmed:
             self.program()
@@ -170,11 +170,13 @@ class LbApp:
         self._schedule()
 
     async def stop(self) -> None:
-        """Stop listening and save; the tables stay as they are."""
+        """Stop listening and save the state; the tables do not change."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        async with contextlib.AsyncExitStack() as stack:  # the last one first, each whatever another does
+        async with (
+            contextlib.AsyncExitStack() as stack
+        ):  # in reverse order; runs all callbacks even if one fails
             if self._store is not None:
                 stack.callback(self._store.close)
             stack.callback(self._save)
@@ -182,11 +184,11 @@ class LbApp:
                 stack.push_async_callback(self._servers.pop().stop, 0.2)
 
     def reserve(self, name: str, senders: list[IpAddress]) -> EjfatUri:
-        """Reserve an instance from inside, and return the URI that its senders and workers need.
+        """Reserve an instance and return the URI for its senders and workers.
 
-        A reservation of that name out of the stored state is taken over, with the senders that it lacks.
+        If the stored state has a reservation with this name, it is reused, and missing senders are added.
 
-        Raises:  ControlError: refused.
+        Raises:  ControlError: the reservation is refused.
         """
         operator = self.plane.tokens.find(self.admin_token)
         kept = [one for one in self.plane.reservations.values() if one.balancer.name == name]
@@ -210,7 +212,7 @@ class LbApp:
         config = self.config.plane
         host, port = self.config.listen.rpartition(":")[0].strip("[]"), self.port
         if self.config.listen.startswith("unix:"):
-            host, port = "localhost", _NO_PORT  # clients are told the path beside the URI
+            host, port = "localhost", _NO_PORT  # clients get the path separately
         addresses = config.instances[reservation.lb_id].all
         return EjfatUri(
             host=host or "localhost",
@@ -223,7 +225,7 @@ class LbApp:
         )
 
     def advance(self) -> None:
-        """Let the control plane do what is due now."""
+        """Let the control plane perform the work that is due now."""
         now = self._now()
         if self._unsaved:
             self._save()
@@ -231,7 +233,7 @@ class LbApp:
         try:
             self.plane.prepare(now)
             if self.plane.is_waiting(now):
-                with self.still():  # no tick may pass between the last look and the boundary behind it
+                with self.still():  # no tick may pass between this observation and the boundary after it
                     self._look(now)
                     self.plane.connect(now)
         except EjfatError as error:
@@ -240,7 +242,7 @@ class LbApp:
         self._tell_refusals(now)
 
     def status(self) -> dict[str, Any]:
-        """Return plain data on what passes, and what does not."""
+        """Return the status and the counters as plain data."""
         counters = self.pipeline.counters
         return {
             "rx_packets": counters.rx_packets,
@@ -255,7 +257,7 @@ class LbApp:
     def _lend(self) -> None:
         """Let a foreign control plane change the tables.
 
-        Raises:  ControlError: they are ours.
+        Raises:  ControlError: this control plane owns them.
         """
         if not self.plane.is_lent:
             self.plane.lend_tables()
@@ -264,7 +266,7 @@ class LbApp:
             )
 
     def _look(self, now: float) -> None:
-        """Take note of the ticks that the data plane has seen."""
+        """Record the ticks that the data plane has seen."""
         counters = self.pipeline.counters
         for reservation in self.plane.reservations.values():
             lb = counters.lb(reservation.lb_id)
@@ -289,12 +291,12 @@ class LbApp:
             )
 
     def _program(self, updates: list[Update]) -> None:
-        # first: after a crash the stored state holds every epoch that the tables may hold, where the disk permits
+        # save first, so that after a crash the stored state has every epoch that the tables may have
         self._save()
         self.pipeline.tables.apply(updates)
 
     def _save(self) -> None:
-        """Store the state. A disk that refuses stops no events: it is said once, and tried at every look."""
+        """Store the state. If that fails, events still pass; the failure is logged once and retried in each period."""
         if self._store is None:
             return
         try:
@@ -320,7 +322,7 @@ class LbApp:
         return refusal
 
     def _tell_refusals(self, now: float) -> None:
-        """Log what sync messages were refused since the last time, now and then."""
+        """Log the sync messages refused since the last log message, at most every `_TELL_S` seconds."""
         drops = self.pipeline.counters.drops
         refused = {drop: count for drop, count in drops.items() if drop.stage == "sync"}
         if refused == self._refused or now - self._refusals_told_at < _TELL_S:

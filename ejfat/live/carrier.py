@@ -1,4 +1,4 @@
-"""The native pipeline beside the event loop: in a thread of its own at an interface, or in the one of a lab."""
+"""The native pipeline outside the event loop: in its own thread on an interface, or in a lab's datapath thread."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from ejfat.live.ports import FramePort
 from ejfat.pipeline.native import NativePipeline
 
-if TYPE_CHECKING:  # a lab has them already, a program that stands alone starts sooner without
+if TYPE_CHECKING:  # the stand-alone program starts faster without these imports
     from hfi_sim.netdev.base import Netdev
     from opavnic.world.carrier import NativeCarrier as Carrier
 
 
 class NativeCarrier:
-    """Reads, processes and writes frames without Python; hands over what is Python's.
+    """Reads, processes and writes frames in a native thread, and passes the remaining frames to Python.
 
-    The port stays open: what Python sends itself (answers, questions) goes out by it.
+    The port stays open, because Python sends its own frames (replies, ARP requests) through it.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class NativeCarrier:
         receive: Callable[[bytes], None],
         on_failure: Callable[[str], None],
     ) -> None:
-        """Args:  receive: takes the frames that are Python's. on_failure: told once, when the thread has died."""
+        """Args:  receive: called with the frames for Python. on_failure: called once if the thread dies."""
         from opavnic import _native
 
         self._core = pipeline.core
@@ -37,18 +37,18 @@ class NativeCarrier:
         self._thread = _native.EjfatPort(pipeline.core, port.fileno(), port.medium)
 
     def start(self) -> None:
-        """Begin to carry frames."""
+        """Start carrying frames."""
         asyncio.get_running_loop().add_reader(self._core.notice_fd, self._noticed)
         self._thread.start()
 
     @property
     def lost(self) -> int:
-        """Frames that the interface did not take."""
+        """Number of frames that the interface did not accept."""
         return self._thread.lost
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
-        """Let no frame pass meanwhile: they wait in the interface."""
+        """Hold all frames back; they wait in the interface."""
         self._thread.pause()
         try:
             yield
@@ -56,7 +56,7 @@ class NativeCarrier:
             self._thread.resume()
 
     def close(self) -> None:
-        """End the thread, and take what it has left over. Harmless when done twice."""
+        """End the thread. May be called twice."""
         self._thread.stop()
         asyncio.get_running_loop().remove_reader(self._core.notice_fd)
 
@@ -70,7 +70,7 @@ class NativeCarrier:
 
 
 class LabCarrier:
-    """Lets the thread of a lab's native datapath run the frames of a node through the pipeline."""
+    """Runs the frames of a node through the pipeline in the thread of a lab's native datapath."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class LabCarrier:
         datapath: Carrier,
         receive: Callable[[bytes], None],
     ) -> None:
-        """Args:  receive: takes the frames that are Python's."""
+        """Args:  receive: called with the frames for Python."""
         self.still = datapath.still
         self._core = pipeline.core
         self._netdev = netdev
@@ -87,13 +87,13 @@ class LabCarrier:
         self._receive = receive
 
     def start(self) -> None:
-        """Begin to carry frames."""
+        """Start carrying frames."""
         asyncio.get_running_loop().add_reader(self._core.notice_fd, self._noticed)
         self._netdev.native_app = self._core
         self._datapath.refresh()
 
     def close(self) -> None:
-        """Give the frames back to Python. Harmless when done twice."""
+        """Return the frames to Python. May be called twice."""
         self._netdev.native_app = None
         self._datapath.refresh()
         asyncio.get_running_loop().remove_reader(self._core.notice_fd)

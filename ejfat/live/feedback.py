@@ -21,15 +21,15 @@ from ejfat.uri import EjfatUri
 log = logging.getLogger("ejfat.live.feedback")
 REPORT_PERIOD_S = 0.1
 _RECONNECT = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000))
-"""gRPC's own 120 s would let the control plane take the worker for gone long after it is back itself."""
+"""With gRPC's default of 120 s, the control plane would remove the worker long after it is back itself."""
 _ASKED_WRONGLY = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
 _AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
-"""A server that stops cancels what it is just answering."""
+"""A server that stops cancels the calls it is handling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a report says."""
+    """The content of a report."""
 
     fill: float
     counters: ReassemblyCounters
@@ -46,13 +46,13 @@ class CallError(EjfatError):
 
 
 class BadCallError(CallError, BadRequestError):
-    """A request that was wrong in itself: a value out of its range, or what the control plane does not know."""
+    """An invalid request: a value out of range, or an object that the control plane does not know."""
 
 
 def channel_to(uri: EjfatUri, control: str = "") -> grpc.aio.Channel:
-    """Return a channel to the control plane of a URI, or to `control` (HOST:PORT or unix:PATH) in its place.
+    """Return a channel to the control plane of a URI or, if given, to `control` (HOST:PORT or unix:PATH).
 
-    Raises:  BadRequestError: `control` is neither.
+    Raises:  BadRequestError: `control` is not such an address.
     """
     if control:
         check_listen(control)
@@ -67,7 +67,7 @@ def channel_to(uri: EjfatUri, control: str = "") -> grpc.aio.Channel:
 async def call(rpc: Any, request: Any, token: str) -> Any:
     """Return the reply to a request.
 
-    Raises:  CallError: refused, with the server's words, or not reachable.
+    Raises:  CallError: refused, with the message of the server, or not reachable.
     """
     try:
         return await rpc(request, metadata=(("authorization", f"Bearer {token}"),), timeout=10)
@@ -77,7 +77,7 @@ async def call(rpc: Any, request: Any, token: str) -> Any:
 
 
 class Reporter:
-    """One session of a worker."""
+    """A session of a worker."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Reporter:
         self._stub = pb_grpc.LoadBalancerStub(self._channel)
         self._session: pb.RegisterReply | None = None
         self._trouble: grpc.StatusCode | None = None
-        """Why the last report was refused; None where it was taken."""
+        """Status with which the last report failed; None if it was accepted."""
 
     async def register(self) -> str:
         """Open the session and return its id.
@@ -109,8 +109,8 @@ class Reporter:
     async def report(self, measure: Callable[[], Measured]) -> None:
         """Report ten times a second until cancelled.
 
-        A report that fails is not the end: the log says it when reports begin to fail, or fail for another reason,
-        and when they are taken again.
+        Reporting continues if a report fails. The log says when reports begin to fail, when the reason changes, and
+        when they are accepted again.
         """
         assert self._session is not None  # noqa: S101 - register comes first
         loop = asyncio.get_running_loop()
@@ -141,7 +141,7 @@ class Reporter:
             await asyncio.sleep(REPORT_PERIOD_S)
 
     def _note(self, error: CallError | None) -> None:
-        """Log how reports fare, where that has changed."""
+        """Log a change in whether, or why, reports fail."""
         status = None if error is None else _AWAY[0] if error.status in _AWAY else error.status
         if status is self._trouble:
             return
@@ -152,7 +152,7 @@ class Reporter:
             log.warning("reports are refused, and go on: %s", error)
 
     async def close(self) -> None:
-        """Deregister, as far as the control plane can be reached, and hang up."""
+        """Deregister, if the control plane can be reached, and close the channel."""
         if self._session is not None:
             request = pb.DeregisterRequest(lbId=self._uri.lb_id, sessionId=self._session.sessionId)
             try:

@@ -1,7 +1,7 @@
-"""The load balancer while it runs on a host of a lab.
+"""The load balancer running on a host of a lab.
 
-It has a VNIC of its own and no TAP. Programs on the other hosts reach its control plane over a Unix socket in the
-lab's directory, for namespaces do not part the file system.
+It has its own VNIC and no TAP. Programs on the other hosts reach its control plane over a Unix socket in the lab's
+directory, because the hosts' namespaces share the file system.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from ejfat.control.balancer import Policy
+from ejfat.control.grpc.listening import LONGEST_PATH
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.errors import EjfatError
 from ejfat.live.app import AppConfig, LbApp
@@ -23,9 +24,6 @@ from ejfat.live.neighbors import IpAddress
 from ejfat.pipeline.native import NativePipeline
 from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.world.part import AskedApp, PartVnic, PartWorld, RunningPart
-
-_LONGEST_SOCKET_PATH: Final = 107
-"""Bytes of a Unix socket's path on Linux."""
 
 
 class LabLoadBalancer(RunningPart):
@@ -40,11 +38,11 @@ class LabLoadBalancer(RunningPart):
     ) -> None:
         self.app = app
         self.carrier = carrier
-        """What brings frames to the native pipeline inside the lab's native datapath, where that is so."""
+        """Carries frames in the lab's native datapath; None if the event loop does."""
         self.control = control
-        """Where its gRPC is: HOST:PORT or unix:PATH."""
+        """Its gRPC address: HOST:PORT or unix:PATH."""
         self.uri = uri
-        """Of the reservation made at start; empty: none was."""
+        """The URI of the reservation made at start; empty if there is none."""
 
     def status(self) -> dict[str, Any]:
         return {
@@ -63,8 +61,8 @@ async def load_balancer(
 ) -> AsyncIterator[LabLoadBalancer]:
     """Run a load balancer on its host.
 
-    Args:    kind: what the lab calls it. senders: the addresses that may send.
-    Raises:  EjfatError: it cannot start.
+    Args:    kind: its name in the lab. senders: the addresses that may send.
+    Raises:  EjfatError: it cannot be started.
     """
     options: LbOptions = asked.options
     netdev, address = _on_vnic(world.hosts[asked.host].vnics[0], f"{kind} on {asked.host}")
@@ -80,7 +78,7 @@ async def load_balancer(
         control = options.listen
         if not control:
             path = None if world.runtime is None else world.runtime / f"{kind}-{asked.host}.sock"
-            if path is None or len(str(path).encode()) > _LONGEST_SOCKET_PATH:
+            if path is None or len(str(path).encode()) > LONGEST_PATH:
                 path = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="ejfat-")), f"{kind}.sock")
             control = f"unix:{path}"
         config = AppConfig(plane, listen=control, period_s=options.period, pipeline=options.pipeline)

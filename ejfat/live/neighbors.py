@@ -1,4 +1,4 @@
-"""ARP and IPv6 neighbor discovery for a node without a kernel: which MAC address has this IP address?"""
+"""ARP and IPv6 neighbor discovery for a node without a kernel."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _TRIES = 3
 
 
 class Neighbors:
-    """Addresses on the same network, learnt from ARP replies and neighbor advertisements."""
+    """MAC addresses of neighbors, learned from ARP replies and neighbor advertisements."""
 
     def __init__(
         self, send: Callable[[bytes], object], mac: Callable[[], bytes], own: list[IpAddress]
     ) -> None:
-        """Args:  mac: returns our 6 bytes. own: our addresses, one of each version that is asked with."""
+        """Args:  mac: returns the node's MAC (6 bytes). own: the node's addresses, the sources of its requests."""
         self._send = send
         self._mac = mac
         self._own = {address.version: address for address in own}
@@ -27,13 +27,13 @@ class Neighbors:
         self._waiting: dict[IpAddress, asyncio.Future[bytes]] = {}
 
     def known(self, ip: IpAddress) -> bytes | None:
-        """Return the MAC of `ip` if it has been learnt."""
+        """Return the MAC of `ip` (6 bytes) if it is known, or None."""
         return self._known.get(ip)
 
     async def resolve(self, ip: IpAddress, timeout_s: float = 1.0, *, afresh: bool = False) -> bytes | None:
-        """Return the 6 bytes of the MAC of `ip`, asking up to three times; None if there is no answer.
+        """Return the MAC of `ip` (6 bytes); send up to three requests. None if there is no answer.
 
-        Args:    afresh: ask even where an answer is known, for the host may have another interface by now.
+        Args:    afresh: send a request even if the MAC is known, because the host may have a new interface.
         """
         if ip in self._known and not afresh:
             return self._known[ip]
@@ -53,7 +53,7 @@ class Neighbors:
         return None
 
     def receive(self, frame: bytes) -> bool:
-        """Learn from an ARP reply or a neighbor advertisement; False where the frame is neither."""
+        """Learn from an ARP reply or a neighbor advertisement; return False if the frame is neither."""
         if frame[12:20] == _ARP_FRONT and len(frame) >= 42:
             if frame[20:22] != b"\x00\x02":
                 return False

@@ -1,4 +1,4 @@
-"""The load balancer as a node on a network: frames in and out of one port, sync messages to the control plane."""
+"""The load balancer as a node on a network: frames in and out of a port, sync messages to the control plane."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hfi_sim.errors import WireError
 log = logging.getLogger("ejfat.live.node")
 
 OnForward = Callable[[bytes, bytes], None]
-"""Told of every forwarded frame: as it came, as it leaves."""
+"""Called with each forwarded frame: as received, and as sent."""
 OnSync = Callable[[IpAddress, int, SyncHeader], Drop | None]
-"""Given a sync message: who sent it, the UDP port it was sent to, the message; returns why it is not believed."""
+"""Called with the source address, the UDP destination port and a sync message; returns a reason to refuse it."""
 
 
 class LbNode:
-    """A pipeline between what a port receives and what it sends."""
+    """A pipeline attached to a port."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class LbNode:
         self._on_sync = on_sync
 
     def receive(self, frame: bytes) -> None:
-        """Take a frame from the port."""
+        """Handle a frame from the port."""
         if self.neighbors.receive(frame):
             return
         udp = self.pipeline.find_sync(frame)

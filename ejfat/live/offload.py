@@ -1,6 +1,6 @@
-"""What a virtio-net header asks of who takes the frame behind it: a checksum to fill in, datagrams to cut apart.
+"""The work that a virtio-net header leaves to the receiver of its frame: a checksum, and the split of datagrams.
 
-The kernel leaves both to the interface, and frames between its own interfaces never reach one. Host byte order.
+The kernel leaves both to the hardware, which frames between its own interfaces never reach. Host byte order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import struct
 from hfi_sim.wire.internet_checksum import checksum
 
 VNET = struct.Struct("=BBHHHH")
-"""flags, segmentation type, length of the headers, segment size, where the checksum begins, where its field is."""
+"""flags, segmentation type, length of the headers, segment size, start of the checksum, offset of its field."""
 NO_OFFLOAD = bytes(VNET.size)
 _NEEDS_CSUM = 1
 _UDP_L4 = 5
@@ -19,9 +19,9 @@ _UDP_HEADER = 8
 
 
 def frames_of(data: bytes) -> list[bytes]:
-    """Return the frames behind a virtio-net header as they would be on a wire.
+    """Return the frames after a virtio-net header as they would be on a wire.
 
-    Args:    data: at least a header. Datagrams that were sent in one call (UDP_SEGMENT) come as one frame.
+    Args:    data: at least the header. Datagrams sent in one call (UDP_SEGMENT) arrive as one frame.
     """
     flags, kind, _, size, start, offset = VNET.unpack_from(data)
     frame = data[VNET.size :]
@@ -32,13 +32,13 @@ def frames_of(data: bytes) -> list[bytes]:
     at = start + offset
     if not flags & _NEEDS_CSUM or at + 2 > len(frame):
         return [frame]
-    # the field holds the sum of the pseudo header: the checksum goes over it as it is
+    # the field has the sum of the pseudo header, so the checksum includes the field
     value = checksum(frame[start:]) or 0xFFFF
     return [frame[:at] + value.to_bytes(2, "big") + frame[at + 2 :]]
 
 
 def _is_udp(frame: bytes, start: int) -> bool:
-    """Return whether UDP begins at `start`, right behind the header of IPv4 or IPv6."""
+    """Return whether UDP begins at `start`, directly after the IPv4 or IPv6 header."""
     if len(frame) <= start + _UDP_HEADER:
         return False
     if frame[12:14] == b"\x08\x00":
@@ -47,7 +47,7 @@ def _is_udp(frame: bytes, start: int) -> bool:
 
 
 def _datagram(frame: bytes, start: int, payload: bytes, number: int) -> bytes:
-    """Return the datagram with the headers of `frame` and a part of its payload: lengths, id and checksums its own."""
+    """Return a datagram with the headers of `frame`, adapted lengths, id and checksums, and a part of the payload."""
     head = bytearray(frame[:start])
     length = _UDP_HEADER + len(payload)
     if frame[12:14] == b"\x08\x00":

@@ -1,4 +1,4 @@
-"""Where a stand-alone load balancer's frames come from: an interface of Linux (AF_PACKET), or a TAP of its own."""
+"""The ports of a stand-alone load balancer: a Linux interface (AF_PACKET), or its own TAP."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _TUNSETIFF = 0x400454CA
 _TAP_NO_PI = 0x1002
 _MR = struct.Struct("=iHH8s")
 _RECEIVE_BUFFER = 16 << 20
-"""Bytes of frames that wait while the control plane connects an epoch, or another program has the processor."""
+"""Bytes of frames that can wait while the control plane connects an epoch or another program has the processor."""
 _SO_RCVBUFFORCE = 33
 _QUEUE_FRAMES = 8192
 """The same for a TAP, in frames."""
 _SIOCSIFTXQLEN = 0x8943
 _GONE = "it is gone"
 _LONGEST_NAME = 15
-"""Bytes of an interface's name."""
+"""Maximum length of an interface name, in bytes."""
 
 
 def interface_mac(name: str) -> str:
-    """Return the MAC address of an interface, as text.
+    """Return the MAC address of an interface as text.
 
-    Raises:  BadRequestError: there is none of that name.
+    Raises:  BadRequestError: no such interface.
     """
     check_name(name)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -54,15 +54,15 @@ def interface_mac(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no interface can have, as the kernel does.
+    """Refuse a name that the kernel would not accept for an interface.
 
-    Raises:  BadRequestError: what is wrong with it.
+    Raises:  BadRequestError: the name is invalid.
     """
     if not 1 <= len(name.encode()) <= _LONGEST_NAME:
         raise BadRequestError(f"{name!r} cannot name an interface: expected 1 to {_LONGEST_NAME} characters")
     if name in (".", "..") or any(char in "/:%" or char.isspace() for char in name):
         raise BadRequestError(
-            f"{name!r} cannot name an interface: it must not be . or .., or have / : % or blanks"
+            f"{name!r} cannot name an interface: it must not be . or .. or contain / : % or blanks"
         )
 
 
@@ -70,33 +70,33 @@ class FramePort(Protocol):
     """Sends and receives Ethernet frames."""
 
     medium: str
-    """How frames are read and written: "tap", or "packet" for a packet socket with virtio-net headers."""
+    """Format of the descriptor: "tap", or "packet" for a packet socket with virtio-net headers."""
     lost: int
-    """Frames that the interface did not take."""
+    """Number of frames that the interface did not accept."""
 
     def fileno(self) -> int:
-        """Return the descriptor, which does not block."""
+        """Return the descriptor, which is non-blocking."""
         ...
 
     def send(self, frame: bytes) -> None:
-        """Send a frame; one that the interface does not take is lost, as on a wire."""
+        """Send a frame. If the interface does not accept it, it is lost, as on a wire."""
 
     def start(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:
-        """Hand every frame that comes to `receive`; `on_failure` is told once, when the interface is gone."""
+        """Pass each received frame to `receive`. If the interface disappears, call `on_failure` once."""
 
     def close(self) -> None:
-        """Stop."""
+        """Stop and close the port."""
 
 
 class PacketPort(FramePort):
-    """Frames of an interface that exists, whatever their destination MAC."""
+    """The frames of an existing interface, regardless of their destination MAC."""
 
     medium = "packet"
 
     def __init__(self, interface: str) -> None:
         """Open the interface.
 
-        Raises:  BadRequestError: there is none of that name. EjfatError: no right to do that.
+        Raises:  BadRequestError: no such interface. EjfatError: no permission.
         """
         try:
             index = socket.if_nametoindex(interface)
@@ -107,13 +107,13 @@ class PacketPort(FramePort):
         except OSError as error:
             raise EjfatError(f"{interface}: {error.strerror} (AF_PACKET needs CAP_NET_RAW)") from None
         try:
-            # the kernel leaves checksums of frames between its own interfaces to be filled in: it says so here
+            # the header tells which checksums the kernel left out on frames between its own interfaces
             self._socket.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
             self._socket.bind((interface, _ETH_P_ALL))
             self._socket.setsockopt(
                 _SOL_PACKET, _PACKET_ADD_MEMBERSHIP, _MR.pack(index, _PACKET_MR_PROMISC, 0, bytes(8))
             )
-            # merged datagrams are none that the data plane knows: take them as they were sent
+            # the data plane does not know merged datagrams: receive them as they were sent
             self._interface = interface
             self._merged = merges_received(self._socket, interface)
             set_merges_received(self._socket, interface, False)
@@ -149,7 +149,7 @@ class PacketPort(FramePort):
             try:
                 data, address = self._socket.recvfrom(_LARGEST)
             except OSError as error:
-                # one that is only down has its name still
+                # an interface that is merely down still has its name
                 if error.errno == errno.ENETDOWN and not self._socket.getsockname()[0]:
                     asyncio.get_running_loop().remove_reader(self._socket)
                     on_failure(_GONE)
@@ -165,9 +165,9 @@ class TapPort(FramePort):
     medium = "tap"
 
     def __init__(self, name: str) -> None:
-        """Make the TAP.
+        """Create the TAP.
 
-        Raises:  BadRequestError: no interface can have that name. EjfatError: no right to, or the name is taken.
+        Raises:  BadRequestError: an invalid name. EjfatError: no permission, or the name is in use.
         """
         check_name(name)
         try:

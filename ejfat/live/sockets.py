@@ -1,4 +1,4 @@
-"""Senders and receivers on the sockets of Linux."""
+"""Senders and receivers on Linux sockets."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ _RECEIVE_BUFFER = 8 << 20
 _BATCH = 256
 _LARGEST = 65535
 _FASTEST = (1 << 32) - 1
-"""Hz that a sync message can say."""
+"""Maximum rate in a sync message, in Hz."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendPlan:
-    """What a sender does."""
+    """The settings of a sender."""
 
     target: Endpoint
     segmenter: Segmenter
     rate_hz: float = 0.0
-    """Events per second; 0: as fast as the network takes them."""
+    """Events per second; 0: as fast as possible."""
     data_id: int = 0
     entropy: int | None = None
-    """None: another one for each event."""
+    """None: a different one for each event."""
     first_tick: int | None = None
-    """Ticks count up from here; None: microseconds since 1970 when the event is sent."""
+    """First tick, from which ticks count up; None: use microseconds since 1970 at the time of sending."""
     sync: Endpoint | None = None
     source_id: int = 0
 
 
 @dataclass(slots=True)
 class Sent:
-    """What a sender has sent."""
+    """Totals of a sender."""
 
     events: int = 0
     packets: int = 0
@@ -55,10 +55,10 @@ class Sent:
 
 
 async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callable[[], int]) -> Sent:
-    """Send events until there are none left, with a sync message before the first one and every second.
+    """Send all events, with a sync message before the first one and every second.
 
-    Args:    entropies: returns 16 bits for an event.
-    Raises:  EjfatError: the network refuses, or the ticks have come to their end.
+    Args:    entropies: returns the entropy of an event (16 bits).
+    Raises:  EjfatError: sending fails, or there are no more ticks.
     """
     loop = asyncio.get_running_loop()
     sent = Sent()
@@ -74,7 +74,7 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
                 tick = time.time_ns() // 1000 if plan.first_tick is None else plan.first_tick + number
                 if tick >= TICKS:
                     raise EjfatError(
-                        f"event {number} would have tick {tick:#x}: ticks have 64 bits and never begin anew"
+                        f"event {number} would have tick {tick:#x}: ticks have 64 bits and do not wrap"
                     )
                 if plan.sync is not None and loop.time() - synced >= 1.0:
                     synced = loop.time()
@@ -95,7 +95,7 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
 
 
 def _send_sync(plan: SendPlan, family: socket.AddressFamily, tick: int) -> None:
-    assert plan.sync is not None  # noqa: S101 - the caller looked
+    assert plan.sync is not None  # noqa: S101 - checked by the caller
     rate = round(min(plan.rate_hz, _FASTEST)) if plan.first_tick is not None else 1_000_000
     sync = SyncHeader(source_id=plan.source_id, event=tick, rate_hz=rate, unix_ns=time.time_ns())
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
@@ -103,13 +103,13 @@ def _send_sync(plan: SendPlan, family: socket.AddressFamily, tick: int) -> None:
 
 
 def cut_stream(stream: BinaryIO, size: int) -> Iterator[bytes]:
-    """Yield a stream in events of `size` bytes; the last one may be shorter."""
+    """Cut a stream into events of `size` bytes; the last one may be shorter."""
     while data := stream.read(size):
         yield data
 
 
 class _ReceiverThread(threading.Thread):
-    """Receives on some ports and puts events together; all packets of an event come to one port."""
+    """Receives on some of the ports and reassembles events; all packets of an event arrive at one port."""
 
     def __init__(
         self,
@@ -159,23 +159,23 @@ class _ReceiverThread(threading.Thread):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivePlan:
-    """What a receiver listens to."""
+    """The settings of a receiver."""
 
     listen: Endpoint
     port_bits: int = 0
-    """log2 of the number of ports, from the one above up."""
+    """log2 of the number of ports, which start at the port of `listen`."""
     threads: int = 1
     timeout_s: float = 0.5
     old_headers: bool = False
     max_event: int = MAX_EVENT
-    """Bytes of the longest event that is taken."""
+    """Bytes of the longest event that is accepted."""
     queue: int = 1000
     """Events that may wait for the consumer."""
 
 
 @dataclass(slots=True)
 class Receiver:
-    """Threads that receive, and the queue of what they have put together."""
+    """Receiver threads, and the queue of their events."""
 
     plan: ReceivePlan
     enqueue_errors: int = 0
@@ -185,11 +185,11 @@ class Receiver:
 
     @property
     def fill(self) -> float:
-        """How full the queue is, 0 to 1."""
+        """Fill level of the queue, 0 to 1."""
         return min(self._queue.qsize() / self.plan.queue, 1.0)
 
     def counters(self) -> ReassemblyCounters:
-        """Return the counters of all threads, added up."""
+        """Return the sums of all threads' counters."""
         total = ReassemblyCounters()
         for thread in self._threads:
             for name in ReassemblyCounters.__dataclass_fields__:
@@ -197,9 +197,9 @@ class Receiver:
         return total
 
     def start(self) -> None:
-        """Bind the ports and receive.
+        """Bind the ports and start receiving.
 
-        Raises:  BadRequestError: ports beyond the last one. EjfatError: a port cannot be bound.
+        Raises:  BadRequestError: a port above 65535. EjfatError: a port cannot be bound.
         """
         plan = self.plan
         if plan.listen.port + (1 << plan.port_bits) - 1 > _LARGEST:
@@ -229,14 +229,14 @@ class Receiver:
             thread.start()
 
     async def results(self) -> AsyncIterator[Event | LostEvent]:
-        """Yield whole and lost events, as they come, without end."""
+        """Yield complete and lost events as they come, endlessly."""
         while True:
             what = await self._queue.get()
             self.dequeued += isinstance(what, Event)
             yield what
 
     def close(self) -> None:
-        """Receive no more."""
+        """Stop receiving."""
         for thread in self._threads:
             thread.close()
         self._threads.clear()

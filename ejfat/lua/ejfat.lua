@@ -2,9 +2,9 @@
 --
 --   tshark -X lua_script:ejfat.lua -r capture.pcap
 --
--- The load balancer's port is dissected by itself. Behind the load balancer the port is the worker's: there a
--- packet is recognised by the 20-byte reassembly header. The 8-byte one has nothing to be recognised by: it is
--- dissected on the worker's port of the document's example, and elsewhere with "Decode As".
+-- Packets to the load balancer's port are dissected automatically. After the load balancer, packets go to the
+-- worker's port and are recognised by the 20-byte reassembly header. The 8-byte header cannot be recognised: it is
+-- dissected on the worker's port in the document's example, and elsewhere with "Decode As".
 
 local EXAMPLE_PORT = 0x4556
 local SYNC_PORTS = "19531-19538"
@@ -143,7 +143,7 @@ function seg.dissector(buffer, packet, tree)
   return buffer:len()
 end
 
--- A worker's port, where nothing in front says which header it is.
+-- Packets on a worker's port, where no load balancer header tells which header follows.
 local worker = Proto("ejfat_worker", "EJFAT worker")
 
 function worker.dissector(buffer, packet, tree)
@@ -218,7 +218,7 @@ udp:add_for_decode_as(lb)
 udp:add_for_decode_as(re)
 udp:add_for_decode_as(seg)
 
--- A worker may listen anywhere: a packet is one of ours where magic, or version word and lengths, fit.
+-- A worker may listen on any port: a packet is EJFAT if its magic, or its version word and lengths, match.
 lb:register_heuristic("udp", function(buffer, packet, tree)
   if not lb_header(buffer) then
     return false

@@ -1,7 +1,7 @@
-"""The pipeline on `opavnic._native`: the same tables, the same bytes, the same counters, some ten times the packets.
+"""The pipeline on `opavnic._native`: the same tables, output bytes and counters, but much faster.
 
-The tables stay in Python; the native side is given them as a snapshot, swapped whole after each change. What it does
-not do itself (ARP, ICMP echo, neighbor discovery, link-local groups) it hands back, and the reference does that.
+The tables stay in Python; the native half gets them as a snapshot that is swapped as a whole after each change. Frames
+that it does not handle (ARP, ICMP echo, neighbor discovery, link-local groups) are left to the reference.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Wanted = Literal["auto", "python", "native"]
 
 
 class Choice(NamedTuple):
-    """A pipeline, and why it is not the native one where `auto` would have taken that."""
+    """A pipeline, and the reason if it is not the native one."""
 
     pipeline: Pipeline
     reason: str = ""
 
 
 def make_pipeline(wanted: Wanted = "auto", tables: TableSet | None = None) -> Choice:
-    """Return the pipeline that is wanted; `auto` takes the native one where it is built.
+    """Return the requested pipeline; `auto` selects the native one if it is built.
 
-    Raises:  BadRequestError: `native` was asked for and is not built.
+    Raises:  BadRequestError: `native` was requested but is not built.
     """
     if wanted == "python":
         return Choice(Pipeline(tables), "asked for")
@@ -47,21 +47,21 @@ def make_pipeline(wanted: Wanted = "auto", tables: TableSet | None = None) -> Ch
 
 
 def has_native() -> bool:
-    """Return whether the native module is built, and recent enough to hold the pipeline."""
+    """Return whether the native module is built and recent enough to have the pipeline."""
     return hasattr(load_native(), "EjfatPipeline")
 
 
 class NativePipeline(Pipeline):
-    """The load balancer's data plane, most of it native.
+    """The load balancer's data plane, mostly native.
 
     `core` is the native half; a thread or a datapath may run frames through it at any time. `counters` and `process`
-    are as the reference has them.
+    behave as in the reference.
     """
 
     backend = "native"
 
     def __init__(self, tables: TableSet | None = None) -> None:
-        """Raises BadRequestError where the native module is not built."""
+        """Raises:  BadRequestError: the native module is not built."""
         native = load_native()
         if native is None or not hasattr(native, "EjfatPipeline"):
             raise BadRequestError(NOT_BUILT.replace("datapath", "pipeline"))
@@ -74,12 +74,12 @@ class NativePipeline(Pipeline):
 
     @property
     def counters(self) -> PipelineCounters:
-        """Everything counted up to now, here and in the native half."""
+        """The current counters of both halves."""
         self._collect()
         return self._counters
 
     def refresh(self) -> None:
-        """Give the native half the tables that changed, all of them at once."""
+        """Pass all changed tables to the native half at once."""
         changed = []
         for dialect, table in self.tables:
             name = f"{dialect.value}:{table.spec.name}"
@@ -90,19 +90,19 @@ class NativePipeline(Pipeline):
             self.core.set_tables(changed)
 
     def serve(self, sync_ports: range, *, guard_v1: bool) -> None:
-        """As the reference."""
+        """See `Pipeline.serve`."""
         super().serve(sync_ports, guard_v1=guard_v1)
         self.core.serve(sync_ports.start, sync_ports.stop, guard_v1)
 
     def process(self, frame: bytes) -> Verdict:
-        """Return what becomes of `frame` (Ethernet without FCS); any bytes are fine."""
+        """Return the verdict on `frame` (Ethernet without FCS), which may be any bytes."""
         out = self.core.process(frame)
         if out is None:
             return self.process_here(frame)
         return Verdict(None, self._drops[out]) if isinstance(out, int) else Verdict(out)
 
     def process_batch(self, frames: Sequence[bytes]) -> list[bytes | None]:
-        """Return what leaves of each frame, None where nothing does (or to the host)."""
+        """Return the outgoing frame of each frame; None if it is dropped or for the host."""
         out, punts = self.core.batch(frames)
         for index in punts:
             verdict = self.process_here(frames[index])
@@ -110,7 +110,7 @@ class NativePipeline(Pipeline):
         return out
 
     def process_here(self, frame: bytes) -> Verdict:
-        """The reference's verdict on a frame that the native half handed back."""
+        """Return the reference's verdict on a frame that the native half does not handle."""
         return super().process(frame)
 
     def _collect(self) -> None:
@@ -143,7 +143,7 @@ def _add_drops(total: dict[Drop, int], taken: dict[str, int]) -> None:
 
 
 def _rows(table: Table) -> list[_native.EjfatRow]:
-    """Return a table's entries in the order in which they win, where several match."""
+    """Return the entries of a table, by descending precedence if several can match."""
     entries = list(table)
     if table.spec.takes_priority:
         entries.sort(key=lambda entry: entry.priority)

@@ -1,4 +1,4 @@
-"""The parser of today's pipeline. What it does not list is a parser error, and every parser error drops.
+"""The parser of today's pipeline. Everything else is a parser error, and every parser error drops the frame.
 
 Source: the public P4 program of today's load balancer.
 """
@@ -21,10 +21,10 @@ _ARP_REQUEST = bytes.fromhex("0001080006040001")
 
 
 class Kind(IntEnum):
-    """What the frame carries, as far as the pipeline tells frames apart."""
+    """Kinds of frames that the pipeline distinguishes."""
 
     OTHER = 0
-    """LLDP or a slow protocol: no IP."""
+    """LLDP or a slow protocol, without IP."""
     ARP = 1
     ICMPV4_ECHO = 2
     ICMPV4_OTHER = 3
@@ -32,24 +32,25 @@ class Kind(IntEnum):
     ICMPV6_OTHER = 5
     NEIGHBOR_SOLICITATION = 6
     UDP = 7
-    """UDP to a port that is not the load balancer's."""
+    """UDP to another port than the load balancer's."""
     LB = 8
 
 
 class Parsed(NamedTuple):
-    """A frame that parses."""
+    """A successfully parsed frame."""
 
     kind: Kind
     ip: int
     """IP version 4 or 6; 0 for ARP and OTHER."""
     l4: int
-    """Offset of what follows IP."""
+    """Offset of the header after IP."""
 
 
 def parse(frame: bytes, ether_type: int) -> Parsed | Drop:
-    """Parse an untagged frame (or one whose tag is popped).
+    """Parse a frame that has no VLAN tag or whose tag was removed.
 
-    Args:    ether_type: of what follows byte 14; of a popped frame the inner one, which byte 12 does not show.
+    Args:    ether_type: type of the payload at byte 14; for a frame whose tag was removed, the inner type, which is
+        not the one at byte 12.
     """
     if ether_type == ETH_IPV4:
         return _ipv4(frame)
@@ -120,7 +121,7 @@ def _solicitation(frame: bytes) -> Parsed | Drop:
 
 
 def solicitation_end(frame: bytes) -> int:
-    """Return the offset behind what the parser takes of a neighbor solicitation: target, first option."""
+    """Return the offset after the parsed part of a neighbor solicitation: the target and the first option."""
     end = 78
     if int.from_bytes(frame[18:20], "big") == 24:
         return end

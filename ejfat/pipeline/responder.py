@@ -1,4 +1,4 @@
-"""The load balancer's own answers: ARP, ICMP echo, neighbor discovery, made from the request in place.
+"""The load balancer's own replies: ARP, ICMP echo and neighbor discovery, made from the request.
 
 Source: the public P4 program of today's load balancer.
 """
@@ -16,7 +16,7 @@ _SOLICITED = 0x40
 
 
 def answer_arp(frame: bytes, mac: bytes, ip: bytes) -> bytes | Drop:
-    """Return the reply to an ARP request for our address `ip` (16 bytes, IPv4 in the last four)."""
+    """Return the reply to an ARP request for the own address `ip` (16 bytes, IPv4 in the last four)."""
     if frame[38:42] != ip[12:]:
         return Drop.ARP_TARGET
     requester = frame[6:12]
@@ -26,7 +26,7 @@ def answer_arp(frame: bytes, mac: bytes, ip: bytes) -> bytes | Drop:
 
 
 def answer_echo4(frame: bytes, l4: int, mac: bytes, ip: bytes) -> bytes | Drop:
-    """Return the ICMPv4 echo reply; TTL and the IP checksum stay (a swap of addresses does not change it)."""
+    """Return the ICMPv4 echo reply. The TTL is kept, and swapping the addresses does not change the IP checksum."""
     if frame[30:34] != ip[12:]:
         return Drop.ICMPV4_TARGET
     icmp_sum = update(int.from_bytes(frame[l4 + 2 : l4 + 4], "big"), b"\x08\x00", b"\x00\x00")
@@ -46,7 +46,7 @@ def answer_echo4(frame: bytes, l4: int, mac: bytes, ip: bytes) -> bytes | Drop:
 
 
 def answer_echo6(frame: bytes, mac: bytes, ip: bytes) -> bytes:
-    """Return the ICMPv6 echo reply, always from our unicast address."""
+    """Return the ICMPv6 echo reply, always from the own unicast address `ip`."""
     source, dest = frame[22:38], frame[38:54]
     icmp_sum = update(
         int.from_bytes(frame[56:58], "big"), source + dest + b"\x80\x00", ip + source + b"\x81\x00"
@@ -57,7 +57,7 @@ def answer_echo6(frame: bytes, mac: bytes, ip: bytes) -> bytes:
 
 
 def answer_solicitation(frame: bytes, mac: bytes, ip: bytes) -> bytes | Drop:
-    """Return the neighbor advertisement for our address; what follows the parsed part of the request stays."""
+    """Return the neighbor advertisement for the own address; bytes after the parsed part of the request are kept."""
     target = frame[62:78]
     if target != ip:
         return Drop.ND_TARGET

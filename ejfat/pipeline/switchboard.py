@@ -1,4 +1,4 @@
-"""Both pipelines behind one door, over one set of tables and counters: versions 1, 2 and 3 side by side."""
+"""Both pipelines, for versions 1, 2 and 3, behind one interface, with one set of tables and counters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SYNC_START = b"LC"
 class Pipeline:
     """The load balancer's data plane.
 
-    Frames with a version 1 header go to the document's pipeline, all others to today's. Where only the document's
-    tables are filled, all frames go there, and the drop reasons are its own.
+    Frames with a version 1 header go to the document's pipeline, all others to today's. If only the document's tables
+    have entries, all frames go to its pipeline, which determines the drop reasons.
     """
 
     backend: str = "python"
-    """Which implementation this is, as `opavnic status` shows it."""
+    """Name of the implementation, as shown by `opavnic status`."""
 
     def __init__(self, tables: TableSet | None = None) -> None:
         self.tables = TableSet() if tables is None else tables
@@ -32,24 +32,24 @@ class Pipeline:
         self._v1_gate = self.tables.v1["dst_filter_table"]
         self._v23_gate = self.tables.v23["mac_dst_filter_table"]
         self.sync_ports = range(0)
-        """Where sync messages come to; empty: there is no control plane that takes them."""
+        """UDP ports for sync messages; empty if no control plane accepts them."""
 
     @property
     def counters(self) -> PipelineCounters:
-        """Everything counted up to now."""
+        """The current counters."""
         return self._counters
 
     def serve(self, sync_ports: range, *, guard_v1: bool) -> None:
-        """Stand before a control plane.
+        """Prepare for running with a control plane.
 
-        Args:    guard_v1: let instance 0's source filter, which is today's, hold for version 1 as well; the document
-            has none.
+        Args:    sync_ports: UDP ports for sync messages. guard_v1: apply the source filter of instance 0 to version 1
+            as well; the document has no such filter.
         """
         self.sync_ports = sync_ports
         self._v1.sources = self._v23.sources if guard_v1 else None
 
     def find_sync(self, frame: bytes) -> Udp | None:
-        """Return where in a frame the datagram is that begins as a sync message and goes to a port for them."""
+        """Return the datagram in a frame if it is sent to a sync port and begins like a sync message, or None."""
         udp = find_udp(frame)
         if (
             udp is None
@@ -60,7 +60,7 @@ class Pipeline:
         return udp
 
     def count_sync(self, length: int, refusal: Drop | None) -> None:
-        """Count a frame that was a sync message, and why it was refused."""
+        """Count a frame with a sync message, and the reason if it was refused."""
         counters = self._counters
         counters.rx_packets += 1
         counters.rx_bytes += length
@@ -70,13 +70,13 @@ class Pipeline:
             counters.drop(refusal)
 
     def process(self, frame: bytes) -> Verdict:
-        """Return what becomes of `frame` (Ethernet without FCS); any bytes are fine."""
+        """Return the verdict on `frame` (Ethernet without FCS), which may be any bytes."""
         if len(self._v1_gate) and (not len(self._v23_gate) or has_v1_header(frame)):
             return self._v1.process(frame)
         return self._v23.process(frame)
 
 
 def has_v1_header(frame: bytes) -> bool:
-    """Return whether this is UDP to port 19522 with a version 1 load balancer header."""
+    """Return whether a frame is UDP to port 19522 with a version 1 load balancer header."""
     udp = find_udp(frame)
     return udp is not None and udp.port(frame) == LB_PORT and frame[udp.at + 8 : udp.at + 11] == _V1_START

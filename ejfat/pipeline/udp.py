@@ -1,4 +1,4 @@
-"""Where UDP begins in a frame: what every decision about headers of the load balancer stands on."""
+"""Find the UDP header in a frame, which the load balancer and sync headers follow."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ class Udp(NamedTuple):
     ip: int
     """IP version, 4 or 6."""
     at: int
-    """Offset of the UDP header, which is there whole."""
+    """Offset of the UDP header, which is complete."""
 
     def source(self, frame: bytes) -> bytes:
-        """Return the address it comes from."""
+        """Return the source IP address."""
         return frame[26:30] if self.ip == 4 else frame[22:38]
 
     def destination(self, frame: bytes) -> bytes:
-        """Return the address it goes to."""
+        """Return the destination IP address."""
         return frame[30:34] if self.ip == 4 else frame[38:54]
 
     def port(self, frame: bytes) -> int:
-        """Return the port it goes to."""
+        """Return the destination port."""
         return int.from_bytes(frame[self.at + 2 : self.at + 4], "big")
 
     def payload(self, frame: bytes) -> bytes:
-        """Return what it carries, as far as the frame goes."""
+        """Return the payload, cut at the end of the frame."""
         return frame[self.at + 8 : self.at + int.from_bytes(frame[self.at + 4 : self.at + 6], "big")]
 
 
 def find_udp(frame: bytes) -> Udp | None:
-    """Return where UDP begins: behind all of IPv4's options, or behind IPv6.
+    """Return the UDP datagram in a frame: after the IPv4 header with its options, or after the IPv6 header.
 
-    Returns: None where it is not UDP, a fragment behind the first, or too short. Extension headers of IPv6 are not
-        walked, as the pipelines do not walk them.
+    Returns: None if it is not UDP, is a fragment after the first, or is too short. Like in the pipelines, extension
+        headers of IPv6 are not followed.
     """
     ether_type = frame[12:14]
     if ether_type == _IPV4:

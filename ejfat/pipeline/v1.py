@@ -1,9 +1,9 @@
 """The document's pipeline: header version 1, one instance. Big-endian throughout.
 
 Source: seed 002, "LB Processing" (text) and "LB Data Plane P4 Code".
-Differs: where text and listing disagree the text holds: the MAC source becomes the old MAC destination, a frame
-    without a load balancer header is dropped, an IPv6 address enters the checksum with all its 16 bytes, an absent
-    UDP checksum stays absent. The conformance vectors pin each of these.
+Differs: where the text and the listing disagree, this follows the text: the MAC source becomes the old MAC
+    destination, a frame without a load balancer header is dropped, the checksum includes all 16 bytes of an IPv6
+    address, and an absent UDP checksum stays absent. The conformance vectors pin each of these.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Parsed = tuple[int, int] | Drop
 
 
 class PipelineV1:
-    """Filter, epoch, calendar, member, rewrite: for frames with a version 1 header."""
+    """Filter, epoch, calendar, member and rewrite for frames with a version 1 header."""
 
     def __init__(self, tables: Mapping[str, Table], counters: PipelineCounters) -> None:
         self._dst_filter = tables["dst_filter_table"]
@@ -39,10 +39,10 @@ class PipelineV1:
         self._members = tables["member_info_lookup_table"]
         self._counters = counters
         self.sources: Mapping[int, Table] | None = None
-        """Source filters by IP version: only senders of instance 0 may pass. None: anybody may, as in the document."""
+        """Source filters by IP version, which admit the senders of instance 0. None: admit all, as in the document."""
 
     def process(self, frame: bytes) -> Verdict:
-        """Return what becomes of `frame` (Ethernet without FCS)."""
+        """Return the verdict on `frame` (Ethernet without FCS)."""
         counters = self._counters
         counters.rx_packets += 1
         counters.rx_bytes += len(frame)
@@ -100,7 +100,7 @@ class PipelineV1:
         return Verdict(out)
 
     def _is_admitted(self, frame: bytes, ether_type: int) -> bool:
-        assert self.sources is not None  # noqa: S101 - the caller looked
+        assert self.sources is not None  # noqa: S101 - checked by the caller
         version, source = (4, frame[26:30]) if ether_type == 0x0800 else (6, frame[22:38])
         return self.sources[version].lookup(0, int.from_bytes(source, "big")) is not None
 

@@ -1,4 +1,4 @@
-"""Today's pipeline: header versions 2 and 3, eight instances, source filters, own answers. Big-endian.
+"""Today's pipeline: header versions 2 and 3, eight instances, source filters, own replies. Big-endian.
 
 Source: the public P4 program of today's load balancer, with the TTL decrement of its deployed version.
 """
@@ -27,14 +27,14 @@ class PipelineV23:
         self._mac_dst = tables["mac_dst_filter_table"]
         self._ip_dst = tables["ip_dst_filter_table"]
         self.sources = {4: tables["ipv4_src_filter_table"], 6: tables["ipv6_src_filter_table"]}
-        """Who may send, by IP version."""
+        """Source filters by IP version."""
         self._epochs = tables["epoch_assign_table"]
         self._calendar = tables["load_balance_calendar_table"]
         self._members = tables["member_info_lookup_table"]
         self._counters = counters
 
     def process(self, frame: bytes) -> Verdict:
-        """Return what becomes of `frame` (Ethernet without FCS)."""
+        """Return the verdict on `frame` (Ethernet without FCS)."""
         counters = self._counters
         counters.rx_packets += 1
         counters.rx_bytes += len(frame)
@@ -47,7 +47,7 @@ class PipelineV23:
                 return self._drop(Drop.PARSER_SHORT_VLAN)
             vlan_id = int.from_bytes(frame[14:16], "big") & 0xFFF
             inner_type = int.from_bytes(frame[16:18], "big")
-            frame = frame[:14] + frame[18:]  # the tag goes, the EtherType 0x8100 stays
+            frame = frame[:14] + frame[18:]  # the tag is removed, the EtherType 0x8100 stays
         parsed = parse(frame, inner_type)
         if isinstance(parsed, Drop):
             return self._drop(parsed)

@@ -1,4 +1,4 @@
-"""What became of a frame."""
+"""The result of the pipeline for a frame."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ejfat.drops import Drop
 
 
 class Verdict(NamedTuple):
-    """The frame that leaves, or why none does."""
+    """The outgoing frame, or the reason for dropping it."""
 
     frame: bytes | None
     drop: Drop | None = None
     to_host: bool = False
-    """It leaves to the host (a link-local protocol), not back out of the port it came in by."""
+    """The frame goes to the host (a link-local protocol), not back out of the port where it arrived."""

@@ -22,7 +22,7 @@ LB_PORT = 0x4C42
 LB_MAGIC = 0x4C42
 SYNC_MAGIC = 0x4C43
 PROTOCOL_RE = 1
-"""Protocol number in the LB header: a reassembly header follows."""
+"""Protocol number in the LB header for a reassembly header."""
 
 _MAGIC: Final = Field(16, "0x4c42, as text LB", HEX, codes={LB_MAGIC: "LB"})
 _PROTOCOL: Final = Field(8, "what follows", codes={PROTOCOL_RE: "reassembly header"})
@@ -41,10 +41,10 @@ def _check_magic(data: WireBytes, magic: int, versions: tuple[int, ...]) -> None
 @declared("udplb", "load balancer header", "big", source="seed 002, the P4 listing (`udplb_t`)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LbHeaderV1(WireHeader):
-    """The load balancer's header of the document: a tick and nothing else to choose by.
+    """The document's load balancer header, with a tick only.
 
     Source: seed 002, the P4 listing (`udplb_t`), the pcap generator and the Lua dissector.
-    Differs: the text draws 16 bytes with an entropy field; that form became version 2.
+    Differs: the text shows 16 bytes with an entropy field; that form became version 2.
     """
 
     magic: Annotated[int, _MAGIC] = LB_MAGIC
@@ -108,7 +108,7 @@ class LbHeaderV2(WireHeader):
 @declared("udplb", "load balancer header", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LbHeaderV3(WireHeader):
-    """Version 3: slot and port have fields of their own, the tick chooses the epoch only."""
+    """Version 3: slot and port have their own fields; the tick only selects the epoch."""
 
     magic: Annotated[int, _MAGIC] = LB_MAGIC
     version: Annotated[int, Field(8, "3")] = 3
@@ -155,9 +155,11 @@ def parse_lb(data: bytes | memoryview) -> LbHeader:
 @declared("segment", "segment header", "big", source='seed 002, "Reassembly Engine Meta-Data"')
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentHeader(WireHeader):
-    """The document's reassembly header (8 bytes): flags for first and last, and where the segment belongs.
+    """The document's reassembly header (8 bytes): flags for the first and last segment, and the offset.
 
-    Source: seed 002, "Reassembly Engine Meta-Data". Bit 14 says first, bit 15 last (the lowest of the word).
+    Source: seed 002, "Reassembly Engine Meta-Data".
+
+    Bit 14 is the flag for first, bit 15 (the lowest of the word) for last.
     """
 
     version: Annotated[int, Field(4, "0")] = 0
@@ -204,7 +206,7 @@ class SegmentHeader(WireHeader):
 @declared("re", "reassembly header", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReHeader(WireHeader):
-    """Today's reassembly header (20 bytes): the event's whole length travels in every packet."""
+    """Today's reassembly header (20 bytes): every packet has the length of the event."""
 
     version: Annotated[int, Field(4, "1")] = 1
     flags: Annotated[int, Field(12, "0; today's clients refuse anything else", HEX)] = 0
@@ -219,7 +221,7 @@ class ReHeader(WireHeader):
     def parse(cls, data: WireBytes) -> Self:
         """Read the header at the start of `data`.
 
-        Raises:  WireError: fewer than 20 bytes, a version other than 1, bits set behind it.
+        Raises:  WireError: fewer than 20 bytes, a version other than 1, or flags that are not 0.
         """
         if len(data) < cls.SIZE:
             cls.HEADER.check_size(data)
@@ -245,7 +247,7 @@ class ReHeader(WireHeader):
 @declared("sync", "sync message", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncHeader(WireHeader):
-    """What a sender tells the control plane about its ticks: where they are now, and how fast they go."""
+    """A sync message: the current tick of a sender and its rate, sent to the control plane."""
 
     magic: Annotated[int, Field(16, "0x4c43, as text LC", HEX, codes={SYNC_MAGIC: "LC"})] = SYNC_MAGIC
     version: Annotated[int, Field(8, "2")] = 2
@@ -263,7 +265,7 @@ class SyncHeader(WireHeader):
         """
         magic, version, reserved, source_id, event, rate_hz, unix_ns = cls.HEADER.unpack(data)
         if len(data) > cls.SIZE:
-            raise WireError("sync", cls.SIZE, f"{len(data) - cls.SIZE} bytes behind the message")
+            raise WireError("sync", cls.SIZE, f"{len(data) - cls.SIZE} bytes after the message")
         if magic != SYNC_MAGIC or version != 2:
             _check_magic(data, SYNC_MAGIC, (2,))
         return cls(source_id=source_id, event=event, rate_hz=rate_hz, unix_ns=unix_ns, reserved=reserved)

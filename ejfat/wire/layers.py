@@ -1,4 +1,4 @@
-"""scapy layers of the EJFAT headers, for people and tests; the pipeline never goes through scapy."""
+"""scapy layers of the EJFAT headers, for interactive use and tests; the pipeline does not use scapy."""
 
 from __future__ import annotations
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hfi_sim.faults.manager import ActiveFault, Faults, FaultState
-from hfi_sim.faults.spec import FaultKind, FaultSpec, Match
+from hfi_sim.faults.spec import FaultSpec
 from hfi_sim.faults.syntax import parse_fault, parse_match, spec_from_data, spec_text
+from hfi_sim.link.rule import FaultKind, Match
 
 __all__ = [
     "ActiveFault",

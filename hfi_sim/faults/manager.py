@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from hfi_sim.cable import Link
 from hfi_sim.clock import TimerHandle
-from hfi_sim.counters import Drop
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FaultError
 from hfi_sim.fabric import Fabric
-from hfi_sim.faults.spec import PACKET_KINDS, FaultKind, FaultSpec
+from hfi_sim.faults.spec import FaultSpec
 from hfi_sim.faults.syntax import parse_fault, spec_text
 from hfi_sim.faults.targets import cut_between, directions_of, links_of
-from hfi_sim.link import Link, LinkDirection, Passage, PlainFault
-from hfi_sim.random_stream import RandomStream, threshold
+from hfi_sim.instants import to_ns
+from hfi_sim.link.rule import PACKET_KINDS, FaultKind, FaultRule, Tally
+from hfi_sim.random_stream import threshold
 from hfi_sim.switch import Switch
-from hfi_sim.wire.icrc import TRAILER_SIZE
-from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 
 log = logging.getLogger("hfi_sim.faults")
 
@@ -39,11 +38,11 @@ class ActiveFault:
 
     number: int
     spec: FaultSpec
+    refresh: Callable[[], None]
+    """Brings the tally up to date."""
     state: FaultState = FaultState.WAITING
-    seen: int = 0
-    """Packets that fitted while it was active."""
-    hits: int = 0
-    """Packets that it changed or took, or times that it began."""
+    tally: Tally = field(default_factory=Tally)
+    """Packets that fitted while it was active; packets that it changed or took, or times that it began."""
     timers: list[TimerHandle] = field(default_factory=list)
     chance: int = field(init=False)
     """Its probability as streams take it."""
@@ -54,50 +53,21 @@ class ActiveFault:
         self.chance = threshold(self.spec.probability)
 
     @property
+    def seen(self) -> int:
+        """Packets that fitted while it was active."""
+        self.refresh()
+        return self.tally.seen
+
+    @property
+    def hits(self) -> int:
+        """Packets that it changed or took, or times that it began."""
+        self.refresh()
+        return self.tally.hits
+
+    @property
     def who(self) -> str:
         """The name under which it holds links down."""
         return f"fault {self.number}"
-
-
-class _Injector:
-    """The packet faults of one direction of a link, in the order in which they were set."""
-
-    def __init__(self, faults: Faults, way: LinkDirection) -> None:
-        self.active: list[ActiveFault] = []
-        self._faults = faults
-        self._way = way
-
-    def rest(self) -> None:
-        """Leave the direction to its fast way, once nothing disturbs it and nothing is held back."""
-        if not self.active and not self._way.holding:
-            self._way.faults = None
-
-    def plain(self) -> list[PlainFault] | None:
-        if self._way.holding or not all(fault.spec.is_plain for fault in self.active):
-            return None
-        return [
-            PlainFault(fault.chance, fault.spec.bits if fault.spec.kind is FaultKind.CORRUPT else 0, fault)
-            for fault in self.active
-        ]
-
-    def judge(self, packet: bytes) -> tuple[list[Passage], Drop | None]:
-        self.rest()
-        stream = self._way.stream
-        passages = [Passage(packet)]
-        for fault in tuple(self.active):
-            spec = fault.spec
-            if not spec.match.fits(packet):
-                continue
-            fault.seen += 1
-            if fault.seen <= spec.skip or not stream.hits(fault.chance):
-                continue
-            fault.hits += 1
-            if fault.hits == spec.count:
-                self._faults.finish(fault)
-            if spec.kind is FaultKind.LOSS:
-                return [], Drop.LINK_FAULT
-            passages = _apply(spec, passages, stream)
-        return passages, None
 
 
 class Faults:
@@ -105,6 +75,7 @@ class Faults:
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
+        fabric.on_spent = self._spent
         self.on_change: Callable[[], None] = _nothing
         """Called when a fault has begun or ended: who carries packets past Python looks at the links again."""
         self._numbers = 0
@@ -133,7 +104,7 @@ class Faults:
         spec = parse_fault(fault) if isinstance(fault, str) else fault
         self._check_place(spec)
         self._numbers += 1
-        active = self._faults[self._numbers] = ActiveFault(self._numbers, spec)
+        active = self._faults[self._numbers] = ActiveFault(self._numbers, spec, self.fabric.driver.count)
         if spec.after_s > 0:
             self._later(active, spec.after_s, lambda: self._begin(active))
         else:
@@ -209,7 +180,7 @@ class Faults:
         if spec.kind in PACKET_KINDS:
             fault.end = self._start_packets(fault)
         else:
-            fault.hits += 1
+            fault.tally.hits += 1
             fault.end = self._starters[spec.kind](fault)
         self.on_change()
         if spec.every_s is not None and (spec.kind in PACKET_KINDS or fault.hits != spec.count):
@@ -240,12 +211,36 @@ class Faults:
     # --- packets -------------------------------------------------------------------------------------------
 
     def _start_packets(self, fault: ActiveFault) -> Callable[[], None]:
-        ways = directions_of(self.fabric, fault.spec.on, fault.spec.match.direction)
+        spec = fault.spec
+        rule = FaultRule(
+            fault.number,
+            spec.kind,
+            fault.chance,
+            spec.match,
+            fault.tally,
+            skip=spec.skip,
+            count=spec.count,
+            delay_ns=to_ns(spec.delay_s),
+            bits=spec.bits,
+            copies=spec.copies,
+            behind=spec.behind,
+            hold_ns=to_ns(spec.hold_s),
+            ends=spec.for_s is not None,
+        )
+        ways = directions_of(self.fabric, spec.on, spec.match.direction)
         for way in ways:
-            if not isinstance(way.faults, _Injector):
-                way.faults = _Injector(self, way)
-            way.faults.active.append(fault)
-        return lambda: _release(fault, ways)
+            way.add_rule(rule)
+
+        def end() -> None:
+            for way in ways:
+                way.remove_rule(rule.number)
+
+        return end
+
+    def _spent(self, number: int) -> None:
+        """End a fault that has hit as many packets as it was to, if it was not removed meanwhile."""
+        if number in self._faults:
+            self.finish(self._faults[number])
 
     # --- links and nodes -----------------------------------------------------------------------------------
 
@@ -303,36 +298,8 @@ class Faults:
         return end
 
 
-def _apply(spec: FaultSpec, passages: list[Passage], stream: RandomStream) -> list[Passage]:
-    """Return what becomes of a packet and its copies."""
-    if spec.kind is FaultKind.DUPLICATE:
-        return passages + passages[:1] * spec.copies
-    if spec.kind is FaultKind.CORRUPT:
-        return [replace(passage, packet=_flip(passage.packet, spec.bits, stream)) for passage in passages]
-    if spec.kind is FaultKind.DELAY:
-        return [replace(passage, delay_s=passage.delay_s + spec.delay_s) for passage in passages]
-    return [replace(passages[0], behind=spec.behind, hold_s=spec.hold_s), *passages[1:]]
-
-
-def _flip(packet: bytes, bits: int, stream: RandomStream) -> bytes:
-    """Return a packet with bits flipped between the header and the tail; `Core::damage` in native does the same."""
-    first, end = HEADER_SIZE, max(len(packet) - TRAILER_SIZE + 4, HEADER_SIZE + 1)
-    damaged = bytearray(packet)
-    span = (end - first) * 8
-    for position in stream.sample(span, min(bits, span)):
-        damaged[first + position // 8] ^= 1 << position % 8
-    return bytes(damaged)
-
-
 def _nodes(spec: FaultSpec) -> list[str]:
     return [name.strip() for name in spec.on.split(",")]
-
-
-def _release(fault: ActiveFault, ways: list[LinkDirection]) -> None:
-    for way in ways:
-        if isinstance(way.faults, _Injector) and fault in way.faults.active:
-            way.faults.active = [other for other in way.faults.active if other is not fault]
-            way.faults.rest()
 
 
 def _nothing() -> None:

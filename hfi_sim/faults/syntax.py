@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FaultError, QuantityError
-from hfi_sim.faults.spec import FaultKind, FaultSpec, Match
+from hfi_sim.faults.spec import FaultSpec
+from hfi_sim.link.rule import FaultKind, Match
 from hfi_sim.quantities import (
     parse_rate,
     parse_share,

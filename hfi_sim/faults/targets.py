@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hfi_sim.cable import Link, LinkDirection, LinkPort
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FaultError
 from hfi_sim.fabric import Fabric
-from hfi_sim.link import Link, LinkDirection, LinkPort
 
 
 def node_of(port: LinkPort) -> str:

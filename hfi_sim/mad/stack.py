@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hfi_sim.clock import Clock
 from hfi_sim.core_runner import CoreRunner
 from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.errors import FabricError, MadTimeoutError, WireError
 from hfi_sim.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest
 from hfi_sim.mad.header import (
@@ -193,7 +194,7 @@ class MadStack:
 
     # --- receiving -----------------------------------------------------------------------------------------
 
-    def _receive(self, port: HfiPort, packet: bytes) -> Drop | None:
+    def _receive(self, _port: HfiPort, packet: bytes, _token: BufferToken | None) -> Drop | None:
         counters = self.counters
         counters.in_packets += 1
         counters.in_bytes += len(packet)

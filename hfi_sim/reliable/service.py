@@ -10,6 +10,7 @@ from typing import Final
 from hfi_sim.clock import Clock
 from hfi_sim.core_runner import CoreRunner
 from hfi_sim.counters import Drop
+from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.hfi import HfiPort
 from hfi_sim.reliable.config import RcConfig, RcEvent
 from hfi_sim.reliable.endpoint import RcEndpoint
@@ -85,7 +86,7 @@ class ReliableService:
         self.port.unregister_l4(L4.VENDOR_RC)
         self._runner.shutdown()
 
-    def _receive(self, port: HfiPort, packet: bytes) -> Drop | None:
+    def _receive(self, _port: HfiPort, packet: bytes, _token: BufferToken | None) -> Drop | None:
         if not self.endpoint.receive(slid_of(packet), strip(packet), self._runner.time()):
             return Drop.RC_MALFORMED
         self.poll()

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import TopologyError
-from hfi_sim.link import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS
+from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS
 from hfi_sim.topology.model import Topology
 
 _DEFAULT_SWITCH_PORTS: Final = 64

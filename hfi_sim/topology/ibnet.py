@@ -18,7 +18,7 @@ from typing import Final
 
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import TopologyError
-from hfi_sim.link import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS
+from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS
 from hfi_sim.topology.model import MAX_HFI_PORTS, Cable, End, Node, NodeKind, Topology
 
 LANE_BPS: Final = {

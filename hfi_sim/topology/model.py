@@ -18,8 +18,7 @@ from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import TopologyError
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import NetdevFactory
-from hfi_sim.lanes import FlowControl
-from hfi_sim.link import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS
+from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS, FlowControl
 from hfi_sim.wire.packet import MAX_PACKET
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ def capture(
       opavnic capture on 'h1->sw0' -w - | wireshark -k -i -
     """
     if as_json and write is not None:
-        fail("capture: --json and --write exclude each other", EXIT_USAGE)
+        fail("capture: --json and --write cannot be combined", EXIT_USAGE)
     if write == "-" and sys.stdout.isatty():
         fail(
             "capture: -w - writes binary data, not for a terminal; redirect it to a program or a file",
@@ -76,7 +76,7 @@ def capture(
         if isinstance(error, BrokenPipeError):
             raise  # the reader of our output has gone
         end = "; the lab has ended"
-    missed = f", {reader.missed} missed: they came faster than they were read" if reader.missed else ""
+    missed = f", {reader.missed} missed: they arrived faster than they were read" if reader.missed else ""
     say(f"{seen} packets captured{missed}{end}")
     if end and count is not None:
         raise typer.Exit(EXIT_FAILED)

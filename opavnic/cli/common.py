@@ -63,6 +63,18 @@ def number(low: int, high: int) -> Callable[[object], int]:
     return parse
 
 
+def time_option(*names: str, low: str, high: str = "", help: str) -> Any:  # noqa: A002 - typer's own name for it
+    """Return an option that takes a time from `low` to `high` in seconds: `500ms`, `5m`; a number alone is seconds.
+
+    Its annotation is Any and its default is text such as "1s", which --help shows.
+
+    Args:  names: as for typer.Option. high: empty: no upper limit.
+    """
+    from hfi_sim.quantities import time_within  # `exec` takes no time and must start quickly
+
+    return typer.Option(*names, parser=quantity(time_within(low, high)), metavar="TIME", help=help)
+
+
 def quantity(parse: Callable[[object], Quantity]) -> Callable[[object], Quantity]:
     """Return a `parser` for a typer.Option that uses a parser of `hfi_sim.quantities`.
 

@@ -156,7 +156,7 @@ def verify(lab: LabOption = None, as_json: AsJson = False) -> None:
         for line in data["differences"]:
             print_line(line)
         if not data["differences"]:
-            print("every agent is configured as wanted")
+            print("every agent matches the configuration")
     if data["differences"]:
         raise typer.Exit(EXIT_FAILED)
 

@@ -53,13 +53,12 @@ def _end_earlier_run(name: str) -> None:
     The lab does this too, but once it has moved into namespaces of its own it can no longer see the programs that an
     unprivileged run left in others.
     """
-    from opavnic.lab.cleanup import take_over
+    from opavnic.lab.cleanup import end_earlier_run
     from opavnic.lab.runtime import LabDir, runtime_root
 
     directory = LabDir(runtime_root() / name)
     if directory.path.is_dir():
-        removed = take_over(directory)
-        directory.release()
+        removed = end_earlier_run(directory)
         if removed is not None:
             say(removed.of_an_earlier_run())
 

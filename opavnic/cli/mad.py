@@ -34,7 +34,7 @@ from vema.errors import AgentError
 from vema.types import AttrId
 
 _MAX_HEX: Final = 1 << 16
-"""Characters of a MAD in hex on stdin, with spaces between the digits."""
+"""Characters of hex on stdin: a MAD, with room for spaces between the digits."""
 app = typer.Typer(
     help="Send management datagrams to agents; record and replay them.",
     no_args_is_help=True,
@@ -46,13 +46,15 @@ Attr = Annotated[
     str, typer.Argument(help="vesw-port-info, mac-entries, ..., VeswPortInfo, ..., or a number such as 0x11")
 ]
 Fields = Annotated[list[str] | None, typer.Argument(help="field=value, name[0]=value", show_default=False)]
-Lid = typer.Option(
-    "--lid",
-    metavar=METAVAR,
-    parser=number(1, MAX_LID),
-    help="LID of the agent's port; may be left out if the fabric has one agent",
-)
-LidOption = Annotated[int | None, Lid]
+Lid = Annotated[
+    int | None,
+    typer.Option(
+        "--lid",
+        metavar=METAVAR,
+        parser=number(1, MAX_LID),
+        help="LID of the agent's port; may be left out if the fabric has one agent",
+    ),
+]
 Vport = Annotated[
     int,
     typer.Option("--vport", metavar=METAVAR, parser=number(0, MAX_VPORT), help="number of the vport"),
@@ -95,7 +97,7 @@ def _agent(client: MadClient, lid: int | None) -> int:
     if len(agents) > 1:
         shown = ", ".join(f"{agent:#x}" for agent in agents[:_SHOWN_LIDS])
         more = f", and {len(agents) - _SHOWN_LIDS} more" if len(agents) > _SHOWN_LIDS else ""
-        raise ValueError(f"which agent? Say --lid: there are agents at {shown}{more}")
+        raise ValueError(f"select an agent with --lid: there are agents at LID {shown}{more}")
     return agents[0]
 
 
@@ -106,7 +108,11 @@ def _ask(client: MadClient, lid: int, request: bytes) -> bytes:
     return response
 
 
-def _attribute(client: MadClient, lid: int, request: Mad) -> bytes:
+def _attribute(
+    client: MadClient, lid: int, method: Method, attr_id: int, vport: int, data: bytes = b""
+) -> bytes:
+    """Get or Set an attribute and return its data from the response."""
+    request = build_request(method, attr_id, data, attr_mod=vport, tid=1)
     return read_response(request, Mad.parse(_ask(client, lid, request.build())))
 
 
@@ -114,29 +120,29 @@ def _attribute(client: MadClient, lid: int, request: Mad) -> bytes:
 def get(
     attr: Attr,
     fields: Fields = None,
-    lid: LidOption = None,
+    lid: Lid = None,
     vport: Vport = 1,
     target: Target = None,
     lab: LabOption = None,
 ) -> None:
-    """Get an attribute, as JSON. To select a part: offset=0 num=125 of mac-entries, start=0 num_macs=0 of lists."""
+    """Get an attribute as JSON. To select a part: offset=0 num=125 for mac-entries, start=0 num_macs=0 for lists."""
     with _client(target, lab) as client:
         attr_id = attribute_id(attr)
         lid = _agent(client, lid)
-        request = build_request(Method.GET, attr_id, _part(attr_id, fields or []), attr_mod=vport, tid=1)
-        print_json(_shown(attr_id, _attribute(client, lid, request)))
+        part = _part(attr_id, fields or [])
+        print_json(_shown(attr_id, _attribute(client, lid, Method.GET, attr_id, vport, part)))
 
 
 @app.command("set", epilog="Example: opavnic mad set vesw-port-info --lid 2 --vport 1 eth_mtu=9000")
 def set_(
     attr: Attr,
     fields: Fields = None,
-    lid: LidOption = None,
+    lid: Lid = None,
     vport: Vport = 1,
     target: Target = None,
     lab: LabOption = None,
 ) -> None:
-    """Set an attribute to its current value with the given fields replaced; print the answer."""
+    """Set an attribute to its current value with the given fields replaced; print the response."""
     with _client(target, lab) as client:
         attr_id = attribute_id(attr)
         lid = _agent(client, lid)
@@ -144,13 +150,11 @@ def set_(
         if attr_id == AttrId.MAC_ENTRIES:
             data = assign(MacEntries(0, 0), fields or []).build()
         elif attr_id in (AttrId.CLASS_PORT_INFO, AttrId.VESW_PORT_INFO):
-            now = build_request(Method.GET, attr_id, attr_mod=vport, tid=1)
-            seen = CLASSES[attr_id].parse(_attribute(client, lid, now))
-            data = assign(seen, fields or []).build()
+            now = CLASSES[attr_id].parse(_attribute(client, lid, Method.GET, attr_id, vport))
+            data = assign(now, fields or []).build()
         elif fields:
             raise ValueError(f"a Set of {attr} takes no fields; send other data with: opavnic mad raw")
-        request = build_request(Method.SET, attr_id, data, attr_mod=vport, tid=2)
-        print_json(_shown(attr_id, _attribute(client, lid, request)))
+        print_json(_shown(attr_id, _attribute(client, lid, Method.SET, attr_id, vport, data)))
 
 
 @app.command(epilog="Example: opavnic mad raw 80348001... --lid 2")
@@ -158,7 +162,7 @@ def raw(
     mad_hex: Annotated[
         str, typer.Argument(metavar="HEX", help="the MAD; - reads it from stdin", show_default=False)
     ],
-    lid: LidOption = None,
+    lid: Lid = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the response as JSON")] = False,
     target: Target = None,
     lab: LabOption = None,
@@ -191,7 +195,7 @@ def record(
     count: Annotated[int | None, typer.Option("--count", min=1, help="end after this many packets")] = None,
     lab: LabOption = None,
 ) -> None:
-    """Record the MADs that pass the lab's management port, until Ctrl-C (or SIGTERM, SIGHUP; exit code 0)."""
+    """Record the MADs on the lab's management port until Ctrl-C (or SIGTERM, SIGHUP; exit code 0)."""
     capture = lab_client(lab).open(f"/capture?on={EM_NODE}&l4=mad")
     seen = 0
     try:
@@ -281,7 +285,7 @@ def _hex(mad_bytes: bytes | None) -> str:
 
 
 def _part(attr_id: int, fields: list[str]) -> bytes:
-    """Return the data of a Get, which selects the part of an attribute."""
+    """Return the data of a Get; it selects a part of an attribute."""
     if attr_id == AttrId.MAC_ENTRIES:
         wanted = {"offset": 0, "num": MAX_SECTION}
         for field in fields:

@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # the reader has gone: no complaint at exit
+        )  # the reader has gone: the interpreter would report an error when it flushes stdout at exit
         return EXIT_FAILED
     except Exception as error:
         return _explain(error)
@@ -263,7 +263,7 @@ def _keep(error: Exception) -> str:
         with open(os.open(file, flags, 0o600), "a", encoding="utf-8") as log:
             status = os.fstat(log.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
-                return ""  # the file was put there by somebody else
+                return ""  # another user created the file
             log.write(text)
     except OSError:
         return ""

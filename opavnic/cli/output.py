@@ -91,5 +91,5 @@ def _plain(cell: object) -> Text:
 
 
 def pick(data: Mapping[str, Any], *keys: str) -> list[Any]:
-    """Return the values of `keys`, None where one is missing: a row of a table."""
+    """Return the values of `keys` as a row of a table, with None for a missing key."""
     return [data.get(key) for key in keys]

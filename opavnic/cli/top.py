@@ -8,37 +8,26 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from opavnic.cli.common import LabOption
+from opavnic.cli.common import LabOption, time_option
 from opavnic.cli.output import print_line
 from opavnic.observe.rates import Order, Rates, Sample, as_json, in_order, rates
 from opavnic.signals import followed
 
-DELAY_MIN_S: Final = 0.01
-DELAY_MAX_S: Final = 86400.0
 PLAIN_WIDTH: Final = 1000
 """Columns of tables that are not shown on a terminal: nothing is cut."""
 
 Ask = Callable[[], Sample]
 
 
-def _delay(seconds: float) -> float:
-    if not DELAY_MIN_S <= seconds <= DELAY_MAX_S:  # also: NaN
-        raise typer.BadParameter(
-            f"{seconds:g} is not in the range {DELAY_MIN_S:g} to {DELAY_MAX_S:g} (seconds between two polls)"
-        )
-    return seconds
-
-
 def top(
     lab: LabOption = None,
     delay: Annotated[
-        float,
-        typer.Option("-d", "--delay", metavar="SECONDS", callback=_delay, help="Time between two polls."),
-    ] = 1.0,
+        Any, time_option("-d", "--delay", low="10ms", high="24h", help="Time between two polls: 500ms, 5s.")
+    ] = "1s",
     count: Annotated[
         int | None, typer.Option("-n", "--count", min=1, help="End after this many intervals.")
     ] = None,
@@ -57,7 +46,7 @@ def top(
     \b
     Example:
       opavnic top
-      opavnic top -d 5 -s load
+      opavnic top -d 5s -s load
       opavnic top -n 1 --json
     """
     with suppress(KeyboardInterrupt), followed():

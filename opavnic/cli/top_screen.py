@@ -1,4 +1,4 @@
-"""The terminal while `opavnic top` runs: a picture that changes in place, keys, and all as before at the end."""
+"""The terminal while `opavnic top` runs: a full-screen view updated in place, and keys; restored at the end."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from opavnic.observe.rates import Order, Rates, in_order
 
 _KEY_BYTES: Final = 64
 _WAKING: Final = (signal.SIGWINCH, signal.SIGTSTP)
-"""They do nothing but end a wait, which then sees to them."""
+"""Signals whose handlers do nothing; they wake up `wait`, which then handles them."""
 
 
 class Screen:
-    """The terminal as a picture, inside a `with`; the main thread's. Keys are read where stdin is a terminal."""
+    """The terminal in full-screen mode, inside a `with` in the main thread. Keys are read if stdin is a terminal."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False, emoji=False)
@@ -57,11 +57,11 @@ class Screen:
         self._restore.close()
 
     def show(self, picture: RenderableType) -> None:
-        """Change the picture."""
+        """Replace what the screen shows."""
         self._live.update(picture, refresh=True)
 
     def wait(self, seconds: float) -> str:
-        """Wait for a key, and return it; "" when the time is over. An end of input counts as the key q."""
+        """Wait for a key and return it, or "" on timeout. The end of input counts as the key q."""
         end = time.monotonic() + seconds
         sources = [self._awake] if self._stdin is None else [self._awake, self._stdin]
         while (left := end - time.monotonic()) > 0:
@@ -81,7 +81,7 @@ class Screen:
         self._live.refresh()
 
     def _measure(self) -> None:
-        """Take the size from the terminal: LINES and COLUMNS, which rich believes, do not change with it."""
+        """Take the size from the terminal: rich trusts LINES and COLUMNS, which do not follow a resize."""
         columns, rows = os.get_terminal_size(sys.stdout.fileno())
         if columns and rows:
             self._console.size = ConsoleDimensions(columns, rows)
@@ -101,10 +101,10 @@ class Screen:
 
 
 class Picture:
-    """What is measured, on a screen, in the order that the keys have chosen."""
+    """The rates on a screen, in the order chosen with the keys."""
 
     def __init__(self, screen: Screen, delay_s: float, order: Order, found: Rates) -> None:
-        """Prepare; `found` is what is shown first."""
+        """Prepare; `found` is shown first."""
         self.found = found
         self.order = order
         self.left = False
@@ -113,7 +113,7 @@ class Picture:
         self._delay_s = delay_s
 
     def wait(self) -> bool:
-        """Show what is measured until an interval is over, and obey the keys; return whether to go on."""
+        """Show the rates for one interval and handle keys; return whether to go on."""
         end = time.monotonic() + self._delay_s
         while (left := end - time.monotonic()) > 0 and not self.left:
             other = Order.LOAD if self.order is Order.NAME else Order.NAME
@@ -127,4 +127,4 @@ class Picture:
 
 
 def _nothing(signum: int, frame: FrameType | None) -> None:
-    """Be called instead of what the signal does by itself."""
+    """Handle a signal by doing nothing."""

@@ -1,4 +1,4 @@
-"""What `opavnic top` shows: the rates of a lab as lines of text, as many as fit."""
+"""The view of `opavnic top`: the rates of a lab as tables, cut to what fits."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from opavnic.observe.rates import DropRate, Link, Pace, Rates, Vnic
 PACES = ("pkt/s", "bit/s")
 _UNITS = ("", "k", "M", "G", "T", "P")
 _AROUND = 2
-"""Lines of a table that are not rows: an empty one above it, and the header."""
+"""Lines of a table besides its rows: an empty line above it, and the header."""
 _LEAST = 3
-"""Lines below which a table that has more is not worth its place."""
+"""Rows that a table must have room for to be shown, unless it has fewer."""
 _HEADER = "bold reverse"
 _TROUBLE = "red"
 
 
 def human(number: float) -> str:
-    """Return a number of 0 or more with three digits and the unit of a thousand, a million, ...: 1.25M."""
+    """Return a number of 0 or more with three digits and a prefix for thousands, millions, ...: 1.25M."""
     for unit in _UNITS:
         if number < 999.5 or unit == _UNITS[-1]:
             digits = 2 if number < 9.995 else 1 if number < 99.95 else 0
             text = f"{number:.{digits}f}"
             return (text.rstrip("0").rstrip(".") if digits else text) + unit
         number /= 1000
-    raise AssertionError("not reached: the last unit takes any number")
+    raise AssertionError("unreachable: the last unit takes any number")
 
 
 def share(room: int, wanted: Sequence[int]) -> list[int]:
-    """Return how many of `room` lines each table gets: what it wants, or as many as any other that wants more."""
+    """Divide `room` lines among tables: each gets what it wants, or an equal share of what is left."""
     given = [0] * len(wanted)
     while hungry := [index for index, want in enumerate(wanted) if given[index] < want]:
         for index in hungry:
@@ -46,7 +46,7 @@ def share(room: int, wanted: Sequence[int]) -> list[int]:
 
 
 def fit(height: int, wanted: Sequence[int]) -> list[int]:
-    """Return how many lines each table gets for its rows; where there is no room, the last tables are left out."""
+    """Return how many lines each table gets for its rows; the last tables are left out if there is no room."""
     for shown in range(len(wanted), 0, -1):
         room = height - _AROUND * shown
         least = min(_LEAST * shown, sum(wanted[:shown])) if shown > 1 else 1
@@ -57,16 +57,16 @@ def fit(height: int, wanted: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class TopView:
-    """The rates of a lab, in their order, for rich to print: a head line and tables."""
+    """The rates of a lab in the given order, printable with rich: a head line and tables."""
 
     rates: Rates
     fit: bool = False
-    """Show what fits in the height of the terminal: of a table that does not, the busiest rows."""
+    """Show only what fits in the height of the terminal: the busiest rows of a table that is too long."""
     hint: str = ""
-    """More for the head line."""
+    """Appended to the head line."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """Print head and tables, as rich calls it; the size of the terminal is that of now."""
+        """Yield the head line and the tables, as rich's protocol requires, for the current size of the terminal."""
         yield self._head()
         tables = self._tables()
         lines = [table.size for table in tables]
@@ -107,21 +107,21 @@ class TopView:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A table that can be shown in less lines than it has rows."""
+    """A table that can be shown in fewer lines than it has rows."""
 
     names: tuple[str, ...]
     numbers: tuple[str, ...]
     cells: Sequence[Sequence[Text]]
-    """The rows, in the order in which they are shown."""
+    """The rows in display order."""
     busiest: Sequence[int]
-    """The indices of all rows, the busiest first: those are shown where not all can be."""
+    """The indices of all rows, busiest first; the first of them are shown if there is no room for all."""
 
     @property
     def size(self) -> int:
         return len(self.cells)
 
     def show(self, room: int) -> Iterator[RenderableType]:
-        """Yield the table in `room` lines, 1 or more, and the header."""
+        """Yield the table with its rows in `room` lines, 1 or more."""
         whole = self.size <= room
         shown = range(self.size) if whole else sorted(self.busiest[: room - 1])
         table = Table(box=None, pad_edge=False, collapse_padding=True, header_style=_HEADER)

@@ -1,4 +1,4 @@
-"""`opavnic topo`: show a fabric: of a running lab, from a file, or a generated shape."""
+"""`opavnic topo`: show the fabric of a running lab, of an ibnetdiscover file, or of a generated shape."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Shown:
     """The port at which every path must end."""
 
     def is_down(self, cable: str) -> bool:
-        """Return whether a cable is down; an ibnetdiscover file does not preserve the order of its ends."""
+        """Return whether a cable is down, with its ends in either order: ibnetdiscover files do not preserve it."""
         return set(cable.split("--")) in [set(name.split("--")) for name in self.down]
 
     @property
@@ -149,7 +149,9 @@ def _read(source: str, numbers: list[str]) -> Topology:
         from opavnic.lab.yaml_source import read_text
 
         if numbers:
-            raise TopologyError(f'"{numbers[0][:60]}": {path} is a file; numbers are for shapes such as clos')
+            raise TopologyError(
+                f'"{numbers[0][:60]}": {path} is a file; only shapes such as clos take numbers'
+            )
         if path.is_dir():
             shapes = ", ".join(GENERATORS)
             raise TopologyError(f"{path} is a directory; give an ibnetdiscover file or a shape ({shapes})")

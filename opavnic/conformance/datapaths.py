@@ -1,4 +1,4 @@
-"""The datapaths that frame vectors can be run against, by name: a new one is an entry of the registry."""
+"""The datapaths that frame vectors can be run against, by name. To add one, add it to the registry."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from opavnic.conformance.vector_setup import Datapath
 from opavnic.errors import DatapathUnavailableError
 
 AUTO: Final = "auto"
-"""The fastest that is here."""
+"""The fastest available datapath."""
 
 DATAPATHS: Final[Mapping[str, Callable[[], Datapath]]] = {
     "native": NativeDatapath,
     "python": PythonDatapath,
 }
-"""How each datapath is made, fastest first; making one raises DatapathUnavailableError where it is missing."""
+"""Factories of datapaths, fastest first; each raises DatapathUnavailableError if its datapath is not available."""
 
 
 def find_datapath(name: str) -> Datapath:

@@ -102,7 +102,7 @@ def _check(case: EncapCase, outcome: EncapOutcome) -> list[Difference]:
         expect["hdr"] = expect["hdr_frame_tag"]
         if "wire" in expect:
             expect["wire"] = expect["hdr"] + expect["wire"][HEADER_SIZE:]
-    if tag_in_frame:  # recorded with the tag overlooked
+    if tag_in_frame:  # the driver overlooked the tag when this was recorded
         del expect["vl"]
         if "pbc" in expect:
             expect["pbc"] = f"{int(expect['pbc'], 16) & ~_PBC_VL:016x}"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from hfi_sim.conveyor import Hold
 from hfi_sim.counters import Drop
+from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import dlid_of, pkey_of, slid_of
 
 
 class HfiStub:
-    """A `FramePort` that goes nowhere."""
-
-    arriving: Hold | None = None
+    """A `FramePort` that is not connected."""
 
     def __init__(self, opa_port_num: int = 1) -> None:
         self.opa_port_num = opa_port_num
@@ -19,7 +17,7 @@ class HfiStub:
         self.sent: list[bytes] = []
         """Whole packets, oldest first."""
         self.refusal: Drop | None = None
-        """What is answered in place of sending."""
+        """The result of `send_built`; if it is a Drop, packets are refused."""
 
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Keep a packet, or refuse it.
@@ -32,3 +30,9 @@ class HfiStub:
         if self.refusal is None:
             self.sent.append(packet)
         return self.refusal
+
+    def keep(self, token: BufferToken) -> None:
+        """Do nothing: no packet comes from a link here."""
+
+    def release(self, token: BufferToken) -> None:
+        """Do nothing: no packet comes from a link here."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _OUTWARD: _native.Link = {
     "ends": ((0, None), (1, None)),
     "up": True,
-    "slow": True,  # so that the packet comes back to be looked at
+    "slow": True,  # so that the packet comes back for inspection
     "faults": [[], []],
     "streams": (0, 0),
 }
@@ -41,7 +41,7 @@ class NativeDatapath:
     name = "native"
 
     def __init__(self) -> None:
-        """Raises DatapathUnavailableError where the module is not built."""
+        """Raises DatapathUnavailableError if the module is not built."""
         native = load_native()
         if native is None:
             raise DatapathUnavailableError(NOT_BUILT)

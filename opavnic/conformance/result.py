@@ -1,4 +1,4 @@
-"""What a run of vectors found: how many cases passed, and the first differences."""
+"""The result of a run of vectors: how many cases passed, and the first differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROW: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field of one case that came out otherwise than recorded."""
+    """One field of one case that differs from the recording."""
 
     case: int
     """The id of the case."""
@@ -56,7 +56,7 @@ class Result:
         return self.total > 0 and not self.failed
 
     def add(self, differences: list[Difference]) -> None:
-        """Count one case that came out with these differences."""
+        """Count one case with these differences."""
         self.total += 1
         if differences:
             self.failed += 1
@@ -83,7 +83,7 @@ class Result:
 
 
 def compare(case: int, where: str, expected: dict[str, Any], got: dict[str, Any]) -> list[Difference]:
-    """Return a difference for each key of `expected` whose value in `got` is another."""
+    """Return a difference for each key of `expected` that has another value in `got`."""
     prefix = f"{where}, " if where else ""
     return [
         Difference(case, prefix + key, value, got.get(key))

@@ -44,7 +44,7 @@ from vema.errors import AgentError
 from vema.types import EMA_CLASS_VERSION, EMA_OUI, AttrId
 
 MAX_FRESH: Final = 16
-"""Vports that the target is made to create; later sessions use them again."""
+"""Number of vports to create on the target; later sessions reuse them."""
 _VPORT_AT: Final = 23
 """The low byte of the attribute modifier."""
 _HOSTS_FIELDS: Final = (156, 167, *range(268, 272))
@@ -54,7 +54,7 @@ _COUNTERS_COMPARED: Final = 8
 
 
 class _Target:
-    """The agent of one port, and which of its vports stand for those of the session."""
+    """The agent of one port, and the mapping of the session's vports to its own."""
 
     def __init__(self, client: MadClient, lid: int) -> None:
         self._client = client
@@ -91,13 +91,13 @@ class _Target:
         return self._client.request(self.lid, request)
 
     def begin_session(self) -> None:
-        """Put the agent in the state in which every session begins."""
+        """Put the agent in the initial state of every session."""
         self._busy.clear()
         self._created.clear()
         self.ask(Method.SET, AttrId.CLASS_PORT_INFO, ClassPortInfo().build(), 0)
 
     def vport(self, wanted: int) -> int | None:
-        """Return the target's vport that stands for `wanted` in this session; None where there are too many."""
+        """Return the target's vport for `wanted` in this session; None if there are too many."""
         if wanted not in self._busy:
             vport_num = next(self._fresh, None)
             if vport_num is None:
@@ -109,21 +109,21 @@ class _Target:
         return self._busy[wanted]
 
     def exists(self, vport_num: int) -> bool:
-        """Return whether the session has made the vport."""
+        """Return whether the session has created the vport."""
         return vport_num in self._created
 
     def was_used(self, vport_num: int) -> bool:
-        """Return whether any session has made the vport."""
+        """Return whether any session has created the vport."""
         return vport_num in self._used
 
     def made(self, vport_num: int) -> None:
-        """Remember that the session has made the vport."""
+        """Note that the session has created the vport."""
         self._created.add(vport_num)
         if vport_num not in self._used:
             self._used.append(vport_num)
 
     def restore(self) -> None:
-        """Leave the agent as it was found, but for vports that exist now."""
+        """Restore the state of the agent, except that the created vports still exist."""
         for vport_num in self._used:
             self.ask(Method.SET, AttrId.DELETE_VESW, b"", vport_num)
         self.ask(Method.SET, AttrId.CLASS_PORT_INFO, self._sink.build(), 0)
@@ -142,7 +142,7 @@ def run_vema_target(path: Path, client: MadClient, lid: int) -> Result:
             skipped = result.skipped
             target.begin_session()
             differences = _run_session(session, target, result)
-            if differences:  # the manager of the lab may have come between; the agent's own fault comes again
+            if differences:  # the lab's manager may have interfered; a fault of the agent occurs again
                 result.skipped = skipped
                 target.begin_session()
                 differences = _run_session(session, target, result)
@@ -176,13 +176,13 @@ def _can_be_sent(request: bytes) -> bool:
 
 
 def _addressed(mad: bytes) -> bytes:
-    """Return a MAD with the versions, class and OUI by which a MAD stack finds the agent, which ignores them."""
+    """Return a MAD with the versions, class and OUI by which a MAD stack finds the agent; the agent ignores them."""
     versions = bytes((BASE_VERSION_OPA, MadClass.EMA, EMA_CLASS_VERSION))
     return versions + mad[METHOD_OFFSET:OUI_OFFSET] + EMA_OUI + mad[DATA_OFFSET_VENDOR:]
 
 
 def _exchange(step: Json, target: _Target) -> tuple[bytes, bytes | None] | None:
-    """Send a request; return what is compared of the recorded and of the real response, None to skip the step."""
+    """Send a request; return the parts of the recorded and the actual response to compare, None to skip the step."""
     request, recorded = _addressed(step["in"]), _addressed(step["out"])
     header = MadHeader.parse(request)
     refused = MadHeader.parse(recorded).status != 0
@@ -209,7 +209,7 @@ def _with_vport(mad: bytes, vport_num: int) -> bytes:
 
 
 def _comparable(attr_id: int, response: bytes, vport_num: int) -> bytes:
-    """Return a response without what hosts have changed."""
+    """Return a response without the bytes that hosts change."""
     start = DATA_OFFSET_VENDOR
     if attr_id in (AttrId.VESW_PORT_INFO, AttrId.DELETE_VESW):
         masked = bytearray(response)

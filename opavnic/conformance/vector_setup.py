@@ -1,4 +1,4 @@
-"""What a frame vector sets up, and what a datapath answers. Every datapath speaks in these values."""
+"""The setup and the outcome of a frame vector, as values that every datapath uses."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class EncapSituation:
     mac_batches: tuple[MacEntries, ...]
     """MacEntries Sets, in the order applied."""
     frame: bytes
-    """As the host hands it over, maybe shorter than 60 bytes."""
+    """As passed on by the host; may be shorter than 60 bytes."""
     hash15: int
     """0 to 32767."""
     vlan_tci: int | None
-    """The VLAN tag that the host keeps beside the frame."""
+    """The VLAN tag that the host keeps outside the frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class EncapOutcome:
     """What came of it."""
 
     packet: bytes | None
-    """As handed to the HFI port, with any ICRC; None where there was no destination."""
+    """As passed to the HFI port, with any ICRC; None if there was no destination."""
     vl: int
     """Virtual lane, a whole byte as configured."""
     entropy: int
@@ -68,7 +68,7 @@ class RxOutcome:
     """What came of a received packet."""
 
     frames: dict[int, bytes] = field(default_factory=dict)
-    """The Ethernet frame by the vport that its host got it from."""
+    """The delivered Ethernet frame, by vport."""
     counters: dict[int, dict[str, int]] = field(default_factory=dict)
     """Receive counters that are not 0, by vport."""
 

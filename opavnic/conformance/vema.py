@@ -127,7 +127,7 @@ class _SessionRun:
         self._states: dict[str, dict[str, Any]] = {}
 
     def run(self) -> list[Difference]:
-        """Run all steps; stop at the first one that differs, since what follows would only follow from it."""
+        """Run all steps; stop at the first that differs, as later differences may only be its consequences."""
         for number, step in enumerate(self._session.steps):
             where = f"step {number} ({step.get('note', step['op'])})"
             differences = self._step(step, where)
@@ -153,7 +153,7 @@ class _SessionRun:
         return compare(case, where, expected, observed)
 
     def _do(self, step: Json) -> dict[str, Any]:
-        """Do one step and return what can be seen of it, in the fields of the vectors."""
+        """Run one step and return its visible effects, in the fields of the vectors."""
         op = step["op"]
         if op == "mad":
             if "stats" in step:
@@ -220,7 +220,7 @@ def netdev_state(adapter: Adapter) -> dict[str, Any]:
 
 
 def counters_from(stats: Json) -> VnicCounters:
-    """Return counters that stand at the recorded values; the sums among them are not taken over."""
+    """Return counters with the recorded values; sums are computed, not copied."""
     counters = VnicCounters()
     for name in _ERROR_STATS:
         setattr(counters, name, int(stats[name]))

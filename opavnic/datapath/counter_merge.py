@@ -48,8 +48,8 @@ def add_element(counters: PacketCounters, more: _native.ElementCounts) -> None:
 
 def add_vnic(adapter: Adapter, more: _native.VportCounts) -> None:
     """Add to the counters of one VNIC."""
-    add_element(adapter.tx, more["tx_law"])
-    add_element(adapter.rx, more["rx_law"])
+    add_element(adapter.tx, more["tx_balance"])
+    add_element(adapter.rx, more["rx_balance"])
     _add_numbers(adapter.counters, more)
     _add_traffic(adapter.counters.tx, more["tx"])
     _add_traffic(adapter.counters.rx, more["rx"])

@@ -191,7 +191,7 @@ class NativeDatapath:
 
     def _noticed(self) -> None:
         engine = self._engine
-        carry_on(self._elements, engine.take_packets())
+        carry_on(self._fabric, self._elements, engine.take_packets())
         for index, number in engine.take_lost():
             for adapter, known in self._index.items():
                 if known == index:
@@ -206,7 +206,9 @@ class NativeDatapath:
     def slow_links(self) -> dict[str, str]:
         """Return the links whose packets Python carries, with the reason."""
         vnics = {id(vnics.port): vnics for vnics in self._vnic_ports.values()}
-        reasons = {link.name: slow_reason(link, vnics, self._index) for link in self._fabric.links}
+        reasons = {
+            link.name: slow_reason(self._fabric, link, vnics, self._index) for link in self._fabric.links
+        }
         return {name: reason for name, reason in reasons.items() if reason}
 
     # --- the end -------------------------------------------------------------------------------------------
@@ -216,6 +218,7 @@ class NativeDatapath:
         if self._closed:
             return
         with contextlib.ExitStack() as stack:  # the last one first, each whatever another does
+            stack.callback(delattr, self, "_engine")  # its descriptors are closed with it
             stack.callback(setattr, self, "_closed", True)
             for adapter in list(self._index):
                 stack.callback(self._release, adapter)

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from hfi_sim.cable import Link, LinkDirection, LinkPort
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
-from hfi_sim.link import Link, LinkDirection, LinkPort, PlainFault
+from hfi_sim.link.rule import FaultKind, FaultRule
 from hfi_sim.port_state import PortState
 from hfi_sim.switch import Switch, SwitchPort
 from opavnic.adapter import Adapter
@@ -28,7 +29,7 @@ class Elements:
     ports: list[HfiPort] = field(default_factory=list)
     switches: list[Switch] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
-    faults: list[list[list[PlainFault]]] = field(default_factory=list)
+    faults: list[list[Sequence[FaultRule]]] = field(default_factory=list)
     """By link and direction, those that the native datapath inflicts."""
     port_by_lid: dict[int, HfiPort] = field(default_factory=dict)
     """With every LID of a port."""
@@ -60,7 +61,7 @@ def take_fabric(
     """
     elements = Elements(list(fabric.hfi_ports()), list(fabric.switches.values()), list(fabric.links))
     elements.faults = [
-        [_plain_faults(direction) or [] for direction in item.directions] for item in elements.links
+        [_plain_faults(fabric, direction) or () for direction in item.directions] for item in elements.links
     ]
     elements.port_by_lid = {
         lid: port
@@ -77,12 +78,12 @@ def take_fabric(
             return None
         return link_index[id(port.link)], 0 if port is port.link.ends[0] else 1
 
-    def link(item: Link, faults: list[list[PlainFault]]) -> _native.Link:
+    def link(item: Link, faults: list[Sequence[FaultRule]]) -> _native.Link:
         return {
             "ends": (ends[id(item.ends[0])], ends[id(item.ends[1])]),
             "up": item.up,
-            "slow": slow_reason(item, vnics, vport_index) != "",
-            "faults": [[(fault.chance, fault.bits) for fault in here] for here in faults],
+            "slow": slow_reason(fabric, item, vnics, vport_index) != "",
+            "faults": [[(rule.chance, _bits(rule)) for rule in here] for here in faults],
             "streams": (item.directions[0].stream.state, item.directions[1].stream.state),
         }
 
@@ -94,15 +95,17 @@ def take_fabric(
     )
 
 
-def slow_reason(item: Link, vnics: Mapping[int, VnicPort], vport_index: Mapping[Adapter, int]) -> str:
+def slow_reason(
+    fabric: Fabric, item: Link, vnics: Mapping[int, VnicPort], vport_index: Mapping[Adapter, int]
+) -> str:
     """Return why Python carries what enters a link; empty where the native datapath does."""
-    if item.observers:
+    if fabric.is_observed(item):
         return "observed"
-    if any(_plain_faults(direction) is None for direction in item.directions):
+    if any(_plain_faults(fabric, direction) is None for direction in item.directions):
         return "faults"
-    if any(direction.lanes is not None for direction in item.directions):
+    if item.flow is not None:
         return "credits"
-    if item.latency_s + item.jitter_s > item.conveyor.timer_resolution_s:
+    if item.latency_s + item.jitter_s > fabric.timer_resolution_s:
         return f"latency {item.latency_s + item.jitter_s:g} s"
     if item.rate_bps < FAST_RATE_BPS:
         return f"rate {item.rate_bps:g} bit/s"
@@ -118,9 +121,17 @@ def slow_reason(item: Link, vnics: Mapping[int, VnicPort], vport_index: Mapping[
     return ""
 
 
-def _plain_faults(direction: LinkDirection) -> list[PlainFault] | None:
+def _plain_faults(fabric: Fabric, direction: LinkDirection) -> Sequence[FaultRule] | None:
     """Return what the native datapath can do to packets of a direction; None where that takes Python."""
-    return [] if direction.faults is None else direction.faults.plain()
+    rules = direction.rules
+    if fabric.engine.is_holding(direction.number) or not all(rule.is_plain for rule in rules):
+        return None
+    return rules
+
+
+def _bits(rule: FaultRule) -> int:
+    """Return how many bits of a packet a plain fault flips; 0: the packet is lost."""
+    return rule.bits if rule.kind is FaultKind.CORRUPT else 0
 
 
 def _end_index(elements: Elements) -> dict[int, tuple[int, int | None]]:
@@ -207,7 +218,7 @@ def fingerprint(fabric: Fabric, vnic_ports: Sequence[VnicPort]) -> list[object]:
         marks.append((port.state, port.lid, port.lmc, port.pkeys, port.multicast_lids, port.link))
     for switch in fabric.switches.values():
         marks.append((switch.up, switch.lft, switch.mft, [_mark(port) for port in switch.ports.values()]))
-    marks += [_link_mark(link) for link in fabric.links]
+    marks += [_link_mark(fabric, link) for link in fabric.links]
     for vnics in vnic_ports:
         marks.append(tuple(vnics.demux.table.items()))
         for adapter in vnics.adapters.values():
@@ -215,9 +226,9 @@ def fingerprint(fabric: Fabric, vnic_ports: Sequence[VnicPort]) -> list[object]:
     return marks
 
 
-def _link_mark(link: Link) -> object:
-    hooks = [(_plain_faults(direction), direction.lanes) for direction in link.directions]
-    return link, link.up, link.rate_bps, link.latency_s, link.jitter_s, len(link.observers), hooks
+def _link_mark(fabric: Fabric, link: Link) -> object:
+    faults = [_plain_faults(fabric, direction) for direction in link.directions]
+    return link, link.up, link.rate_bps, fabric.is_observed(link), faults
 
 
 def _mark(port: SwitchPort) -> object:

@@ -1,7 +1,8 @@
-"""Remove what a lab left behind, and only that: what its journal names and proves to be the same object."""
+"""Remove what a lab left behind: only objects that its journal names and whose identity it confirms."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from opavnic.lab.runtime import Journal, LabDir, all_labs
 
 @dataclass(slots=True)
 class Removed:
-    """What was removed of one lab (or would be)."""
+    """What was removed of one lab, or would be in a dry run."""
 
     lab: str
     programs: list[Program] = field(default_factory=list)
@@ -23,7 +24,7 @@ class Removed:
     netdevs: list[str] = field(default_factory=list)
     directory: str = ""
     kept: list[str] = field(default_factory=list)
-    """Objects with a name of the lab that are not the lab's: left alone."""
+    """Objects under a name of the lab that it did not make; they are left alone."""
     failed: list[str] = field(default_factory=list)
     """What failed to stop, and why; the rest has ended."""
 
@@ -42,7 +43,7 @@ class Removed:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """Return one line for a person about each thing."""
+        """Return one line of text for each object."""
         return [
             *(f"program {program}" for program in self.programs),
             *(f"interface {name}" for name in self.netdevs),
@@ -52,7 +53,7 @@ class Removed:
         ]
 
     def of_an_earlier_run(self) -> str:
-        """Return one line for a person who starts the lab again."""
+        """Return a line to show when the lab is started again."""
         return f"removed what an earlier run of {self.lab} left: {', '.join(self.lines())}"
 
 
@@ -65,10 +66,11 @@ def netdev_names(journal: Journal) -> list[str]:
 
 
 def take_over(lab: LabDir) -> Removed | None:
-    """Lock the directory of a lab; what an earlier run of it left when it was killed is removed.
+    """Lock the directory of a lab and remove what an earlier, killed run left there.
 
-    Returns: what was removed; None where nothing was there.
-    Raises:  LabRunningError: the lab runs. LabError: it cannot be locked, or not all can be removed.
+    Returns: what was removed; None if nothing was there.
+    Raises:  LabRunningError: the lab is running. LabError: the directory cannot be locked, or something cannot be
+             removed.
     """
     removed = None
     while True:
@@ -81,15 +83,32 @@ def take_over(lab: LabDir) -> Removed | None:
             removed = remove_leftovers(lab)
         finally:
             if not empty:
-                lab.release()  # else the lock of a directory that is no more
+                lab.release()  # after a removal, the lock is on a directory that no longer exists
+
+
+def end_earlier_run(lab: LabDir) -> Removed | None:
+    """Remove what a lab left when it was killed, and its directory; of an empty directory nothing is said.
+
+    Returns: what was removed; None where there was no lab.
+    Raises:  LabRunningError: the lab runs. LabError: the directory cannot be locked, or not all can be removed.
+    """
+    lab.acquire()
+    try:
+        if lab.load() is not None:
+            return remove_leftovers(lab)
+        with contextlib.suppress(OSError):  # it contains files
+            lab.path.rmdir()
+        return None
+    finally:
+        lab.release()
 
 
 def remove_leftovers(lab: LabDir, *, dry_run: bool = False) -> Removed:
     """Remove everything that a dead lab left. The caller holds the lock of `lab`.
 
-    Of a lab of another boot nothing is there any more but its directory.
+    After a reboot, only the directory of a lab is left.
 
-    Raises:  LabError: something cannot be removed, or the journal cannot be read; nothing is removed then.
+    Raises:  LabError: something cannot be removed; or the journal cannot be read, and nothing was removed.
     """
     removed = Removed(lab.name, directory=str(lab.path))
     journal = lab.load()
@@ -103,7 +122,7 @@ def remove_leftovers(lab: LabDir, *, dry_run: bool = False) -> Removed:
 
 
 def remove_namespaces(journal: Journal, removed: Removed, *, dry_run: bool = False) -> None:
-    """Remove the namespaces of a journal that prove to be the ones it means, and enter all in `removed`."""
+    """Remove the namespaces of a journal whose identity matches it; list them, and those kept, in `removed`."""
     for entry in journal.namespaces:
         path = Path(entry.path)
         if is_name_of(path, entry.identity) if dry_run else remove_namespace(path, entry.identity):
@@ -113,9 +132,9 @@ def remove_namespaces(journal: Journal, removed: Removed, *, dry_run: bool = Fal
 
 
 def prune(*, dry_run: bool = False) -> list[Removed]:
-    """Remove what labs left whose process is gone; running labs are not touched.
+    """Remove what labs whose process is gone left behind; running labs are not touched.
 
-    Returns: one entry for each such lab; nothing when there is nothing to do.
+    Returns: one entry for each such lab.
     Raises:  LabError: something could not be removed; the rest was.
     """
     done = []

@@ -1,4 +1,4 @@
-"""Talk to a running lab: HTTP over its Unix socket, with nothing but the standard library."""
+"""The client of a running lab: HTTP over its Unix socket, with only the standard library."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from opavnic.unix_peer import foreign_peer
 from vema.em.problems import Problem
 
 QUERY_S: Final = 10.0
-"""How long a lab may take to say what it knows; what it has to work for is given longer by the caller."""
+"""Time limit for a query of state. For requests that take work, the caller sets a longer one."""
 LOOK_S: Final = 1.0
-"""After so long without an answer, and again and again, it is asked whether the lab's process is stopped."""
-
-
+"""Interval, while waiting for an answer, of checks whether the lab's process is stopped."""
 _UNPROCESSABLE: Final = 422
 
 
@@ -44,7 +42,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class RefusedFileError(ConfigError):
-    """A lab cannot be what a file says; `found` is every reason, with its place in the file."""
+    """The lab refused the content of a file; `found` lists every problem with its path in the file."""
 
     def __init__(self, found: Sequence[Problem]) -> None:
         super().__init__([str(problem) for problem in found])
@@ -52,18 +50,18 @@ class RefusedFileError(ConfigError):
 
 
 class LabClient:
-    """The control API of one lab; each call is a connection of its own."""
+    """The control API of one lab; each call opens its own connection."""
 
     def __init__(self, socket_path: Path, timeout_s: float = QUERY_S) -> None:
         """Prepare.
 
-        Args:  timeout_s: how long the answer to a call may take. A lab whose process is stopped is not waited for.
+        Args:  timeout_s: limit for the answer to a call. A call to a lab whose process is stopped fails earlier.
         """
         self._path = socket_path
         self._timeout_s = timeout_s
 
     def get(self, path: str) -> Any:
-        """Return the JSON at `path`. Raises LabError: no answer, or an error in it; ConfigError: a wrong file."""
+        """Return the JSON at `path`. Raises LabError: no answer, or an error in it; ConfigError: a refused file."""
         return self._json("GET", path, None)
 
     def post(self, path: str, body: object = None) -> Any:
@@ -71,12 +69,12 @@ class LabClient:
         return self._json("POST", path, body)
 
     def stream(self, path: str) -> Iterator[str]:
-        """Yield the lines at `path` as they come; the time limit is for the first."""
+        """Yield the lines at `path` as they arrive; the time limit applies to the first."""
         for line in self.open(path):
             yield line.decode(errors="replace").rstrip("\n")
 
     def open(self, path: str) -> http.client.HTTPResponse:
-        """Return what is at `path` as a stream of bytes; the time limit is for the first. Raises as `get` does."""
+        """Return the content at `path` as a stream of bytes; the time limit applies to the first. Raises as `get`."""
         sock, response = self._ask("GET", path, None)
         if response.status >= http.HTTPStatus.BAD_REQUEST:
             self._refuse(response, json.loads(response.read()))
@@ -113,7 +111,7 @@ class LabClient:
             sock: socket.socket = connection.sock
             self._await_answer(sock)
             return sock, connection.getresponse()
-        except (TimeoutError, BlockingIOError) as error:  # also: so many wait for it that no more may
+        except (TimeoutError, BlockingIOError) as error:  # the latter: the backlog of its socket is full
             connection.close()
             raise LabError(self._silence()) from error
         except (OSError, http.client.HTTPException) as error:
@@ -121,7 +119,7 @@ class LabClient:
             raise LabError(f"the lab does not answer at {self._path}: {error}") from error
 
     def _await_answer(self, sock: socket.socket) -> None:
-        """Wait until the answer begins. Raises TimeoutError: it takes too long, or the lab is stopped."""
+        """Wait until the answer begins. Raises TimeoutError if it takes too long or the lab's process is stopped."""
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         end = time.monotonic() + self._timeout_s
@@ -136,8 +134,8 @@ class LabClient:
         return None
 
     def _silence(self) -> str:
-        """Say which lab does not answer, and what can be done about it."""
+        """Return a message that says which lab does not answer, and what the user can do."""
         journal = self._journal()
         if journal is None:
-            return f"the lab at {self._path} does not answer within {self._timeout_s:g} s"
+            return f"the lab at {self._path} did not answer within {self._timeout_s:g} s"
         return f"lab {journal.lab} (pid {journal.pid}) does not answer; {journal.way_out()}"

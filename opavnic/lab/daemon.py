@@ -1,4 +1,4 @@
-"""The process of a running lab: makes it, serves its control API, and unmakes it when asked or signalled."""
+"""The process of a running lab: builds it, serves its control API, and removes it on a request or a signal."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ log = logging.getLogger("opavnic.lab")
 
 
 async def run_lab(lab: Lab, ready: Callable[[dict[str, Any]], None]) -> Removed:
-    """Make `lab` real, call `ready` with its status, keep it until a signal or POST /down, remove it.
+    """Start `lab`, call `ready` with its status, keep it until a signal or POST /down, and remove it.
 
-    Returns: what was removed, and what did not end as it should.
-    Raises:  LabError: it could not be made, or could not go on; it has been removed.
+    Returns: what was removed, and what failed to stop.
+    Raises:  LabError: the lab could not start, or failed later; it has been removed.
     """
     end = asyncio.Event()
     ends = Ends()
@@ -41,15 +41,15 @@ async def run_lab(lab: Lab, ready: Callable[[dict[str, Any]], None]) -> Removed:
 
 
 def lab_routes(lab: Lab, lines: LogLines, down: Callable[[], Awaitable[Any]]) -> list[web.RouteDef]:
-    """Return what the control API of a lab serves.
+    """Return the routes of a lab's control API.
 
     Args:    down: ends the lab and returns what was removed, as plain data.
     """
-    return [*LabRoutes(lab.status, lines, down).routes(), *lab.routes()]
+    return [*LabRoutes(lab.status_steps, lines, down).routes(), *lab.routes()]
 
 
 async def _live(lab: Lab, ready: Callable[[dict[str, Any]], None], end: asyncio.Event, ends: Ends) -> Removed:
-    """Start everything, and the lab's end once it is wanted; `ends` gets the rest."""
+    """Run the lab until `end` is set and stop it; the other cleanups are registered in `ends`."""
 
     async def down() -> dict[str, Any]:
         removed = await lab.stop()
@@ -67,7 +67,7 @@ async def _live(lab: Lab, ready: Callable[[dict[str, Any]], None], end: asyncio.
         ends.add("readers of the log", hub.end_followers)
         await control.start()
         gc.collect()
-        gc.freeze()  # what the lab is made of stays: looking through it again and again would hold up the fabric
+        gc.freeze()  # these objects live as long as the lab: scanning them repeatedly would delay the fabric
         ready(lab.status())
         lab.on_failure(end.set)
         await end.wait()

@@ -93,15 +93,15 @@ class DemoResult:
 
     netdev: NetdevKind
     reason: str | None = None
-    """Why there are no TAPs."""
+    """Why TAPs are not used; None if they are, or if memory was requested."""
     pings: list[Ping] = field(default_factory=list)
     transfers: list[Transfer] = field(default_factory=list)
     mads: int = 0
     counts: list[Count] = field(default_factory=list)
     balance: dict[str, int] = field(default_factory=dict)
-    """Elements of the fabric that lost count of packets: none, or a bug."""
+    """Elements of the fabric whose packet counts do not add up, with the difference; not empty only due to a bug."""
     tap_drops: int = 0
-    """Frames that the kernel dropped in front of the VNICs (queue full, or no carrier yet): no part of the above."""
+    """Frames that the kernel dropped before a VNIC saw them (queue full, or no carrier yet); not counted above."""
     took_s: float = 0.0
 
     @property
@@ -134,9 +134,9 @@ async def run_demo(
     reason: str | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> DemoResult:
-    """Run the demonstration in a lab of its own, and remove it.
+    """Run the demonstration in a lab of its own, and remove the lab.
 
-    Raises:  LabError: the lab cannot be made, or a program is missing.
+    Raises:  LabError: the lab cannot be started, or a program is missing.
     """
     start = time.monotonic()
     model = LabModel.model_validate({"name": f"demo-{os.getpid()}", **DEMO})
@@ -241,9 +241,9 @@ async def _python_transfer(lab: Lab, vesw: str, source: str, target: str, addres
 
 
 def counts(lab: Lab) -> list[Count]:
-    """Return what netdevs, VNICs, HFI ports and links have counted, side by side.
+    """Return the packet counts of netdevs, VNICs, HFI ports and links in pairs that must agree.
 
-    All of it is read without giving the event loop a turn, so that nothing moves meanwhile.
+    They are read without yielding to the event loop, so that no packet moves in between.
     """
     with lab.world.carrier.still() if lab.world.carrier is not None else contextlib.nullcontext():
         return _counts(lab)

@@ -1,4 +1,4 @@
-"""File descriptors: a lab says at once whether the limit of its process lets it have what it needs."""
+"""The limit of open files: raised as far as possible, and checked against what a lab needs before it starts."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from opavnic.lab.errors import LabError
 from opavnic.lab.model import LabModel
 
 PER_HOST: Final = 2
-"""The sockets that follow the interfaces of a host's network namespace."""
+"""The sockets that watch the interfaces of a host's network namespace."""
 PER_VNIC: Final = 2
 """A TAP, and the copy of it that the native datapath reads from."""
 OWN: Final = 128
-"""What else a lab's process opens: loop, log, sockets, an app, those who ask it. A lab of two hosts has some 20."""
+"""All other descriptors of a lab's process: loop, log, sockets, apps, connections. A lab of two hosts uses about 20."""
 
 _found: tuple[int, int] | None = None
-"""The limits that this process was started with, once its own was raised."""
+"""The limits that this process was started with; None until its soft limit is raised."""
 
 
 def needed(model: LabModel) -> int:
-    """Return how many file descriptors the process of a lab with TAPs has to be able to open."""
+    """Return how many file descriptors the process of a lab with TAPs needs."""
     vnics = sum(len(vesw.members) for vesw in model.vesws)
     return OWN + PER_HOST * len(model.hosts) + PER_VNIC * vnics
 
 
 def provide(model: LabModel) -> None:
-    """Let this process open as many files as a lab needs: the soft limit becomes the hard one, and stays so.
+    """Raise the soft limit of open files of this process to the hard limit, for good.
 
-    Raises:  LabError: also the hard limit is too low; nothing is changed then.
+    Raises:  LabError: the hard limit is too low for the lab; nothing was changed.
     """
     wanted = needed(model)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < wanted:
         vnics = counted(sum(len(vesw.members) for vesw in model.vesws), "VNIC")
         raise LabError(
-            f"lab {model.name}: {counted(len(model.hosts), 'host')} with {vnics} need {wanted} open files, and the "
-            f"limit is {hard}: raise it first, as root with `ulimit -n {wanted}` (a systemd service has "
+            f"lab {model.name}: {counted(len(model.hosts), 'host')} with {vnics} need {wanted} open files, but the "
+            f"limit is {hard}: raise it first, as root with `ulimit -n {wanted}` (in a systemd service with "
             f"LimitNOFILE={wanted})"
         )
     raise_limit()
 
 
 def raise_limit() -> None:
-    """Make the soft limit of open files of this process the hard one."""
+    """Raise the soft limit of open files of this process to the hard limit."""
     global _found
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
@@ -55,13 +55,13 @@ def raise_limit() -> None:
 
 
 def for_programs() -> Callable[[], None] | None:
-    """Return what a program that is started has to do first; None: nothing.
+    """Return a function that a started program must call first; None if there is nothing to do.
 
-    It gets the limit that this process had: one that uses select() takes no descriptor above 1023.
+    It restores the limit that this process was started with: select() cannot handle descriptors above 1023.
     """
     if _found is None:
         return None
     soft, hard = _found
     _, now = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # a C function with arguments that are there: nothing between fork and exec waits for another thread
+    # a C function with prepared arguments: between fork and exec nothing may wait for another thread
     return partial(resource.setrlimit, resource.RLIMIT_NOFILE, (min(soft, now), min(hard, now)))

@@ -1,4 +1,4 @@
-"""Run a lab in a process of its own and wait, here, until it is ready or has failed."""
+"""Run a lab in a process of its own, while the parent waits until it is ready or has failed."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from opavnic.lab.errors import LabError
 from opavnic.signals import ENDING, heard
 
 Tell = Callable[[str, Any], None]
-"""Sends the waiting parent a word and its value: progress, ready, error."""
+"""Sends the waiting parent a word (progress, ready or error) and its value."""
 
 
 def spawn(body: Callable[[Tell], None]) -> Generator[tuple[str, Any], None, None]:
-    """Run `body` in a new session without a terminal; yield what it tells until it is ready or has failed.
+    """Run `body` in a new session without a terminal; yield what it reports until it is ready or has failed.
 
-    Once it is ready, the signals that end a command are blocked here: what was interrupted has left nothing running.
+    Once it is ready, the signals that end a command are blocked here, so that an interrupted command never leaves a
+    lab running.
 
-    Raises:  LabError: the process ended without a word. KeyboardInterrupt: it was ended, and has ended.
+    Raises:  LabError: the process ended without reporting either. KeyboardInterrupt: a signal came; the process has
+             been ended.
     """
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until it is known whom to end
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until the process to end is known
     pid = os.fork()
     if pid == 0:
         for number in heard():
-            signal.signal(number, signal.SIG_DFL)  # not what the parent does about it
+            signal.signal(number, signal.SIG_DFL)  # not the handlers of the parent
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(reader)
         _child(body, writer)
@@ -45,12 +47,12 @@ def spawn(body: Callable[[Tell], None]) -> Generator[tuple[str, Any], None, None
                 if word in ("ready", "error"):
                     signal.pthread_sigmask(
                         signal.SIG_BLOCK, ENDING
-                    )  # one that has come raises here, at the latest
+                    )  # a pending signal raises here at the latest
                     break
                 yield word, value
     except (KeyboardInterrupt, GeneratorExit):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)  # it is our child, not waited for: its number is still its own
+            os.kill(pid, signal.SIGTERM)  # our child, not yet waited for: its pid cannot have been reused
         os.waitpid(pid, 0)
         raise
     if word in ("ready", "error"):
@@ -72,7 +74,7 @@ def _child(body: Callable[[Tell], None], writer: int) -> NoReturn:
             if word in ("ready", "error"):
                 pipe.close()
         except (OSError, ValueError):
-            pass  # the parent has gone: the lab runs on without it
+            pass  # the parent has gone: the lab goes on without it
 
     try:
         os.setsid()

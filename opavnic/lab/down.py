@@ -1,4 +1,4 @@
-"""End a running lab from outside, and check that nothing of it is left."""
+"""End a running lab from another process, and check that nothing of it is left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def end_lab(name: str | None) -> Removed:
     """End a lab and wait until it is gone.
 
     Returns: what was removed.
-    Raises:  NoLabError: it does not run. PrivilegeError: it is another user's. LabError: it did not end, or
+    Raises:  NoLabError: it is not running. PrivilegeError: it belongs to another user. LabError: it did not end, or
              something of it is left.
     """
     lab, journal = running_lab(name)
@@ -34,7 +34,7 @@ def end_lab(name: str | None) -> Removed:
     except ProcessLookupError:
         raise NoLabError(f"lab {lab.name} has just ended") from None
     try:
-        if not journal.alive:  # else the number, and so the descriptor, may be another's by now
+        if not journal.alive:  # the pid, and so the descriptor, may belong to another process by now
             raise NoLabError(f"lab {lab.name} has just ended")
         removed = _ask(lab, journal, process)
         poll = select.poll()
@@ -52,7 +52,7 @@ def end_lab(name: str | None) -> Removed:
 
 
 def _ask(lab: LabDir, journal: Journal, process: int) -> Removed:
-    """Ask a lab to end, by its control API, or by a signal where it does not answer (yet)."""
+    """Ask a lab to end through its control API, or by a signal if that does not answer (yet)."""
     try:
         return Removed.from_json(LabClient(lab.control_socket, PATIENCE_S).post("/down"))
     except LabError:
@@ -73,7 +73,7 @@ def _signal(journal: Journal, process: int) -> None:
 
 
 def leftovers(lab: LabDir, journal: Journal) -> list[str]:
-    """Return what is still there of a lab that has ended."""
+    """Return what is left of a lab that has ended."""
     left = [
         f"namespace {Path(entry.path).name}"
         for entry in journal.namespaces
@@ -96,5 +96,5 @@ def leftovers(lab: LabDir, journal: Journal) -> list[str]:
 
 
 def alias(lab: str) -> str:
-    """Return the mark that an interface of a lab bears, as `ip link` shows it."""
+    """Return the alias that marks the interfaces of a lab, as `ip link` shows it."""
     return f"opavnic:{lab}"

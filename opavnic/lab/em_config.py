@@ -1,4 +1,4 @@
-"""What a lab file asks of the Ethernet Manager."""
+"""The configuration of the Ethernet Manager that a lab file describes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from opavnic.lab.model import LabModel
 from vema.em.desired import EmConfig, parse_config
 
 COUNTERS_S = 10.0
-"""Between two readings of the counters of a VNIC, in seconds."""
+"""Interval between two readings of the counters of a VNIC."""
 
 
 def em_config(model: LabModel) -> EmConfig:
-    """Return what a lab file asks of the manager; the n-th virtual switch of a host is its vport n."""
+    """Return the manager's configuration for a lab file; the n-th virtual switch of a host is its vport n."""
     vesws = [
         {
             "id": vesw.id,

@@ -1,4 +1,4 @@
-"""Read an EM file: every mistake with file, line and path."""
+"""Read an EM file and report every mistake with file, line and path."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ KIND: Final = "EM file"
 
 
 class EmFile:
-    """An EM file that has been read; it can say where in it a problem stands."""
+    """An EM file that has been read; it knows the line of each problem."""
 
     def __init__(self, file: Path, elsewhere: Callable[[Any], Iterable[Problem]] = lambda _: ()) -> None:
         """Read and check.
 
-        Args:    elsewhere: says what else is wrong with the data of a file that has mistakes: on a running fabric.
+        Args:    elsewhere: returns further problems of a file that has mistakes, such as those on a running fabric.
         Raises:  ConfigError: one line for each mistake.
         """
         self._file = file
@@ -39,5 +39,5 @@ class EmFile:
             raise ConfigError(self.lines(problems))
 
     def lines(self, problems: Iterable[Problem]) -> list[str]:
-        """Return problems as lines for people, in the order of the file."""
+        """Return problems as lines of text, in the order of the file."""
         return self._source.lines(str(self._file), problems)

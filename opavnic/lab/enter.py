@@ -24,7 +24,7 @@ _NOT_RUNNABLE: Final = 126
 
 
 def host_namespace(journal: Journal, host: str) -> Path | None:
-    """Return the file of a host's namespace; None for a host that is the machine itself.
+    """Return the file of a host's namespace; None if the host is the machine itself.
 
     Raises:  LabInputError: the lab has no such host.
     """
@@ -38,7 +38,7 @@ def host_namespace(journal: Journal, host: str) -> Path | None:
 
 
 def plain_command(journal: Journal, host: str, command: list[str]) -> str:
-    """Return the command of the system's own tools that does the same."""
+    """Return the equivalent command with the system's own tools."""
     path = host_namespace(journal, host)
     words = command if path is None else ["ip", "netns", "exec", path.name, *command]
     if journal.private and path is not None:
@@ -47,9 +47,9 @@ def plain_command(journal: Journal, host: str, command: list[str]) -> str:
 
 
 def become(journal: Journal, host: str, command: list[str]) -> NoReturn:
-    """Replace this process by `command`, run on a host of a running lab.
+    """Replace this process with `command` on a host of a running lab.
 
-    The program finds in its environment where it is: OPAVNIC_LAB and OPAVNIC_HOST.
+    The environment variables OPAVNIC_LAB and OPAVNIC_HOST tell the program where it runs.
 
     Raises:  LabInputError: no such host. PrivilegeError, LabError: it cannot be entered. ProgramError: the program
              cannot be started.
@@ -69,7 +69,7 @@ def become(journal: Journal, host: str, command: list[str]) -> NoReturn:
         os.execvpe(command[0], command, environment)  # noqa: S606 - the very purpose: an argument list, no shell
     except FileNotFoundError as error:
         raise ProgramError(f"{command[0]}: no such program on host {host}", _NOT_FOUND) from error
-    except (OSError, ValueError) as error:  # no name at all is a ValueError
+    except (OSError, ValueError) as error:  # an empty name is a ValueError
         reason = error.strerror if isinstance(error, OSError) else error
         name = command[0] or "a program without a name"
         raise ProgramError(f"{name}: cannot be run: {reason}", _NOT_RUNNABLE) from error
@@ -90,7 +90,7 @@ def _enter(journal: Journal, host: str, path: Path) -> None:
     except OSError as error:
         raise LabError(f"cannot enter host {host} ({path}): {error.strerror}") from error
     if current_namespace() not in journal.identities:
-        raise LabError(f"{path} is not the namespace that lab {journal.lab} made; it is left alone")
+        raise LabError(f"{path} is not the namespace that lab {journal.lab} created; it is left alone")
     _show_own_interfaces(libc)
 
 
@@ -105,7 +105,7 @@ def _enter_private(libc: Libc, pid: int) -> None:
 
 
 def _show_own_interfaces(libc: Libc) -> None:
-    """Let /sys/class/net show the interfaces of the namespace; where that is not permitted it shows others."""
+    """Make /sys/class/net show the interfaces of the namespace; without permission it keeps showing others."""
     directory = os.getcwd()
     try:
         libc.unshare(CLONE_NEWNS)

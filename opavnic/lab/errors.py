@@ -1,4 +1,4 @@
-"""What can go wrong with a lab, told to a person in one line."""
+"""The errors of labs; each message is one line for the user."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from opavnic.errors import OpavnicError
 
 
 class LabError(OpavnicError):
-    """Root of all errors of the lab; the message is one line for stderr."""
+    """Root of all errors of labs; the message is one line for stderr."""
 
 
 class PrivilegeError(LabError):
-    """The system does not let this user do it; the message says what is missing and how to get it."""
+    """The system does not permit this user to do it; the message says what is missing and how to get it."""
 
 
 class LabRunningError(LabError):
-    """A lab of that name runs already."""
+    """A lab of that name is already running."""
 
 
 class NoLabError(LabError):
-    """No lab of that name runs, or no lab at all, or more than one where a name is needed."""
+    """No lab, or no lab of that name, is running; or several are, and none was named."""
 
 
 class JournalError(LabError):
-    """The journal of a lab cannot be read, or is that of another version: what the lab has made is not known."""
+    """The journal of a lab cannot be read or is of another version: what the lab has made is unknown."""
 
 
 class ProgramError(LabError):
-    """A program on a host was not started. `exit_code` is what a shell would end with: 127 not found, else 126."""
+    """A program on a host could not be started. `exit_code` is that of a shell: 127 if not found, else 126."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -45,4 +45,4 @@ class ConfigError(LabError, InputError):
 
 
 class LabInputError(LabError, InputError):
-    """What a running lab was asked makes no sense there: a host, link or fault that it does not have."""
+    """A request to a running lab names a host, link or fault that it does not have."""

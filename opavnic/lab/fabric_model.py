@@ -8,8 +8,15 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validat
 from pydantic_core import CoreSchema
 
 from hfi_sim.errors import FabricError
-from hfi_sim.lanes import MAX_VLS, MAX_WEIGHT, SERVICE_CHANNELS, FlowControl
-from hfi_sim.link import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS
+from hfi_sim.link.config import (
+    DEFAULT_LATENCY_S,
+    DEFAULT_QUEUE_BYTES,
+    DEFAULT_RATE_BPS,
+    MAX_VLS,
+    MAX_WEIGHT,
+    SERVICE_CHANNELS,
+    FlowControl,
+)
 from opavnic.lab.sections import AlsoAccepts, Delay
 from vema.sections import Rate, Section, Size, empty_is_default
 
@@ -21,21 +28,21 @@ Weight = Annotated[int, Field(strict=True, ge=1, le=MAX_WEIGHT)]
 
 
 class Credits(Section):
-    """Makes links lossless: a full receiver stops its sender, on each VL by itself."""
+    """Makes links lossless: a full receiver stops its sender, separately on each VL."""
 
     vls: Annotated[int, Field(strict=True, ge=1, le=MAX_VLS)] = _FLOW.vls
     buffer: Size = _FLOW.buffer_bytes
-    """Of each VL at the receiving end."""
+    """Buffer of each VL at the receiving end."""
     sc_to_vl: Annotated[list[VlNumber], Field(max_length=SERVICE_CHANNELS)] = Field(default_factory=list)
-    """The VL of each service channel 0 to 31; none: service channel modulo VLs."""
+    """The VL of each service channel 0 to 31; default: service channel modulo VLs."""
     fecn: Size = _FLOW.fecn_bytes
-    """A switch marks FECN while this much is ahead on the VL."""
+    """A switch sets FECN in a packet if this much is queued before it on the VL."""
     weights: Annotated[list[Weight], Field(max_length=MAX_VLS)] = Field(default_factory=list)
-    """The share of the wire of each VL; none: all the same."""
+    """The share of the link of each VL; default: equal shares."""
     high: Annotated[list[VlNumber], Field(max_length=MAX_VLS)] = Field(default_factory=list)
     """VLs with priority over all others."""
     high_limit: Size | None = None
-    """After this many bytes of those, one packet of another VL goes first; none: never."""
+    """After this many bytes on high-priority VLs, one packet of another VL goes first; default: never."""
 
     @model_validator(mode="after")
     def _fits(self) -> Credits:
@@ -46,7 +53,7 @@ class Credits(Section):
         return self
 
     def flow(self) -> FlowControl:
-        """Return the same as the fabric takes it."""
+        """Return the same values as the fabric expects them."""
         return FlowControl(
             vls=self.vls,
             buffer_bytes=self.buffer,
@@ -68,19 +75,19 @@ OptionalCredits = Annotated[Credits | None, BeforeValidator(_credits_section), A
 
 
 class LinkModel(Section):
-    """What every link of the fabric is like, unless it says so itself."""
+    """The properties of every link of the fabric that does not set its own."""
 
     rate: Rate = DEFAULT_RATE_BPS
     latency: Delay = DEFAULT_LATENCY_S
     jitter: Delay = 0.0
-    """A delay from 0 to this comes on top, drawn for each packet; packets stay in order."""
+    """A random delay from 0 to this is added to each packet; packets stay in order."""
     queue: Size = DEFAULT_QUEUE_BYTES
-    """What a direction holds before it drops."""
+    """Capacity of the queue of each direction; packets beyond it are dropped."""
     credits: OptionalCredits = None
-    """on, off, or the numbers; none: a link drops what its queue does not hold."""
+    """on, off, or a mapping; off: a link drops packets when its queue is full."""
 
     def options(self) -> dict[str, Any]:
-        """Return the same as `Topology.cable` takes it."""
+        """Return the same values as arguments of `Topology.cable`."""
         return {
             "rate_bps": self.rate,
             "latency_s": self.latency,
@@ -91,7 +98,7 @@ class LinkModel(Section):
 
 
 class _AlsoPair:
-    """Says in the JSON schema that a link may be written as its two ends alone."""
+    """Declares in the JSON schema that a link may be written as just its two ends."""
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -104,10 +111,10 @@ class CableModel(LinkModel):
     """One link of an explicit topology: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us}."""
 
     ends: Annotated[list[str], Field(min_length=2, max_length=2)]
-    """NODE:PORT each; port 1 where none is named."""
+    """Each is NODE:PORT, or NODE for port 1."""
 
     def options_over(self, link: LinkModel) -> dict[str, Any]:
-        """Return what `Topology.cable` takes: what this link says, and for the rest what `link` says."""
+        """Return the arguments of `Topology.cable`: the values that this link sets, and the rest from `link`."""
         said = {name: getattr(self, name) for name in self.model_fields_set if name != "ends"}
         return LinkModel.model_validate({**dict(link), **said}).options()
 
@@ -145,12 +152,12 @@ class Topology(Section):
     """explicit: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us, jitter: 100ns, credits: on}."""
 
     def options(self) -> dict[str, Any]:
-        """Return what is set; links as they are."""
+        """Return the options that are set, with links unchanged."""
         return {name: value for name, value in self if value is not None}
 
 
 class Fabric(Section):
-    """The fabric that all hosts are on."""
+    """The fabric that connects all hosts."""
 
     id: Annotated[int, Field(strict=True, ge=0, le=0x3FF)] = 0x001
     """10 bits; part of every locally administered MAC."""

@@ -1,8 +1,8 @@
-"""Which network namespace is a lab's: more than an inode, which Linux gives to the next namespace at once.
+"""The identity of a lab's network namespaces. An inode is not enough: Linux reuses it for the next namespace.
 
-A namespace is known by its cookie, a number that the kernel gives once in a boot. A kernel before 5.14 tells no
-cookie; there the loopback of each namespace of a lab bears a word of chance as its alias. A journal says of which
-boot it is.
+A namespace is identified by its cookie, a number that the kernel assigns only once per boot. Kernels before 5.14 have
+no cookies; there the loopback of each namespace of a lab gets a random word as its alias. A journal records the boot
+that its marks belong to.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ENOUGH: Final = 256
 
 
 def boot_id() -> str:
-    """Return what tells this boot of the machine from every other.
+    """Return the id of this boot of the machine.
 
-    Raises:  LabError: the kernel does not say.
+    Raises:  LabError: the kernel does not provide it.
     """
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
@@ -43,22 +43,22 @@ def boot_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceId:
-    """A network namespace, and no other of this boot."""
+    """Identifies one network namespace of this boot."""
 
     inode: int
-    """Narrows a search down and proves nothing."""
+    """Narrows a search down; it proves nothing."""
     mark: str
     """`cookie NUMBER`, or `alias WORD` on a kernel without cookies."""
 
 
 def sign_namespace() -> NamespaceId:
-    """Return the identity of the namespace that this thread has just made.
+    """Return the identity of the namespace that this thread has just created.
 
-    Raises:  OSError, NetdevError: it cannot be given one.
+    Raises:  OSError, NetdevError: it cannot be marked.
     """
     mark = _cookie()
     if mark is None:
-        from hfi_sim.netdev.netlink import LinkClient  # late: it costs a command time that makes nothing
+        from hfi_sim.netdev.netlink import LinkClient  # late: not all commands need it
 
         word = secrets.token_hex(16)
         links = LinkClient()
@@ -71,14 +71,14 @@ def sign_namespace() -> NamespaceId:
 
 
 def current_namespace() -> NamespaceId:
-    """Return the identity of this thread's namespace; its mark is empty where no lab has made it."""
+    """Return the identity of this thread's namespace; without cookies, its mark is empty if no lab created it."""
     return NamespaceId(os.stat(_THREAD_NET).st_ino, _cookie() or _loopback_mark())
 
 
 def namespace_at(path: str | os.PathLike[str]) -> NamespaceId | None:
-    """Return the identity of the namespace that a file such as /run/netns/NAME or /proc/PID/ns/net leads to.
+    """Return the identity of the namespace that a file such as /run/netns/NAME or /proc/PID/ns/net refers to.
 
-    None where it leads to no namespace. Where that may not be looked into its mark is empty: it proves nothing.
+    None if it refers to none. If this process may not enter the namespace, its mark is empty and proves nothing.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -94,7 +94,7 @@ def namespace_at(path: str | os.PathLike[str]) -> NamespaceId | None:
 
 
 def _cookie() -> str | None:
-    """Return the mark that the kernel gave this thread's namespace; None where it gives none."""
+    """Return the mark that the kernel assigned to this thread's namespace; None if it assigns none."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
         try:
             data = any_socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, _COOKIE.size)
@@ -116,7 +116,7 @@ def _loopback_mark() -> str:
 
 
 def _mark(fd: int) -> str:
-    """Return the mark of the namespace behind a descriptor; empty where this process may not enter it."""
+    """Return the mark of the namespace behind a descriptor; empty if this process may not enter it."""
     libc = Libc()
 
     def inside() -> str:
@@ -132,9 +132,9 @@ def _mark(fd: int) -> str:
 
 
 def _mark_from_its_user_namespace(libc: Libc, fd: int) -> str:
-    """Let a child enter the user namespace to which a namespace belongs, and look.
+    """Read the mark in a child that enters the user namespace owning the namespace.
 
-    Whoever has made a user namespace may do all in it, but no process with threads can enter one.
+    The creator of a user namespace has all capabilities in it, but a process with threads cannot enter one.
     """
     try:
         owner = fcntl.ioctl(fd, _NS_GET_USERNS)

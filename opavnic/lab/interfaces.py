@@ -1,4 +1,4 @@
-"""The VNICs that a lab file asks for, and what their interfaces are called."""
+"""The VNICs that a lab file requests, and the names of their interfaces."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def plan_interfaces(model: LabModel, host: str) -> list[Interface]:
 
 
 def avoid_taken_names(lab: str, interfaces: list[Interface], taken: Callable[[str], bool]) -> None:
-    """Rename interfaces on the machine itself whose name is taken there: LAB-blue, or HOST-blue.
+    """Rename interfaces on the machine itself whose names are taken there: to LAB-blue, or HOST-blue.
 
-    Raises:  LabError: these are taken or too long as well.
+    Raises:  LabError: these names are taken or too long as well.
     """
     for interface in interfaces:
         wanted = interface.vesw.name

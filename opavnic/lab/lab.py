@@ -1,4 +1,4 @@
-"""A lab in Python: `async with Lab(model) as lab:` builds fabric, hosts and VNICs, and takes them away again."""
+"""A lab in Python: `async with Lab(model) as lab:` builds fabric, hosts and VNICs, and removes them again."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ from opavnic.world.parts.em import BuiltinManager, ethernet_manager
 from opavnic.world.parts.em_routes import NoManager
 from opavnic.world.parts.fabric import FabricRoutes
 from opavnic.world.parts.mad_socket import mad_socket
+from opavnic.world.steps import Steps, at_once
 from opavnic.world.world import World
 from vema.types import VportNum
 
@@ -51,12 +52,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("opavnic.lab")
 
 CONVERGENCE_S: Final = 30.0
-"""How long it may take until every VNIC is operational."""
+"""Time limit for every VNIC to become operational."""
 _LOOK_AGAIN_S: Final = 0.01
 
 
 class Lab:
-    """One lab, from its model: it makes the hosts, a World over them and the parts, and ends them all."""
+    """One lab: creates the hosts, the World and the parts of a model, and ends them all."""
 
     def __init__(
         self,
@@ -69,13 +70,13 @@ class Lab:
         timer_resolution_s: float | None = None,
         app_hosts: Collection[str] = (),
     ) -> None:
-        """Prepare a lab; nothing is made yet.
+        """Prepare a lab; nothing is created yet.
 
-        Args:  netdev: tap needs privilege, memory does not. file: where the model comes from, absolute; "" where it was
-               made in Python. private: this process is in user, mount and network namespaces of its own. progress: told
-               what is being done. timer_resolution_s: link delays below it pass at once; 0 on virtual time, None for
-               what the loop can keep. app_hosts: hosts whose VNICs the caller uses from this process, beside those of
-               the apps of the model.
+        Args:  netdev: tap needs privilege, memory does not. file: absolute path of the lab file; "" if the model was
+               built in Python. private: this process is in user, mount and network namespaces of its own. progress:
+               called with what is being done. timer_resolution_s: shorter link delays are ignored; 0 on virtual time,
+               None for the resolution of the loop. app_hosts: hosts whose VNICs the caller uses from this process,
+               besides those of the apps in the model.
         """
         self.model = model
         self.netdev: NetdevKind = netdev
@@ -96,10 +97,10 @@ class Lab:
         self.parts = RunningParts(self._ends)
         self._world: World | None = None
         self.manager: BuiltinManager | None = None
-        """The lab's own Ethernet Manager; None where the lab file leaves the work to others."""
+        """The lab's own Ethernet Manager; None if the lab file has `em: external` or `em: off`."""
         self._stopping: asyncio.Future[Removed] | None = None
         self.datapath = Choice("python")
-        """What carries frames; settled by `start`."""
+        """The datapath that carries frames; chosen by `start`."""
         self.failure = ""
         """Why a lab that was ready cannot go on; empty while it can."""
         self._on_failure: Callable[[], None] = _nothing
@@ -112,7 +113,7 @@ class Lab:
         try:
             await self.start()
         except BaseException:
-            await self.stop()  # it has, unless that was cancelled
+            await self.stop()  # `start` has done this, unless that was cancelled
             self.release()
             raise
         return self
@@ -120,10 +121,10 @@ class Lab:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop, and give the name back.
+        """Stop, and release the name.
 
-        Raises:  LabError: something did not end as it should; the rest has. Where the lab is left by an error, that
-                 one gets a note instead.
+        Raises:  LabError: something failed to stop; the rest has ended. If the context is left by an error, that one
+                 gets a note instead.
         """
         removed = await self.stop()
         self.release()
@@ -132,13 +133,13 @@ class Lab:
         if removed.failed and error is not None:
             error.add_note(removed.complaint)
 
-    # coming
+    # starting
 
     def claim(self) -> None:
-        """Take the lab's directory, and remove what an earlier run of the same lab left when it was killed.
+        """Claim the lab's directory and remove what an earlier, killed run of the same lab left behind.
 
-        Raises:  LabRunningError: the lab runs already. LabError: leftovers cannot be removed, or the limit of open
-            files is too low for the lab.
+        Raises:  LabRunningError: the lab is already running. LabError: leftovers cannot be removed, or the limit of
+                 open files is too low for the lab.
         """
         if self.netdev == "memory":
             return
@@ -156,10 +157,10 @@ class Lab:
         self._claimed = True
 
     async def start(self) -> None:
-        """Make everything and wait until every VNIC is operational.
+        """Start everything and wait until every VNIC is operational.
 
-        Raises:  LabError: something cannot be made, or does not get ready. Then, and when this is cancelled, what was
-                 made has been stopped.
+        Raises:  LabError: something cannot be started, or is not ready in time. On an error or cancellation,
+                 everything started so far has been stopped.
         """
         try:
             await self._start()
@@ -271,7 +272,7 @@ class Lab:
                 return
             if asyncio.get_running_loop().time() > deadline:
                 raise LabError(f"not ready within {CONVERGENCE_S:g} s: {', '.join(missing)}")
-            await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel says "up" when it likes
+            await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" in its own time
 
     def _as_parts_see_it(self, world: World) -> PartWorld:
         hosts = {}
@@ -294,16 +295,16 @@ class Lab:
         self._on_failure()
 
     def on_failure(self, handler: Callable[[], None]) -> None:
-        """Call `handler` when `failure` is set, now if it is already: the lab should be stopped."""
+        """Call `handler` when `failure` is set, at once if it already is: the lab should then be stopped."""
         self._on_failure = handler
         if self.failure:
             handler()
 
-    # looking
+    # state
 
     @property
     def world(self) -> World:
-        """Its fabric and what runs on it.
+        """The fabric and what runs on it.
 
         Raises:  LabError: the lab has not been started.
         """
@@ -313,27 +314,27 @@ class Lab:
 
     @property
     def hosts(self) -> dict[str, GroundHost]:
-        """Its hosts, as far as they have been made."""
+        """The hosts created so far, by name."""
         return self._machine.hosts
 
     @property
     def interfaces(self) -> list[Interface]:
-        """All VNICs that the lab file asks for."""
+        """All VNICs that the lab file requests."""
         return self._machine.interfaces
 
     def vnics(self) -> Iterator[HostVnic]:
-        """Yield all VNICs, also those that an EM has made and the lab file does not know."""
+        """Yield all VNICs, including those that an EM has created and the lab file does not mention."""
         for name, port in self.world.vnic_ports.items():
             yield from vnics_of(self.hosts[name], port)
 
     def host(self, name: str) -> GroundHost:
-        """Return a host. Raises LabError with the nearest name where there is none."""
+        """Return a host. Raises LabError, suggesting the nearest name, if there is none."""
         if name not in self.hosts:
             raise LabError(f'unknown host "{name}" ({nearest(name, self.hosts)})')
         return self.hosts[name]
 
     def interface(self, host: str, vesw: str) -> Interface:
-        """Return the VNIC of a host in a virtual switch. Raises LabError where there is none."""
+        """Return the VNIC of a host in a virtual switch. Raises LabError if there is none."""
         interfaces = {interface.vesw.name: interface for interface in self.host(host).interfaces}
         if vesw not in interfaces:
             raise LabError(f'host {host} has no VNIC in "{vesw}" ({nearest(vesw, interfaces)})')
@@ -344,7 +345,11 @@ class Lab:
         return self.world.vnic_ports[interface.host].adapters.get(VportNum(interface.vport_num))
 
     def status(self, *, counters: bool = False) -> dict[str, Any]:
-        """Return the lab as plain data, with what every element counted where asked for."""
+        """Return the state of the lab as plain data; with `counters`, also the counters of every element."""
+        return at_once(self.status_steps(counters=counters))
+
+    def status_steps(self, *, counters: bool = False) -> Steps[dict[str, Any]]:
+        """Make what `status` returns, in steps: for a large lab it takes long."""
         head = {
             "lab": self.model.name,
             "pid": os.getpid(),
@@ -364,31 +369,31 @@ class Lab:
         return lab_status(head, self.world, self.hosts, self.parts, vesw_names=names, counters=counters)
 
     def routes(self) -> list[web.RouteDef]:
-        """Return what its parts serve on the control API."""
+        """Return the routes of its parts in the control API."""
         return self.parts.routes()
 
     # programs
 
     def popen(self, host: str, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
-        """Start a program on a host; `options` are those of subprocess.Popen. Text, not bytes.
+        """Start a program on a host, with text streams; `options` are those of subprocess.Popen.
 
-        Raises:  LabError: no such host, no such program, or the host runs none.
+        Raises:  LabError: no such host, no such program, or the host cannot run programs.
         """
         return start_program(self.host(host), command, **options)
 
     async def run(
         self, host: str, command: Sequence[str], *, timeout_s: float = 60.0
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program on a host to its end, while the lab goes on; its output is captured.
+        """Run a program on a host to completion while the lab goes on, and capture its output.
 
-        Raises:  LabError: as popen, or it took longer than timeout_s; then it was killed.
+        Raises:  LabError: as popen; or the program took longer than timeout_s and was killed.
         """
         return await run_program(self.host(host), command, timeout_s)
 
-    # going
+    # stopping
 
     async def stop(self) -> Removed:
-        """End everything that was started; what was removed, and what failed, is the same for every caller."""
+        """End everything that was started, once; return to every caller what was removed and what failed."""
         if self._stopping is None:
             self._stopping = asyncio.ensure_future(self._stop())
         return await asyncio.shield(self._stopping)
@@ -401,7 +406,7 @@ class Lab:
         return removed
 
     def release(self) -> None:
-        """Remove the lab's directory and give its name back, after `stop`; nothing where it was not claimed."""
+        """Remove the lab's directory and release its name, after `stop`. Does nothing if it was not claimed."""
         if self._claimed:
             self._claimed = False
             self.directory.remove()
@@ -409,4 +414,4 @@ class Lab:
 
 
 def _nothing() -> None:
-    """Stand in where nobody wants to hear."""
+    """Handle a failure if no handler is set."""

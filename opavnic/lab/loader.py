@@ -1,4 +1,4 @@
-"""Read a lab file; say everything that is wrong with it at once, each with file, line and path."""
+"""Read a lab file and report all its mistakes at once, each with file, line and path."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def parse_lab(text: str, source: str) -> LabModel:
     except YamlError as error:
         raise ConfigError([f"{source}:{error.line}: {error.reason}"]) from error
     if not isinstance(document.data, dict):
-        raise ConfigError(
-            [f"{source}:1: a lab file is a mapping with name, hosts and vesws, such as examples/"]
-        )
+        raise ConfigError([f"{source}:1: a lab file is a mapping with name, hosts and vesws; see examples/"])
     problems = list(document.problems)
     model = None
     try:

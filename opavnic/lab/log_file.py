@@ -1,4 +1,4 @@
-"""The log on disk: a file of bounded size and the one before it. Nothing here raises what a disk does."""
+"""The log on disk: a file of limited size and its predecessor. No error of the disk is raised from here."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 MAX_FILE_BYTES: Final = 1 << 20
-"""Of a file; with the one before it a log has twice as many. It may lie in memory (/run)."""
+"""Size of one file; with its predecessor, a log has up to twice as much. It may be in memory (/run)."""
 OLD_SUFFIX: Final = ".1"
-"""Of the name of the file before."""
+"""Appended to the name of the predecessor."""
 _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class LogFile:
-    """Appends whole pieces to a file that is opened anew where it, or its directory, has vanished meanwhile."""
+    """Appends to a file, each piece whole or not at all; reopens it if it, or its directory, has disappeared."""
 
     def __init__(self, path: Path) -> None:
         """Prepare; nothing is opened yet."""
@@ -24,7 +24,7 @@ class LogFile:
         self._fd: int | None = None
 
     def append(self, data: bytes) -> str:
-        """Write all of `data`, or nothing; return why nothing was written, "" where it was."""
+        """Write all of `data` or nothing; return why nothing was written, or ""."""
         try:
             fd, size = self._open()
             if size and size + len(data) > MAX_FILE_BYTES:
@@ -54,8 +54,8 @@ class LogFile:
             return False
 
     def close(self) -> None:
-        """Close the file; harmless when done twice."""
+        """Close the file. May be called twice."""
         fd, self._fd = self._fd, None
         if fd is not None:
-            with contextlib.suppress(OSError):  # of a file system that says only now that it has failed
+            with contextlib.suppress(OSError):  # some file systems report a failed write only now
                 os.close(fd)

@@ -1,4 +1,4 @@
-"""What keeps a log short whatever is logged: how often messages of one kind may come, how long one may be. Sans-IO."""
+"""Limits that keep a log short: the number of similar messages in an interval, and the length of one. Sans-IO."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ INTERVAL_S: Final = 10.0
 MAX_ALIKE: Final = 200
 """Messages of one kind in an interval; further ones are counted."""
 MAX_KINDS: Final = 256
-"""Kinds that are told apart in an interval; further ones are taken for one kind."""
+"""Kinds that are distinguished in an interval; all further ones count as one kind."""
 MAX_RECORD: Final = 8192
-"""Characters of a record; of a longer one the middle is left out."""
+"""Characters of a record; the middle of a longer one is left out."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
 class Alike(Generic[Item]):
-    """What came of one kind in an interval."""
+    """The items of one kind in an interval."""
 
     last: Item
     seen: int = 0
@@ -27,16 +27,16 @@ class Alike(Generic[Item]):
 
 
 class RateLimit(Generic[Item]):
-    """Lets `MAX_ALIKE` items of a kind pass in an interval and counts the rest; intervals begin with an item."""
+    """Admits `MAX_ALIKE` items of a kind in an interval and counts the rest; an interval begins with an item."""
 
     def __init__(self) -> None:
         self.ends_at: float | None = None
-        """When the interval ends in which something was left out; None: nothing was."""
+        """The end of the interval, if something was left out in it; else None."""
         self._until = float("-inf")
         self._kinds: dict[Hashable, Alike[Item]] = {}
 
     def admit(self, now: float, kind: Hashable, item: Item) -> bool:
-        """Return whether an item may pass. What `take` returns of an interval that has ended comes before it."""
+        """Return whether an item is admitted. Call `take` first: this discards what an ended interval left out."""
         if now >= self._until:
             self._kinds.clear()
             self._until = now + INTERVAL_S
@@ -52,7 +52,7 @@ class RateLimit(Generic[Item]):
         return False
 
     def take(self, now: float) -> list[Alike[Item]]:
-        """Return what was left out of the interval, where that has ended: each kind once."""
+        """Return what was left out of the last interval, once for each kind; nothing until it has ended."""
         if self.ends_at is None or now < self.ends_at:
             return []
         found = [alike for alike in self._kinds.values() if alike.left_out]
@@ -62,7 +62,7 @@ class RateLimit(Generic[Item]):
 
 
 def shortened(text: str, limit: int = MAX_RECORD) -> str:
-    """Return `text` with so much left out of its middle that begin and end of it have `limit` characters."""
+    """Return `text`, reduced to its first and last `limit` / 2 characters if it has more than `limit`."""
     if len(text) <= limit:
         return text
     half = limit // 2

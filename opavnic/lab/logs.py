@@ -1,9 +1,9 @@
-r"""What a lab logs: into its file, and to everyone who follows it. A log never fails, or stops, what it reports.
+r"""The log of a lab: written to a file and sent to its followers. Logging never fails or blocks the caller.
 
-What cannot be written (a full disk, a directory that is gone) is counted, and said once it can be again.
-Of messages of one kind the first `MAX_ALIKE` of ten seconds are written, the others counted.
-The file is bounded, see `log_file`; a follower who does not keep up misses lines and is told how many.
-A record is one line, with what a terminal would obey shown as \xNN; only a traceback has lines of its own.
+Records that cannot be written (full disk, removed directory) are counted, and reported once writing works again.
+Of similar messages, the first `MAX_ALIKE` in ten seconds are written and the others counted.
+The file has a limited size, see `log_file`; a follower that does not keep up misses lines and is told how many.
+A record is one line, with control characters shown as \xNN; only tracebacks take more lines.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from opavnic.lab.parts import part_log_names
 from opavnic.log_packages import listening
 
 KEPT_LINES: Final = 2000
-"""The last lines, in memory: what a new follower begins with, and what one may leave unread."""
+"""Number of recent lines in memory: a new follower starts with them, and a slow one may leave as many unread."""
 RETRY_S: Final = 5.0
-"""Between two tries to write what could not be written: no kernel announces that a disk has room again."""
+"""Interval between attempts to write again after a failure: no kernel announces that a disk has room again."""
 _FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _NAME: Final = "opavnic.lab.logs"
 
 
 class _Formatter(logging.Formatter):
-    """Makes the text of a record, of bounded length."""
+    """Formats a record, with a limited length."""
 
     def format(self, record: logging.LogRecord) -> str:
         try:
             record.message = shortened(record.getMessage())
-        except Exception as error:  # arguments that do not fit, or cannot be shown
+        except Exception as error:  # arguments that do not match the format, or whose str() fails
             record.message = (
                 f"{record.pathname}:{record.lineno} logs what cannot be shown: {type(error).__name__}"
             )
@@ -50,7 +50,7 @@ class _Formatter(logging.Formatter):
 
 
 class Follower:
-    """The lines for one reader: those that were kept, then those that come. He who is too slow misses the oldest."""
+    """The lines for one reader: the recent ones, then new ones. A reader that is too slow misses the oldest."""
 
     def __init__(self, kept: deque[str]) -> None:
         self._lines = deque(kept, maxlen=KEPT_LINES)
@@ -59,13 +59,13 @@ class Follower:
         self._news = asyncio.Event()
 
     def put(self, line: str) -> None:
-        """Give a line."""
+        """Add a line."""
         self._missed += len(self._lines) == KEPT_LINES
         self._lines.append(line)
         self._news.set()
 
     def end(self) -> None:
-        """Say that nothing more will come."""
+        """Announce that no more lines will come."""
         self._ended = True
         self._news.set()
 
@@ -75,7 +75,7 @@ class Follower:
         return bool(self._missed or self._lines or self._ended)
 
     async def next(self) -> str | None:
-        """Wait for the next line; None: there will be none."""
+        """Wait for the next line; return None if no more will come."""
         while not self.has_news:
             self._news.clear()
             await self._news.wait()
@@ -86,10 +86,10 @@ class Follower:
 
 
 class LogHub(logging.Handler):
-    """A logging handler that writes a file, keeps the last lines, and feeds followers."""
+    """A logging handler that writes a file, keeps the recent lines, and feeds followers."""
 
     def __init__(self, file: Path, level: int = logging.INFO) -> None:
-        """Begin to listen to the packages whose log is a lab's; needs a running event loop, for time and threads."""
+        """Attach to the loggers of all packages that take part in a lab. Needs a running event loop."""
         super().__init__(level)
         self.setFormatter(_Formatter(_FORMAT))
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
@@ -100,11 +100,11 @@ class LogHub(logging.Handler):
         self._followers: list[Follower] = []
         self._timer: TimerHandle | None = None
         self._lost = 0
-        """Records since `_lost_since` that are not in the file."""
+        """Records since `_lost_since` that are missing from the file."""
         self._lost_since = self._lost_why = ""
         self._listening = contextlib.ExitStack()
         self._listening.enter_context(listening(self, level, part_log_names()))
-        bugs = logging.getLogger("asyncio")  # what a task or a callback raised that nobody waits for
+        bugs = logging.getLogger("asyncio")  # exceptions of tasks and callbacks that are never awaited
         bugs.addHandler(self)
         self._listening.callback(bugs.removeHandler, self)
 
@@ -113,7 +113,7 @@ class LogHub(logging.Handler):
         if threading.get_ident() == self._thread:
             self._take(record)
         else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the lab has ended
+            with contextlib.suppress(RuntimeError):  # the loop is closed because the lab has ended
                 self._loop.call_soon_threadsafe(self._take, record)
 
     def _take(self, record: logging.LogRecord) -> None:
@@ -123,7 +123,7 @@ class LogHub(logging.Handler):
             if self._limit.admit(now, (record.name, record.pathname, record.lineno), record):
                 self._put(record)
             self._arm(now)
-        except Exception as error:  # nobody who logs shall pay for a bug of the log
+        except Exception as error:  # a bug in the log must not affect the code that logs
             self._lose(record, f"{type(error).__name__}: {error}")
 
     def _put(self, record: logging.LogRecord) -> None:
@@ -149,14 +149,14 @@ class LogHub(logging.Handler):
         self._lost_why = why
 
     def _notice(self) -> str | None:
-        """Return what to say of records that are not in the file; None where all are."""
+        """Return a line about the records missing from the file; None if there are none."""
         if not self._lost:
             return None
         text = f"{self._lost} records since {self._lost_since} could not be written here: {self._lost_why}"
         return self.format(_record(logging.WARNING, _NAME, text))
 
     def _found(self, notice: str) -> None:
-        """Note that the file can be written again and says so."""
+        """Note that the file is writable again; the notice has been written to it."""
         self._lost = 0
         self._show(notice)
 
@@ -165,7 +165,7 @@ class LogHub(logging.Handler):
             self._put(_left_out(alike))
 
     def _arm(self, now: float) -> None:
-        """Come back when an interval ends in which messages were left out, or to try the file again."""
+        """Set a timer for the end of an interval in which messages were left out, or for retrying the file."""
         if self._timer is not None:
             return
         due = now + RETRY_S if self._lost else None
@@ -188,26 +188,26 @@ class LogHub(logging.Handler):
 
     @property
     def followers(self) -> int:
-        """How many follow."""
+        """Number of followers."""
         return len(self._followers)
 
     def subscribe(self) -> Follower:
-        """Return the lines kept so far and those to come, for one reader."""
+        """Return the recent lines and all new ones, for one reader."""
         follower = Follower(self.lines)
         self._followers.append(follower)
         return follower
 
     def unsubscribe(self, follower: Follower) -> None:
-        """Stop feeding a reader."""
+        """Stop sending lines to a reader."""
         self._followers.remove(follower)
 
     def end_followers(self) -> None:
-        """Tell the followers that nothing more will come."""
+        """Tell the followers that no more lines will come."""
         for follower in self._followers:
             follower.end()
 
     def close(self) -> None:
-        """Stop listening, leave the loggers as they were, write what is still to be said. Never raises."""
+        """Detach from the loggers, restore them, and write the pending notices. Never raises."""
         self._listening.close()
         if self._timer is not None:
             self._timer.cancel()
@@ -219,7 +219,7 @@ class LogHub(logging.Handler):
 
 
 def _left_out(alike: Alike[logging.LogRecord]) -> logging.LogRecord:
-    """Return what to say of messages that were left out: how many, and the last one's text."""
+    """Return a record about messages that were left out: their number and the text of the last one."""
     last = alike.last
     try:
         text = last.getMessage()

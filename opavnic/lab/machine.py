@@ -1,4 +1,4 @@
-"""What a lab makes on the machine: namespaces, hosts, interfaces. Each is in the journal before it is made."""
+"""What a lab creates on the machine: namespaces, hosts, interfaces. Each is in the journal before it is created."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NetdevKind = Literal["tap", "memory"]
 
 
 class Machine:
-    """The hosts of one lab, and what is left of them on the machine."""
+    """The hosts of one lab and what they occupy on the machine."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class Machine:
         netdev: NetdevKind,
         app_hosts: Collection[str],
     ) -> None:
-        """Prepare; nothing is made yet.
+        """Prepare; nothing is created yet.
 
         Args:  app_hosts: hosts whose VNICs belong to this process, not to a kernel.
         """
         self.hosts: dict[str, GroundHost] = {}
         self.removed = Removed(model.name)
-        """What was taken away again."""
+        """What has been removed again."""
         self._model = model
         self._directory = directory
         self._journal = journal
@@ -52,10 +52,10 @@ class Machine:
         self._app_hosts = app_hosts
 
     def make_hosts(self, *, vnet_hdr: bool) -> None:
-        """Make all hosts; their netdevs come when an EM makes vports.
+        """Create all hosts; their netdevs follow when an EM creates vports.
 
-        Args:    vnet_hdr: make TAPs that can leave checksums and segmentation to the datapath.
-        Raises:  LabError, HfiSimError: one cannot be made.
+        Args:    vnet_hdr: create TAPs that can leave checksums and segmentation to the datapath.
+        Raises:  LabError, HfiSimError: a host cannot be created.
         """
         self._ends.add("namespaces", lambda: remove_namespaces(self._journal, self.removed))
         for name in self._model.hosts:
@@ -84,8 +84,8 @@ class Machine:
             return host
         if self._journal.private:
             raise PrivilegeError(
-                f"host {name} has netns: host, and without privilege the machine's own interfaces are out of "
-                "reach: run this as root"
+                f"host {name} has netns: host, and without privilege the machine's own interfaces cannot be "
+                "reached: run this as root"
             )
         host = TapHost(name, interfaces, None, mark, vnet_hdr=vnet_hdr)
         self._ends.add(f"host {name}", host.close)
@@ -107,12 +107,12 @@ class Machine:
 
     @property
     def interfaces(self) -> list[Interface]:
-        """All VNICs that the lab file asks for."""
+        """All VNICs that the lab file requests."""
         return [interface for host in self.hosts.values() for interface in host.interfaces]
 
     @property
     def trouble(self) -> list[str]:
-        """What went wrong while netdevs were made or set up."""
+        """What went wrong while netdevs were created or set up."""
         return [line for host in self.hosts.values() for line in host.trouble]
 
     def forget_netdevs(self, host: str) -> None:
@@ -124,7 +124,7 @@ class Machine:
         self.removed.programs = await asyncio.to_thread(end_programs, self._journal.identities)
 
     async def give_interfaces_back(self, vnics: Iterable[HostVnic]) -> None:
-        """Close the TAPs of all hosts side by side, and note which were there. `vnics` are all of the lab."""
+        """Close the TAPs of all hosts together and record which of `vnics`, all VNICs of the lab, had one."""
         made = [vnic for vnic in vnics if vnic.netdev is not None]
         descriptors: list[int] = []
         try:

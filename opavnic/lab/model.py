@@ -1,7 +1,7 @@
-"""What a lab file says: fabric, hosts, virtual Ethernet switches. Checked whole before anything is made.
+"""The model of a lab file: fabric, hosts, virtual Ethernet switches. It is checked completely before a lab starts.
 
-The same model is built in Python: `LabModel(name=..., hosts={...}, vesws=[...])`. The sections of installed parts are
-added to it by `opavnic.lab.parts.lab_model`.
+It can also be built in Python: `LabModel(name=..., hosts={...}, vesws=[...])`. `opavnic.lab.parts.lab_model` adds the
+sections of installed parts.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from vema.em.problems import KeyPath, Problem, path_text, repeated
 from vema.sections import PartitionKey, Section, empty_is_default
 
 MAX_VPORTS: Final = 255
-"""VNICs on one HFI port (ClassPortInfo says so)."""
+"""VNICs on one HFI port, as in ClassPortInfo."""
 SWITCH: Final = "sw0"
-"""A node that every fabric has, as it has the EM's; no host may have their names."""
+"""A node of every fabric, like that of the EM; no host may have the name of either."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -47,12 +47,12 @@ _RESERVED_INTERFACES: Final = frozenset({"lo", "all", "default"})
 
 DEFAULT_MTU: Final = 1500
 IPV6_MTU_MIN: Final = 1280
-"""RFC 8200, section 5: Linux takes IPv6 off an interface with less."""
+"""RFC 8200, section 5: Linux disables IPv6 on an interface with a lower MTU."""
 
 Subnet = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NOT_FOR_HOSTS: Final[dict[Subnet, str]] = {
-    ipaddress.ip_network("0.0.0.0/8"): 'what "this host" is called before it has an address',
+    ipaddress.ip_network("0.0.0.0/8"): 'reserved for "this host on this network"',
     ipaddress.ip_network("127.0.0.0/8"): "loopback",
     ipaddress.ip_network("224.0.0.0/4"): "multicast",
     ipaddress.ip_network("240.0.0.0/4"): "reserved",
@@ -73,7 +73,7 @@ def _check_name(name: str) -> str:
 def _check_interface(name: str) -> str:
     if len(name) > INTERFACE_NAME_MAX:
         raise ValueError(
-            f'name "{name}" has {len(name)} characters; an interface takes it, and those have {INTERFACE_NAME_MAX}'
+            f'name "{name}" has {len(name)} characters; it names an interface, which allows {INTERFACE_NAME_MAX}'
         )
     if not _INTERFACE.fullmatch(name) or name in _RESERVED_INTERFACES:
         raise ValueError(
@@ -101,7 +101,7 @@ def _parse_subnet(value: object) -> Subnet:
 
 def _check_members(members: list[str]) -> list[str]:
     if not members:
-        raise ValueError("a virtual switch without members carries nothing: name the hosts that are on it")
+        raise ValueError("a virtual switch without members carries nothing: list its hosts")
     return members
 
 
@@ -112,7 +112,7 @@ def _em_section(value: object) -> object:
         return {"mode": "off"}
     if not isinstance(value, str | dict | Em):
         raise ValueError(
-            f"should be builtin, external, off, or a mapping with mode, mac and the like, not {value!r:.60}"
+            f"should be builtin, external, off, or a mapping with keys such as mode and mac, not {value!r:.60}"
         )
     return {"mode": value} if isinstance(value, str) else value
 
@@ -139,7 +139,7 @@ class Host(Section):
     """own: a namespace `opavnic-LAB-HOST`; host: the VNICs appear on the machine that runs the lab."""
     hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
     ports: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
-    """Ports of each HFI. VNICs are on port 1 of the first HFI."""
+    """Number of ports of each HFI. VNICs are on port 1 of the first HFI."""
 
 
 class Vesw(Section):
@@ -163,37 +163,38 @@ class Vesw(Section):
 
 
 class Em(Section):
-    """Who configures the VNICs."""
+    """How the VNICs are configured."""
 
     mode: Literal["builtin", "external", "off"] = "builtin"
-    """builtin: the lab's own Ethernet Manager; external: one of yours, over mad.sock; off: nobody."""
+    """builtin: by the lab's own Ethernet Manager; external: by one of yours, over mad.sock; off: not at all."""
     mac: Literal["locally-administered", "learn"] = "locally-administered"
-    """How members find each other: by LIDs inside their addresses, or by tables of the addresses they have."""
+    """How members find each other: by the LIDs in their MAC addresses, or by MAC tables of learned addresses."""
     sets_need_full_member: Annotated[bool, Field(strict=True)] = True
-    """Agents refuse Sets not from full members of the management partition, Gets from outside it; the driver none."""
+    """Agents refuse Sets from ports that are not full members of the management partition, and Gets from outside it.
+    The driver refuses neither."""
 
 
 class IcrcModel(Section):
-    """How packets are sealed."""
+    """The ICRC of packets."""
 
     polynomial: Annotated[int, Field(strict=True, ge=1, le=0xFFFFFFFF)] = 0x04C11DB7
-    """CRC-32 in normal notation; the default is IBA's."""
+    """CRC-32 polynomial in normal notation; the default is that of the IBA."""
     links: Literal["always", "offload"] = "always"
-    """offload: the native datapath leaves the ICRC out on links inside the process."""
+    """offload: the native datapath omits the ICRC on links inside the process."""
 
 
 class AppModel(Section):
-    """A program of the lab's own process that stands on a host, which then has neither TAP nor namespace."""
+    """An app that runs in the lab's own process on a host, which then has neither TAPs nor a namespace."""
 
     kind: str
-    """The name of an installed part: ejfat-lb."""
+    """The name of an installed part, such as ejfat-lb."""
     host: str
     options: dict[str, Any] = Field(default_factory=dict)
-    """What the part understands."""
+    """Options defined by the part."""
 
 
 class LabModel(Section):
-    """A whole lab file, but for the sections of parts."""
+    """A whole lab file, without the sections of parts."""
 
     name: LabName
     fabric: Annotated[Fabric, BeforeValidator(empty_is_default)] = Fabric()
@@ -210,12 +211,12 @@ class LabModel(Section):
     faults: Annotated[list[FaultText], BeforeValidator(lambda value: [] if value is None else value)] = Field(
         default_factory=list
     )
-    """Set once the lab is ready: `loss on h1 20% l4=mad`, or the same as a mapping with kind, on and options."""
+    """Injected once the lab is ready: `loss on h1 20% l4=mad`, or the same as a mapping with kind, on and options."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
-    """All randomness of the fabric comes from it."""
+    """Seed of all randomness in the fabric."""
     datapath: Literal["auto", "python", "native"] = "auto"
     driver_quirks: bool = False
-    """Follow the Linux driver also where isolation and recovery suffer from it."""
+    """Follow the Linux driver even where that harms isolation and recovery."""
     icrc: Annotated[IcrcModel, BeforeValidator(empty_is_default)] = IcrcModel()
 
     @model_validator(mode="after")
@@ -237,7 +238,7 @@ class LabModel(Section):
 
 
 class CrossError(OpavnicError, InputError, ValueError):
-    """Sections that are right by themselves and wrong together."""
+    """Sections that are valid on their own but contradict each other."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(f"{path_text(problem.path)}: {problem.message}" for problem in problems))
@@ -245,9 +246,9 @@ class CrossError(OpavnicError, InputError, ValueError):
 
 
 def cross_problems(data: Any) -> list[Problem]:
-    """Return what does not fit together in the plain data of a lab file.
+    """Return the contradictions between sections in the plain data of a lab file.
 
-    It looks only at values of the right kind, so that it can list its problems beside those of single values.
+    Values of a wrong type are skipped, so that these problems can be listed together with those of single values.
     """
     hosts = dict(data["hosts"]) if isinstance(data, dict) and isinstance(data.get("hosts"), dict) else {}
     vesws = data.get("vesws") if isinstance(data, dict) else None
@@ -257,7 +258,7 @@ def cross_problems(data: Any) -> list[Problem]:
         problems += _member_problems(("vesws", index, "members"), vesw.get("members"), hosts, len(problems))
     for host in hosts:
         if host in (EM_NODE, SWITCH):
-            problems.append(Problem(("hosts", host), f'"{host}" is the name of a node that every fabric has'))
+            problems.append(Problem(("hosts", host), f'"{host}" is the name of a node of every fabric'))
         problems += _vport_problems(host, entries, bool(data.get("driver_quirks")))
     return problems + _app_problems(data, hosts, entries)
 
@@ -276,18 +277,20 @@ def _app_problems(
         if host not in hosts:
             problems.append(Problem(path, f'unknown host "{host}" ({nearest(host, map(str, hosts))})'))
         elif host in seen:
-            problems.append(Problem(path, f'host "{host}" has an app already'))
+            problems.append(Problem(path, f'host "{host}" already has an app'))
         elif not any(isinstance(v.get("members"), list) and host in v["members"] for _, v in entries):
             problems.append(Problem(path, f'host "{host}" is in no virtual switch: its app has no VNIC'))
         seen.add(host)
     em = data.get("em") if isinstance(data, dict) else None
     if seen and isinstance(em, dict) and em.get("mode", "builtin") != "builtin":
-        problems.append(Problem(("apps",), "apps start when their VNICs are up, which needs the built-in EM"))
+        problems.append(
+            Problem(("apps",), "apps need the built-in EM: they start when it has set up their VNICs")
+        )
     return problems
 
 
 def fabric_problems(model: LabModel) -> list[Problem]:
-    """Return why the fabric of a lab cannot be built, or its faults cannot be set on it."""
+    """Return why the fabric of a lab cannot be built, or why its faults cannot be injected."""
     hosts = {name: (host.hfis, host.ports) for name, host in model.hosts.items()}
     fabric = model.fabric
     try:
@@ -307,7 +310,7 @@ def fabric_problems(model: LabModel) -> list[Problem]:
 
 
 def _reach_problems(model: LabModel, cut_off: dict[str, str]) -> list[Problem]:
-    """Return which members of virtual switches neither the Ethernet Manager nor the other members can reach."""
+    """Return a problem for each member of a virtual switch that the Ethernet Manager cannot reach."""
     return [
         Problem(
             ("vesws", index, "members", place),
@@ -320,17 +323,17 @@ def _reach_problems(model: LabModel, cut_off: dict[str, str]) -> list[Problem]:
 
 
 def hosts_that_can_crash(model: LabModel) -> list[str]:
-    """Return the hosts that `crash on HOST` can mean: an app has no driver to unload."""
+    """Return the hosts that accept `crash on HOST`; those with an app do not, as they have no driver to unload."""
     apps = {app.host for app in model.apps}
     return [name for name in model.hosts if name not in apps]
 
 
 def _nothing() -> None:
-    """Stand in for what a lab that is only looked at does not do."""
+    """Do nothing; the lab is only being checked."""
 
 
 def _topology_problem(line: str) -> Problem:
-    """Return what a topology says against itself with the path of what it means: `links[2]: ...`."""
+    """Return an error of the topology, such as `links[2]: ...`, with the path in the lab file that it refers to."""
     path: KeyPath = ("fabric", "topology")
     place, colon, rest = line.partition(": ")
     if colon and (link := re.fullmatch(r"links\[(\d+)\](?:\.ends)?", place)):
@@ -355,16 +358,16 @@ def _subnet_problems(entries: list[tuple[int, dict[str, Any]]], hosts: int) -> l
         if (other := overlaps.get(index)) is not None:
             problems.append(Problem(path, f"{subnet} overlaps {subnets[other]} of vesws[{other}]"))
         if subnet.num_addresses < hosts + 2:
-            problems.append(Problem(path, f"{subnet} has no address for each of {hosts} hosts"))
+            problems.append(Problem(path, f"{subnet} has too few addresses for {hosts} hosts"))
         problems += [Problem(path, text) for text in _unfit(subnet, mtus[index])]
     return problems
 
 
 def _overlaps(subnets: Mapping[int, Subnet]) -> dict[int, int]:
-    """Return, for each subnet that overlaps one before it in the file, the place of such a one.
+    """Return, for each subnet that overlaps an earlier one in the file, the index of such an earlier one.
 
-    Of two subnets that overlap one lies within the other: each is looked for by what lies around it, and by its first
-    address in the order of those before it.
+    If two subnets overlap, one contains the other. So each subnet is checked for an earlier one that contains it, by
+    lookup of all its supernets, and for an earlier one inside it, by binary search for its first address.
     """
     found: dict[int, int] = {}
     taken: dict[tuple[int, int, int], int] = {}
@@ -389,12 +392,12 @@ def _overlaps(subnets: Mapping[int, Subnet]) -> dict[int, int]:
 def _unfit(subnet: Subnet, mtu: object) -> list[str]:
     """Return why no host can have an address in a subnet."""
     found = [
-        f"{subnet} is {what}: no host has an address there"
+        f"{subnet} is {what}: hosts cannot have addresses there"
         for network, what in _NOT_FOR_HOSTS.items()
         if network.version == subnet.version and subnet.overlaps(network)
     ]
     if subnet.version == 6 and isinstance(mtu, int) and mtu < IPV6_MTU_MIN:
-        found.append(f"{subnet} is IPv6, which needs an MTU of {IPV6_MTU_MIN} at least; it is {mtu} here")
+        found.append(f"{subnet} is IPv6, which needs an MTU of at least {IPV6_MTU_MIN}; it is {mtu} here")
     return found
 
 
@@ -433,7 +436,7 @@ def _vport_problems(
             problems.append(
                 Problem(
                     ("vesws", index, "id"),
-                    f"{vesw_id:#x} has the low 8 bits of vesws[{taken[low]}], and both are on host "
+                    f"{vesw_id:#x} has the same low 8 bits as the id of vesws[{taken[low]}], and both are on host "
                     f'"{host}": with driver_quirks only one of them comes up',
                 )
             )

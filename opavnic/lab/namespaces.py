@@ -1,6 +1,6 @@
-"""The network namespaces of a lab: made, found again by identity, emptied of programs, removed.
+"""The network namespaces of a lab: create them, recognize them by identity, end the programs in them, remove them.
 
-A name or an inode proves nothing: what is ours is the namespace whose identity stands in the journal of a lab.
+A name or an inode proves nothing: a namespace is ours only if its identity is in the journal of a lab.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from opavnic.lab.errors import LabError, PrivilegeError
 from opavnic.lab.identity import NamespaceId, namespace_at, sign_namespace
 
 NETNS_DIR: Final = Path("/run/netns")
-"""Where `ip netns` keeps its names."""
+"""The directory of names used by `ip netns`."""
 
-# Virtual switches are networks of their own. By default Linux answers ARP on one interface for the address of
-# another: that would look as if frames of one virtual switch got into the other.
+# Virtual switches are separate networks. By default, Linux answers ARP requests on one interface for the address of
+# another: that would look as if frames leaked from one virtual switch into the other.
 _SYSCTLS: Final = {"ipv4/conf/all/arp_ignore": "1", "ipv4/conf/all/arp_announce": "2"}
 _THREAD_NET: Final = "/proc/thread-self/ns/net"
 _MS_BIND: Final = 0x1000
@@ -34,23 +34,23 @@ _MS_SHARED: Final = 1 << 20
 _MNT_DETACH: Final = 2
 _UMOUNT_NOFOLLOW: Final = 8
 _PLACEHOLDER_MODE: Final = 0o400
-"""Of the empty file that a name is until a namespace is mounted on it; those of `ip netns` have the mode 0."""
+"""Mode of the empty file on which a namespace is mounted to give it a name; those of `ip netns` have mode 0."""
 
 
 def create_namespace(path: Path, announce: Callable[[NamespaceId], None]) -> NamespaceId:
-    """Make a network namespace and give it the name `path`; its loopback is up.
+    """Create a network namespace under the name `path`, with its loopback up.
 
-    Args:    announce: called with the identity before the name exists, so that the journal is ahead of the world.
+    Args:    announce: called with the identity before the name exists, so that the journal is never behind.
     Returns: the identity.
     Raises:  LabError: the name is taken. PrivilegeError: not permitted.
     """
     if path.exists():
         raise LabError(
-            f"network namespace {path.name} exists and is not of this lab; it is left alone "
-            f"(if nobody needs it: ip netns delete {path.name})"
+            f"network namespace {path.name} exists and does not belong to this lab; it is left alone "
+            f"(if it is not needed: ip netns delete {path.name})"
         )
 
-    from hfi_sim.netdev.netlink import LinkClient  # late: commands that make nothing start faster without it
+    from hfi_sim.netdev.netlink import LinkClient  # late: not all commands need it
 
     def inside() -> NamespaceId:
         libc = Libc()
@@ -67,7 +67,7 @@ def create_namespace(path: Path, announce: Callable[[NamespaceId], None]) -> Nam
             Path("/proc/sys/net", key).write_text(value, encoding="ascii")
         links = LinkClient()
         try:
-            links.set_up(1, True)  # lo is always the first
+            links.set_up(1, True)  # lo always has index 1
         finally:
             links.close()
         return identity
@@ -96,9 +96,9 @@ def _share_mounts(directory: Path) -> None:
 
 
 def private_directory(directory: Path) -> Path:
-    """Make `directory` for names of namespaces in a lab that runs in a mount namespace of its own.
+    """Make `directory` for the names of namespaces of a lab that runs in its own mount namespace.
 
-    A tmpfs is mounted on it, which only that mount namespace sees: it goes with the last process there.
+    A tmpfs is mounted on it that only this mount namespace sees; it disappears with the last process there.
     """
     if not directory.is_mount():
         directory.mkdir(exist_ok=True)
@@ -107,7 +107,7 @@ def private_directory(directory: Path) -> Path:
 
 
 def is_name_of(path: Path, identity: NamespaceId) -> bool:
-    """Return whether `path` names the namespace of that identity, or is a name of ours that names none (yet)."""
+    """Return whether `path` names the namespace of that identity, or is one of our names without a namespace (yet)."""
     found = namespace_at(path)
     if found is not None:
         return found == identity
@@ -120,9 +120,9 @@ def is_name_of(path: Path, identity: NamespaceId) -> bool:
 
 
 def remove_namespace(path: Path, identity: NamespaceId) -> bool:
-    """Remove a name, if it is the one of that namespace.
+    """Remove a name if it belongs to that namespace.
 
-    Returns: whether something was removed. What is not ours is left alone.
+    Returns: whether something was removed. Names that are not ours are left alone.
     """
     if not is_name_of(path, identity):
         return False
@@ -149,7 +149,7 @@ class Program:
 
 
 def programs_in(identities: Collection[NamespaceId]) -> list[Program]:
-    """Return the processes whose network namespace is one of those; never this process."""
+    """Return the processes in those network namespaces, except this one."""
     inodes = {identity.inode for identity in identities}
     found = []
     for entry in os.scandir("/proc") if inodes else ():
@@ -162,7 +162,7 @@ def programs_in(identities: Collection[NamespaceId]) -> list[Program]:
                 )
                 found.append(Program(int(entry.name), command))
         except OSError:
-            continue  # ended meanwhile, a kernel thread, or not ours to see
+            continue  # ended meanwhile, a kernel thread, or not visible to us
     return found
 
 
@@ -175,7 +175,7 @@ def _is_inside(pid: int | str, identities: Collection[NamespaceId]) -> bool:
 
 
 def end_programs(identities: Collection[NamespaceId], patience_s: float = 2.0) -> list[Program]:
-    """End every program in the namespaces: SIGTERM, and SIGKILL for what is left after `patience_s`.
+    """End all programs in the namespaces: with SIGTERM, and after `patience_s` with SIGKILL.
 
     Returns: the programs that were ended, each once.
     """
@@ -195,10 +195,10 @@ def end_programs(identities: Collection[NamespaceId], patience_s: float = 2.0) -
 def _signal(
     programs: Sequence[Program], identities: Collection[NamespaceId], number: signal.Signals
 ) -> list[int]:
-    """Signal the programs; return a process descriptor for each that was there.
+    """Signal the programs; return a process descriptor for each one still running.
 
-    The descriptor is opened before the process is looked at once more: where another has got the number
-    meanwhile, the one that is signalled is either looked at or gone.
+    The namespace is checked again after the descriptor is opened: if the pid was reused in the meantime, the
+    check sees the process that the descriptor refers to.
     """
     waiting = []
     for program in programs:
@@ -218,7 +218,7 @@ def _signal(
 
 
 def _wait(waiting: Sequence[int], patience_s: float) -> bool:
-    """Wait until all processes behind the descriptors have ended, and close them; False when time ran out."""
+    """Wait until all processes behind the descriptors have ended, then close these; return False on timeout."""
     deadline = time.monotonic() + patience_s
     left = set(waiting)
     poll = select.poll()

@@ -1,4 +1,4 @@
-"""The parts of installed packages in a lab: their sections of the lab file, what these ask for, what is wrong there."""
+"""The parts of installed packages in a lab: their sections of the lab file, the checks of these, the running parts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def parts() -> dict[str, Part]:
 
 
 def part_log_names() -> list[str]:
-    """Return the names that installed parts log under, beside those of their packages.
+    """Return the names of loggers that installed parts use besides those of their packages.
 
     Raises:  LabError: one cannot be loaded.
     """
@@ -88,9 +88,9 @@ def _sections(base: type[BaseModel], added: Mapping[Part, type[BaseModel] | None
 
 
 def asked_of(part: Part, model: LabModel, directory: Path) -> Asked:
-    """Return what a lab file asks of a part.
+    """Return what a lab file requests from a part.
 
-    Raises:  ValidationError: the options of an app are wrong, which `part_problems` says.
+    Raises:  ValidationError: the options of an app are wrong; `part_problems` reports this.
     """
     hosts = {
         name: section
@@ -108,7 +108,7 @@ def asked_of(part: Part, model: LabModel, directory: Path) -> Asked:
 
 
 def part_problems(model: LabModel, directory: Path) -> list[Problem]:
-    """Return what the installed parts find wrong with their sections; `directory` is that of the lab file."""
+    """Return the problems that installed parts find in their sections; `directory` is that of the lab file."""
     installed = parts()
     problems = list(_app_problems(model, installed))
     faulty = {model.apps[int(problem.path[1])].kind for problem in problems}
@@ -134,40 +134,40 @@ def _app_problems(model: LabModel, installed: dict[str, Part]) -> Iterator[Probl
 
 
 def check_parts(model: LabModel, directory: Path) -> None:
-    """Hold a model to what its parts find wrong.
+    """Check the sections of a model's parts.
 
-    Raises:  LabError: all of it in one line.
+    Raises:  LabError: all problems, in one line.
     """
     if problems := part_problems(model, directory):
         raise LabError("; ".join(f"{path_text(problem.path)}: {problem.message}" for problem in problems))
 
 
 class RunningParts:
-    """The parts of a lab that run."""
+    """The running parts of a lab."""
 
     def __init__(self, ends: Ends) -> None:
-        """Args:  ends: where their ends are entered."""
+        """Args:  ends: where their cleanups are registered."""
         self.own: dict[str, RunningPart] = {}
-        """Those of our own, by what messages call them."""
+        """The lab's own parts, by their names in messages."""
         self.apps: dict[str, RunningPart] = {}
-        """Those that stand on a host of their own, by host."""
+        """The apps, by host."""
         self.by_name: dict[str, RunningPart] = {}
-        """Those of installed packages that run for the lab as a whole."""
+        """The parts of installed packages that run for the lab as a whole, by name."""
         self._ends = ends
         self._kinds: dict[str, str] = {}
 
     async def start_own(
         self, what: str, context: AbstractAsyncContextManager[OwnPart], patience_s: float | None = PATIENCE_S
     ) -> OwnPart:
-        """Start a part of our own, called `what` in messages."""
+        """Start one of the lab's own parts; messages call it `what`."""
         part = await self._ends.enter(what, context, patience_s)
         self.own[what] = part
         return part
 
     async def start_installed(self, model: LabModel, directory: Path, world: PartWorld) -> None:
-        """Start what the lab file asks for: its apps in the order of the file, then the other parts.
+        """Start the parts that the lab file requests: apps in the order of the file, then the other parts.
 
-        Raises:  OpavnicError: one cannot start.
+        Raises:  OpavnicError: a part cannot start.
         """
         asked = {part: asked_of(part, model, directory) for part in parts().values()}
         apps = {app.index: (part, app) for part in asked for app in asked[part].apps}
@@ -184,22 +184,22 @@ class RunningParts:
                 )
 
     def app_status(self) -> list[dict[str, Any]]:
-        """Return what the apps say of themselves."""
+        """Return the status of each app."""
         return [{"kind": self._kinds[host], "host": host, **_said(app)} for host, app in self.apps.items()]
 
     def status(self) -> dict[str, dict[str, Any]]:
-        """Return what the parts that are not apps say of themselves, by name, of those that do."""
+        """Return the status of all other parts by name, without empty ones."""
         named = {**self.own, **self.by_name}
         return {name: said for name, part in named.items() if (said := _said(part))}
 
     def routes(self) -> list[web.RouteDef]:
-        """Return what all parts serve on the control API."""
+        """Return the routes of all parts in the control API."""
         every = (*self.own.values(), *self.apps.values(), *self.by_name.values())
         return [route for part in every for route in part.routes()]
 
 
 def _said(part: RunningPart) -> dict[str, Any]:
-    """Return the status of a part; one that fails to give it hides nothing of the others'."""
+    """Return the status of a part, or the error if that fails: one broken part must not hide the others."""
     try:
         return part.status()
     except Exception as error:

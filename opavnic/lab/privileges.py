@@ -1,4 +1,4 @@
-"""May this process make TAPs and namespaces, and if not, can it have a corner of the system where it may?"""
+"""The privilege to create TAPs and namespaces, obtained in private namespaces if the process lacks it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CAP_SYS_ADMIN: Final = 21
 
 
 def has_capabilities() -> bool:
-    """Return whether this process may make interfaces and namespaces where it is."""
+    """Return whether this process may create interfaces and namespaces where it runs."""
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
     wanted = 1 << _CAP_NET_ADMIN | 1 << _CAP_SYS_ADMIN
@@ -25,7 +25,7 @@ def has_capabilities() -> bool:
 
 
 def check_tun() -> None:
-    """Raise PrivilegeError where /dev/net/tun cannot be opened, with the way out."""
+    """Raise PrivilegeError, with a remedy, if /dev/net/tun cannot be opened."""
     try:
         os.close(os.open(TUN_DEVICE, os.O_RDWR | os.O_CLOEXEC))
     except FileNotFoundError:
@@ -36,20 +36,20 @@ def check_tun() -> None:
     except PermissionError:
         mode = stat.filemode(os.stat(TUN_DEVICE).st_mode)
         raise PrivilegeError(
-            f"{TUN_DEVICE} is closed to this user ({mode}), so no TAP can be made: run this as root, "
-            f"or let root run `chmod 0666 {TUN_DEVICE}`"
+            f"{TUN_DEVICE} is closed to this user ({mode}), so no TAP can be created: run this as root, "
+            f"or as root run `chmod 0666 {TUN_DEVICE}`"
         ) from None
     except OSError as error:
         raise PrivilegeError(f"{TUN_DEVICE} cannot be opened: {error.strerror}") from error
 
 
 def obtain() -> bool:
-    """Make sure that this process may make TAPs and namespaces.
+    """Make sure that this process may create TAPs and namespaces.
 
-    Without the capabilities it moves, with its future children, into user, mount and network namespaces of its
-    own, where it has them. That must happen before the process has a second thread.
+    A process without the capabilities moves, with its future children, into new user, mount and network namespaces,
+    where it has them. This must happen before the process starts a second thread.
 
-    Returns: whether it moved (then "the host itself" is that private network namespace).
+    Returns: whether it moved ("the machine itself" is then the private network namespace).
     Raises:  PrivilegeError: one line that says what is missing and how to get it.
     """
     check_tun()

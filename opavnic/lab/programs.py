@@ -14,9 +14,9 @@ from opavnic.world.ground.host import GroundHost
 
 
 def start_program(host: GroundHost, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
-    """Start a program on a host; `options` are those of subprocess.Popen. Text, not bytes.
+    """Start a program on a host, with text streams; `options` are those of subprocess.Popen.
 
-    Raises:  LabError: no such program, or the host runs none.
+    Raises:  LabError: no such program, or the host cannot run programs.
     """
     if host.runs_no_programs:
         raise LabError(host.runs_no_programs)
@@ -30,9 +30,9 @@ def start_program(host: GroundHost, command: Sequence[str], **options: Any) -> s
 async def run_program(
     host: GroundHost, command: Sequence[str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program on a host to its end, while everything else goes on; its output is captured.
+    """Run a program on a host to completion without blocking the event loop, and capture its output.
 
-    Raises:  LabError: as start_program, or it took longer than timeout_s; then it was killed.
+    Raises:  LabError: as start_program; or the program took longer than timeout_s and was killed.
     """
     pipe = subprocess.PIPE
     process = start_program(host, command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)

@@ -1,14 +1,14 @@
-"""Where running labs leave their state, and how one knows whether a lab still runs.
+"""The state of running labs on disk, and how to tell whether a lab is still running.
 
-    ROOT/LAB/state.json    the journal: boot, process, namespaces, interfaces; written before they are made
+    ROOT/LAB/state.json    the journal: boot, process, namespaces, interfaces; written before they are created
     ROOT/LAB/control.sock  HTTP and JSON; ROOT/LAB/mad.sock: raw MADs
-    ROOT/LAB/log           what the lab says; ROOT/LAB/log.1: what it said before that
+    ROOT/LAB/log           the log; ROOT/LAB/log.1: its older part
 
-The process of a lab holds a lock on its directory as long as it lives; the kernel gives it back, also after
-kill -9. So a directory without a lock belongs to a lab that is gone.
+The process of a lab holds a lock on its directory as long as it lives; the kernel releases it even after kill -9. So
+a directory without a lock belongs to a lab that is gone.
 
-Another user can make a directory of that name first, in /tmp for one. So nothing in it is believed unless it is
-this user's own and closed to others; that holds for root as well, who looks into no other user's directory.
+Another user may create a directory of that name first, for example in /tmp. So a directory is trusted only if it
+belongs to this user and is closed to others. This applies to root as well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAD_SOCKET: Final = "mad.sock"
 LOG_FILE: Final = "log"
 OLD_LOG_FILE: Final = LOG_FILE + OLD_SUFFIX
 PRIVATE_DIR: Final = "netns"
-"""Names of namespaces where the lab may not use the system's directory."""
+"""Directory of namespace names for labs that may not use the system's directory."""
 _FILES: Final = (CONTROL_SOCKET, MAD_SOCKET, LOG_FILE, OLD_LOG_FILE, STATE_FILE + ".new", STATE_FILE)
 _MNT_DETACH: Final = 2
 _SOCKET_PATH_MAX: Final = 107  # sun_path
@@ -64,9 +64,9 @@ def runtime_root() -> Path:
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory that only this user may enter, or check that it is one.
+    """Create a directory that only this user may enter, or check that an existing one is private.
 
-    Raises:  LabError: it is somebody else's, or open to others.
+    Raises:  LabError: it belongs to another user or is open to others.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,32 +76,33 @@ def make_private(directory: Path) -> None:
 
 
 def check_private(directory: Path) -> None:
-    """Raise LabError where a directory is somebody else's, or open to others; OSError where none is there."""
+    """Raise LabError if a directory belongs to another user or is open to others; OSError if it does not exist."""
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise LabError(
-            f"{directory} must be a directory of this user (uid {os.geteuid()}), closed to others; it is of uid "
-            f"{status.st_uid}, {stat.filemode(status.st_mode)}, and left alone ({ROOT_VARIABLE} names another)"
+            f"{directory} must belong to this user (uid {os.geteuid()}) and be closed to others; it belongs to uid "
+            f"{status.st_uid} with mode {stat.filemode(status.st_mode)} and is left alone (select another directory "
+            f"with {ROOT_VARIABLE})"
         )
 
 
 def open_own(path: Path) -> IO[str]:
     """Open a text file that a lab of this user has written.
 
-    Raises:  OSError: it cannot be opened. LabError: it is a pipe, a link or the like, or somebody else's.
+    Raises:  OSError: it cannot be opened. LabError: it is not a regular file, or belongs to another user.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
         os.close(fd)
         raise LabError(
-            f"{path} is not a file of this user's ({stat.filemode(status.st_mode)}, uid {status.st_uid})"
+            f"{path} is not a file of this user ({stat.filemode(status.st_mode)}, uid {status.st_uid})"
         )
     return os.fdopen(fd, encoding="utf-8", errors="replace")
 
 
 def _checked(kind: type, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a dataclass as a journal holds them. Raises ValueError where one is not as it should be."""
+    """Return `data` if it has valid values for all fields of a dataclass, as stored in a journal; else ValueError."""
     for item in fields(kind):
         if item.name not in data:
             raise ValueError(f"{item.name} is missing")
@@ -120,7 +121,7 @@ class NamespaceEntry:
     path: str
     inode: int
     mark: str
-    """With the inode its identity, as `identity.NamespaceId` explains."""
+    """Together with the inode, its identity; see `identity.NamespaceId`."""
 
     @classmethod
     def of(cls, host: str, path: Path, identity: NamespaceId) -> Self:
@@ -129,39 +130,39 @@ class NamespaceEntry:
 
     @property
     def identity(self) -> NamespaceId:
-        """What tells it from every other namespace of this boot."""
+        """Its identity, unique in this boot."""
         return NamespaceId(self.inode, self.mark)
 
 
 @dataclass(slots=True)
 class NetdevEntry:
-    """An interface of the lab; it goes with the process that made it."""
+    """An interface of the lab; it disappears with the process that created it."""
 
     host: str
     name: str
     namespace: str | None
-    """None: on the host itself."""
+    """None: on the machine itself."""
 
 
 @dataclass(slots=True)
 class Journal:
-    """What a lab has made, or is about to make."""
+    """What a lab has created or is about to create."""
 
     lab: str
     pid: int
     start_time: int
-    """Clock ticks after boot: tells the process from a later one with the same number."""
+    """Clock ticks after boot; distinguishes the process from a later one with the same pid."""
     file: str = ""
     private: bool = False
     """The lab runs in user, mount and network namespaces of its own."""
     namespaces: list[NamespaceEntry] = field(default_factory=list)
     netdevs: list[NetdevEntry] = field(default_factory=list)
     boot: str = field(default_factory=boot_id)
-    """Of the machine; processes and namespaces of another boot are not those of this one."""
+    """Id of the machine's boot; processes and namespaces of another boot are gone."""
 
     @classmethod
     def from_json(cls, text: str) -> Journal:
-        """Read a journal. Raises ValueError where it is none that this version has written."""
+        """Read a journal. Raises ValueError if it is not one of this version."""
         try:
             data = _checked(cls, dict(json.loads(text)))
             data["namespaces"] = [
@@ -174,7 +175,7 @@ class Journal:
 
     @property
     def identities(self) -> list[NamespaceId]:
-        """What tells the namespaces of the lab from all others of its boot."""
+        """The identities of the lab's namespaces."""
         return [entry.identity for entry in self.namespaces]
 
     @property
@@ -185,17 +186,17 @@ class Journal:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """Whether the process is still running."""
         return process_start_time(self.pid) == self.start_time and self.boot == boot_id()
 
     @property
     def stopped(self) -> bool:
-        """Whether the process is stopped, by SIGSTOP or the like: it lives and answers nothing."""
+        """Whether the process is stopped, for example by SIGSTOP: it is alive but does not respond."""
         fields = _process_fields(self.pid)
         return bool(fields) and fields[0] == "T"
 
     def way_out(self) -> str:
-        """Return, for a message, what can be done about a process that does not answer."""
+        """Return, for a message, what the user can do about a process that does not respond."""
         remove = f"kill -9 {self.pid} and opavnic prune remove it"
         if self.stopped:
             return f"its process is stopped: kill -CONT {self.pid} lets it go on, {remove}"
@@ -203,13 +204,13 @@ class Journal:
 
 
 def process_start_time(pid: int) -> int | None:
-    """Return when a process started, in clock ticks after boot; None where none runs (a zombie does not)."""
+    """Return when a process started, in clock ticks after boot; None if it is not running or is a zombie."""
     fields = _process_fields(pid)
     return None if not fields or fields[0] in "ZX" else int(fields[19])
 
 
 def _process_fields(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on; none where no such process is."""
+    """Return the fields of /proc/PID/stat from the state on; empty if there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -231,9 +232,9 @@ class LabDir:
         self._lock: int | None = None
 
     def acquire(self) -> None:
-        """Make the directory and lock it.
+        """Create the directory and lock it.
 
-        Raises:  LabRunningError: another process holds it. LabError: it cannot be made.
+        Raises:  LabRunningError: another process holds the lock. LabError: it cannot be created.
         """
         make_private(self.path.parent)
         if len(os.fsencode(self.control_socket)) > _SOCKET_PATH_MAX:
@@ -245,7 +246,7 @@ class LabDir:
                 self._lock = fd
 
     def _locked_fd(self) -> int | None:
-        """Return a locked descriptor of the directory, or None where it was removed meanwhile."""
+        """Return a locked descriptor of the directory, or None if it was removed meanwhile."""
         try:
             fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -266,15 +267,15 @@ class LabDir:
         return None
 
     def release(self) -> None:
-        """Give the lock back; harmless when done twice."""
+        """Release the lock. May be called twice."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def load(self) -> Journal | None:
-        """Return the journal, or None where there is none.
+        """Return the journal, or None if there is none.
 
-        Raises:  JournalError: there is one, and it cannot be read.
+        Raises:  JournalError: it cannot be read.
         """
         path = self.path / STATE_FILE
         try:
@@ -286,8 +287,8 @@ class LabDir:
         except (OSError, ValueError, LabError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise JournalError(
-                f"{path} is not a journal of a lab that this version can read ({reason}); what the lab has made is not "
-                f"guessed at: remove what `ip netns` shows of it and {self.path} by hand"
+                f"{path} is not a lab journal that this version can read ({reason}), so what the lab has created is "
+                f"unknown: remove its namespaces, as `ip netns` shows them, and {self.path} by hand"
             ) from error
 
     def _load_if_readable(self) -> Journal | None:
@@ -297,7 +298,7 @@ class LabDir:
             return None
 
     def log_lines(self) -> Iterator[str]:
-        """Yield the lines of its log, the older file first, as a lab that was killed has left them."""
+        """Yield the lines of its log files, the older file first."""
         for path in (self.old_log_file, self.log_file):
             try:
                 with open_own(path) as file:
@@ -309,7 +310,7 @@ class LabDir:
                 raise LabError(f"cannot read {path}: {error.strerror}") from error
 
     def save(self, journal: Journal) -> None:
-        """Write the journal, whole or not at all."""
+        """Write the journal atomically."""
         text = json.dumps(asdict(journal), indent=1)
         draft = self.path / (STATE_FILE + ".new")
         try:
@@ -320,13 +321,13 @@ class LabDir:
 
     @property
     def running(self) -> bool:
-        """Whether a lab runs here: its process lives."""
+        """Whether the process of this lab is running."""
         journal = self._load_if_readable()
         return journal is not None and journal.alive
 
     @property
     def is_of_a_lab(self) -> bool:
-        """Whether a lab of this user has made it: it has a journal, or nothing in it but what a lab leaves."""
+        """Whether a lab of this user created it: it has a journal, or contains only files that a lab creates."""
         try:
             check_private(self.path)
             return self._load_if_readable() is not None or set(os.listdir(self.path)) <= {
@@ -337,7 +338,7 @@ class LabDir:
             return False
 
     def remove(self) -> None:
-        """Remove the files that a lab leaves, and the directory; nothing where that is gone already."""
+        """Remove the directory and the files of a lab in it. Does nothing if the directory is already gone."""
         if not os.path.lexists(self.path):
             return
         if not self.is_of_a_lab:
@@ -357,9 +358,9 @@ class LabDir:
 
 
 def all_labs() -> list[LabDir]:
-    """Return the directory of every lab that runs or has left something, by name; others are passed over.
+    """Return the directories of all labs that are running or have left something, sorted by name.
 
-    Raises:  LabError: the directory that holds them cannot be read, or is not this user's alone.
+    Raises:  LabError: the directory that holds them cannot be read, or is not private to this user.
     """
     root = runtime_root()
     try:
@@ -372,10 +373,10 @@ def all_labs() -> list[LabDir]:
 
 
 def running_lab(name: str | None) -> tuple[LabDir, Journal]:
-    """Return the running lab of that name, or the only one that runs.
+    """Return the running lab of that name, or the only running lab if `name` is None.
 
-    Raises:  NoLabError: there is none, or more than one and no name was given. JournalError: it cannot be told.
-             LabError: the directory of labs is not this user's alone.
+    Raises:  NoLabError: there is none, or `name` is None and there are several. JournalError: the journal that would
+             tell cannot be read. LabError: the directory of labs is not private to this user.
     """
     journals = []
     unreadable: dict[str, JournalError] = {}
@@ -403,7 +404,7 @@ def running_lab(name: str | None) -> tuple[LabDir, Journal]:
         if journals:
             dead = ", ".join(lab.name for lab, _ in journals)
             raise NoLabError(
-                f"no lab is running; {dead} was killed and left things behind: opavnic prune removes them"
+                f"no lab is running; {dead} was killed and left objects behind: opavnic prune removes them"
             )
         raise NoLabError("no lab is running; start one with: opavnic up FILE")
     if len(running) > 1:

@@ -1,4 +1,4 @@
-"""What only lab files have beside `vema.sections`: delays of links, and sections that may be a mere word."""
+"""Types of values that only lab files use, besides those of `vema.sections`: link delays, and sections or words."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pydantic_core import CoreSchema
 from vema.sections import Time
 
 MAX_DELAY_S: Final = 3600.0
-"""Of a link. More is a slip of the unit, and a fabric that never answers."""
+"""Limit for the delay of a link. A longer one is a wrong unit, and would make a fabric that never answers."""
 
 
 class AlsoAccepts:
-    """Marks a section that may be written as one of these words; for the JSON schema."""
+    """Declares in the JSON schema that a section may also be one of these words."""
 
     def __init__(self, *words: object) -> None:
         self._words = list(words)
@@ -27,7 +27,7 @@ class AlsoAccepts:
 
 def _check_delay(seconds: float) -> float:
     if seconds > MAX_DELAY_S:
-        raise ValueError(f"{seconds:g} s is not a delay of a link: at most {MAX_DELAY_S:g} s")
+        raise ValueError(f"{seconds:g} s is too long for the delay of a link: at most {MAX_DELAY_S:g} s")
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""What a lab says of itself, as plain data for `opavnic status`."""
+"""The status of a lab as plain data, for `opavnic status`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ from opavnic.lab.parts import RunningParts
 from opavnic.lab.vnics import HostVnic, vnics_of
 from opavnic.vnic_port import VnicPort
 from opavnic.world.ground.host import GroundHost
+from opavnic.world.steps import Steps
 from opavnic.world.world import World
 from vema.agent import AgentCounters
 from vema.types import ConfigState
 
 KERNEL_DROPS: Final = ("tx_dropped", "rx_dropped")
+
+
+ELEMENTS_AT_ONCE: Final = 256
+"""Elements whose counters are read in one step."""
 
 
 def lab_status(
@@ -31,20 +36,27 @@ def lab_status(
     *,
     vesw_names: Mapping[int, str],
     counters: bool,
-) -> dict[str, Any]:
-    """Return a lab as plain data, with what every element counted where asked for.
+) -> Steps[dict[str, Any]]:
+    """Make the status of a lab as plain data; with `counters`, also the counters of every element. Each host is a step.
 
-    Args:  head: what the lab says of itself, `datapath` among it. vesw_names: of the virtual switches known, by id.
+    Args:  head: the entries of the lab itself, including `datapath`. vesw_names: names of known virtual switches by id.
     """
     carrier = world.carrier
     if carrier is not None:
         carrier.sync()
-    vnics = [vnic for name, port in world.vnic_ports.items() for vnic in vnics_of(hosts[name], port)]
-    kernel = {f"{name} netdev": values for name, values in kernel_counters(vnics).items()}
+    rows = []
+    kernel: dict[str, dict[str, int]] = {}
+    adapters: dict[str, Adapter] = {}
+    for host, port in [(host, world.vnic_ports[name]) for name, host in hosts.items()]:
+        vnics = vnics_of(host, port)
+        rows.append(host_status(host, port, vnics, vesw_names))
+        kernel |= {f"{vnic} netdev": values for vnic, values in kernel_counters(vnics).items()}
+        adapters |= {str(vnic): vnic.adapter for vnic in vnics if vnic.adapter is not None}
+        yield
     data: dict[str, Any] = {
         **head,
         "mads": world.mads,
-        "hosts": [host_status(host, world.vnic_ports[name], vesw_names) for name, host in hosts.items()],
+        "hosts": rows,
         "apps": running.app_status(),
         "links": link_status(
             world.fabric, head["datapath"], carrier.slow_links() if carrier is not None else {}
@@ -55,17 +67,16 @@ def lab_status(
     if parts := running.status():
         data["parts"] = parts
     if counters:
-        adapters = {str(vnic): vnic.adapter for vnic in vnics if vnic.adapter is not None}
         agents = {host: port.agent.counters for host, port in world.vnic_ports.items()}
-        data["counters"] = counter_status(world.fabric, agents, adapters)
+        data["counters"] = yield from counter_status(world.fabric, agents, adapters)
         data["counters"] |= kernel
     return data
 
 
 def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
-    """Return what the kernel has counted at each TAP, by host and virtual switch; none of one that is gone.
+    """Return the kernel's counters of each TAP, by host and virtual switch; TAPs that are gone are left out.
 
-    A TAP of which the lab file does not know goes by host and interface.
+    The key of a TAP that the lab file does not mention is its host and interface.
     """
     found = {}
     for vnic in vnics:
@@ -76,27 +87,27 @@ def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
     return found
 
 
-def host_status(host: GroundHost, port: VnicPort, vesw_names: Mapping[int, str]) -> dict[str, Any]:
+def host_status(
+    host: GroundHost, port: VnicPort, vnics: Iterable[HostVnic], vesw_names: Mapping[int, str]
+) -> dict[str, Any]:
     """Return one host with its VNICs."""
     return {
         "name": host.name,
         "namespace": host.namespace_name,
         "lid": port.port.lid,
-        "vnics": [
-            vnic_status(vnic, port.frames(vnic.vport_num), vesw_names) for vnic in vnics_of(host, port)
-        ],
+        "vnics": [vnic_status(vnic, port.frames(vnic.vport_num), vesw_names) for vnic in vnics],
     }
 
 
 def vnic_status(
     vnic: HostVnic, frames: tuple[PacketCounters, PacketCounters], vesw_names: Mapping[int, str]
 ) -> dict[str, Any]:
-    """Return one VNIC: what the file asked for, what the EM made of it, what the host sees.
+    """Return one VNIC: as requested in the lab file, as configured by the EM, and as seen by the host.
 
-    `vesw_id` is that of the virtual switch that the VNIC is on, before it is on any that of the lab file, or 0.
+    `vesw_id` is the id of its virtual switch; before it is on one, that of the lab file, or 0.
 
-    Args:  frames: what it has counted, tx and rx. Sent and delivered frames are shown, without FCS as in `ip -s link`.
-           vesw_names: names of virtual switches by id, as far as they are known.
+    Args:  frames: its counters, tx and rx. Sent and delivered frames are shown, without FCS as in `ip -s link`.
+           vesw_names: names of known virtual switches by id.
     """
     asked, adapter, netdev = vnic.asked, vnic.adapter, vnic.netdev
     tx, rx = frames
@@ -123,7 +134,7 @@ def vnic_status(
 
 
 def vnic_state(vnic: HostVnic) -> str:
-    """Return in a few words how far a VNIC has come; "up" is the last."""
+    """Return the state of a VNIC in a few words: the first thing that is missing, or "up"."""
     adapter, netdev = vnic.adapter, vnic.netdev
     if netdev is None or adapter is None:
         return "not created by the EM"
@@ -141,7 +152,7 @@ def vnic_state(vnic: HostVnic) -> str:
 def link_status(
     fabric: Fabric, datapath: str = "python", slow: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """Return every link with what passed on both ways, and which datapath carries it.
+    """Return every link with its traffic in both directions and the datapath that carries it.
 
     Args:  slow: the links that Python carries although `datapath` is native, with the reason.
     """
@@ -166,9 +177,9 @@ def link_status(
 
 
 def drop_status(fabric: Fabric, kernel: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    """Return what was dropped so far, by element and reason, where anything was.
+    """Return the drops so far by element and reason, without elements that dropped nothing.
 
-    Args:  kernel: what the kernel has counted at each TAP, by the name of the TAP.
+    Args:  kernel: the kernel's counters of each TAP, by the name of the TAP.
     """
     drops = fabric.drops()
     for name, counted in kernel.items():
@@ -179,17 +190,23 @@ def drop_status(fabric: Fabric, kernel: Mapping[str, Mapping[str, int]]) -> dict
 
 def counter_status(
     fabric: Fabric, agents: dict[str, AgentCounters], adapters: dict[str, Adapter]
-) -> dict[str, dict[str, Any]]:
-    """Return what every element of the fabric, every management agent and every VNIC has counted, by name."""
-    counters = {name: packet_counters(values) for name, values in fabric.counters()}
+) -> Steps[dict[str, Any]]:
+    """Make the counters of every element of the fabric, every management agent and every VNIC, by name."""
+    counters: dict[str, dict[str, Any]] = {}
+    for number, (name, values) in enumerate(list(fabric.counters())):
+        counters[name] = packet_counters(values)
+        if not number % ELEMENTS_AT_ONCE:
+            yield
     counters |= {f"{host} agent": asdict(values) for host, values in agents.items()}
-    for name, adapter in adapters.items():
+    for number, (name, adapter) in enumerate(adapters.items()):
         counters[f"{name} ethtool"] = adapter.counters.ethtool_stats()
+        if not number % ELEMENTS_AT_ONCE:
+            yield
     return counters
 
 
 def packet_counters(counters: PacketCounters) -> dict[str, Any]:
-    """Return packet counters with each drop reason as a counter of its own."""
+    """Return packet counters with a separate counter for each drop reason."""
     data = asdict(counters)
     drops = data.pop("drops")
     return {**data, **{f"drop_{reason}": count for reason, count in drops.items()}}

@@ -1,6 +1,6 @@
 """A TCP transfer between two programs, for hosts without iperf3: `python -m opavnic.lab.tcp_program receive|send`.
 
-The receiver prints `listening`, takes one connection to its end and prints what it got as JSON.
+The receiver prints `listening`, serves one connection until it ends, and prints what it received as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CHUNK: Final = 1 << 17
 
 
 def receive(address: str) -> dict[str, float]:
-    """Listen on `address`, take one connection, and return its bytes and seconds."""
+    """Listen on `address`, serve one connection, and return how many bytes arrived in how many seconds."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.create_server((address, PORT), family=family) as server:
         sys.stdout.write("listening\n")
@@ -34,7 +34,7 @@ def receive(address: str) -> dict[str, float]:
 
 
 def send(address: str, seconds: float) -> dict[str, float]:
-    """Send to a receiver at `address` for `seconds`, and return what it says it got, and in what time."""
+    """Send to a receiver at `address` for `seconds`; return how many bytes it acknowledged, and in how many seconds."""
     data = bytes(CHUNK)
     with socket.create_connection((address, PORT), timeout=30) as connection:
         start = time.monotonic()
@@ -46,7 +46,7 @@ def send(address: str, seconds: float) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run as the program that the arguments say."""
+    """Run the role given on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("role", choices=("receive", "send"))
     parser.add_argument("address")

@@ -1,4 +1,4 @@
-"""The topology that a lab file asks for: a shape by its name and numbers, or switches and links one by one."""
+"""The topology of a lab file: a shape with its numbers, or an explicit list of switches and links."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def lab_topology(
 ) -> Topology:
     """Return the topology of a lab.
 
-    Args:    section: `fabric.topology` of the lab file. first: HFIs besides those of hosts, which get their LIDs before
-             them. link: what cables are like that do not say.
+    Args:    section: `fabric.topology` of the lab file. first: HFIs besides those of hosts; they get the first LIDs.
+             link: properties of cables that do not set their own.
     Raises:  TopologyError: it cannot be built.
     """
     options = section.options()
@@ -35,7 +35,7 @@ def lab_topology(
     specs = [HostSpec(name, hfi_names(name, hfis), ports) for name, (hfis, ports) in hosts.items()]
     if kind == "single-switch":
         topology = generate(kind, hosts=[*map(HostSpec, first), *specs], **options)
-    else:  # the shape's places are for hosts
+    else:  # the ports of the shape are for hosts
         topology = _with_first(generate(kind, hosts=specs, **options), first)
     topology.cables = [replace(cable, **link.options()) for cable in topology.cables]
     return topology
@@ -58,9 +58,9 @@ def _explicit(section: TopologySection, hosts: HostPorts, first: Sequence[str], 
 
 
 def cut_off(topology: Topology, hfis: Iterable[str], root: str) -> dict[str, str]:
-    """Return the HFIs whose port 1 has no way to port 1 of `root`, each with a text about where it is instead.
+    """Return the HFIs whose port 1 has no path to port 1 of `root`, each with a text that says where it is instead.
 
-    An HFI forwards nothing: one with two ports does not join the switches at them.
+    HFIs do not forward packets: one with two ports does not connect the switches that these are cabled to.
     """
     graph: nx.Graph[str] = nx.Graph()
     for cable in topology.cables:
@@ -82,7 +82,7 @@ def _vertex(topology: Topology, name: str, port: int) -> str:
 
 
 def _with_first(topology: Topology, first: Sequence[str]) -> Topology:
-    """Attach further HFIs; what stands first gets the first LID."""
+    """Attach further HFIs and put them first, so that they get the first LIDs."""
     for name in first:
         topology.attach(name)
     nodes = sorted(topology.nodes.values(), key=lambda node: node.name not in first)

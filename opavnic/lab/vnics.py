@@ -1,4 +1,4 @@
-"""The VNICs that a host of a running lab has: those of the lab file, then those that an EM has made beside them."""
+"""The VNICs of a host in a running lab: those of the lab file, then further ones created by an EM."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from vema.types import VportNum
 
 @dataclass(frozen=True, slots=True)
 class HostVnic:
-    """One VNIC of a host, as it is now."""
+    """The current state of one VNIC of a host."""
 
     host: str
     vport_num: VportNum
     interface: str
     """The name of its netdev."""
     asked: Interface | None
-    """What the lab file says of it; None where an EM has made a vport that the file does not know."""
+    """Its entry in the lab file; None if an EM has created a vport that the file does not mention."""
     adapter: Adapter | None
     """None until the EM has created it, and while its driver is gone."""
 
     @property
     def netdev(self) -> Netdev | None:
-        """Its netdev, while there is one."""
+        """Its netdev; None if there is none now."""
         return None if self.adapter is None else self.adapter.netdev
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class HostVnic:
 
 
 def vnics_of(host: GroundHost, port: VnicPort) -> list[HostVnic]:
-    """Return the VNICs of a host by their vport numbers: what the file asks for, and what was ever made beside it."""
+    """Return the VNICs of a host: those that the file requests, then all others ever created, by vport number."""
     asked = {VportNum(interface.vport_num): interface for interface in host.interfaces}
     return [
         HostVnic(host.name, number, host.name_of(number), asked.get(number), port.adapters.get(number))

@@ -1,4 +1,4 @@
-"""YAML with the line of every value kept, so that a mistake in a lab file can be pointed at."""
+"""YAML that remembers the line of every value, so that error messages can point at a mistake."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from opavnic.lab.errors import ConfigError
 from vema.em.problems import KeyPath, Problem, path_text
 
 MAX_DIGITS: Final = 100
-"""Longer numbers mean nothing in any file, and Python refuses to print them."""
+"""No file needs longer numbers, and Python refuses to print them."""
 MAX_NODES: Final = 100_000
-"""More nodes than this, aliases followed, is not a file of ours: it would be built to exhaust memory."""
+"""Limit for nodes with aliases expanded. No lab or EM file has more; one built to exhaust memory may."""
 MAX_DEPTH: Final = 100
-"""Lists and mappings inside each other."""
+"""Nesting depth of lists and mappings."""
 _TAG: Final = "tag:yaml.org,2002:"
 _SCALARS: Final = {
     f"{_TAG}null": "null",
@@ -32,24 +32,24 @@ _SCALARS: Final = {
     f"{_TAG}str": "text",
     f"{_TAG}timestamp": "a date",
 }
-"""The tags of single values in our files, and what they are called."""
+"""The tags of single values in our files, and their names in messages."""
 _OTHERS: Final = frozenset({f"{_TAG}map", f"{_TAG}seq", f"{_TAG}merge", f"{_TAG}value"})
 _SHOWN: Final = 60
 """Characters of a value that a message shows."""
 _MOST_SAID: Final = 300
 """Characters of a reason."""
 _COUNTER: Final = getattr(yaml, "CSafeLoader", None)
-"""libyaml's parser, where PyYAML has it: some twenty times as fast."""
+"""libyaml's parser, if PyYAML has it: about twenty times as fast."""
 _PYTHON_WORDS: Final = (
     (re.compile(r"\ba valid dictionary( or instance of \w+)?"), "a mapping"),
     (re.compile(r"\ba valid list\b"), "a list"),
     (re.compile(r", not a dict$"), ", not a mapping"),
 )
-"""What a model says of types, in the words of YAML."""
+"""Names of Python types in the messages of models, and their names in YAML."""
 
 
 class YamlError(OpavnicError, InputError):
-    """The text is not YAML that a lab file or an EM file could be."""
+    """The text is not YAML, or not of a kind that a lab or EM file can be."""
 
     def __init__(self, line: int, reason: str) -> None:
         self.line = line
@@ -60,7 +60,7 @@ class YamlError(OpavnicError, InputError):
 def read_text(file: Path, limit: int, what: str) -> str:
     """Return the text of a file.
 
-    Args:    limit: bytes that no such file has; what: how messages name the kind of file.
+    Args:    limit: size in bytes that no such file exceeds. what: the kind of file, for messages.
     Raises:  ConfigError: it cannot be read, is not text, or is too long.
     """
     try:
@@ -70,16 +70,16 @@ def read_text(file: Path, limit: int, what: str) -> str:
 
 
 class YamlSource:
-    """A parsed YAML document: `data` in plain Python, and the line of everything in it."""
+    """A parsed YAML document: `data` as plain Python objects, and the line of every value in it."""
 
     def __init__(self, text: str, what: str) -> None:
         """Parse `text`.
 
-        Args:    what: how messages name the kind of file.
-        Raises:  YamlError: no YAML, more than one document, or aliases without end.
+        Args:    what: the kind of file, for messages.
+        Raises:  YamlError: not YAML, more than one document, too large, or an alias that contains itself.
         """
         self.problems: list[Problem] = []
-        """Mistakes that YAML itself forgives: keys that appear twice."""
+        """Mistakes that YAML itself allows: duplicate keys."""
         self._lines: dict[KeyPath, int] = {}
         self._nodes = 0
         self._what = what
@@ -100,29 +100,29 @@ class YamlSource:
             raise YamlError(1, f"not YAML: {' '.join(str(error).split())}") from error
 
     def line(self, path: KeyPath) -> int:
-        """Return the line of a value, or of the nearest thing around it that the file has. Lines begin at 1."""
+        """Return the line of a value, counted from 1, or that of the innermost enclosing value in the file."""
         while path and path not in self._lines:
             path = path[:-1]
         return self._lines.get(path, 1)
 
     def lines(self, name: str, problems: Iterable[Problem]) -> list[str]:
-        """Return problems as lines for people, in the order of the file, which they call `name`."""
+        """Return problems as lines of text in the order of the file; `name` is its name in them."""
         placed = sorted(
             (self.line(one.path), path_text(one.path), _in_yaml_words(one.message)) for one in problems
         )
         return [f"{name}:{line}: {where}{': ' if where else ''}{what}" for line, where, what in placed]
 
     def _count(self, text: str) -> None:
-        """Stop at a text of too many values, or nested too deeply, before anything is made of it.
+        """Reject a text with too many values or too deep nesting before anything is built from it.
 
-        Aliases are not followed here, and each is one value.
+        Aliases are not expanded here; each counts as one value.
         """
         if _COUNTER is None:
             return
         values = 0
         key_next: list[bool | None] = [None]
-        """Of each collection that is open whether a key comes next; None in a list, where none does."""
-        with contextlib.suppress(yaml.YAMLError):  # what is not YAML is told by the one that builds
+        """For each open collection: whether a key comes next; None for a list, which has no keys."""
+        with contextlib.suppress(yaml.YAMLError):  # the parser that builds the data reports syntax errors
             for event in yaml.parse(text, _COUNTER):
                 if isinstance(event, yaml.CollectionEndEvent):
                     key_next.pop()
@@ -180,13 +180,13 @@ class YamlSource:
             self._walk(value, here, above)
 
     def _check_tag(self, node: yaml.Node, path: KeyPath, line: int) -> None:
-        """Refuse what PyYAML would build and no file of ours has: sets, ordered mappings, bytes, objects."""
+        """Reject tags that PyYAML would build but our files do not use: sets, ordered mappings, bytes, objects."""
         if node.tag not in _SCALARS and node.tag not in _OTHERS:
             tag = node.tag.replace(_TAG, "!!")
             raise YamlError(line, f"{_place(path)}the tag {tag:.{_SHOWN}} is not supported here; remove it")
 
     def _check_scalar(self, node: yaml.ScalarNode, path: KeyPath, line: int) -> None:
-        """Make the value of a node, which the loader keeps; a tag may claim what the text is not."""
+        """Build the value of a node, which the loader caches: a tag may not match the text."""
         node.value = _whole_characters(node.value, line)
         if node.tag == f"{_TAG}int" and len(node.value) > MAX_DIGITS:
             raise YamlError(line, f"{path_text(path)}: a number of {len(node.value)} digits")
@@ -219,7 +219,7 @@ def _in_yaml_words(message: str) -> str:
 
 
 def _whole_characters(text: str, line: int) -> str:
-    r"""Return a text with each surrogate pair, as JSON writes it ("\ud83d\ude00"), made one character.
+    r"""Return a text with each surrogate pair, as JSON writes it ("\ud83d\ude00"), joined into one character.
 
     Raises:  YamlError: half of a pair, which is not text.
     """

@@ -1,4 +1,4 @@
-"""Puts the Wireshark dissectors of all installed packages where Wireshark looks for them.
+"""Install the Wireshark dissectors of all installed packages where Wireshark looks for them.
 
 A package contributes a directory of Lua scripts through the entry point group "opavnic.dissectors": name -> Path.
 """
@@ -16,20 +16,20 @@ from opavnic.errors import OpavnicError
 
 ENTRY_POINTS: Final = "opavnic.dissectors"
 SCRIPTS: Final = Path(__file__).parent / "lua"
-"""The dissectors of 16B packets and of what the Ethernet Manager and its agents say."""
+"""The dissectors of 16B packets and of the MADs between the Ethernet Manager and its agents."""
 
 
 class DissectorError(OpavnicError):
-    """A dissector cannot be put where it was to go; the message names the file or directory."""
+    """A dissector cannot be installed; the message names the file or directory."""
 
 
 def script_directories() -> list[Path]:
-    """Return the directories of Lua scripts that the installed packages have."""
+    """Return the directories of Lua scripts of all installed packages."""
     return [point.load() for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name)]
 
 
 def personal_directory() -> Path:
-    """Return the directory of a user's Lua plugins: what tshark says, else where it usually is."""
+    """Return the directory of the user's Lua plugins: the one that tshark reports, or else the usual one."""
     if shutil.which("tshark") is not None:
         folders = subprocess.run(["tshark", "-G", "folders"], capture_output=True, text=True, check=False)
         for line in folders.stdout.splitlines():
@@ -40,7 +40,7 @@ def personal_directory() -> Path:
 
 
 def install(directories: Iterable[Path], target: Path) -> list[Path]:
-    """Copy the scripts of `directories` to `target`, which is made where it is missing; return where they are.
+    """Copy the scripts of `directories` to `target`, creating it if needed; return the paths of the copies.
 
     Raises:  DissectorError: `target` cannot be written.
     """
@@ -52,6 +52,6 @@ def install(directories: Iterable[Path], target: Path) -> list[Path]:
             for script in sorted(directory.glob("*.lua"))
         ]
     except FileExistsError:
-        raise DissectorError(f"{target} is a file, the dissectors need a directory") from None
+        raise DissectorError(f"{target} is a file; the dissectors need a directory") from None
     except OSError as error:
         raise DissectorError(f"{error.filename2 or error.filename or target}: {error.strerror}") from None

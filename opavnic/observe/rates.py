@@ -1,7 +1,7 @@
-"""How fast a running lab is: what passed its VNICs and links between two looks at its counters. Sans-IO.
+"""Traffic rates of a running lab: the growth of its counters between two polls. Sans-IO.
 
-A look is the status of a lab (`opavnic.lab.status`), whose counters only grow. One that went back belongs to
-something that was made anew meanwhile, and counts as from zero, as does what was not there at the first look.
+A poll returns the status of a lab (`opavnic.lab.status`), whose counters only grow. A counter that has decreased
+belongs to an element that was recreated between the polls; like that of a new element, its growth is taken from zero.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Order(StrEnum):
     """The order of VNICs and links."""
 
     NAME = "name"
-    """As people count: h2 before h10."""
+    """Natural order: h2 before h10."""
     LOAD = "load"
-    """The busiest first."""
+    """Busiest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What has passed a VNIC or a link so far. Of a link, tx is the way that its name says, rx the way back."""
+    """Total traffic of a VNIC or a link so far. For a link, tx is the direction that its name states, rx the other."""
 
     tx_packets: int = 0
     tx_bytes: int = 0
@@ -38,7 +38,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much passes a VNIC or a link per second."""
+    """Traffic of a VNIC or a link per second."""
 
     tx_packets: float
     tx_bits: float
@@ -48,30 +48,30 @@ class Pace:
 
     @property
     def load(self) -> tuple[float, float, float]:
-        """What "busy" means: bits both ways, then packets, then drops."""
+        """The key that "busiest first" sorts by: bits in both directions, then packets, then drops."""
         return self.tx_bits + self.rx_bits, self.tx_packets + self.rx_packets, self.drops
 
 
 @dataclass(frozen=True, slots=True)
 class Vnic:
-    """A VNIC at one look."""
+    """A VNIC in one poll."""
 
     host: str
     vesw: str
-    """Its name; where that is not known its id, and - where the VNIC is on none."""
+    """The name of its virtual switch; the id if the name is not known, and `-` if it is on no virtual switch."""
     interface: str
     state: str
     traffic: Traffic
 
     @property
     def key(self) -> Hashable:
-        """What makes it the same one at another look."""
+        """What identifies it across polls."""
         return self.host, self.interface
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link at one look."""
+    """A link in one poll."""
 
     name: str
     state: str
@@ -80,19 +80,19 @@ class Link:
 
     @property
     def key(self) -> Hashable:
-        """What makes it the same one at another look."""
+        """What identifies it across polls."""
         return self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at a lab."""
+    """One poll of a lab."""
 
     lab: str
     pid: int
-    """Of the lab's process: another number is another lab, although of the same name."""
+    """The lab's process. A different pid means a different lab, even under the same name."""
     uptime_s: float
-    """The lab's own time of the look."""
+    """The time of the poll on the lab's own clock."""
     datapath: str
     em: str
     mads: int
@@ -102,9 +102,9 @@ class Sample:
 
     @classmethod
     def from_status(cls, status: Mapping[str, Any]) -> Self:
-        """Take what a rate is made of from the status of a lab.
+        """Extract from the status of a lab what the rates are computed from.
 
-        Raises:  ValueError: something is not in it, as in that of a lab of an older version.
+        Raises:  ValueError: a key is missing, as in the status of a lab of an older version.
         """
         try:
             return cls(
@@ -135,22 +135,22 @@ class DropRate:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How fast a lab was between two looks. What it has now is in it, not what has gone meanwhile."""
+    """The rates of a lab between two polls, of the elements that exist at the second one."""
 
     lab: str
     datapath: str
     em: str
     seconds: float
     mads: float
-    """MADs per second that all ports sent."""
+    """MADs per second sent by all ports."""
     vnics: tuple[tuple[Vnic, Pace], ...]
     links: tuple[tuple[Link, Pace], ...]
     drops: tuple[DropRate, ...]
-    """The counters that grew, the fastest first."""
+    """The counters that grew, fastest first."""
 
 
 def rates(before: Sample, after: Sample, seconds: float) -> Rates:
-    """Return how fast a lab was between two looks.
+    """Return the rates of a lab between two polls.
 
     Args:    seconds: the time between them.
     Raises:  ValueError: seconds is not above 0.
@@ -172,7 +172,7 @@ def rates(before: Sample, after: Sample, seconds: float) -> Rates:
 
 
 def in_order(found: Rates, order: Order) -> Rates:
-    """Return the same rates with VNICs and links in an order; those that are as busy are ordered by name."""
+    """Return the same rates with VNICs and links in the given order; equally busy ones are ordered by name."""
     vnics = sorted(found.vnics, key=lambda row: _natural(f"{row[0].host}/{row[0].vesw}/{row[0].interface}"))
     links = sorted(found.links, key=lambda row: _natural(row[0].name))
     if order is Order.LOAD:
@@ -184,7 +184,7 @@ def in_order(found: Rates, order: Order) -> Rates:
 def as_json(found: Rates, time: float) -> dict[str, Any]:
     """Return rates as plain data.
 
-    Args:  time: of the second look, in seconds since 1970.
+    Args:  time: when the second poll was made, in seconds since 1970.
     """
     drops: dict[str, dict[str, float]] = {}
     for drop in found.drops:
@@ -232,7 +232,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _growth(before: int, after: int) -> int:
-    """Return by how much a counter grew; where it went back it was made anew, and began at 0."""
+    """Return the growth of a counter; one that has decreased was recreated and started from 0."""
     return after - before if after >= before else after
 
 
@@ -270,7 +270,7 @@ def _vnic(host: str, data: Mapping[str, Any]) -> Vnic:
 
 
 def vesw_text(vnic: Mapping[str, Any]) -> str:
-    """Return the virtual switch of a VNIC of a status for people: its name or its id, - for none."""
+    """Return the virtual switch of a VNIC in a status, for display: its name, else its id, else `-`."""
     return str(vnic["vesw"] or vnic["vesw_id"] or "-")
 
 

@@ -1,6 +1,7 @@
 """Trace records as a pcapng file: link type USER0 (147), one interface for each direction of a link.
 
-The file is made and read piece by piece, so that a running capture can be looked at. A drop stands in the comment.
+The file is written and read one packet at a time, so that a running capture can be viewed. The reason of a drop is in
+the comment of its packet.
 """
 
 from __future__ import annotations
@@ -18,41 +19,41 @@ _DROPS: Final = {f"{_DROPPED}{drop.value}": drop for drop in Drop}
 
 
 class TraceWriter:
-    """Makes the bytes of a file; the caller writes them somewhere."""
+    """Builds the bytes of a file; the caller writes them."""
 
     def __init__(self) -> None:
         self._writer = PcapngWriter()
         self._packet = self._writer.packet
 
     def head(self) -> bytes:
-        """Return what a file begins with."""
+        """Return the beginning of a file."""
         return self._writer.head()
 
     def packet(self, record: TraceRecord) -> bytes:
-        """Return one packet."""
+        """Return the bytes of one packet."""
         comment = "" if record.drop is None else f"{_DROPPED}{record.drop.value}"
         return self._packet(record.packet, round(record.time_s * NS_PER_S), record.direction, comment)
 
     def missed(self, time_s: float, count: int) -> bytes:
-        """Return the statistics that say: `count` packets so far were too many to be captured."""
+        """Return interface statistics saying that the capture has missed `count` packets so far."""
         return self._writer.missed(count, round(time_s * NS_PER_S))
 
 
 class TraceReader:
-    """Reads back what a TraceWriter made, as it comes."""
+    """Reads the output of a TraceWriter from a stream."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._reader = CaptureReader(stream)
 
     @property
     def missed(self) -> int:
-        """Packets that the capture could not keep up with, as far as it was read."""
+        """Packets that the capture missed, according to the part read so far."""
         return self._reader.missed
 
     def records(self) -> Iterator[TraceRecord]:
         """Yield the packets until the stream ends.
 
-        Raises:  WireError: no such file, or it ends in the middle.
+        Raises:  WireError: the stream is not such a file, or it is cut off.
         """
         for _, data, _, time_ns, direction, comment in self._reader.packets():
             yield TraceRecord(time_ns / NS_PER_S, direction, data, _DROPS.get(comment) if comment else None)

@@ -1,4 +1,4 @@
-"""Scenarios: a fabric with hosts, VNICs and an Ethernet Manager in one object, on virtual time, for tests.
+"""Scenarios for tests: a fabric with hosts, VNICs and an Ethernet Manager in one object, on virtual time.
 
     async with Scenario(clos(2, 2), seed=7) as scenario:
         await scenario.em.vesw("blue", members=["h1", "h4"])

@@ -1,4 +1,4 @@
-"""A clock that is the event loop running at the moment, so that a fabric can be built before there is one."""
+"""A clock that reads the currently running event loop, so that a fabric can be built before there is one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hfi_sim.clock import TimerHandle
 
 
 class RunningLoopClock:
-    """Delegates to `asyncio.get_running_loop()`; before and after the loop runs it stands still."""
+    """Delegates to `asyncio.get_running_loop()`; stands still while no loop is running."""
 
     def __init__(self) -> None:
         self._last = 0.0
 
     def time(self) -> float:
         """Return now, in seconds."""
-        # no contextlib.suppress: every packet asks for the time on every link
+        # not contextlib.suppress, for speed: this runs for every packet on every link
         try:
             self._last = asyncio.get_running_loop().time()
         except RuntimeError:

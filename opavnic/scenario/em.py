@@ -1,4 +1,4 @@
-"""The Ethernet Manager of a scenario: virtual switches by name, made and changed through real MADs."""
+"""The Ethernet Manager of a scenario: virtual switches by name, created and changed with real MADs."""
 
 from __future__ import annotations
 
@@ -29,38 +29,38 @@ _ABSENT_SHOWN: Final = 4
 
 Members = Iterable["str | ScenarioHost"]
 Wait = bool | Members
-"""Which members a change waits for: True: all; hosts: these; False: none."""
+"""Which members a change waits for: True: all; hosts: only these; False: none."""
 
 
 class ScenarioEm:
-    """Runs on the scenario's `em` node, beside the subnet manager."""
+    """Runs on the scenario's `em` node, like the subnet manager."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self.port = scenario.world.em_port
         self.vesws: dict[str, dict[str, Any]] = {}
-        """The desired state, by name, as the section `vesws` of an EM file has it."""
+        """The desired state by name, in the form of the section `vesws` of an EM file."""
         self.service = make_em(
             scenario.subnet_manager, self.port, clock=scenario.clock, wall_clock=scenario.clock.time
         )
         self._vnics: dict[tuple[str, str], ScenarioVnic] = {}
 
     def start(self) -> None:
-        """Begin, with no virtual switch."""
+        """Start without virtual switches."""
         self.service.start(parse_config(self._config({})))
 
     def stop(self) -> None:
-        """End; agents keep what they have."""
+        """Stop; agents keep their configuration."""
         self.service.stop()
 
     @property
     def core(self) -> EmCore:
         """The manager's own view of ports and vports.
 
-        Raises:  ScenarioError: it does not run.
+        Raises:  ScenarioError: it is not running.
         """
         if self.service.core is None:
-            raise ScenarioError("the Ethernet Manager does not run")
+            raise ScenarioError("the Ethernet Manager is not running")
         return self.service.core
 
     async def vesw(
@@ -73,13 +73,13 @@ class ScenarioEm:
         timeout: float = CONVERGENCE_S,  # noqa: ASYNC109 - fails with a message of its own
         **options: Any,
     ) -> None:
-        """Make a virtual switch and wait until every member is up.
+        """Create a virtual switch and wait until every member is up.
 
-        Args:    members: hosts; id: the lowest free one from 1; wait: False: for nobody; hosts: for those alone, where
-                 others are absent on purpose; timeout: seconds; options: pkey, mtu, default_ports, qos, rc, mac, link,
-                 as in an EM file.
-        Raises:  ScenarioError: an unknown host or option, a name or id in use: nothing has changed then; or a member
-                 is not up in time: which, and why. The virtual switch stays wanted then.
+        Args:    members: hosts; id: default: the lowest free one from 1; wait: False: do not wait; hosts: wait only
+                 for these, if others are absent on purpose; timeout: seconds; options: pkey, mtu, default_ports, qos,
+                 rc, mac, link, as in an EM file.
+        Raises:  ScenarioError: an unknown host or option, or a name or id in use: nothing has changed. Or members are
+                 not up in time; the message says which, and why. The virtual switch then stays configured.
         """
         wanted = dict(self.vesws)
         self._add(wanted, name, members, id, options)
@@ -93,7 +93,7 @@ class ScenarioEm:
         timeout: float = CONVERGENCE_S,  # noqa: ASYNC109 - as `vesw`
         **options: Any,
     ) -> None:
-        """Make many virtual switches at once: name -> members; the rest is as with `vesw`.
+        """Create many virtual switches at once: name -> members; the other arguments are those of `vesw`.
 
         Raises:  ScenarioError: as `vesw`.
         """
@@ -111,10 +111,11 @@ class ScenarioEm:
         timeout: float = CONVERGENCE_S,  # noqa: ASYNC109 - as `vesw`
         **changes: Any,
     ) -> None:
-        """Change a virtual switch and wait until every member has taken it; `wait`, `timeout`: see `vesw`.
+        """Change a virtual switch and wait until every member has applied the change; `wait`, `timeout`: see `vesw`.
 
-        Raises:  ScenarioError: an unknown virtual switch or host, or a change that is refused: nothing has changed
-                 then; or a member has not taken it in time: which, and why. The change stays wanted then.
+        Raises:  ScenarioError: an unknown virtual switch or host, or a change that is refused: nothing has changed.
+                 Or members have not applied it in time; the message says which, and why. The change then stays
+                 configured.
         """
         vesw = {**self._known(name), **_plain(changes)}
         if members is not None:
@@ -133,12 +134,12 @@ class ScenarioEm:
         *,
         on: str | None = None,
     ) -> None:
-        """Write the MAC table of a VNIC from its first entry on, past the manager, which leaves it as it is.
+        """Write the MAC table of a VNIC, starting at its first entry, without the manager, which leaves it unchanged.
 
         Args:    table: MAC addresses with the host behind each, in the order of the entries; None as the host
-                 removes the entry at that place.
+                 removes that entry.
         Raises:  ScenarioError: the agent refused it, or the manager writes the tables of this virtual switch itself
-                 (`mac="learn"`); MadTimeoutError: the agent did not answer.
+                 (`mac="learn"`). MadTimeoutError: the agent did not answer.
         """
         vnic = self._host(host).vnic(on)
         if self._known(vnic.vesw).get("mac") == "learn":
@@ -152,7 +153,7 @@ class ScenarioEm:
         request = build_request(
             Method.SET,
             AttrId.MAC_ENTRIES,
-            # the digest of an empty table: the manager would clear one that bears another
+            # the digest of an empty table: the manager would clear a table with any other digest
             MacEntries(offset=0, entries=tuple(entries), digest=EMPTY).build(),
             attr_mod=vnic.vport_num,
         )
@@ -162,20 +163,20 @@ class ScenarioEm:
             raise ScenarioError(f"{vnic.name}: the MAC table was refused: {error}") from error
 
     def addresses(self, host: str | ScenarioHost) -> set[str]:
-        """Return the unicast addresses that the manager knows of a host, besides those it gave itself."""
+        """Return the unicast addresses of a host that the manager has learned, without those it assigned itself."""
         guid = int(self._host(host).port.guid)
         known = [vport.unicast.macs for port, vport in self.core.vports() if port.facts.guid == guid]
         return {mac_text(mac) for macs in known for mac in macs}
 
     def vnic_of_vport(self, host: str, vport_num: int) -> ScenarioVnic | None:
-        """Return the VNIC for which the manager uses a vport of a host, or None."""
+        """Return the VNIC to which the manager has assigned a vport of a host, or None."""
         guid = int(self._scenario.hosts[host].port.guid)
         port = self.core.ports.get(guid)
         vport = port.vports.get(vport_num) if port is not None else None
         names = {vesw["id"]: name for name, vesw in self.vesws.items()}
         return self._vnics.get((host, names[vport.vesw_id])) if vport and vport.vesw_id in names else None
 
-    # --- what shall be -------------------------------------------------------------------------------------
+    # --- desired state -------------------------------------------------------------------------------------
 
     def _add(
         self,
@@ -186,7 +187,7 @@ class ScenarioEm:
         options: Mapping[str, Any],
     ) -> None:
         if name in wanted:
-            raise ScenarioError(f"virtual switch {name} is there already; use `update`")
+            raise ScenarioError(f"virtual switch {name} already exists; use `update`")
         used = {vesw["id"] for vesw in wanted.values()}
         chosen = vesw_id if vesw_id is not None else next(n for n in range(1, 4096) if n not in used)
         if chosen in used:
@@ -222,7 +223,10 @@ class ScenarioEm:
     def _config(self, vesws: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         return {
             "fabric": {"id": self._scenario.fabric_id},
-            "polling": {"interval": 0, "audit": 0},  # traps alone: what is on the links is what the test sent
+            "polling": {
+                "interval": 0,
+                "audit": 0,
+            },  # rely on traps, so that links carry only what the test sends
             "vesws": list(vesws.values()),
         }
 
@@ -232,10 +236,10 @@ class ScenarioEm:
             self._scenario.subnet_manager.set_pkeys(host.port, pkeys)
 
     def _apply(self, wanted: dict[str, dict[str, Any]]) -> None:
-        """Make `wanted` the desired state, or leave everything as it was."""
+        """Make `wanted` the desired state, or raise and change nothing."""
         try:
             config = parse_config(self._config(wanted))
-            self._set_pkeys(wanted)  # the manager asks for them before it takes a configuration
+            self._set_pkeys(wanted)  # the manager checks them before it accepts a configuration
             self.service.apply(config)
         except EmConfigError as error:
             self._set_pkeys(self.vesws)
@@ -279,7 +283,7 @@ class ScenarioEm:
         return self.service.converged and all(not self.why_absent(host, name) for host, name in awaited)
 
     def give_links(self) -> None:
-        """Have each VNIC send through the netdev of the vport that the manager chose for it."""
+        """Connect each VNIC to the netdev of the vport that the manager has assigned to it."""
         for port, vport in list(self.core.vports()):
             host = self._scenario.hosts[port.facts.host]
             if (vnic := self.vnic_of_vport(host.name, vport.num)) is not None:
@@ -304,11 +308,11 @@ class ScenarioEm:
         more = [f"and {len(why) - _ABSENT_SHOWN} more"] if len(why) > _ABSENT_SHOWN else []
         return (
             f"not up within {timeout_s:g} s: {'; '.join([*why[:_ABSENT_SHOWN], *more])} "
-            "(wait=False waits for nobody, wait=[hosts] for those)"
+            "(wait=False does not wait, wait=[hosts] waits only for these)"
         )
 
     def why_absent(self, host: ScenarioHost, name: str) -> str:
-        """Return why the manager has not given a member its VNIC on a virtual switch; empty if it has."""
+        """Return why the manager has not configured a member's VNIC on a virtual switch; empty if it has."""
         if host.port.state is not PortState.ACTIVE:
             return f"the link of {host.port.name} is down"
         if host.port not in self._scenario.subnet_manager.ports_in_service():
@@ -317,7 +321,7 @@ class ScenarioEm:
             return "its management agent is gone"
         port = self.core.ports.get(int(host.port.guid))
         if port is None or not port.in_service:
-            return "the Ethernet Manager has not met it"
+            return "the Ethernet Manager has not discovered it"
         if port.isolated:
             return f"isolated: {port.isolated}"
         vesw_id = self.vesws[name]["id"]
@@ -331,7 +335,7 @@ def _has_agent(host: ScenarioHost) -> bool:
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as an EM file has them: hosts by their names."""
+    """Return options in the form of an EM file, with hosts by name."""
     plain = dict(options)
     if "default_ports" in plain:
         hosts = plain["default_ports"]

@@ -1,4 +1,4 @@
-"""The hosts of a scenario: send frames into a VNIC, expect frames out of it."""
+"""The hosts of a scenario: send frames through a VNIC, expect frames from it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ Reply = Callable[[Any], Packet | None]
 
 
 class ScenarioError(OpavnicError):
-    """A scenario is used in a way that cannot work: an unknown host, say, or a host without a VNIC there."""
+    """A scenario is used in a way that cannot work: for example, an unknown host, or a host without a VNIC."""
 
 
 def check_time(name: str, value: object) -> None:
     """Check that a time is a number of seconds, 0 or more.
 
-    Raises:  ScenarioError: it is not; the message says what would be right.
+    Raises:  ScenarioError: it is not; the message shows a valid one.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise ScenarioError(f"{name} is {value!r}; it is a number of seconds, 0 or more, such as ms(5)")
@@ -63,22 +63,22 @@ class _Waiter:
 
 
 class ScenarioVnic:
-    """One VNIC of a host: the frames that came, and the way to send."""
+    """One VNIC of a host: sends frames and collects those that arrive."""
 
     def __init__(self, host: ScenarioHost, vesw: str, number: int, subnet: int) -> None:
         self.host = host
         self.vesw = vesw
         self.vport_num = 0
-        """As the Ethernet Manager chose it."""
+        """Assigned by the Ethernet Manager."""
         self.name = f"{host.name}/{vesw}"
         self.address = IPv4Address((10 << 24) + (subnet << 12) + number)
         """10.x.y.z: 4094 addresses for each virtual switch."""
         self.inbox: deque[bytes] = deque(maxlen=_INBOX)
-        """Frames that came and that no `expect` has taken."""
+        """Frames that have arrived and that no `expect` has taken."""
         self.frames = 0
-        """All frames that came."""
+        """Number of frames that have arrived."""
         self.on_frame: Callable[[bytes], None] | None = None
-        """Takes every frame instead of the inbox: for many frames, where dissecting each would take long."""
+        """If set, receives every frame instead of the inbox; for many frames, as dissecting each takes long."""
         self.link: LinkLayer | None = None
         self._responders: list[tuple[Matcher, Reply]] = []
         self._waiters: list[_Waiter] = []
@@ -97,7 +97,7 @@ class ScenarioVnic:
 
     @property
     def ip6(self) -> str:
-        """The IPv6 link-local address that belongs to the device address, as text."""
+        """The IPv6 link-local address derived from the device address, as text."""
         mac = parse_mac(self.mac)
         return str(IPv6Address(bytes([0xFE, 0x80, *bytes(6), mac[0] ^ 2, *mac[1:3], 0xFF, 0xFE, *mac[3:]])))
 
@@ -121,13 +121,13 @@ class ScenarioVnic:
     def send(self, packet: Packet | bytes) -> bytes:
         """Send a frame, and return it as it was sent.
 
-        Args:  packet: bytes as they are; of a scapy packet, what it leaves open is filled in: an Ethernet header
-               to everybody, our source address, our addresses in ARP.
+        Args:    packet: bytes, sent unchanged; or a scapy packet, completed where it sets nothing: a broadcast
+                 Ethernet header, our source address, our addresses in ARP.
         Raises:  ScenarioError: neither a packet nor bytes; or there is no VNIC yet.
         """
         if not isinstance(packet, bytes | Packet):
             raise ScenarioError(
-                f"{self.name}: {packet!r} cannot be sent; it is a packet such as ARP(pdst=...), or the bytes of a frame"
+                f"{self.name}: {packet!r} cannot be sent; give a packet such as ARP(pdst=...), or the bytes of a frame"
             )
         frame = packet if isinstance(packet, bytes) else bytes(self._filled(packet))
         self._wire.transmit(frame)
@@ -160,7 +160,7 @@ class ScenarioVnic:
                 continue
             try:
                 fits = waiter.matcher.fits(frame)
-            except Exception as error:  # of the test's predicate; the test waits for it
+            except Exception as error:  # raised by the test's predicate: pass it on to the waiting test
                 waiter.future.set_exception(error)
                 continue
             if fits:
@@ -169,12 +169,12 @@ class ScenarioVnic:
         self.inbox.append(frame)
 
     async def expect(self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S) -> Packet:
-        """Return the first frame that fits, of those that came already or that come in time.
+        """Return the first matching frame among those that have arrived or arrive in time.
 
         Args:    pattern: `ARP(op=2)`: that layer with that value; a layer type; a predicate; bytes.
                  within: seconds.
-        Raises:  AssertionError: none came; what came instead is in the message. ScenarioError: no pattern, no time.
-                 What a predicate raises.
+        Raises:  AssertionError: no frame matched; the message lists those that came instead. ScenarioError: not a
+                 valid pattern or time. Exceptions of a predicate are passed on.
         """
         matcher = _matcher(pattern)
         check_time("within", within)
@@ -194,9 +194,9 @@ class ScenarioVnic:
             self._waiters.remove(waiter)
 
     async def expect_none(self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S) -> None:
-        """Let time pass, and check that no frame that fits has come or comes.
+        """Let time pass, and check that no matching frame has arrived by then.
 
-        Raises:  AssertionError: one did. ScenarioError: no pattern, no time.
+        Raises:  AssertionError: one has. ScenarioError: not a valid pattern or time.
         """
         matcher = _matcher(pattern)
         check_time("within", within)
@@ -204,11 +204,11 @@ class ScenarioVnic:
         unwanted = [frame for frame in self.inbox if matcher.fits(frame)]
         if unwanted:
             raise AssertionError(
-                f"{self.name}: {len(unwanted)} frames fit {matcher}, the first: {summary(unwanted[0])}"
+                f"{self.name}: {len(unwanted)} frames match {matcher}, the first: {summary(unwanted[0])}"
             )
 
     async def sniff(self, *, for_s: float) -> list[Packet]:
-        """Return the frames of the inbox and of the next `for_s` seconds, and empty the inbox."""
+        """Return the frames in the inbox after another `for_s` seconds, and empty it."""
         check_time("for_s", for_s)
         await asyncio.sleep(for_s)
         frames = [dissect(frame) for frame in self.inbox]
@@ -224,7 +224,7 @@ class ScenarioVnic:
     # --- behaviour -----------------------------------------------------------------------------------------
 
     def respond(self, pattern: Pattern, reply: Reply) -> None:
-        """Answer each frame that fits with what `reply` makes of it; None sends nothing."""
+        """Answer each matching frame with the packet that `reply` returns; None sends nothing."""
         self._responders.append((_matcher(pattern), reply))
 
     def answer_arp(self) -> None:
@@ -244,11 +244,11 @@ class ScenarioVnic:
         )
 
     async def ping(self, target: ScenarioVnic, *, count: int = 1, within: float = 1.0) -> int:
-        """Send echo requests with ARP before them and return how many were answered."""
+        """Send echo requests, after ARP, and return how many were answered."""
         return await self._wire.ping(self, target, count, within)
 
     def set_mac(self, mac: str) -> None:
-        """Give the device another address.
+        """Change the device address.
 
         Raises:  ScenarioError: the VNIC refused it.
         """
@@ -257,33 +257,33 @@ class ScenarioVnic:
             raise ScenarioError(f"{self.name}: address {mac} was refused, errno {-error}")
 
     def set_mtu(self, mtu: int) -> None:
-        """Give the device another MTU, as far as its virtual switch allows.
+        """Change the MTU of the device, up to that of its virtual switch.
 
-        Raises:  ScenarioError: it does not allow so much.
+        Raises:  ScenarioError: it is too large.
         """
         error = self._wire.set_mtu(mtu)
         if error:
             raise ScenarioError(f"{self.name}: MTU {mtu} was refused, errno {-error}")
 
     def stall(self) -> None:
-        """Take no frames off this VNIC until `resume`, like a program that is busy.
+        """Stop reading frames from this VNIC until `resume`, like a busy program.
 
-        Its device holds 1024 frames. On links with credits the next ones wait in the buffer of the port, and that stops
-        their senders; the others are dropped (vnic_rx_host).
+        Its device holds 1024 frames. Further frames wait in the buffer of the port on links with credits, which stops
+        their senders; on other links they are dropped (vnic_rx_host).
         """
         self._wire.stall()
 
     def resume(self) -> None:
-        """Take what has waited, in order, and go on."""
+        """Read the waiting frames in order, and go on."""
         self._wire.resume()
 
     def memory_host(self) -> MemoryHost:
-        """Return a small IPv4 stack on this VNIC; what it takes does not come to the inbox any more."""
+        """Return a small IPv4 stack on this VNIC, created on the first call; the inbox goes on receiving frames."""
         return self._wire.memory_host(self)
 
 
 class ScenarioHost:
-    """One host. With a single VNIC its methods are those of the VNIC; with more, say which: `on="blue"`."""
+    """One host. Its methods use its only VNIC; if it has several, select one with `on="blue"`."""
 
     def __init__(self, scenario: Scenario, name: str, port: HfiPort) -> None:
         self.scenario = scenario
@@ -314,7 +314,7 @@ class ScenarioHost:
             return self.vnics[on]
         if len(self.vnics) != 1:
             raise ScenarioError(
-                f"host {self.name} has {len(self.vnics)} VNICs ({', '.join(self.vnics) or 'none'}); say which: on=..."
+                f"host {self.name} has {len(self.vnics)} VNICs ({', '.join(self.vnics) or 'none'}); select one: on=..."
             )
         return next(iter(self.vnics.values()))
 
@@ -350,7 +350,7 @@ class ScenarioHost:
         await self.vnic(on).expect_none(pattern, within=within)
 
     async def sniff(self, *, for_s: float, on: str | None = None) -> list[Packet]:
-        """Return what comes: see `ScenarioVnic.sniff`."""
+        """Return the frames that arrive: see `ScenarioVnic.sniff`."""
         return await self.vnic(on).sniff(for_s=for_s)
 
     def answer_arp(self, *, on: str | None = None) -> None:
@@ -362,11 +362,11 @@ class ScenarioHost:
         return await self.vnic(on).ping(target.vnic(on), count=count)
 
     def stall(self) -> None:
-        """Take nothing off the link until `resume`: neither frames nor MADs. `vnic().stall()` stops one VNIC alone."""
+        """Receive nothing from the link until `resume`, neither frames nor MADs. See also `vnic().stall()`."""
         self.port.stall()
 
     def resume(self) -> None:
-        """Take what has waited, and go on."""
+        """Receive the waiting packets, and go on."""
         self.port.resume()
 
     def __repr__(self) -> str:
@@ -374,7 +374,7 @@ class ScenarioHost:
 
 
 class Hosts:
-    """The hosts by name or by number, and in their order: `h1, h2 = hosts`."""
+    """The hosts by name or number, iterable in order: `h1, h2 = hosts`."""
 
     def __init__(self, hosts: dict[str, ScenarioHost]) -> None:
         self._hosts = hosts
@@ -394,9 +394,9 @@ class Hosts:
         return self._hosts[key]
 
     def find(self, host: str | ScenarioHost) -> ScenarioHost:
-        """Return a host that is given by name or as itself.
+        """Return a host given by name, or `host` itself if it is one.
 
-        Raises:  ScenarioError: no host of this scenario.
+        Raises:  ScenarioError: no host of this scenario has that name.
         """
         return host if isinstance(host, ScenarioHost) else self[host]
 
@@ -408,5 +408,5 @@ class Hosts:
 
     @property
     def names(self) -> list[str]:
-        """The names, in their order."""
+        """The names, in order."""
         return list(self._hosts)

@@ -1,4 +1,4 @@
-"""The two grounds that a VNIC of a scenario can stand on: memory, or a TAP in a network namespace."""
+"""The host side of a scenario's VNICs: a netdev in memory, or a TAP in a network namespace."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class LinkLayer(Protocol):
         ...
 
     def transmit(self, frame: bytes) -> None:
-        """Send a frame as a program of the host would."""
+        """Send a frame, as a program on the host would."""
 
     def set_mac(self, mac: MacAddr) -> int:
-        """Give the device another address; return 0 or a negative errno."""
+        """Change the device address; return 0 or a negative errno."""
         ...
 
     def set_mtu(self, mtu: int) -> int:
-        """Give the device another MTU; return 0 or a negative errno."""
+        """Change the MTU; return 0 or a negative errno."""
         ...
 
     async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
@@ -55,17 +55,17 @@ class LinkLayer(Protocol):
         ...
 
     def stall(self) -> None:
-        """Take no frame off the device until `resume`."""
+        """Stop reading frames from the device until `resume`."""
 
     def resume(self) -> None:
-        """Take what has waited, and go on."""
+        """Read the waiting frames, and go on."""
 
     def close(self) -> None:
-        """Give back what was opened here. Harmless when done twice."""
+        """Release what was opened here. May be called twice."""
 
 
 class MemoryLink(LinkLayer):
-    """A memory netdev, and on demand the small IP stack that labs in memory use."""
+    """A memory netdev and, on demand, the small IP stack that labs in memory use."""
 
     def __init__(self, netdev: MemoryNetdev, deliver: Callable[[bytes], None]) -> None:
         self._netdev = netdev
@@ -115,7 +115,7 @@ class MemoryLink(LinkLayer):
 
 
 class TapLink(LinkLayer):
-    """A TAP in a network namespace, seen through a packet socket there, beside the kernel's own stack."""
+    """A TAP in a network namespace, used through a packet socket next to the kernel's own stack."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class TapLink(LinkLayer):
         return 0
 
     async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
-        patience_s = max(_PING_S, round(within_s))  # a busy machine is no loss
+        patience_s = max(_PING_S, round(within_s))  # a slow answer of a busy machine must not count as loss
         command = ["ping", "-n", "-c", str(count), "-i", "0.2", "-W", str(patience_s), target.ip]
         output = await asyncio.to_thread(
             run_in_namespace,
@@ -176,7 +176,7 @@ class TapLink(LinkLayer):
         raise NotImplementedError(f"{vnic.name}: on a TAP the kernel is the IP stack")
 
     def stall(self) -> None:
-        raise NotImplementedError("a TAP takes every frame: the kernel drops what no program reads")
+        raise NotImplementedError("a TAP accepts every frame: the kernel drops those that no program reads")
 
     def resume(self) -> None:
         raise NotImplementedError("a TAP is never stalled")

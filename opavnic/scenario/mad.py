@@ -1,4 +1,4 @@
-"""The MAD simulator on the fabric of a scenario: in the place of the Ethernet Manager, or of a host's agent."""
+"""The MAD simulator on the fabric of a scenario, in place of the Ethernet Manager or of a host's agent."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ _FIELDS: Final = tuple(field.name for field in fields_of(VeswPortInfo))
 
 
 class ScenarioSimulator(MadSimulator):
-    """In the hands of the test instead of an Ethernet Manager, on the scenario's `em` node.
+    """Lets the test act as the Ethernet Manager on the scenario's `em` node.
 
-    Hosts are given where the simulator asks for a LID. Each is in the partition 0x8001. A vport that the test
-    configures is the VNIC `vportN` of its host.
+    Methods that take a LID also take a host. Every host is in partition 0x8001. A vport that the test configures
+    becomes the VNIC `vportN` of its host.
     """
 
     def __init__(self, scenario: Scenario) -> None:
-        """Hear the traps that come to the `em` node."""
+        """Start receiving the traps that arrive at the `em` node."""
         self.port = scenario.world.em_port
         super().__init__(self.port.mad)
         self._scenario = scenario
         self._vnics: dict[tuple[str, int], ScenarioVnic] = {}
 
     def start(self) -> None:
-        """Put every host into the partition."""
+        """Add every host to the partition."""
         for host in self._scenario.hosts:
             self._scenario.subnet_manager.set_pkeys(host.port, [DEFAULT_PKEY])
 
     def lid_of(self, target: Target | str) -> int:
-        """Return the LID of a host by its name, too.
+        """Return the LID of a target; here, a target may also be the name of a host.
 
-        Raises:  ScenarioError: no host of this scenario.
+        Raises:  ScenarioError: no host of this scenario has that name, or the target has no LID.
         """
         if isinstance(target, str):
             return self._scenario.hosts.find(target).lid
         if not isinstance(target, int) and not hasattr(target, "lid"):
-            raise ScenarioError(f"{target!r} has no LID; say a host, a port, or a LID such as 0x2")
+            raise ScenarioError(f"{target!r} has no LID; give a host, a port, or a LID such as 0x2")
         return super().lid_of(target)
 
     async def configure(self, host: str | ScenarioHost, *, vport: int = 1, **fields: Any) -> VeswPortInfo:
-        """Take a vport of a host into service as a manager would, wait until it is up, and return what the agent said.
+        """Configure a vport of a host as a manager would, wait until it is up, and return the agent's response.
 
-        Args:    fields: of VeswPortInfo, as they are to be; vesw_id is 1 unless given. What is not given stays as the
-                 agent has it, but for what a vport needs to forward: partition 0x8001, the host's LID as SLID, a
-                 locally administered address, config_state FORWARDING. One that is not to forward is not waited for.
-        Raises:  AgentError: the agent refused it. MadTimeoutError: it did not answer. ScenarioError: an unknown host
-                 or field; or it was not up within a minute.
+        Args:    fields: fields of VeswPortInfo to set; vesw_id is 1 unless given. Other fields keep the agent's value,
+                 except those that a vport needs to forward: partition 0x8001, the host's LID as SLID, a locally
+                 administered address, config_state FORWARDING. If it is not to forward, this does not wait for it.
+        Raises:  AgentError: the agent refused it. MadTimeoutError: the agent did not answer. ScenarioError: an unknown
+                 host or field; or the VNIC is not up within a minute.
         """
         host = self._scenario.hosts.find(host)
         for name in fields:
@@ -88,7 +88,7 @@ class ScenarioSimulator(MadSimulator):
         return answer
 
     def group(self, hosts: Iterable[str | ScenarioHost]) -> int:
-        """Make a multicast group of hosts and return its LID: for `u_mcast_dlid`."""
+        """Create a multicast group of hosts and return its LID, for `u_mcast_dlid`."""
         manager = self._scenario.subnet_manager
         mlid = manager.create_group()
         for host in map(self._scenario.hosts.find, hosts):
@@ -96,7 +96,7 @@ class ScenarioSimulator(MadSimulator):
         return int(mlid)
 
     def vnic_of_vport(self, host: str, vport_num: int) -> ScenarioVnic:
-        """Return the VNIC object of a vport: what a host sends by and expects from."""
+        """Return the VNIC object of a vport, with which its host sends and expects frames."""
         hosts = self._scenario.hosts
         key = (host, vport_num)
         if key not in self._vnics:
@@ -106,5 +106,5 @@ class ScenarioSimulator(MadSimulator):
         return self._vnics[key]
 
     def stop(self) -> None:
-        """Hear nothing more; agents keep what they have."""
+        """Stop receiving traps; agents keep their configuration."""
         self.close()

@@ -1,4 +1,4 @@
-"""Which frame a test means: a scapy packet as a pattern, a layer, a predicate, or exact bytes."""
+"""Patterns that select frames: a scapy packet, a layer, a predicate, or exact bytes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from scapy.packet import NoPayload, Packet
 from opavnic.errors import OpavnicError
 
 Pattern = Any
-"""A packet matches in every field that the pattern sets; a layer type matches where the layer is there."""
+"""A packet matches frames with equal values in all fields that it sets; a layer type, frames with that layer."""
 
 
 class PatternError(OpavnicError):
-    """A pattern is of no kind that could match a frame."""
+    """A pattern is of a type that cannot match frames."""
 
 
 class Matcher:
-    """A pattern, ready to be asked."""
+    """Matches frames against a pattern."""
 
     def __init__(self, pattern: Pattern) -> None:
-        """Take a pattern.
+        """Check the pattern.
 
         Raises:  PatternError: it is neither a packet, a layer, bytes nor a predicate.
         """
@@ -32,13 +32,13 @@ class Matcher:
             or (callable(pattern) and not isinstance(pattern, type))
         ):
             raise PatternError(
-                f"{pattern!r} is not a pattern; it is a packet such as ARP(op=2), a layer such as ARP, bytes, "
+                f"{pattern!r} is not a pattern; give a packet such as ARP(op=2), a layer such as ARP, bytes, "
                 "or a function of the packet"
             )
         self._pattern = pattern
 
     def fits(self, frame: bytes) -> bool:
-        """Return whether an Ethernet frame is one of those."""
+        """Return whether an Ethernet frame matches."""
         pattern = self._pattern
         if isinstance(pattern, bytes):
             return frame == pattern
@@ -59,12 +59,12 @@ class Matcher:
 
 
 def dissect(frame: bytes) -> Packet:
-    """Return a frame as scapy sees it."""
+    """Return a frame as a scapy packet."""
     return Ether(frame)
 
 
 def summary(frame: bytes) -> str:
-    """Return one line about a frame."""
+    """Return a one-line summary of a frame."""
     return str(dissect(frame).summary())
 
 
@@ -77,7 +77,7 @@ def _layers(packet: Packet) -> list[Packet]:
 
 
 def _has_layers(packet: Packet, pattern: Packet) -> bool:
-    """Return whether `packet` has the layers of `pattern` in their order, with the same values where it sets any."""
+    """Return whether `packet` has the layers of `pattern` in order, with the same values in all fields that it sets."""
     remaining = packet
     for layer in _layers(pattern):
         found = remaining.getlayer(type(layer))

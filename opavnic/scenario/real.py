@@ -1,4 +1,4 @@
-"""The real ground of a scenario: a network namespace for each host, TAPs in them."""
+"""Real netdevs for a scenario: a network namespace for each host, with TAPs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PREFIX_LENGTH = 20
 
 
 class RealGround:
-    """Namespaces `opavnic-test-PID-HOST`, gone again after `close`."""
+    """Namespaces `opavnic-test-PID-HOST`, removed by `close`."""
 
     def __init__(self) -> None:
         self._namespaces: dict[str, tuple[Path, NamespaceId]] = {}
@@ -30,7 +30,7 @@ class RealGround:
         self._links: list[TapLink] = []
 
     def open(self, hosts: list[str]) -> None:
-        """Make the namespace of each host.
+        """Create the namespace of each host.
 
         Raises:  LabError: not permitted.
         """
@@ -44,7 +44,7 @@ class RealGround:
     def make(
         self, host: str, name: str, vnic: ScenarioVnic, deliver: Callable[[bytes], None]
     ) -> tuple[TapNetdev, TapLink]:
-        """Make a TAP on a host; it gets its address and goes up once the caller is done with it."""
+        """Create a TAP on a host; it gets its address and goes up after the current callback."""
         factory = self._factories[host]
         netdev = factory(name)
         loop = asyncio.get_running_loop()
@@ -60,8 +60,8 @@ class RealGround:
         return netdev, link
 
     def close(self) -> None:
-        """Take everything away, whatever goes wrong on the way."""
-        with contextlib.ExitStack() as stack:  # the last one first
+        """Remove everything, even if some of it fails."""
+        with contextlib.ExitStack() as stack:  # runs the callbacks in reverse order
             for path, identity in self._namespaces.values():
                 stack.callback(remove_namespace, path, identity)
             for factory in self._factories.values():
@@ -70,5 +70,5 @@ class RealGround:
                 stack.callback(link.close)
 
     def leftovers(self) -> list[str]:
-        """Return the namespaces that should be gone and are not."""
+        """Return the namespaces that still exist after `close`."""
         return [path.name for path, _ in self._namespaces.values() if path.exists()]

@@ -1,4 +1,4 @@
-"""A scenario: everything that a test needs, built without waiting, run inside the test, checked at its end."""
+"""A scenario: everything a test needs, built without an event loop, run inside the test, checked at its end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from hfi_sim.clock import Clock, ManualClock
+from hfi_sim.engine.api import EngineFactory
+from hfi_sim.engine.python import PythonEngine
 from hfi_sim.errors import NetdevError
-from hfi_sim.lanes import FlowControl
+from hfi_sim.link.config import FlowControl
 from hfi_sim.netdev.base import ETH_MTU_MAX, Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.port_state import CapabilityMask3
@@ -50,15 +52,16 @@ class Scenario:
         jitter_s: float = 0.0,
         fabric_id: int = DEFAULT_FABRIC_ID,
         clock: Clock | None = None,
+        engine: EngineFactory = PythonEngine,
         real: bool = False,
         manager: Literal["em", "simulator"] = "em",
     ) -> None:
         """Build the fabric; needs no running event loop yet.
 
-        Args:    topology: gets one more HFI, `em`, on a switch. seed: all randomness comes from it.
-                 routing: or the name of an engine. flow, jitter_s: of every link.
-                 clock: for tests without an event loop, a ManualClock.
-                 real: TAPs in network namespaces instead of memory; needs the privilege. manager: what configures the
+        Args:    topology: gets one more HFI, `em`, on a switch. seed: of all randomness.
+                 routing: a Routing, or the name of an engine. flow, jitter_s: of every link.
+                 clock: for tests without an event loop, a ManualClock. engine: makes what carries the packets.
+                 real: TAPs in network namespaces instead of memory; needs privilege. manager: what configures the
                  VNICs: the Ethernet Manager, or the test itself through `mad_simulator`.
         Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
         """
@@ -70,19 +73,20 @@ class Scenario:
         self.world = World(
             topology,
             clock=self.clock,
+            engine=engine,
             seed=seed,
             timer_resolution_s=1e-3 if real else 0.0,
             routing=routing,
             flow=flow,
             jitter_s=jitter_s,
         )
-        """What everything here stands on: fabric, managers' port, VNIC ports."""
+        """The fabric, the subnet manager, the faults and the VNIC ports."""
         self.fabric = self.world.fabric
         self.subnet_manager = self.world.subnet_manager
         self.faults = self.world.faults
         self.trace = Trace(self.fabric)
         self.fault_log: list[dict[str, Any]] = []
-        """The faults as they were at the end."""
+        """The state of the faults at the end."""
         with self.timeline.recording():
             self.subnet_manager.sweep()
         self.hosts = Hosts(
@@ -129,10 +133,10 @@ class Scenario:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop everything; a scenario that went well must conserve packets and leave nothing behind.
+        """Stop everything; then, unless the test failed, `check`.
 
-        Raises:  ScenarioError: something did not end as it should; the rest has. AssertionError: an element lost count
-                 of packets, or a task or a namespace is left. A scenario that failed keeps its own error.
+        Raises:  ScenarioError: something failed to stop; the rest has ended. AssertionError: see `check`. If the test
+                 failed, its own error is kept.
         """
         await self._close(error)
         if error is None:
@@ -147,11 +151,11 @@ class Scenario:
             error.add_note(failed)
 
     def check(self) -> None:
-        """Check conservation, that no callback has raised, and that no task of the test or namespace is left.
+        """Check that packets are conserved, that no callback raised, and that no task or namespace is left.
 
-        Raises:  AssertionError: what is wrong, by name.
+        Raises:  AssertionError: a check failed; the message names what is wrong.
         """
-        # `raise`, not `assert`: python -O leaves the checks in place
+        # `raise`, not `assert`, so that the checks work under python -O
         if self._callback_errors:
             first = self._callback_errors[0]
             raise AssertionError(f"a callback of the event loop raised {first!r}") from first
@@ -173,7 +177,7 @@ class Scenario:
 
         def notice(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
             error = context.get("exception")
-            # with a handle: raised just now; without one it is about a task that the collector came by some time
+            # with a handle: a callback raised; without: a task found by the garbage collector, perhaps much later
             if "handle" in context and error is not None:
                 self._callback_errors.append(error)
             if before is not None:
@@ -193,25 +197,25 @@ class Scenario:
     def em(self) -> ScenarioEm:
         """The Ethernet Manager.
 
-        Raises:  ScenarioError: the scenario does not run, or `mad_simulator` is in its place.
+        Raises:  ScenarioError: the scenario is not running, or uses `mad_simulator` instead.
         """
         if self._em is None:
             why = (
-                "the scenario does not run yet"
+                "the scenario is not running yet"
                 if self._simulator is None
-                else "mad_simulator is in its place"
+                else "the scenario uses mad_simulator instead"
             )
             raise ScenarioError(f"there is no Ethernet Manager: {why}")
         return self._em
 
     @property
     def mad_simulator(self) -> ScenarioSimulator:
-        """The simulator in the place of the Ethernet Manager.
+        """The simulator that takes the place of the Ethernet Manager.
 
-        Raises:  ScenarioError: the scenario was made with the manager itself.
+        Raises:  ScenarioError: the scenario has a real Ethernet Manager.
         """
         if self._simulator is None:
-            raise ScenarioError('there is no MAD simulator: make the scenario with manager="simulator"')
+            raise ScenarioError('there is no MAD simulator: create the scenario with manager="simulator"')
         return self._simulator
 
     @property
@@ -219,15 +223,15 @@ class Scenario:
         return self.em if self._simulator is None else self._simulator
 
     def stand_in(self, host: str | ScenarioHost) -> MadSimulator:
-        """Put a simulator in the place of a host's management agent, and return it.
+        """Replace a host's management agent by a simulator, and return it.
 
-        It answers the manager with what `reply` says, and `expect_request` shows what the manager wants.
+        Its `expect_request` returns the requests of the manager, and its `reply` answers them.
 
-        Raises:  ScenarioError: an unknown host, or the scenario does not run.
+        Raises:  ScenarioError: an unknown host, or the scenario is not running.
         """
         host = self.hosts.find(host)
         if host.name not in self.world.vnic_ports:
-            raise ScenarioError(f"{host.name} has no agent: agents run in coroutine tests")
+            raise ScenarioError(f"{host.name} has no agent: agents run only in coroutine tests")
         if host.name not in self._stand_ins:
             self.world.crash(host.name)
             self.faults.unhook(host.name)
@@ -238,14 +242,14 @@ class Scenario:
     # --- hosts ---------------------------------------------------------------------------------------------
 
     def _forget_links(self, host: str) -> None:
-        """Close the host side of netdevs whose driver has gone."""
+        """Close the host side of netdevs whose driver has been unloaded."""
         for key in [key for key in self.links if key[0] == host]:
             self.links.pop(key).close()
         for vnic in self.hosts[host].vnics.values():
             vnic.link = None
 
     def _make_netdev(self, host_name: str, vport_num: int) -> Netdev:
-        """Make the netdev of a vport, and set it up once the caller is done with it."""
+        """Create the netdev of a vport, and set it up after the current callback."""
         vnic = self._manager.vnic_of_vport(host_name, vport_num)
         if vnic is None:
             raise NetdevError(f"{host_name}: no virtual switch of the scenario has vport {vport_num}")
@@ -264,7 +268,7 @@ class Scenario:
         return memory
 
     def _deliver(self, key: tuple[str, int], frame: bytes) -> None:
-        """Give a frame to the VNIC that uses the vport now."""
+        """Deliver a frame to the VNIC that now uses the vport."""
         vnic = self._vnic_on(key)
         if vnic is None and self._em is not None:
             self._em.give_links()  # no test waited for this VNIC, and its vport belonged to another one before
@@ -278,22 +282,22 @@ class Scenario:
         return next((vnic for vnic in vnics if vnic.link is link), None) if link is not None else None
 
     def find_link(self, vnic: ScenarioVnic) -> str:
-        """Find the link of a VNIC that no test has waited for; return why it has none, or an empty string."""
+        """Connect a VNIC that no test has waited for to its link; return why it has none, or an empty string."""
         if self._em is None:
             return ""
         self._em.give_links()
         return self._em.why_absent(vnic.host, vnic.vesw) if vnic.vesw in self._em.vesws else ""
 
     async def vnic_up(self, vnic: ScenarioVnic) -> None:
-        """Wait until a VNIC is operational and its host has noticed."""
+        """Wait until a VNIC is operational and its host has seen that."""
         pause_s = 1e-3 if self.ground is not None else 1e-6
         while not self.is_up(vnic):
             await asyncio.sleep(pause_s)
-            # polling each microsecond took most of the time of a scenario with many virtual switches
+            # back off: with many virtual switches, polling every microsecond took most of the time of a scenario
             pause_s = min(2 * pause_s, 1e-3)
 
     def is_up(self, vnic: ScenarioVnic) -> bool:
-        """Return whether a VNIC is operational and its host has noticed."""
+        """Return whether a VNIC is operational and its host has seen that."""
         adapter = vnic.host.vnic_port.adapters.get(VportNum(vnic.vport_num))
         if adapter is None or not adapter.hfi_up or not adapter.netdev.is_up:
             return False
@@ -304,16 +308,16 @@ class Scenario:
     def advance(self, seconds: float) -> None:
         """Let time pass in a test without an event loop.
 
-        Raises:  TypeError: there is an event loop, whose time passes by itself: await asyncio.sleep(...).
+        Raises:  TypeError: there is an event loop, whose time advances by itself: await asyncio.sleep(...).
                  ScenarioError: not a number of seconds, 0 or more.
         """
         check_time("seconds", seconds)
         if not isinstance(self.clock, ManualClock):
-            raise TypeError("time is the event loop's here: await asyncio.sleep(...)")
+            raise TypeError("the event loop controls the time here: await asyncio.sleep(...)")
         self.clock.advance(seconds)
 
     def write_pcapng(self, path: Path) -> int:
-        """Write the packets of the trace and return how many there are."""
+        """Write the packets of the trace to a file and return how many there are."""
         from opavnic.observe.trace_file import write_trace
 
         return write_trace(path, self.trace.records)

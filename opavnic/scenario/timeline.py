@@ -1,4 +1,4 @@
-"""What happened when: the state changes that the packages log, on the scenario's own time."""
+"""A timeline of events: the state changes that the packages log, with the scenario's own time."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Timeline(logging.Handler):
         self._begun_at = 0.0
 
     def begin(self) -> None:
-        """Count from now on: an event loop on real time begins anywhere."""
+        """Set the origin of time to now; the time of a real event loop starts at an arbitrary value."""
         self._begun_at = self._clock.time()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a log record."""
+        """Add a log record."""
         self.note(f"{record.name}: {record.getMessage()}")
 
     def note(self, text: str) -> None:
-        """Add an event of the test's own."""
+        """Add an event of the test itself."""
         self.events.append((self._clock.time() - self._begun_at, text))
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """Listen to the packages' loggers for a while."""
+        """Listen to the packages' loggers while the context lasts."""
         with listening(self, logging.INFO):
             yield
 

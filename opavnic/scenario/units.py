@@ -1,4 +1,4 @@
-"""Times as people say them: `within=ms(5)`. Each returns seconds."""
+"""Units of time: `within=ms(5)`. Each function returns seconds."""
 
 from __future__ import annotations
 

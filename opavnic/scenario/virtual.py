@@ -9,14 +9,14 @@ from typing import Any, Final, TypeVar
 Result = TypeVar("Result")
 
 RESOLUTION_S: Final = 1e-9
-"""Of virtual time: a cable takes some hundred nanoseconds."""
+"""Resolution of virtual time; the latency of a cable is a few hundred nanoseconds."""
 
 LOOP_OPTIONS: Final = {"resolution": RESOLUTION_S, "noop_cycles": 0}
-"""Of looptime. Its idle turns before each step of time are for threads and sockets; they were most of the work."""
+"""Options of looptime. Its idle cycles before each step of time, meant for threads and sockets, cost the most time."""
 
 
 def run_virtual(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Run `coroutine` to its end on an event loop whose time is virtual and begins at 0, and return its result.
+    """Run `coroutine` to completion on an event loop with virtual time from 0, and return its result.
 
     Raises:  ModuleNotFoundError: looptime is not installed (`pip install 'opavnic[testing]'`).
     """

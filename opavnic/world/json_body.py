@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from aiohttp import web
@@ -19,9 +19,9 @@ MAX_BODY: Final = 4 << 20
 MAX_VALUES: Final = 300_000
 """Values in a request."""
 _AT_ONCE: Final = 64 << 10
-"""Bytes of JSON that are parsed on the event loop: about a millisecond of work."""
-_ROWS_AT_ONCE: Final = 256
-"""Rows of an answer that are built before yielding to the event loop."""
+"""Bytes of JSON that are parsed or written on the event loop in one go: about a millisecond of work."""
+_PIECES_AT_ONCE: Final = 256
+"""Rows of an answer that are built before yielding to the event loop, short as they may be."""
 
 
 async def json_body(request: web.Request) -> Any:
@@ -53,11 +53,42 @@ async def json_object(request: web.Request) -> dict[str, Any]:
     return body
 
 
-async def json_rows(name: str, rows: Iterable[dict[str, Any]]) -> web.Response:
-    """Return the answer `{name: rows}`. The rows are built a few at a time, yielding to the event loop in between."""
+async def json_answer(data: Mapping[str, Any]) -> web.Response:
+    """Return the answer `data`, encoded a little at a time, yielding to the event loop in between.
+
+    Args:  data: long values are lists or mappings, or iterators whose rows are built as they are encoded.
+    """
     texts = []
-    for row in rows:
-        texts.append(json.dumps(row))
-        if not len(texts) % _ROWS_AT_ONCE:
+    count = size = 0
+    for text in _pieces(data):
+        texts.append(text)
+        count, size = count + 1, size + len(text)
+        if count >= _PIECES_AT_ONCE or size >= _AT_ONCE:
+            count = size = 0
             await asyncio.sleep(0)
-    return web.json_response(text=f"{{{json.dumps(name)}: [{', '.join(texts)}]}}")
+    return web.json_response(text="".join(texts))
+
+
+def _pieces(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the JSON of an object in pieces, each no longer than one row or member of one of its values."""
+    between = "{"
+    for name, value in data.items():
+        yield f"{between}{json.dumps(name)}: "
+        between = ", "
+        if isinstance(value, Mapping):
+            yield from _enclosed(
+                "{", (json.dumps({key: item})[1:-1] for key, item in list(value.items())), "}"
+            )
+        elif isinstance(value, list | Iterator):
+            yield from _enclosed("[", (json.dumps(item) for item in value), "]")
+        else:
+            yield json.dumps(value)
+    yield "}" if data else "{}"
+
+
+def _enclosed(before: str, items: Iterable[str], after: str) -> Iterator[str]:
+    between = before
+    for item in items:
+        yield between + item
+        between = ", "
+    yield after if between != before else before + after

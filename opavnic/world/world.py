@@ -7,8 +7,8 @@ world.add_vnic_port("h1", netdevs=lambda vport_num: MemoryNetdev(f"veth{vport_nu
 ...
 await world.close()
 
-Labs, scenarios, demonstrations and benchmarks all stand on one. A world knows no lab file and no directory, and needs
-no event loop where it is given another clock.
+Labs, scenarios, demonstrations and benchmarks all use one. A world does not know lab files or directories, and needs no
+event loop if it is given another clock.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from typing import Self
 
 from hfi_sim.clock import Clock
 from hfi_sim.did_you_mean import unknown_name
+from hfi_sim.engine.api import EngineFactory
+from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Faults
 from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
-from hfi_sim.lanes import FlowControl
+from hfi_sim.link.config import FlowControl
 from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.subnet_manager import Routing, SubnetManager
@@ -75,18 +77,22 @@ class World:
         flow: FlowControl | None = None,
         jitter_s: float = 0.0,
         em_node: str | None = EM_NODE,
+        engine: EngineFactory = PythonEngine,
         ends: Ends | None = None,
     ) -> None:
         """Build the fabric. No packet passes until the subnet manager sweeps, which is left to the caller.
 
-        Args:    clock: an event loop or another clock; None: packets arrive at once. seed: all randomness comes from
-                 it. timer_resolution_s: link delays below it pass at once; see Fabric. routing: or the name of an
-                 engine. flow, jitter_s: of links that have none themselves. em_node: where the managers run, attached
-                 to a switch if the topology lacks it; None: no EM, and a subnet manager that sees the whole fabric.
-                 ends: where this world enters its ends, if not in a list of its own.
+        Args:    clock: an event loop or another clock; None: packets arrive at once. seed: of all randomness.
+                 timer_resolution_s: shorter link delays are skipped; see Fabric. routing: a Routing, or the name of an
+                 engine. flow, jitter_s: for links that do not set their own. em_node: the node of the managers,
+                 attached to a switch if the topology lacks it; None: no EM, and a subnet manager that sees the whole
+                 fabric. engine: makes what carries the packets, see `opavnic.engine.engine_factory`. ends: where to
+                 register cleanups, if not in a list of its own.
         Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
         """
-        self.fabric = Fabric(clock, seed=seed, icrc=icrc, timer_resolution_s=timer_resolution_s)
+        self.fabric = Fabric(
+            clock, seed=seed, icrc=icrc, timer_resolution_s=timer_resolution_s, engine=engine
+        )
         self.clock: Clock = self.fabric.clock
         self.topology = topology
         if em_node is not None and em_node not in topology.nodes:
@@ -99,8 +105,8 @@ class World:
             if name != em_node:
                 self._enter_host(name, [self.fabric.hfis[node.name] for node in nodes])
         self._em_port = None if em_node is None else self.fabric.hfis[em_node].ports[1]
-        engine = Routing(engine=routing) if isinstance(routing, str) else routing
-        self.subnet_manager = SubnetManager(self.fabric, self._em_port, routing=engine)
+        paths = Routing(engine=routing) if isinstance(routing, str) else routing
+        self.subnet_manager = SubnetManager(self.fabric, self._em_port, routing=paths)
         self.faults = Faults(self.fabric)
         self.vnic_ports: dict[str, VnicPort] = {}
         """The management agent and the VNICs of each host that has any."""

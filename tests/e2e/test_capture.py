@@ -113,7 +113,7 @@ def test_capture_of_nothing_that_is_there_is_refused_in_one_line(opavnic: Progra
         (["on", "h9"], 2, 'unknown link, port or node "h9"'),
         (["on"], 2, "on which link, port or node?"),
         (["vsw=2"], 2, 'unknown match "vsw"'),
-        (["--json", "-w", "x"], 2, "exclude each other"),
+        (["--json", "-w", "x"], 2, "cannot be combined"),
         (["-c", "0"], 2, "greater than or equal to 1"),
         (["-w", "/nowhere/x.pcapng"], 1, "/nowhere/x.pcapng: No such file or directory"),
         (["--lab", "other"], 1, 'lab "other" is not running'),

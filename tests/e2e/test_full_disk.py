@@ -107,7 +107,7 @@ def works(disk: SmallDisk, tmp_path: Path, mtu: int) -> None:
     ok(disk.opavnic("fault", "add", "crash", "on", "h1"))
     ok(disk.opavnic("fault", "clear"))
     ok(disk.opavnic("em", "apply", em_file(tmp_path, mtu)))  # waits until h1 is configured again
-    assert ok(disk.opavnic("em", "verify")) == "every agent is configured as wanted\n"
+    assert ok(disk.opavnic("em", "verify")) == "every agent matches the configuration\n"
     ok(disk.opavnic("exec", "h1", "--", "ping", "-c1", "-W5", "10.9.2.2"))
     status = json.loads(ok(disk.opavnic("status", "--json")))
     assert status["balance"] == {}

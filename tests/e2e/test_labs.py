@@ -280,7 +280,10 @@ def test_namespace_of_somebody_else_is_refused_and_left_alone(
         inode = (NETNS_DIR / theirs).stat().st_ino
         done = opavnic("up", lab_file, "-d")
         assert done.returncode == 1
-        assert f"network namespace {theirs} exists and is not of this lab; it is left alone" in done.stderr
+        assert (
+            f"network namespace {theirs} exists and does not belong to this lab; it is left alone"
+            in done.stderr
+        )
         assert (NETNS_DIR / theirs).stat().st_ino == inode
         assert namespaces(lab_name) == [theirs]
     finally:
@@ -424,7 +427,7 @@ def test_demo_without_privilege_says_why_and_runs_in_memory(as_nobody: Program) 
     done = as_nobody("demo")
     assert "demo passed" in ok(done)
     assert done.stderr.startswith(
-        "TAPs are not available: /dev/net/tun is closed to this user (crw-------), so no TAP can be made"
+        "TAPs are not available: /dev/net/tun is closed to this user (crw-------), so no TAP can be created"
     )
     up = as_nobody("up", EXAMPLES / "two-hosts.yaml", "-d")
     assert up.returncode == 1

@@ -282,7 +282,7 @@ async def test_slow_link_is_carried_by_python_and_status_says_so() -> None:
 async def test_observer_sees_complete_packets_of_offloaded_sends() -> None:
     async with Lab(model()) as lab:
         seen: list[bytes] = []
-        lab.world.fabric.observe(lambda _direction, packet, _drop: seen.append(packet))
+        lab.world.fabric.observe(lambda sighting: seen.append(sighting.packet))
         assert lab.world.carrier is not None
         lab.world.carrier.refresh()
         await stream(lab, 1 << 20)

@@ -202,7 +202,7 @@ def test_journal_that_cannot_be_read_is_one_line_and_nothing_is_guessed(
         done = opavnic(*command)
         assert done.returncode == 1
         assert done.stderr.count("\n") == 1
-        assert f"{journal} is not a journal of a lab that this version can read" in done.stderr
+        assert f"{journal} is not a lab journal that this version can read" in done.stderr
     assert (NETNS_DIR / f"opavnic-{killed}-h1").exists()
     assert journal.exists()
     journal.unlink()  # so that what cleans up after the tests has nothing to complain about

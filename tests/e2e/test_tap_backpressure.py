@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from hfi_sim.lanes import FlowControl
+from hfi_sim.link.config import FlowControl
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.topology import generate
 from opavnic.scenario import Scenario, ScenarioHost

@@ -397,10 +397,10 @@ async def test_failing_port_turns_the_carrier_off_and_on_again_without_a_trap(si
         if closed:
             await site.host("ip", "link", "set", "dev", "blue", "down")
             await site.hears(LINK)
-        cable.set_up(False)
+        cable.hold_down("test", True)
         await wait_until(carrier(False), "carrier off")
         assert "LOWER_UP" not in (await site.link())["flags"]
-        cable.set_up(True)
+        cable.hold_down("test", False)
         site.lab.world.subnet_manager.sweep()
         await wait_until(carrier(True), "carrier on")
         if not closed:

@@ -76,7 +76,7 @@ async def test_targets_are_added_shown_checked_and_removed(lnetctl: Run) -> None
     }
     code, out, _ = await lnetctl("o2ibs", "check", "--host", "a", "--net", "o2ib0")
     assert code == 1
-    assert "10.1.1.9 of 10.1.1.9@o2ib0 is on no port of the fabric" in out
+    assert "no port of the fabric has address 10.1.1.9 of 10.1.1.9@o2ib0" in out
     assert (await lnetctl("o2ibs", "del", "--host", "a", "--nid", "10.1.1.9@o2ib0"))[0] == 0
     assert (await lnetctl("o2ibs", "check", "--host", "a", "--net", "o2ib0"))[0] == 0
 
@@ -88,7 +88,7 @@ async def test_refusal_is_a_list_under_the_verb_and_exit_one(lnetctl: Run) -> No
         "add:\n"
         "    - o2ibs:\n"
         "          errno: -22\n"
-        "          descr: \"'10.1.1.9' is not a NID: no network, such as 10.1.1.9@o2ib0\"\n"
+        "          descr: \"'10.1.1.9' is not a NID: it has no network, as in 10.1.1.9@o2ib0\"\n"
     )
     code, out, _ = await lnetctl("net", "add", "--host", "a", "--net", "o2ib1", "--if", "eth9")
     assert (code, yaml.safe_load(out)["add"][0]["net"]["errno"]) == (1, -19)
@@ -190,7 +190,7 @@ async def test_host_is_implied_on_a_host(lnetctl: Run, monkeypatch: pytest.Monke
     code, _, err = await lnetctl("net", "show")
     assert (code, err) == (
         2,
-        "opavnic: net show: on which host? Say --host HOST, or run it by: opavnic exec HOST --\n",
+        "opavnic: net show: no host; give --host HOST, or run it with: opavnic exec HOST --\n",
     )
     monkeypatch.setenv(cli.ENV_HOST, "b")
     code, out, _ = await lnetctl("net", "show")
@@ -206,7 +206,7 @@ async def test_command_without_a_host_is_called_by_its_own_name(
 ) -> None:
     code, _, err = await lnetctl(*words)
     assert code == 2
-    assert err.startswith(f"opavnic: {name}: on which host?")
+    assert err.startswith(f"opavnic: {name}: no host; give --host HOST")
 
 
 async def test_send_that_takes_long_says_what_it_waits_for(
@@ -293,9 +293,8 @@ def test_bench_prints_one_run_for_each_number_of_hfis(capsys: pytest.CaptureFixt
     assert main(["bench", "lnet", "--json", "--hfis", "2", "--seconds", "0.002"]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [set(run) for run in runs] == [{"hfis", "virtual_gbps", "real_gbps"}] * 2
-    assert main(["bench", "lnet", "--hfis", "2", "--seconds", "0.002"]) == 0
+    assert main(["bench", "lnet", "--hfis", "2", "--seconds", "2ms"]) == 0
     assert "virtual Gb/s" in capsys.readouterr().out
-    assert main(["bench", "lnet", "--seconds", "0"]) == 2
 
 
 def test_script_of_the_examples_prints_who_sent_over_which_route() -> None:

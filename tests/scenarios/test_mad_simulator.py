@@ -74,7 +74,7 @@ async def test_agent_refuses_what_the_simulator_asks_wrongly(
     lab.faults.add("loss on h1 l4=mad")
     with pytest.raises(MadTimeoutError):
         await mad_simulator.get(h1, AttrId.CLASS_PORT_INFO)
-    with pytest.raises(ScenarioError, match="mad_simulator is in its place"):
+    with pytest.raises(ScenarioError, match="uses mad_simulator instead"):
         _ = lab.em
 
 
@@ -118,5 +118,5 @@ async def test_manager_leaves_an_agent_alone_that_refuses_everything_and_serves_
 
 
 def test_simulated_agent_needs_a_running_scenario(lab: Scenario, hosts: Hosts) -> None:
-    with pytest.raises(ScenarioError, match="agents run in coroutine tests"):
+    with pytest.raises(ScenarioError, match="agents run only in coroutine tests"):
         lab.stand_in(hosts["h1"])

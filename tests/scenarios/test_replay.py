@@ -51,8 +51,8 @@ def run_suite(trace: Path, hash_seed: str, *options: str) -> dict[str, str]:
 
 
 @pytest.mark.xdist_group("replay")
-def test_suite_twice_gives_identical_traces(tmp_path: Path) -> None:
-    files = [str(HERE / name) for name in FILES]
+def test_suite_twice_gives_identical_traces(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    files = [str(HERE / name) for name in FILES] + [_same_engine(pytestconfig)]
     with ThreadPoolExecutor() as side_by_side:
         runs = [
             side_by_side.submit(run_suite, tmp_path / hash_seed, hash_seed, *files)
@@ -64,13 +64,21 @@ def test_suite_twice_gives_identical_traces(tmp_path: Path) -> None:
 
 
 @pytest.mark.xdist_group("replay")
-def test_other_seed_gives_another_trace_where_there_is_chance(tmp_path: Path) -> None:
+def test_other_seed_gives_another_trace_where_there_is_chance(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
     lossy = str(HERE / "test_failures.py::test_lossy_link_drops_its_share_and_everything_is_accounted_for")
     with ThreadPoolExecutor() as side_by_side:
         runs = [
-            side_by_side.submit(run_suite, tmp_path / seed, "1", lossy, f"--fabric-seed={seed}")
+            side_by_side.submit(
+                run_suite, tmp_path / seed, "1", lossy, f"--fabric-seed={seed}", _same_engine(pytestconfig)
+            )
             for seed in ("1", "2")
         ]
     first, other = (run.result() for run in runs)
     assert first.keys() == other.keys()
     assert first != other
+
+
+def _same_engine(config: pytest.Config) -> str:
+    return f"--fabric-engine={config.getoption('--fabric-engine')}"

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import hfi_sim.types as lids
-from hfi_sim import lanes, subnet_manager
+from hfi_sim import subnet_manager
+from hfi_sim.link import config
 from hfi_sim.mad import header as mad
 from hfi_sim.mad import stack
 from hfi_sim.mad.attributes import SubnetAttrId
@@ -78,8 +79,8 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("stl_types.h", "STL_LID_RESERVED", 0, lids.LID_NONE),
     ("stl_types.h", "PERMISSIVE_LID_24BITS", 0xFFFFFF, lids.LID_PERMISSIVE),
     ("stl_types.h", "IS_MCAST24", 0xF00000, lids.LID_MULTICAST_FIRST),
-    ("opa_smi.h", "OPA_MAX_SCS", 32, lanes.SERVICE_CHANNELS),
-    ("opa_smi.h", "OPA_MAX_VLS, of which ours are a part", True, lanes.MAX_VLS <= 32),
+    ("opa_smi.h", "OPA_MAX_SCS", 32, config.SERVICE_CHANNELS),
+    ("opa_smi.h", "OPA_MAX_VLS, of which ours are a part", True, config.MAX_VLS <= 32),
     ("opa_port_info.h", "OPA_PI_MASK_LMC, of which ours are a part", True, subnet_manager.MAX_LMC <= 0x0F),
     # packets
     ("opa_vnic.h", "OPA_VNIC_L2_TYPE", 0x2, L2_16B),

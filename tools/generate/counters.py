@@ -69,9 +69,9 @@ def sources(_root: Path) -> Iterator[tuple[str, str]]:
         *_rust_drops(Drop),
         *(line for counters in COUNTERS for line in ("", *_rust_structure(counters))),
     ]
-    yield "native/src/counters/declared.rs", "\n".join(lines) + "\n"
+    yield "native/engine/src/counters/declared.rs", "\n".join(lines) + "\n"
     lines = [f"//! {note(module_file(EjfatDrop.__module__)).capitalize()}.", "", *_rust_drops(EjfatDrop)]
-    yield "native/src/ejfat/drops.rs", "\n".join(lines) + "\n"
+    yield "native/ejfat/src/drops.rs", "\n".join(lines) + "\n"
 
 
 def stubs(root: Path) -> Iterator[tuple[str, str]]:

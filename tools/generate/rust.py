@@ -1,4 +1,4 @@
-"""Where the fields stand that the native datapath reads and writes: fields.rs in native/src/wire and src/ejfat."""
+"""Where the fields stand that the native datapath reads and writes: fields.rs of the crates wire and ejfat."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ejfat.wire.headers import LbHeaderV1, LbHeaderV2, LbHeaderV3
-from hfi_sim.wire.header import WireHeader
+from ejfat.wire.headers import LB_MAGIC, LB_PORT, SYNC_MAGIC, LbHeaderV1, LbHeaderV2, LbHeaderV3, SyncHeader
+from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.packet import Trailer
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import note
 
-_PATH: Final = "native/src/wire/fields.rs"
-_EJFAT_PATH: Final = "native/src/ejfat/fields.rs"
+_PATH: Final = "native/wire/src/fields.rs"
+_EJFAT_PATH: Final = "native/ejfat/src/fields.rs"
 
 
 def sources(_root: Path) -> Iterator[tuple[str, str]]:
@@ -38,19 +38,31 @@ def sources(_root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _ejfat() -> str:
-    """Return the sizes and numbers of the load balancer header; it stands behind headers of any length."""
-    declared = (LbHeaderV1.HEADER, LbHeaderV2.HEADER, LbHeaderV3.HEADER)
-    first, second, third = (header.size for header in declared)
-    assert second == third  # noqa: S101 - native/ parses both versions alike
+    """Return where the fields of the load balancer headers begin; these stand behind headers of any length."""
+    first, second, third = (header.HEADER for header in (LbHeaderV1, LbHeaderV2, LbHeaderV3))
+    # native/ parses versions 2 and 3 alike
+    assert [place.offset for place in second.places] == [place.offset for place in third.places]  # noqa: S101
     lines = [
-        f"//! {note(origin(*declared)).capitalize()}.",
+        f"//! {note(origin(first, second, third, SyncHeader.HEADER)).capitalize()}.",
         "",
-        "/// Bytes of the load balancer header, version 1.",
-        f"pub const LB_V1: usize = {first};",
-        "/// Bytes of the load balancer header, versions 2 and 3.",
-        f"pub const LB_V23: usize = {second};",
+        "/// UDP destination port of the load balancer.",
+        f"pub const LB_PORT: u16 = 0x{LB_PORT:04x};",
+        "/// What a load balancer header begins with.",
+        f"pub const LB_MAGIC: u16 = 0x{LB_MAGIC:04x};",
+        "/// What a sync message begins with.",
+        f"pub const SYNC_MAGIC: u16 = 0x{SYNC_MAGIC:04x};",
+        *_offsets("lb_v1", "version 1", first),
+        *_offsets("lb_v23", "versions 2 and 3, with the names of version 3", third),
     ]
     return "\n".join([*lines, ""])
+
+
+def _offsets(module: str, versions: str, header: Header) -> Iterator[str]:
+    """Yield a Rust module with the size of a header, and the bytes that its fields begin at."""
+    yield from ("", f"/// The {header.title}, {versions}: its size, and where its fields begin.")
+    yield from (f"pub mod {module} {{", f"    pub const SIZE: usize = {header.size};")
+    yield from (f"    pub const {place.name.upper()}: usize = {place.offset};" for place in header.places)
+    yield "}"
 
 
 def _constants(module: str, header: type[WireHeader], values: dict[str, int] | None = None) -> Iterator[str]:
@@ -58,7 +70,7 @@ def _constants(module: str, header: type[WireHeader], values: dict[str, int] | N
     declared = header.HEADER
     yield f"/// The {declared.title}. Source: {declared.source}."
     yield f"pub mod {module} {{"
-    yield f"    use crate::wire::{'{Field, Split}' if any(f.split for f in declared.fields.values()) else 'Field'};"
+    yield f"    use crate::{'{Field, Split}' if any(f.split for f in declared.fields.values()) else 'Field'};"
     yield ""
     yield "    /// Bytes of the header."
     yield f"    pub const SIZE: usize = {declared.size};"

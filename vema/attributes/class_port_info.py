@@ -1,4 +1,4 @@
-"""ClassPortInfo, attribute 0x0001: what the agent can do, and where its traps go. Big-endian, 80 bytes.
+"""ClassPortInfo, attribute 0x0001: the capabilities of the agent and the sink of its traps. Big-endian, 80 bytes.
 
 Source: the IB architecture's ClassPortInfo in OPA's form with 32-bit LIDs; the public driver's
 vema_get_class_port_info() and vema_set_class_port_info().
@@ -31,7 +31,7 @@ def _gid(meaning: str) -> Field:
 @declared("ClassPortInfo", "ClassPortInfo", "big", names_itself=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPortInfo(WireHeader):
-    """One per HFI port. The first four fields are the agent's own."""
+    """One per HFI port. The agent sets the first four fields itself."""
 
     base_version: Annotated[int, Field(8, "0x80", HEX, access=READ_ONLY)] = 0
     class_version: Annotated[int, Field(8, "0x80", HEX, access=READ_ONLY)] = 0
@@ -65,8 +65,3 @@ class ClassPortInfo(WireHeader):
     def trap_sl(self) -> int:
         """Service level of traps, 0-31."""
         return self.trap_sl_rsvd >> 3
-
-    @property
-    def max_vports(self) -> int:
-        """How many vports the port can hold."""
-        return self.cap_mask >> 8

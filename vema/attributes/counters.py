@@ -65,7 +65,7 @@ class CounterGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryCounters:
-    """What a vport has sent and received."""
+    """The frames that a vport has sent and received."""
 
     HEADER: ClassVar[Header]
     SIZE: ClassVar[int] = 360
@@ -105,7 +105,7 @@ class SummaryCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCounters:
-    """What a vport could not send or deliver, and why."""
+    """The frames that a vport could not send or deliver, by reason."""
 
     HEADER: ClassVar[Header]
     SIZE: ClassVar[int] = 304
@@ -149,11 +149,11 @@ _SUMMARY: Final = annotated(SummaryCounters) | {
 _ERRORS: Final = annotated(ErrorCounters)
 _WORD: Final = (8,)
 _UNUSED: Final = b""
-"""Reserved bytes: struct fills them up with zeros."""
+"""Value of reserved bytes: struct pads it with zeros."""
 
 
 def _header(name: str, fields: Mapping[str, Field], unused: Mapping[str, tuple[int, ...]]) -> Header:
-    """Declare counters between reserved bytes: `unused` says how many follow a field, each number a field."""
+    """Declare counters with reserved bytes between them; `unused` gives the sizes of the reserved fields after each."""
     declared: dict[str, Field] = {}
     offset = 0
     for counter, field in fields.items():

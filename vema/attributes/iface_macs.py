@@ -24,13 +24,13 @@ _MAC: Final = Field(_MAC_SIZE * BITS_PER_BYTE, "6 bytes each", MAC, access=READ_
 
 @dataclass(frozen=True, slots=True)
 class IfaceMacs:
-    """One stretch of an address list."""
+    """A consecutive part of an address list."""
 
     start: Annotated[int, Field(16, "index of the first address wanted; echoed", access=READ_WRITE)]
     num_macs: Annotated[
         int, Field(16, "how many are wanted, 0: up to 333; how many are here", access=READ_WRITE)
     ]
-    """In a request, how many are wanted (0: as many as fit); in a response, how many there are."""
+    """In a request, the number wanted (0: as many as fit); in a response, the number of `macs`."""
     total: Annotated[int, Field(16, "addresses in the whole list", access=READ_ONLY)] = 0
     gen_count: Annotated[
         int, Field(16, "readings of the list by the driver, modulo 2**16", access=READ_ONLY)
@@ -39,7 +39,7 @@ class IfaceMacs:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read a response; of the addresses, as many as `num_macs` says and the data holds.
+        """Read a response, with `num_macs` addresses or, if the data is shorter, those that it holds.
 
         Raises:  WireError: fewer than 8 bytes.
         """
@@ -50,7 +50,7 @@ class IfaceMacs:
 
     @classmethod
     def parse_request(cls, data: bytes) -> Self:
-        """Read the header alone, which is all that counts in a request.
+        """Read only the header, which is all that matters in a request.
 
         Raises:  WireError: fewer than 8 bytes.
         """
@@ -70,7 +70,7 @@ def _header(fields: Mapping[str, Field]) -> Header:
 
 
 HEADER: Final = _header(annotated(IfaceMacs))
-"""What stands before the addresses."""
+"""The fields before the addresses."""
 IFACE_MAC: Final = _header({"macs": _MAC})
 """An address of the list."""
 LAYOUT: Final = _header({**HEADER.fields, "macs": dataclasses.replace(_MAC, count=MAX_MACS)})

@@ -1,7 +1,7 @@
 """VeswPortMacEntries, attribute 0x0012: a section of the MAC table of a vport. Big-endian.
 
-Eight bytes of header, then up to 125 entries of 16 bytes. A Set replaces the entries from `offset` on, as many
-as it has, and leaves the rest of the table alone.
+Eight bytes of header, then up to 125 entries of 16 bytes. A Set replaces as many entries as it contains, from
+`offset` on, and leaves the rest of the table unchanged.
 
 Source: seed 001, "MAC table"; the public driver's vema_set_mac_entries() and opa_vnic_update_mac_tbl().
 """
@@ -72,7 +72,7 @@ HEADER: Final = _header(
         "digest": Field(32, "the EM's digest of the whole table; a Get ignores it", HEX, access=READ_WRITE),
     }
 )
-"""What stands before the entries."""
+"""The fields before the entries."""
 _ENTRIES: Final = Field(
     MacEntry.HEADER.bits,
     "16 bytes each, see below",
@@ -100,7 +100,7 @@ class MacEntries:
 
     @staticmethod
     def parse_range(data: bytes) -> tuple[int, int]:
-        """Return offset and number of entries as the header states them, unchecked.
+        """Return offset and number of entries from the header, unchecked.
 
         Raises:  WireError: fewer than 8 bytes.
         """
@@ -139,7 +139,7 @@ class MacEntries:
 
 
 def _build_entries(entries: Sequence[MacEntry | None]) -> bytes:
-    """Return what `MacEntry.build` returns of each entry, in two thirds of the time: a Set holds up to 125."""
+    """Return the joined results of `MacEntry.build`, in two thirds of the time: a Set holds up to 125 entries."""
     pack, size = MacEntry.HEADER.codec.pack, len(_NO_MAC)
     try:
         return b"".join(
@@ -158,7 +158,7 @@ def _build_entries(entries: Sequence[MacEntry | None]) -> bytes:
 
 @lru_cache(maxsize=256)
 def _parse_entries(data: bytes) -> tuple[MacEntry | None, ...]:
-    """Read entries. All members of a virtual switch get nearly the same sections: they share the values."""
+    """Read entries. Cached, as all members of a virtual switch get nearly the same sections."""
     return tuple(
         None if mac == _NO_MAC else MacEntry(mac, mask, dlid_sd)
         for mac, mask, dlid_sd in MacEntry.HEADER.unpack_all(data)

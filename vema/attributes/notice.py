@@ -1,4 +1,4 @@
-"""The Notice, attribute 0x0002: what a trap of the agent says. Big-endian, 48 bytes at byte 40 of the MAD.
+"""The Notice, attribute 0x0002: the content of a trap of the agent. Big-endian, 48 bytes at byte 40 of the MAD.
 
 Source: the public driver's opa_vnic_vema_send_trap().
 """
@@ -44,5 +44,5 @@ class Notice(WireHeader):
         int,
         Field(8, "1 unicast list, 2 multicast list, 3 link status", codes=TrapOpcode, access=READ_ONLY),
     ]
-    """What has changed; other values stay plain ints."""
+    """A `TrapOpcode`; other values stay plain ints."""
     reserved_44: Annotated[bytes, reserved(4, ZERO)] = bytes(4)

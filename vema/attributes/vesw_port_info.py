@@ -30,7 +30,7 @@ _LINK_TEXTS: Final = {0: "no such vport", **{int(status): status.text for status
 
 
 class RcShift:
-    """Where the routing control of each kind of frame stands in `rc`; 3 bits each.
+    """The position in `rc` of the routing control of each kind of frame; 3 bits each.
 
     Source: the public driver's opa_vnic_get_rc().
     """
@@ -79,7 +79,7 @@ class VeswPortInfo(WireHeader):
     pkey: Annotated[int, _set(16, "partition key of the packets", HEX)] = 0
     reserved_16: Annotated[bytes, reserved(4)] = bytes(4)
     u_mcast_dlid: Annotated[int, _set(32, "LID for multicast and broadcast frames", HEX)] = 0
-    """32 bits on the wire, a LID has 24; so are those of `u_ucast_dlid`."""
+    """32 bits on the wire, although a LID has 24; the same applies to `u_ucast_dlid`."""
     u_ucast_dlid: Annotated[
         tuple[int, ...], Field(32, "LID of each default port", HEX, count=DEF_PORTS, access=READ_WRITE)
     ] = _NO_DLIDS
@@ -134,7 +134,7 @@ class VeswPortInfo(WireHeader):
 
     @classmethod
     def power_on(cls) -> Self:
-        """Return what a vport is before any EM has spoken, and what a Get says where there is no vport.
+        """Return the defaults of a vport that no EM has configured, which a Get also returns if there is no vport.
 
         Source: the public driver's vema_get_pod_values().
         """

@@ -1,7 +1,7 @@
-"""The Ethernet Manager: desired state in, MADs out, until every agent is as it should be.
+"""The Ethernet Manager: takes a desired state and sends MADs until every agent matches it.
 
-desired      what people write: the EM file with its virtual switches and policies
-plan         the VeswPortInfo that follows from it for one vport
+desired      the EM file, with its virtual switches and policies
+plan         the resulting VeswPortInfo of each vport
 mac_tables   the MAC table of a virtual switch, its sections and its digest
 vport_queue  which vport is served next, and how many requests may be outstanding
 core         the manager itself, sans-IO: MADs, timers and notices in; requests, groups and records out

@@ -1,8 +1,8 @@
 """The audit: checks that MAC tables match their digests, reading one table after the other, slowly and continuously.
 
-A look at VeswPortInfo trusts the digest, which is what the EM itself wrote last. A Set that the fabric has doubled
-and held back may come between two Sets of a later update: then an old section stands under the right digest, and no
-look ever finds it. So the audit reads the sections themselves.
+Polling VeswPortInfo compares only digests, and an agent stores whatever digest the EM wrote last. If the fabric
+duplicates and delays a Set, the copy may arrive between two Sets of a later update: then an old section has the right
+digest, and polling never notices. So the audit reads the sections themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vema.errors import AgentError
 from vema.types import AttrId
 
 MIN_STEP_S: Final = 0.02
-"""Between two Gets of the audit, however many tables there are: at most 50 a second."""
+"""Minimum time between two Gets of the audit, regardless of the number of tables: at most 50 per second."""
 
 _SECTION_HEADER: Final = struct.Struct(">HHI")
 
@@ -34,21 +34,21 @@ class _Reading:
 
     key: VportKey
     digest: int
-    """The agent's; the table changes where it does not stay the same until the end."""
+    """The agent's digest; if it changes during the reading, the table is being changed."""
     keys: list[int] = field(default_factory=list)
-    """Of the sections that were read."""
+    """Keys of the sections read so far."""
     entries: list[bytes] = field(default_factory=list)
     asked: bool = False
-    """A Get is on its way."""
+    """Whether a Get is in flight."""
 
 
 class Audit:
-    """Reads all tables once in an interval: whom to ask and when, and what the answers mean."""
+    """Reads every table once per interval: decides when to send which Get, and evaluates the responses."""
 
     def __init__(self, interval: float, *, now: float) -> None:
-        """Begin the first round one interval from now.
+        """Start the first round one interval from now.
 
-        Args:  interval: seconds that a round takes; 0: no audit.
+        Args:  interval: duration of a round in seconds; 0: no audit.
         """
         self._waiting: deque[VportKey] = deque()
         self._reading: _Reading | None = None
@@ -57,7 +57,7 @@ class Audit:
         self.restart(interval, now=now)
 
     def restart(self, interval: float, *, now: float) -> None:
-        """Begin again: with another interval, or after this EM was idle."""
+        """Start again, with another interval or after this EM was idle."""
         self._interval = interval
         self._at = now + interval
         self._waiting.clear()
@@ -65,7 +65,7 @@ class Audit:
 
     @property
     def is_reading(self) -> bool:
-        """Whether a table has been begun and is not read to its end."""
+        """Whether the reading of a table has begun and not finished."""
         return self._reading is not None
 
     def next_wake(self) -> float | None:
@@ -73,7 +73,7 @@ class Audit:
         return self._at if self._interval else None
 
     def wake(self, now: float, ports: Mapping[int, Port], vesws: Mapping[int, Vesw]) -> VportKey | None:
-        """Return the vport whose turn it is, where it is due: its next request may be `request`."""
+        """Return the vport to read from if a Get is due, else None; `request` then returns the Get."""
         if not self._interval or now < self._at:
             return None
         reading = self._reading
@@ -84,13 +84,13 @@ class Audit:
                 self._at = now + self._step
                 return None
         if reading is None or reading.asked or not _idle(ports, reading.key):
-            reading = self._next(ports, vesws)  # what was interrupted is read in the next round
+            reading = self._next(ports, vesws)  # an interrupted table is read in the next round
         self._reading, self._due = reading, reading is not None
         self._at = now + self._step
         return None if reading is None else reading.key
 
     def _next(self, ports: Mapping[int, Port], vesws: Mapping[int, Vesw]) -> _Reading | None:
-        """Begin with the next table that can be read now."""
+        """Start reading the next table that can be read now."""
         if not self._waiting:
             self._waiting.extend(_tables(ports, vesws))
             gets = len(self._waiting) * SECTIONS
@@ -102,7 +102,7 @@ class Audit:
         return None
 
     def request(self, port: Port, vport: Vport) -> Request | None:
-        """Return the Get of the next section, where it is the turn of this vport."""
+        """Return the Get of the next section if it is the turn of this vport, else None."""
         reading = self._reading
         if not self._due or reading is None or reading.key != vport.key:
             return None
@@ -116,11 +116,11 @@ class Audit:
         return request_for(port, vport.num, AttrId.MAC_ENTRIES, page=page, section=index)
 
     def take(self, vport: Vport, request: Request, mad: Mad) -> list[int]:
-        """Take a section; return the wrong ones, at the end of a table that is not what its digest says.
+        """Handle a section; at the end of a table that does not match its digest, return the wrong sections.
 
-        Such a vport is left with what its agent really has, so that what differs is sent again.
+        The vport is then updated to what its agent really has, so that the differences are sent again.
 
-        Raises:  AgentError, WireError: the agent refuses, or makes no sense.
+        Raises:  AgentError, WireError: the agent refuses, or its response is invalid.
         """
         reading = self._reading
         if reading is None or reading.key != vport.key or len(reading.keys) != request.section:
@@ -152,7 +152,7 @@ def _tables(ports: Mapping[int, Port], vesws: Mapping[int, Vesw]) -> Iterator[Vp
 
 
 def _idle(ports: Mapping[int, Port], key: VportKey) -> bool:
-    """Return whether all is done for a vport that can be reached, and nothing of it is on its way."""
+    """Return whether a vport is reachable and fully configured, with no request in flight."""
     port = ports.get(key[0])
     vport = None if port is None else port.vports.get(key[1])
     if port is None or vport is None or not port.in_service or port.blocked or not port.ready:
@@ -161,19 +161,19 @@ def _idle(ports: Mapping[int, Port], key: VportKey) -> bool:
 
 
 def _section_of(request: Request, mad: Mad) -> tuple[int, bytes]:
-    """Return the digest and the entries in an answer. Raises AgentError or WireError as `Audit.take` does."""
+    """Return the digest and the entries in a response. Raises AgentError or WireError as `Audit.take` does."""
     data = request.answered_by(mad)
     if len(data) < _SECTION_HEADER.size:
         raise WireError("VeswPortMacEntries", len(data), f"{len(data)} bytes")
     first, count, digest = _SECTION_HEADER.unpack_from(data)
     section = data[_SECTION_HEADER.size :][: count * ENTRY.size]
     if (first, count) != section_range(request.section) or len(section) < count * ENTRY.size:
-        raise AgentError(f"MacEntries: {count} entries from {first} were not asked for")
+        raise AgentError(f"MacEntries: {count} entries from {first} were not requested")
     return digest, section
 
 
 def _judge(vport: Vport, reading: _Reading) -> list[int]:
-    """Hold a whole table against its digest; the layout of the vport is known after that."""
+    """Compare a whole table with its digest; set the layout of the vport to what was read."""
     while reading.keys and reading.keys[-1] == EMPTY:
         reading.keys.pop()
     believed, vport.layout = vport.layout, tuple(reading.keys)

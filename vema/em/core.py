@@ -1,13 +1,13 @@
-"""The Ethernet Manager, sans-IO: answers, traps, ports and time come in; requests, groups and records go out.
+"""The Ethernet Manager, sans-IO: responses, traps, ports and time come in; requests, groups and records go out.
 
     core = EmCore(config, memory, now=0.0)
     core.set_ports(now, facts); core.set_active(now, True)
     for request in core.next_requests(turns): send it, and hand what comes back to core.answer(...)
     core.wake(now, turns) when core.next_wake() says so; core.trap(now, mad, slid) for each trap
 
-What there is to do follows from what is wanted and what was seen, see `dialogue`. Who is affected by a change is the
-affair of `virtual_switches`; agents that come, go, or do not answer are that of `port_lives`; whose turn it is knows
-`turns`. This module joins them.
+This module connects the others: `dialogue` derives the next request from the desired and the last seen state,
+`virtual_switches` tracks which vports a change affects, `port_lives` handles agents that come, go or do not answer, and
+`turns` decides which port is served when.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from vema.types import AttrId, EthLinkStatus, TrapOpcode
 log = logging.getLogger("vema.em")
 
 PORT_TURNS: Final = 16
-"""Turns of vports that the turn of a port counts for: it may make all its vports."""
+"""Cost of a port's turn in turns of vports: it may create all its vports."""
 _COUNTERS: Final = (AttrId.SUMMARY_COUNTERS, AttrId.ERROR_COUNTERS)
 
 
@@ -43,7 +43,7 @@ class EmCore:
     """One EM. It sends nothing before `set_active`: a standby only listens."""
 
     def __init__(self, config: EmConfig, memory: Memory, *, now: float) -> None:
-        """Begin with a configuration and the records of an earlier run."""
+        """Start with a configuration and the records of an earlier run."""
         self.config = config
         self.ports: dict[int, Port] = {}
         self.sets = 0
@@ -76,7 +76,7 @@ class EmCore:
         self._vesws.replan(now, config)
 
     def set_sink(self, now: float, lid: int) -> None:
-        """Have traps sent to this LID: the EM's own."""
+        """Set the LID that agents send traps to: the EM's own."""
         if lid != self._desired.sink_lid:
             self._desired.sink_lid = lid
             for port in self.ports.values():
@@ -84,10 +84,10 @@ class EmCore:
                 self._turns.mark_port(port)
 
     def set_active(self, now: float, active: bool, *, trust_memory: bool = True) -> None:
-        """Begin to work, or stop.
+        """Become active, or stop.
 
-        Args:  trust_memory: False where another EM may have worked since; which vports there are is then asked
-               of the agents.
+        Args:  trust_memory: False if another EM may have been active since; the existing vports are then read from
+               the agents.
         """
         if active == self.active:
             return
@@ -105,7 +105,7 @@ class EmCore:
             self._vesws.replan(now, self.config)
 
     def set_ports(self, now: float, facts: Iterable[PortFacts]) -> None:
-        """Take the ports that are in service now and announce Ethernet on fabric: all of them."""
+        """Set all ports that are in service and announce Ethernet on fabric."""
         there = {fact.guid: fact for fact in facts}
         for guid, port in self.ports.items():
             if guid not in there and port.in_service:
@@ -122,7 +122,7 @@ class EmCore:
             self._vesws.replan(now, self.config)
 
     def trap(self, now: float, mad: bytes, slid: int) -> None:
-        """Take a trap that came from a LID."""
+        """Handle a trap from a LID."""
         try:
             notice = notice_of(mad)
         except WireError as error:
@@ -150,7 +150,7 @@ class EmCore:
         if port is None:
             return
         if request.epoch != port.epoch:
-            return  # asked of an earlier life of the port
+            return  # sent before the port left or was reset
         vport = port.vports.get(request.vport_num)
         if request.about_port:
             port.busy = False
@@ -172,9 +172,9 @@ class EmCore:
             self._lives.refused(now, port, vport, error)
 
     def wake(self, now: float, turns: int) -> None:
-        """Do what is due at `now`, for as many ports and MAC tables as `turns` says; `next_wake` tells of the rest.
+        """Do what is due at `now`, for at most `turns` ports and MAC tables; `next_wake` accounts for the rest.
 
-        The tables of virtual switches that were made together are due together, and each takes its time.
+        The limit matters because virtual switches created together are due together, and each table takes time.
         """
         for when, key in self._turns.due(now, turns):
             port = self.ports.get(key)
@@ -198,9 +198,9 @@ class EmCore:
     # --- outputs -------------------------------------------------------------------------------------------
 
     def next_requests(self, turns: int) -> list[Request]:
-        """Return requests to send now: about as many vports have their turn, most of which may need nothing.
+        """Return the requests to send now. About `turns` vports are served, many of which may need nothing.
 
-        Records that come before the requests must be written first.
+        Write the records of `take_records` before sending the requests.
         """
         requests: list[Request] = []
         while turns > 0 and self.active and (turn := self._turns.queue.pop()) is not None:
@@ -225,11 +225,11 @@ class EmCore:
         return self.active and self._turns.queue.ready
 
     def take_records(self) -> list[Record]:
-        """Return the records that must be written before the next request is sent."""
+        """Return the records to write before the next request is sent."""
         return self._log.take()
 
     def take_groups(self) -> dict[int, frozenset[int]]:
-        """Return the multicast groups that changed: group LID -> GUIDs of its ports; empty: delete it."""
+        """Return the multicast groups that changed: group LID -> GUIDs of its ports; an empty set deletes the group."""
         return self._vesws.groups.take(self.vesws.values())
 
     def next_wake(self) -> float | None:
@@ -243,12 +243,12 @@ class EmCore:
 
     @property
     def in_flight(self) -> int:
-        """Requests on their way."""
+        """Requests in flight."""
         return self._turns.queue.in_flight
 
     @property
     def deepest(self) -> int:
-        """The most requests that were on their way at once."""
+        """The largest number of requests that were in flight at once."""
         return self._turns.queue.deepest
 
     @property
@@ -258,17 +258,17 @@ class EmCore:
 
     @property
     def active(self) -> bool:
-        """Whether this EM works; a standby only listens."""
+        """Whether this EM is active; a standby only listens."""
         return self._turns.active
 
     @property
     def unanswered(self) -> int:
-        """Requests that were given up."""
+        """Requests that were never answered."""
         return self._lives.unanswered
 
     @property
     def desired(self) -> Desired:
-        """What is wanted, with the fabric as it is."""
+        """The desired state for the current fabric."""
         return self._desired
 
     def vports(self) -> Iterator[tuple[Port, Vport]]:
@@ -279,7 +279,7 @@ class EmCore:
 
     @property
     def converged(self) -> bool:
-        """Whether every port in service that is not isolated is as it should be, and nothing is on its way."""
+        """Whether all ports in service, except isolated ones, are in the desired state, with no request in flight."""
         if not self.active or self._turns.queue.in_flight or self._turns.queue.waiting:
             return False
         if not self._vesws.settled:
@@ -319,7 +319,7 @@ class EmCore:
         vesw = self.vesws.get(vport.vesw_id)
         if vesw is None:
             if vport.info is not None and vport.fresh:
-                del port.vports[vport.num]
+                port.remove(vport.num)
                 self._log.add(Tombstone(vport.key))
                 self._log.event("vport-deleted", port, vport)
                 self._vesws.allot(port)
@@ -331,9 +331,9 @@ class EmCore:
     def _take_port_answer(self, now: float, port: Port, request: Request, mad: Mad) -> None:
         found = dialogue.take_port_answer(port, request, mad)
         if found is not None:
-            taken = {vport.vesw_id for vport in port.vports.values()}
-            found.vesw_id = 0 if found.vesw_id in taken else found.vesw_id
-            port.vports[found.num] = found
+            if port.vports_on(found.vesw_id):
+                found.vesw_id = 0
+            port.add(found)
             self._log.add(found.record())
         self._turns.mark_port(port)
 
@@ -365,7 +365,7 @@ class EmCore:
 
     def _audited(self, port: Port, vport: Vport, wrong: list[int]) -> None:
         if vport.damaged:
-            text = f"MAC table: section {', '.join(map(str, wrong))} not as its digest says, sent again"
+            text = f"MAC table: section {', '.join(map(str, wrong))} does not match its digest, sent again"
             self._log.event("table-differs", port, vport, text=text)
         self._turns.mark(port, vport)
         if not self._audit.is_reading and vport.num == max(port.vports):

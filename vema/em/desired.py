@@ -1,7 +1,7 @@
-"""The desired state: what an EM file says, checked before anything is sent, every mistake listed at once.
+"""The desired state: the model of an EM file. It is checked before anything is sent, and all mistakes are listed.
 
-The same model is built in Python: `EmConfig(vesws=[...])`. What can only be judged on a fabric (members, their
-partitions, room in MAC tables) is `fabric_problems`.
+It can also be built in Python: `EmConfig(vesws=[...])`. `fabric_problems` checks what depends on a fabric: members,
+their partitions, the size of MAC tables.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AUTO: Final = "auto"
 
 
 class EmConfigError(VemaError, InputError):
-    """A configuration that cannot be met. `problems` holds every mistake; nothing was sent."""
+    """An invalid configuration, or one that the fabric cannot satisfy. `problems` lists all mistakes."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -79,11 +79,11 @@ _Empty = BeforeValidator(empty_is_default)
 
 
 VESWS_MAX: Final = 4095
-"""As many as there are ids."""
+"""The number of ids."""
 
 
 class FabricSection(Section):
-    """What the whole fabric is like."""
+    """Properties of the whole fabric."""
 
     id: Annotated[int, Field(strict=True, ge=0, le=0x3FF)] = 0x001
     """10 bits; part of every locally administered MAC."""
@@ -99,29 +99,29 @@ class TrapSection(Section):
 
 
 class PollingSection(Section):
-    """Seconds between two polls by the EM; traps make it poll immediately."""
+    """Intervals of polls by the EM, in seconds; traps make it poll immediately."""
 
     interval: Duration = 10.0
-    """Between two looks at an agent, in seconds; 0: rely on traps alone."""
+    """Seconds between two polls of an agent; 0: rely only on traps."""
     audit: Duration = 600.0
-    """In which every MAC table is read once and held against its digest, in seconds; 0: never."""
+    """Seconds in which every MAC table is read once and compared with its digest; 0: never."""
     counters: Duration = 0.0
-    """Between two readings of the counters of a vport, in seconds; 0: never."""
+    """Seconds between two readings of the counters of a vport; 0: never."""
     history: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1000
     """Readings kept for each vport."""
 
 
 class LimitsSection(Section):
-    """How much the EM has on its way, and how patient it is."""
+    """Limits for requests in flight, retries and timeouts."""
 
     in_flight: Annotated[int, Field(strict=True, ge=1, le=65536)] = 128
-    """Requests on their way in all."""
+    """Requests in flight to all ports."""
     per_port: Annotated[int, Field(strict=True, ge=1, le=255)] = 4
-    """Requests on their way to one port."""
+    """Requests in flight to one port."""
     retries: Annotated[int, Field(strict=True, ge=0, le=100)] = 4
-    """Times a request is sent again before its port counts as unreachable."""
+    """Number of retries of a request before its port counts as unreachable."""
     leave_hold: Duration = 5.0
-    """How long the addresses of a port that left stay in the MAC tables of the others, in seconds."""
+    """Seconds for which the addresses of a port that left stay in the MAC tables of other ports."""
 
 
 class ElectionSection(Section):
@@ -129,9 +129,9 @@ class ElectionSection(Section):
 
     priority: Annotated[int, Field(strict=True, ge=0, le=15)] = 0
     heartbeat: Annotated[Duration, Field(gt=0)] = 0.5
-    """Between two heartbeats, in seconds."""
+    """Seconds between two heartbeats."""
     dead_after: Annotated[Duration, Field(gt=0)] = 5.0
-    """Silence after which the master counts as dead, in seconds."""
+    """Seconds of silence after which the master counts as dead."""
 
 
 class RoutingControl(Section):
@@ -154,7 +154,7 @@ class Lane(Section):
 
 
 class TrafficClass(Section):
-    """Service channels and virtual lanes of one kind of frames; lists go by the priority of the VLAN tag."""
+    """Service channels and virtual lanes of one kind of frames; lists are indexed by the priority of the VLAN tag."""
 
     untagged: Annotated[Lane, _Empty] = Lane()
     pcp_to_sc: Annotated[tuple[int, ...], _each_of("service channel", 31)] = (0,) * PCP_VALUES
@@ -179,23 +179,23 @@ class VeswSection(Section):
     members: Literal["all"] | list[str] = ALL
     """`all`, or names: a host (its first HFI), an HFI (its first port), HFI:PORT, or a port GUID (0x...)."""
     default_ports: list[str] = Field(default=[])
-    """Members that take unknown unicast, up to 16; flows are spread over them."""
+    """Members that receive unknown unicast, up to 16; flows are spread over them."""
     multicast_lid: Annotated[
         int | None,
         BeforeValidator(_check_mlid),
         WithJsonSchema({"anyOf": [{"type": "integer"}, {"enum": [AUTO, None]}]}),
     ] = None
-    """The group of the virtual switch; `auto` is 0xF00000 + id."""
+    """The multicast group of the virtual switch; `auto` is 0xF00000 + id."""
     mac: MacPolicy | None = None
-    """Overrides the policy of the file."""
+    """Overrides the policy for the whole file."""
     rc: Annotated[RoutingControl, _Empty] = RoutingControl()
     qos: Annotated[Qos, _Empty] = Qos()
     link: Literal["up", "down"] = "up"
-    """down: members exist and drop every frame."""
+    """down: members exist but drop all frames."""
 
     @property
     def mlid(self) -> int:
-        """The multicast LID, given or automatic."""
+        """The multicast LID, explicit or automatic."""
         return LID_MULTICAST_FIRST + self.id if self.multicast_lid is None else self.multicast_lid
 
 
@@ -204,12 +204,12 @@ class EmConfig(Section):
 
     fabric: Annotated[FabricSection, _Empty] = FabricSection()
     mac: MacPolicy = "locally-administered"
-    """How members find each other: by LIDs inside their addresses, or by tables of the addresses they have."""
+    """How members find each other: by the LIDs in their MAC addresses, or by MAC tables of learned addresses."""
     trap: Annotated[TrapSection, _Empty] = TrapSection()
     polling: Annotated[PollingSection, _Empty] = PollingSection()
     limits: Annotated[LimitsSection, _Empty] = LimitsSection()
     election: ElectionSection | None = None
-    """Absent: this EM is alone and begins at once."""
+    """Absent: this is the only EM, which is active at once."""
     vesws: Annotated[list[VeswSection], BeforeValidator(lambda value: [] if value is None else value)] = (
         Field(default=[])
     )
@@ -223,19 +223,19 @@ class EmConfig(Section):
 
 
 def parse_config(data: Any) -> EmConfig:
-    """Check plain data (what YAML or JSON gave) and return the configuration.
+    """Check plain data (from YAML or JSON) and return the configuration.
 
-    Raises:  EmConfigError: every mistake that can be seen without a fabric.
+    Raises:  EmConfigError: all mistakes that can be found without a fabric.
     """
     if not isinstance(data, dict):
         empty = "it is empty; " if data is None else ""
-        text = f"{empty}an EM file is a mapping with fabric, mac, vesws and the like"
+        text = f"{empty}an EM file is a mapping with keys such as fabric, mac and vesws"
         raise EmConfigError([Problem((), text)])
     if problem := _too_many_vesws(data):
         raise EmConfigError([problem])
     problems = cross_problems(data)
     if "vesws" not in data:
-        text = "no vesws: say which virtual switches there are to be; vesws: [] deletes all"
+        text = "vesws is missing: list all virtual switches; vesws: [] deletes all"
         problems.append(Problem((), text))
     try:
         config = EmConfig.model_validate(data)
@@ -247,16 +247,16 @@ def parse_config(data: Any) -> EmConfig:
 
 
 def _too_many_vesws(data: Mapping[str, Any]) -> Problem | None:
-    """Return why there are more virtual switches than can be: nothing else about them is looked at then."""
+    """Return a problem if there are more virtual switches than ids; then nothing else about them is checked."""
     vesws = data.get("vesws")
     if not isinstance(vesws, list) or len(vesws) <= VESWS_MAX:
         return None
-    message = f"{len(vesws)} virtual switches; an id has 12 bits, so a fabric has {VESWS_MAX} at most"
+    message = f"{len(vesws)} virtual switches; an id has 12 bits, so a fabric has at most {VESWS_MAX}"
     return Problem(("vesws",), message)
 
 
 def cross_problems(data: Mapping[str, Any]) -> list[Problem]:
-    """Return what does not fit together in plain data; values of the wrong kind are passed over."""
+    """Return the contradictions in plain data; values of a wrong type are skipped."""
     vesws = data.get("vesws")
     entries = [(n, v) for n, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
     problems = repeated(entries, "id") + repeated(entries, "name")
@@ -304,9 +304,7 @@ def _election_problems(election: dict[str, Any]) -> list[Problem]:
     except ValueError:
         return []
     if dead_after < 3 * heartbeat:
-        message = (
-            f"{dead_after:g} s is under three heartbeats of {heartbeat:g} s: a lost one would be a death"
-        )
+        message = f"{dead_after:g} s is under three heartbeats of {heartbeat:g} s: a lost one would depose the master"
         return [Problem(("election", "dead_after"), message)]
     return []
 
@@ -316,7 +314,7 @@ def _election_problems(election: dict[str, Any]) -> list[Problem]:
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """What the subnet manager knows of an HFI port that announces Ethernet on fabric."""
+    """What the subnet manager knows about an HFI port that announces Ethernet on fabric."""
 
     guid: int
     lid: int
@@ -329,12 +327,12 @@ class PortFacts:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names under which this very port can be a member, whatever else is on the fabric."""
+        """The member names that always mean this port, whatever else is on the fabric."""
         return (self.name, f"{self.guid:#x}", f"{self.guid:#018x}")
 
 
 class Roster:
-    """All known ports, found by what a configuration calls them."""
+    """All known ports, by their names in a configuration."""
 
     def __init__(self, ports: Iterable[PortFacts]) -> None:
         self._names: dict[str, PortFacts] = {}
@@ -347,11 +345,11 @@ class Roster:
             self._names.setdefault(port.host, port)
 
     def find(self, name: str) -> PortFacts | None:
-        """Return the port that a member's name means, or None."""
+        """Return the port that a member name means, or None."""
         return self._names.get(name)
 
     def members(self, vesw: VeswSection) -> list[PortFacts]:
-        """Return the known members of a virtual switch; each once, in the order of the configuration."""
+        """Return the known members of a virtual switch, each once, in the order of the configuration."""
         if vesw.members == ALL:
             return self.ports
         found = (self._names.get(name) for name in vesw.members)
@@ -359,12 +357,12 @@ class Roster:
 
     @property
     def names(self) -> list[str]:
-        """Host names, which is how most people call members."""
+        """Host names, the most common names of members."""
         return list(dict.fromkeys(port.host for port in self.ports))
 
 
 def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
-    """Return why a configuration cannot be met on the fabric with these ports; empty: it can."""
+    """Return why a fabric with these ports cannot satisfy a configuration; empty if it can."""
     problems: list[Problem] = []
     vports: dict[int, int] = {}
     for index, vesw in enumerate(config.vesws):
@@ -394,19 +392,19 @@ def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A configuration that can be met on the fabric with some ports; nothing is left to find out about it."""
+    """A configuration that was fully checked for a fabric with certain ports."""
 
     config: EmConfig
     text: str
-    """The configuration as it is remembered."""
+    """The configuration as stored in the database."""
     roster: Roster
-    """The ports."""
+    """The ports of the fabric."""
 
 
 def met_by(config: EmConfig, roster: Roster) -> Checked:
-    """Check a configuration for the fabric with these ports.
+    """Check a configuration for a fabric with these ports.
 
-    Raises:  EmConfigError: it cannot be met there.
+    Raises:  EmConfigError: the fabric cannot satisfy it.
     """
     if problems := fabric_problems(config, roster):
         raise EmConfigError(problems)
@@ -414,9 +412,9 @@ def met_by(config: EmConfig, roster: Roster) -> Checked:
 
 
 def checked(data: Any, roster: Roster) -> Checked:
-    """Check plain data (what YAML or JSON gave) for the fabric with these ports and return the configuration.
+    """Check plain data (from YAML or JSON) for a fabric with these ports and return the configuration.
 
-    Raises:  EmConfigError: every mistake at once, those that can be seen without a fabric and those on this one.
+    Raises:  EmConfigError: all mistakes, including those on this fabric.
     """
     try:
         config = parse_config(data)
@@ -426,7 +424,7 @@ def checked(data: Any, roster: Roster) -> Checked:
 
 
 def _also_wrong(data: Any, found: Sequence[Problem], roster: Roster) -> list[Problem]:
-    """Return what is wrong on the fabric with data in which so much was found already."""
+    """Return the problems on the fabric of data that has other mistakes, `found`."""
     vesws = data.get("vesws") if isinstance(data, dict) else None
     if not isinstance(vesws, list) or len(vesws) > VESWS_MAX:
         return []
@@ -437,7 +435,7 @@ def _also_wrong(data: Any, found: Sequence[Problem], roster: Roster) -> list[Pro
 
 
 def _understood(at: int, entry: object) -> VeswSection:
-    """Return what can be understood of an entry with mistakes: whatever names ports, under an id of its own."""
+    """Return the valid parts of an entry with mistakes that refer to ports, under a unique id."""
     kept: dict[str, Any] = {"id": at + 1, "name": str(at), "members": []}
     if isinstance(entry, dict):
         for key in ("members", "default_ports", "pkey", "mac"):

@@ -1,8 +1,8 @@
-"""The dialogue with one agent: the next request to it, and what its answer means. Level-triggered.
+"""The dialogue with one agent: the next request to it, and the evaluation of its responses. Level-triggered.
 
-No "next step" is stored: each time, the known state of a port or vport is compared with the wanted one,
-and the first difference gives the request. So a lost answer, a restarted agent and a changed configuration all
-take the same path.
+No "next step" is stored: each time, the known state of a port or vport is compared with the desired one, and the first
+difference determines the request. So lost responses, restarted agents and changed configurations need no code of their
+own.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from vema.errors import AgentError
 from vema.types import EMA_CLASS_VERSION, AttrId, EthLinkStatus
 
 PORT: Final = -1
-"""Stands for the port itself where a vport number is asked for."""
+"""In place of a vport number: the port itself."""
 
 LIST_RESTARTS: Final = 32
-"""Times in a row that an address list may change while it is read, before its agent counts as confused."""
+"""Number of consecutive changes of an address list while it is read, after which its agent counts as faulty."""
 DIGESTS_LOST: Final = 3
-"""Looks in a row that may find another digest than was written, before the agent counts as confused."""
+"""Number of consecutive polls that find another digest than was written, after which the agent counts as faulty."""
 
 _SECTION_HEADER: Final = struct.Struct(">HHI")
 _PAGE: Final = struct.Struct(">HHHH")
@@ -42,30 +42,28 @@ _ERRORS: Final = (
 
 
 class Effect(Flag):
-    """What a response has changed, for those who look after more than one vport."""
+    """The effects of a response beyond its own vport."""
 
     NOTHING = 0
     ADDRESSES = auto()
-    """The addresses of a member."""
+    """The addresses of a member have changed."""
     RECORD = auto()
-    """What is to be remembered of the vport."""
+    """The record of the vport has changed."""
     LINK = auto()
     """The Ethernet link went up or down."""
-    GONE = auto()
-    """The vport is deleted."""
     RESTARTED = auto()
     """The agent has lost its configuration."""
     CONFIGURED = auto()
-    """The agent has taken its configuration."""
+    """The agent has accepted its configuration."""
     COUNTERS = auto()
     """A reading of the counters is complete."""
     TABLE = auto()
-    """The MAC table is no longer under the digest that it was written with."""
+    """The MAC table no longer has the digest that it was written with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request to one agent. The transaction id is left 0: whoever sends it chooses one."""
+    """One request to one agent. The sender chooses the transaction id."""
 
     guid: int
     epoch: int
@@ -77,27 +75,27 @@ class Request:
     data: bytes
     timeout_s: float
     about_port: bool = False
-    """The answer is about the port, though it may be a look at one of its vports."""
+    """Whether the response is about the port, even if the request reads one of its vports."""
     section: int = -1
-    """Which section of the MAC table a Set writes."""
+    """The section of the MAC table that the request reads or writes."""
     expected: VeswPortInfo | ClassPortInfo | None = None
-    """What the answer to a Set should say."""
+    """The expected attribute in the response to a Set."""
 
     @property
     def mad(self) -> Mad:
-        """The MAD, with transaction id 0: whoever sends it chooses one."""
+        """The MAD, with transaction id 0 for the sender to replace."""
         method = Method.SET if self.is_set else Method.GET
         return build_request(method, self.attr_id, self.data, attr_mod=self.attr_mod)
 
     @property
     def attr_mod(self) -> int:
-        """The attribute modifier: the vport that is meant."""
+        """The attribute modifier: the vport number."""
         return max(self.vport_num, 0)
 
     def answered_by(self, response: Mad) -> bytes:
         """Return the attribute data of the response.
 
-        Raises:  AgentError: the agent refuses, or this is not a response to the request.
+        Raises:  AgentError: the agent refused, or this is not a response to the request.
         """
         return attribute_in(response, self.attr_id, self.attr_mod)
 
@@ -106,7 +104,7 @@ class Request:
 
 
 def next_of_port(desired: Desired, port: Port) -> Request | None:
-    """Return what has to be asked of, or said to, the port itself; None makes it ready for its vports."""
+    """Return the next request about the port itself; None if it is ready for its vports."""
     seen = port.class_port_info
     if seen is None:
         return request_for(port, PORT, AttrId.CLASS_PORT_INFO, about_port=True)
@@ -121,7 +119,7 @@ def next_of_port(desired: Desired, port: Port) -> Request | None:
 
 
 def next_of_vport(desired: Desired, port: Port, vport: Vport) -> Request | None:
-    """Return what has to be asked of, or said to, a vport; None where there is nothing to do now."""
+    """Return the next request about a vport; None if there is nothing to do now."""
     info = vport.info
     if info is None or not vport.fresh:
         return request_for(port, vport.num, AttrId.VESW_PORT_INFO)
@@ -154,7 +152,7 @@ def _next_section(desired: Desired, port: Port, vport: Vport) -> Request | None:
         return None
     table = vesw.table_for(port.facts.guid)
     changes = table.changes(vport.layout)
-    if not changes:  # the sections are right, only the digest is not: say it again
+    if not changes:  # the sections are right but the digest is not: write it again
         changes = [0]
     index = changes[0]
     first, count = section_range(index)
@@ -178,7 +176,7 @@ def request_for(
     expected: VeswPortInfo | ClassPortInfo | None = None,
     about_port: bool = False,
 ) -> Request:
-    """Return a request to a port: a Set where there is `data`, else a Get (of the part that `page` names)."""
+    """Return a request to a port: a Set if there is `data`, else a Get of the part selected by `page`."""
     return Request(
         port.facts.guid,
         port.epoch,
@@ -198,9 +196,9 @@ def request_for(
 
 
 def take_port_answer(port: Port, request: Request, mad: Mad) -> Vport | None:
-    """Take a response about the port itself; return a vport that a scan has found.
+    """Handle a response about the port itself; return a vport found by a scan, if any.
 
-    Raises:  AgentError: the agent refuses, or makes no sense.
+    Raises:  AgentError: the agent refused, or its response is invalid.
     """
     data = request.answered_by(mad)
     if request.attr_id == AttrId.CLASS_PORT_INFO:
@@ -225,9 +223,9 @@ def take_port_answer(port: Port, request: Request, mad: Mad) -> Vport | None:
 
 
 def take_vport_answer(vport: Vport, request: Request, mad: Mad) -> Effect:
-    """Take a response about a vport; return what it has changed.
+    """Handle a response about a vport; return its effects.
 
-    Raises:  AgentError: the agent refuses, or makes no sense.
+    Raises:  AgentError: the agent refused, or its response is invalid.
     """
     data = request.answered_by(mad)
     if request.attr_id == AttrId.VESW_PORT_INFO:
@@ -281,7 +279,7 @@ def _take_info(vport: Vport, info: VeswPortInfo) -> Effect:
 
 
 def _judge_digest(vport: Vport, info: VeswPortInfo, absent: bool) -> Effect:
-    """Notice a table that somebody else has written, and an agent that keeps no digest."""
+    """Detect a table that another EM has written, and an agent that does not keep digests."""
     if info.mac_tbl_digest == vport.digest:
         if vport.info is not None and not vport.fresh:
             vport.digests_lost = 0
@@ -366,7 +364,7 @@ def _take_counters(vport: Vport, attr_id: int, data: bytes) -> Effect:
 
 
 def lost(vport: Vport, request: Request) -> None:
-    """Take it that a request was never answered: a Set may have been done, or not."""
+    """Handle a request timeout; a Set may or may not have been applied."""
     vport.fresh = False
     if request.is_set and request.attr_id == AttrId.MAC_ENTRIES:
         vport.layout = None

@@ -1,14 +1,16 @@
-"""Which of several EMs on a fabric is the master: the one with the highest priority, then the lowest GUID.
+"""The election of the master among several EMs on a fabric: the highest priority wins, then the lowest GUID.
 
-Every EM sends heartbeats to a group that all of them have joined. A standby becomes master when no master was
-heard for `dead_after` and no better candidate lives; so the fabric is without a master for at most
-`dead_after` plus one heartbeat. A standby that has not heard the master for two heartbeats asks in its own, and the
-master answers at once: on a fabric that loses packets it takes twenty losses in a row, not ten, to have two masters.
-A master that hears a better candidate hands over: it stops writing, waits until
-its requests are answered, and only then names its successor. A master that was asleep for longer than
-`dead_after` less two heartbeats (a stopped process, a suspended machine) begins again as a standby before it
-writes anything: another may have taken over meanwhile. Two masters that hear each other (a fabric that was cut
-in two and healed) leave the better one.
+Every EM sends heartbeats to a group that all of them have joined. A standby becomes master if it has heard no master
+for `dead_after` and no better candidate is alive. So the fabric is without a master for at most `dead_after` plus one
+heartbeat.
+
+A standby that has not heard the master for two heartbeats asks for one in its own heartbeat, and the master answers at
+once. So on a lossy fabric, two masters require twenty losses in a row instead of ten.
+
+A master that hears a better candidate hands over: it stops writing, waits until its requests are answered, and only
+then names its successor. A master that was asleep for longer than `dead_after` minus two heartbeats (a stopped process,
+a suspended machine) becomes a standby before it writes anything, as another EM may have taken over. If two masters hear
+each other, as after a partition of the fabric has healed, the better one remains.
 
 Sans-IO: heartbeats and time come in, the role and heartbeats to send come out.
 """
@@ -29,32 +31,32 @@ ELECTION_OUI: Final = bytes.fromhex("024f56")
 """A locally administered OUI."""
 HEARTBEAT_ATTR: Final = 0x0001
 ELECTION_GROUP: Final = 0xFFFF00
-"""Multicast LID that all EMs have joined."""
+"""Multicast LID of the group of all EMs."""
 ASK_AFTER: Final = 2
-"""Heartbeats of the master that a standby misses before it asks for one."""
+"""Number of missed heartbeats of the master after which a standby asks for one."""
 
 _CODEC: Final = struct.Struct(">BBHQQ")
 _VENDOR: Final = bytes(13) + ELECTION_OUI
 
 
 class Role(Enum):
-    """What an EM is."""
+    """The role of an EM."""
 
     STANDBY = "standby"
     MASTER = "master"
     LEAVING = "leaving"
-    """A master that no longer writes and waits for its last responses before it hands over."""
+    """A master that has stopped writing and waits for its last responses before it hands over."""
 
 
 class BeatState(IntEnum):
-    """What a heartbeat says of its sender."""
+    """The state of the sender of a heartbeat."""
 
     STANDBY = 1
     MASTER = 2
     RESIGNED = 3
-    """It was the master; `successor` is to be."""
+    """It was the master; `successor` is to be the next."""
     ASKING = 4
-    """A standby that has not heard the master for a while, and wants to."""
+    """A standby that has not heard the master for a while and asks for a heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Beat:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Order of candidates: the greater the better."""
+        """Order of candidates; the greatest wins."""
         return (self.priority, -self.guid)
 
     def build_mad(self, tid: int) -> bytes:
@@ -101,12 +103,12 @@ class Election:
     def __init__(
         self, *, guid: int, priority: int, heartbeat_s: float, dead_after_s: float, now: float
     ) -> None:
-        """Begin as a standby that has heard no other EM yet."""
+        """Start as a standby that has not heard other EMs yet."""
         self.guid = guid
         self.priority = priority
         self.role = Role.STANDBY
         self.master: int | None = None
-        """Port GUID of the master, as far as this EM knows."""
+        """Port GUID of the master, if this EM knows it."""
         self._heartbeat_s = heartbeat_s
         self._dead_after_s = dead_after_s
         self._next_beat = now
@@ -123,15 +125,15 @@ class Election:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """The greater the better."""
+        """Order of candidates; the greatest wins."""
         return (self.priority, -self.guid)
 
     def peers(self) -> list[Beat]:
-        """Return the last heartbeat of every other EM that lives."""
+        """Return the last heartbeat of every other EM that is alive."""
         return [beat for _, beat in self._peers.values()]
 
     def heard(self, now: float, beat: Beat) -> None:
-        """Take a heartbeat of another EM."""
+        """Handle a heartbeat of another EM."""
         if beat.guid == self.guid:
             return
         self._awake(now)
@@ -140,7 +142,7 @@ class Election:
             self._heard_master(now, beat)
         elif beat.state == BeatState.RESIGNED:
             if beat.successor == self.guid and self.role is Role.STANDBY:
-                if not self._hears_master(now):  # after a cut there may have been two, and one goes on
+                if not self._hears_master(now):  # after a partition, another master may remain
                     self._become_master(now)
             elif self.master == beat.guid:
                 self.master, self._silent_since = beat.successor, now
@@ -159,10 +161,10 @@ class Election:
         if self.role is Role.STANDBY or beat.rank > self.rank:
             self.role, self.master, self._silent_since = Role.STANDBY, beat.guid, now
         else:
-            self._outbox.append(self._beat(now))  # the other one is to hear of the better master at once
+            self._outbox.append(self._beat(now))  # tell the other master at once that there is a better one
 
     def drained(self, now: float) -> None:
-        """Say that no request of this EM is on its way any more: a leaving master hands over."""
+        """Note that no request of this EM is in flight any more: a leaving master hands over."""
         if self.role is Role.LEAVING:
             self._outbox.append(Beat(BeatState.RESIGNED, self.priority, self.guid, self._successor))
             self.role, self.master, self._silent_since = Role.STANDBY, self._successor, now
@@ -181,7 +183,7 @@ class Election:
             self._outbox.append(self._beat(now))
 
     def _awake(self, now: float) -> None:
-        """Notice a long sleep: a master that did not speak may have been replaced."""
+        """Detect a long sleep, after which a master becomes a standby, as it may have been replaced."""
         slept = now - self._last_wake
         self._last_wake = now
         if slept > self._dead_after_s - 2 * self._heartbeat_s:

@@ -1,4 +1,4 @@
-"""The multicast groups of the virtual switches: what the subnet manager was told, and what it has to be told next."""
+"""The multicast groups of the virtual switches: what the subnet manager was told, and what has changed since."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from vema.em.state import Vesw
 
 
 class Groups:
-    """Members by group LID, as far as they have been handed out."""
+    """The members by group LID as last returned by `take`."""
 
     def __init__(self) -> None:
         self._told: dict[int, frozenset[int]] = {}
         self._doubtful = True
 
     def forget(self) -> None:
-        """Take it that another EM may have changed them."""
+        """Forget what was returned: another EM may have changed the groups."""
         self._told = {}
 
     def doubt(self) -> None:
-        """Look again at the next `take`."""
+        """Compare again in the next `take`."""
         self._doubtful = True
 
     def take(self, vesws: Iterable[Vesw]) -> dict[int, frozenset[int]]:
-        """Return what changed since the last time: group LID -> GUIDs of its ports; empty: delete it."""
+        """Return the changes since the last call: group LID -> GUIDs of its ports; an empty set deletes the group."""
         if not self._doubtful:
             return {}
         self._doubtful = False

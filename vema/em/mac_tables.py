@@ -1,13 +1,12 @@
-"""The MAC table of a virtual switch: its slots, the sections that go into one MAD each, and the digest.
+"""The MAC table of a virtual switch: its slots, its sections (one MAD each), and its digest.
 
-All members share the slots, so that a section is encoded once and its bytes serve every member. A member's own
-addresses are holes in its table: what changes at one member touches the tables of the others only, and there
-only the sections that hold its slots.
+All members share the slots, so a section is encoded once for all of them. A member's own addresses are holes in its
+table: a change at one member affects only the tables of the others, and only the sections with its slots.
 
-The digest is a hash of what a table contains, wherever it stands in it: the sum of the hashes of the entries,
-folded to 32 bits. So it can be kept while entries come and go, and an EM that has lost its memory still sees
-that a table is right. 0 is the digest of an empty table (an agent starts with it), and `DIRTY` says that an
-update is under way: only the last Set of an update bears the digest of the whole.
+The digest is a hash of the entries of a table, regardless of their positions: the sum of the hashes of the entries,
+folded to 32 bits. So it can be updated as entries come and go, and an EM that has lost its database can still verify a
+table. 0 is the digest of an empty table, which agents start with. `DIRTY` marks an update in progress: only the last
+Set of an update carries the digest of the whole table.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ _UINT64: Final = (1 << 64) - 1
 _UINT32: Final = (1 << 32) - 1
 
 Owner = int
-"""Who reported an address: the GUID of a port."""
+"""The member that reported an address: the GUID of its port."""
 Address = tuple[MacAddr, int]
 """An address and the LID behind it."""
 Conflict = tuple[MacAddr, Owner, Owner]
-"""An address that two members have: the one that keeps it, and the one that does not."""
+"""An address that two members have: the address, the member that keeps it, and the other."""
 
 
 @lru_cache(maxsize=65536)
@@ -52,7 +51,7 @@ def entry_hash(entry: bytes) -> int:
 
 
 def section_key(section: bytes) -> int:
-    """Return what tells one section's contents from another's, 63 bits; 0 for a section of holes."""
+    """Return a hash of a section's contents, 63 bits; 0 if it contains only holes."""
     if not section.strip(b"\0"):
         return EMPTY
     return int.from_bytes(blake2b(section, digest_size=8).digest(), "big") >> 1
@@ -68,28 +67,28 @@ def fold(total: int) -> int:
 
 
 def digest_of(entries: Iterable[bytes]) -> int:
-    """Return the digest of a table that holds these entries (16 bytes each); holes count for nothing."""
+    """Return the digest of a table with these entries (16 bytes each), ignoring holes."""
     return fold(sum(entry_hash(entry) for entry in entries if entry != _HOLE))
 
 
 def section_range(index: int) -> tuple[int, int]:
-    """Return the first slot of a section, and how many it has; the last one is shorter."""
+    """Return the first slot and the number of slots of a section; the last section is shorter."""
     first = index * MAX_SECTION
     return first, min(MAX_SECTION, MAC_TABLE_ENTRIES - first)
 
 
 @dataclass(frozen=True, slots=True)
 class MemberTable:
-    """The table as one member is to have it."""
+    """The desired table of one member."""
 
     sections: tuple[bytes, ...]
-    """Entries of each section, 16 bytes each; a section of holes is as long as any other."""
+    """Entries of each section, 16 bytes each, including holes."""
     keys: tuple[int, ...]
     """The key of each section."""
     digest: int
 
     def section(self, index: int) -> bytes:
-        """Return the entries of a section, holes where the table is shorter."""
+        """Return the entries of a section, filled with holes beyond the end of the table."""
         if index < len(self.sections):
             return self.sections[index]
         return _HOLE * section_range(index)[1]
@@ -99,9 +98,9 @@ class MemberTable:
         return self.keys[index] if index < len(self.keys) else EMPTY
 
     def changes(self, layout: Sequence[int] | None) -> list[int]:
-        """Return the sections to send to an agent that has the sections with the keys of `layout`.
+        """Return the sections to send to an agent whose sections have the keys in `layout`.
 
-        Args:  layout: keys, holes beyond its end; None where nothing is known of what the agent has.
+        Args:  layout: keys; beyond its end there are holes; None if the table of the agent is unknown.
         """
         if layout is None:
             return list(range(SECTIONS))
@@ -110,14 +109,14 @@ class MemberTable:
 
 
 NO_TABLE: Final = MemberTable((), (), EMPTY)
-"""The table of a member that learns nothing."""
+"""The table of a member of a virtual switch that does not learn."""
 
 
 class VeswTable:
-    """The slots of one virtual switch. A slot keeps its address as long as the address is there."""
+    """The slots of one virtual switch. An address keeps its slot as long as it exists."""
 
     def __init__(self, slots: Sequence[tuple[Owner, MacAddr]] = ()) -> None:
-        """Begin with the slots of an earlier life (owner and address), whose LIDs `update` will fill in."""
+        """Start with the slots of an earlier run (owner and address), whose LIDs `update` will fill in."""
         self._entries: list[bytes] = [_HOLE] * len(slots)
         self._owners: list[Owner] = [owner for owner, _ in slots]
         self._slot_of: dict[MacAddr, int] = {mac: at for at, (_, mac) in enumerate(slots) if any(mac)}
@@ -125,18 +124,18 @@ class VeswTable:
         self._total = 0
         self._shared: list[tuple[bytes, int]] = []
         self.left_out: tuple[MacAddr, ...] = ()
-        """Addresses that found no room; frames to them go to the default ports or the group."""
+        """Addresses without a slot because the table is full; frames to them go to the default ports or the group."""
         self.conflicts: tuple[Conflict, ...] = ()
 
     def slots(self) -> list[tuple[Owner, MacAddr]]:
-        """Return owner and address of each slot (a zero address: free), for the next life."""
+        """Return owner and address of each slot, to be stored; the address of a free slot is zero."""
         macs = [MacAddr(bytes(6))] * len(self._entries)
         for mac, at in self._slot_of.items():
             macs[at] = mac
         return list(zip(self._owners, macs, strict=True))
 
     def entries(self) -> list[tuple[int, MacAddr, int, Owner]]:
-        """Return slot, address, LID and owner of what the table holds, in slot order."""
+        """Return slot, address, LID and owner of each entry, in slot order."""
         listed = []
         for at, entry in enumerate(self._entries):
             if entry != _HOLE:
@@ -145,7 +144,7 @@ class VeswTable:
         return listed
 
     def update(self, members: Mapping[Owner, Iterable[Address]]) -> bool:
-        """Take the addresses of all members, in order of precedence; return whether any table changes."""
+        """Set the addresses of all members, in order of precedence; return whether any table changes."""
         wanted, conflicts = _wanted(members)
         for mac in [mac for mac in self._slot_of if mac not in wanted]:
             at = self._slot_of.pop(mac)
@@ -190,7 +189,7 @@ class VeswTable:
         return changed
 
     def digest_for(self, owner: Owner) -> int:
-        """Return the digest of a member's table, which has none of its own addresses."""
+        """Return the digest of a member's table, which excludes its own addresses."""
         own = self._own.get(owner, ())
         return fold(self._total - sum(entry_hash(self._entries[at]) for at in own))
 

@@ -1,4 +1,4 @@
-"""Stores the records of an EM on a disk that may be full for a while; the EM goes on meanwhile."""
+"""Store the records of an EM on a disk that may be temporarily full, while the EM goes on."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from vema.em.store import Store, StoreError
 log = logging.getLogger("vema.em")
 
 RECORDS_LOST = "records-lost"
-"""The event that says how many events and readings the database lacks."""
+"""The event that states how many events and readings are missing from the database."""
 
 
 class StoreWriter:
-    """Writes batches of records. What could not be written is written with the next batch that can be.
+    """Writes batches of records, and retries failed ones together with the next batch.
 
-    Of each vport and each table the newest record is kept for that; events and readings are counted, and their number
-    is written in their place. So what waits is never more than what the EM manages.
+    For that it keeps the newest record of each vport and each table, and counts events and readings, so that their
+    number can be written instead. So the memory it needs is limited by the number of vports and tables.
     """
 
     def __init__(self, store: Store) -> None:
         self.lost = 0
-        """Events and readings that could not be written since the database last could."""
+        """Events and readings lost since the last successful write."""
         self._store = store
         self._waiting: dict[Hashable, Record] = {}
         self._broken = False
 
     def write(self, records: Sequence[Record]) -> None:
-        """Write a batch, and what waits. Never raises what a disk does; the log says when that begins and ends."""
+        """Write a batch and everything pending. Disk errors are not raised but logged when they start and end."""
         if not records:
             return
         gap = [EventRecord(RECORDS_LOST, text=_gap(self.lost))] if self.lost else []

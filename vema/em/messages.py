@@ -1,4 +1,4 @@
-"""MADs between an Ethernet Manager and the agents: requests built, responses and traps read."""
+"""MADs between an Ethernet Manager and the agents: build requests, read responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VENDOR_PREFIX: Final = RmppHeader().build() + VendorHeader().build()
 def build_request(method: Method, attr_id: int, data: bytes = b"", *, attr_mod: int = 0, tid: int = 0) -> Mad:
     """Return a whole MAD, 2048 bytes when built.
 
-    Args:    data: the attribute, at most 2008 bytes. attr_mod: the vport, where the attribute is one of a vport.
+    Args:    data: the attribute, at most 2008 bytes. attr_mod: the vport, for attributes of vports.
              tid: 0 lets the MAD stack choose.
     Raises:  ValueError: the attribute is too long, or a value does not fit its field.
     """
@@ -46,7 +46,7 @@ def build_request(method: Method, attr_id: int, data: bytes = b"", *, attr_mod: 
 def read_response(request: Mad, response: Mad) -> bytes:
     """Return the attribute data of the response to `request`.
 
-    Raises:  AgentError: a status other than 0, or no response to this request at all.
+    Raises:  AgentError: a status other than 0, or not a response to this request.
     """
     return attribute_in(response, request.header.attr_id, request.header.attr_mod)
 
@@ -54,7 +54,7 @@ def read_response(request: Mad, response: Mad) -> bytes:
 def attribute_in(response: Mad, attr_id: int, attr_mod: int) -> bytes:
     """Return the attribute data of a response to a request for an attribute.
 
-    Raises:  AgentError: a status other than 0, or no response to such a request at all.
+    Raises:  AgentError: a status other than 0, or not a response to such a request.
     """
     header, oui = response.header, response.data[_OUI_AT:_DATA_AT]
     if len(oui) < len(EMA_OUI):
@@ -68,7 +68,7 @@ def attribute_in(response: Mad, attr_id: int, attr_mod: int) -> bytes:
         EMA_OUI,
     ):
         raise AgentError(
-            f"no response to {attribute_name(attr_id)}: class {header.mgmt_class:#04x}, method "
+            f"not a response to {attribute_name(attr_id)}: class {header.mgmt_class:#04x}, method "
             f"{header.method:#04x}, attribute {header.attr_id:#06x}, modifier {header.attr_mod:#x}, OUI {oui.hex()}"
         )
     if header.status:
@@ -77,11 +77,11 @@ def attribute_in(response: Mad, attr_id: int, attr_mod: int) -> bytes:
 
 
 def attribute_name(attr_id: int) -> str:
-    """Return the name of an attribute for people."""
+    """Return the name of an attribute for messages."""
     return AttrId(attr_id).name if attr_id in AttrId.__members__.values() else f"attribute {attr_id:#06x}"
 
 
 def status_name(status: int) -> str:
-    """Return the name of a status for people, with its number."""
+    """Return the name of a status for messages, with its number."""
     name = MadStatus(status).name.lower() if status in MadStatus.__members__.values() else "status"
     return f"{name} ({status:#06x})"

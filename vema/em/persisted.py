@@ -1,7 +1,6 @@
-"""What the EM remembers: one record for each thing that must survive kill -9. The store keeps them, core makes them.
+"""The records of the EM: one for each piece of state that must survive kill -9. `core` creates, `store` keeps them.
 
-Nothing here is trusted blindly after a restart: an agent's digest and generation counts decide whether what is
-remembered of it still holds.
+After a restart, the digest and the generation counts of an agent show whether its record is still valid.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ VportKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class VportRecord:
-    """One vport that this EM has given to a virtual switch."""
+    """A vport that this EM has assigned to a virtual switch."""
 
     guid: int
     vport_num: int
     vesw_id: int
     """0: to be deleted."""
     digest: int = 0
-    """What the agent was last seen to have."""
+    """The last known digest of the agent."""
     layout: tuple[int, ...] | None = None
-    """Keys of the sections that the agent has under that digest; None: not known."""
+    """Keys of the sections of the agent's table with that digest; None: unknown."""
     uc_macs: tuple[MacAddr, ...] = ()
     uc_gen: int | None = None
-    """Generation count under which the list was read; None: it was not."""
+    """Generation count when the list was read; None: never."""
     mc_macs: tuple[MacAddr, ...] = ()
     mc_gen: int | None = None
     base_mac: MacAddr = NO_MAC
@@ -46,7 +45,7 @@ class VportRecord:
 
 @dataclass(frozen=True, slots=True)
 class SlotsRecord:
-    """Who owns which slot of a virtual switch's MAC table."""
+    """The slots of a virtual switch's MAC table, with the owner and address of each."""
 
     vesw_id: int
     slots: tuple[tuple[Owner, MacAddr], ...]
@@ -62,7 +61,7 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """Something that a person may want to know of."""
+    """An event to show to the user."""
 
     kind: str
     port: str = ""
@@ -86,9 +85,9 @@ Record = VportRecord | SlotsRecord | Tombstone | EventRecord | CountersRecord
 
 @dataclass(slots=True)
 class Memory:
-    """The records with which an EM starts."""
+    """The records that an EM starts with."""
 
     vports: Sequence[VportRecord] = ()
     slots: Sequence[SlotsRecord] = ()
     config: str | None = field(default=None)
-    """The configuration that was applied last, as text."""
+    """The last applied configuration, as text."""

@@ -1,4 +1,4 @@
-"""From desired state to attributes: the VeswPortInfo and the ClassPortInfo that an agent is to have."""
+"""From desired state to attributes: the VeswPortInfo and the ClassPortInfo that an agent should have."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ READ_ONLY: Final = frozenset(
         "uc_macs_gen_count", "mc_macs_gen_count",
     }
 )  # fmt: skip
-"""Fields of VeswPortInfo that the agent keeps, whatever a Set says."""
+"""Fields of VeswPortInfo that a Set does not change."""
 _DECIMAL: Final = frozenset({"eth_mtu", "vesw_id"})
-"""Fields that people write in decimal; the others are shown in hex."""
+"""Fields shown in decimal; the others are shown in hex."""
 
 
 @dataclass(frozen=True, slots=True)
 class VeswPlan:
-    """One virtual switch on the fabric as it is now."""
+    """One virtual switch on the current fabric."""
 
     fabric_id: int
     section: VeswSection
     learns: bool
     members: tuple[PortFacts, ...]
-    """In the order of the configuration: who comes first keeps an address that two have."""
+    """In the order of the configuration: if two members have the same address, the first one keeps it."""
     default_lids: tuple[int, ...]
     """LIDs of the default ports that are on the fabric."""
 
@@ -44,7 +44,7 @@ class VeswPlan:
 
 
 def plan_vesws(config: EmConfig, roster: Roster) -> dict[int, VeswPlan]:
-    """Return the virtual switches of a configuration with the ports that are there, by id."""
+    """Return the virtual switches of a configuration by id, with the ports that exist."""
     plans = {}
     for section in config.vesws:
         found = (roster.find(name) for name in section.default_ports)
@@ -69,12 +69,12 @@ def routing_word(rc: RoutingControl) -> int:
 
 
 def base_mac(fabric_id: int, vesw_id: int, lid: int) -> MacAddr:
-    """Return the address that the EM gives to the vport of a port: locally administered, with its LID."""
+    """Return the address that the EM assigns to the vport of a port: locally administered, with its LID."""
     return Lmac(fabric_id, vesw_id, lid).build()
 
 
 def port_info(plan: VeswPlan, port: PortFacts, seen: VeswPortInfo) -> VeswPortInfo:
-    """Return what a vport is to have: `seen` (what it has) with every field of the EM's replaced."""
+    """Return the desired VeswPortInfo of a vport: `seen`, its current one, with the fields of the EM replaced."""
     section = plan.section
     lids = tuple(lid for lid in plan.default_lids if lid != port.lid)
     unicast, multicast = section.qos.unicast, section.qos.multicast
@@ -104,19 +104,19 @@ def port_info(plan: VeswPlan, port: PortFacts, seen: VeswPortInfo) -> VeswPortIn
 
 
 def class_port_info(config: EmConfig, sink_lid: int, seen: ClassPortInfo) -> ClassPortInfo:
-    """Return what the ClassPortInfo of a port is to be: `seen` with the sink of its traps replaced."""
+    """Return the desired ClassPortInfo of a port: `seen`, its current one, with the trap sink replaced."""
     sl = config.trap.sl << _SL_SHIFT | seen.trap_sl_rsvd & _SL_KEPT
     return replace(seen, trap_lid=sink_lid, trap_sl_rsvd=sl)
 
 
 def is_power_on(info: VeswPortInfo) -> bool:
-    """Return whether a vport has no configuration: it is new, deleted, or not there at all."""
+    """Return whether a vport has no configuration: it is new, deleted, or does not exist."""
     clean = replace(VeswPortInfo.power_on(), **{name: getattr(info, name) for name in READ_ONLY})
     return info == clean
 
 
 def differences(wanted: Any, seen: Any) -> list[str]:
-    """Return `field: seen -> wanted` for each field of two attributes that differs and that an EM can set."""
+    """Return `field: seen -> wanted` for each differing field of two attributes that an EM can set."""
     lines = []
     for item in fields(wanted):
         old, new = getattr(seen, item.name), getattr(wanted, item.name)

@@ -1,4 +1,4 @@
-"""The life of a port in the eyes of an EM: met, begun, paused, isolated, looked at again, gone. Sans-IO."""
+"""The life cycle of ports as seen by an EM: joining, leaving, polls, backoff, isolation. Sans-IO."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from vema.em.virtual_switches import VirtualSwitches
 from vema.errors import AgentError
 
 AFTER_TRAP_S: Final = 1.2
-"""When to look again after a trap: agents hold back further ones for up to 1.074 s."""
+"""Delay of a poll after a trap: agents suppress further traps for up to 1.074 s."""
 WHILE_SILENT_S: Final = 0.25
-"""When to look again at an agent whose burst of traps is used up: until its window closes, a change is not told."""
+"""Interval of polls of an agent that has used up its burst of traps and so does not report changes for a while."""
 BACKOFF_S: Final = 1.0
 BACKOFF_MAX_S: Final = 30.0
 ISOLATION_S: Final = 30.0
 ISOLATION_MAX_S: Final = 600.0
 REFUSALS: Final = 3
-"""Refused requests in a row after which a port is isolated."""
+"""Number of consecutive refused requests after which a port is isolated."""
 
 
 class PortLives:
-    """Tracks ports as they come, go, stop answering or answer nonsense."""
+    """Tracks ports as they join, leave, stop answering or send invalid responses."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class PortLives:
         log: RecordLog,
         remembered: Iterable[VportRecord],
     ) -> None:
-        """Begin with no port; `remembered` are the vports of an earlier life."""
+        """Start without ports; `remembered` are the vports of an earlier run."""
         self.trust_memory = True
-        """Whether no other EM can have worked since what is remembered was written."""
+        """Whether no other EM can have been active since the records were written."""
         self.unanswered = 0
-        """Requests that were given up."""
+        """Requests that were never answered."""
         self._desired = desired
         self._vesws = vesws
         self._turns = turns
@@ -55,18 +55,19 @@ class PortLives:
     # --- coming and going ----------------------------------------------------------------------------------
 
     def meet(self, fact: PortFacts) -> Port:
-        """Return a port that was not seen before in this life."""
+        """Return a new Port for a port that is seen for the first time in this run."""
         port = Port(fact)
         records = self._remembered.pop(fact.guid, [])
         if records and self.trust_memory:
-            port.vports = {record.vport_num: Vport.of(record) for record in records}
+            for record in records:
+                port.add(Vport.of(record))
         else:
             self._log.add(*(Tombstone(record.key) for record in records))
             port.scan = 1
         return port
 
     def begin(self, now: float, port: Port) -> None:
-        """Begin with a port anew: it joined, came back, changed, or this EM became the master."""
+        """Restart the dialogue with a port that joined, came back or changed, or after this EM became the master."""
         port.epoch += 1
         port.doubt()
         port.busy = port.blocked = False
@@ -79,7 +80,7 @@ class PortLives:
         self._schedule_look(now, port, first=True)
 
     def come_back(self, now: float, port: Port, fact: PortFacts) -> None:
-        """Take a port that was away, or that is in service with other facts."""
+        """Handle a port that came back, or whose facts changed while in service."""
         was_away = not port.in_service
         port.facts, port.in_service, port.away_until = fact, True, None
         port.blocked = False
@@ -89,31 +90,31 @@ class PortLives:
         self.begin(now, port)
 
     def leave(self, now: float, port: Port) -> None:
-        """Take a port out of service; its addresses stay in the tables of the others for a while."""
+        """Handle a port that left; its addresses stay in the tables of the others for a while."""
         port.in_service = False
         port.away_until = now + self._desired.config.limits.leave_hold
         self._stop(now, port, port.away_until)
         self._log.event("port-left", port)
 
     def forget(self, port: Port) -> None:
-        """Take it that a port that is away does not come back."""
+        """Give up waiting for a port that left to come back."""
         port.away_until = None
         self._log.event("port-forgotten", port)
 
     def forget_vports(self, port: Port) -> None:
-        """Have the vports of a port looked for: another EM may have made others."""
+        """Forget the vports of a port and scan for them: another EM may have created others."""
         self._log.add(*(Tombstone(vport.key) for vport in port.vports.values()))
-        port.vports.clear()
+        port.remove_all()
         port.scan = 1
 
-    # --- looking -------------------------------------------------------------------------------------------
+    # --- polls ---------------------------------------------------------------------------------------------
 
     def look(self, now: float, port: Port) -> None:
-        """Look at a port in service whose time has come."""
+        """Poll a port in service that is due."""
         if port.blocked:
             port.blocked, port.isolated = False, ""
         elif not all(vport.done for vport in port.vports.values()):
-            self._turns.schedule(port, self._after_trap(now, port))  # it is being looked at already
+            self._turns.schedule(port, self._after_trap(now, port))  # it is already being polled
             return
         port.doubt()
         self._turns.mark_port(port)
@@ -123,14 +124,14 @@ class PortLives:
             self._schedule_look(now, port)
 
     def look_beyond(self, port: Port) -> None:
-        """Look for a vport that somebody else has made: at the first number that is free."""
+        """Look for a vport that another EM has created, at the first free number."""
         if port.scan is None:
             port.scan = port.next_unknown(1)
         port.ready = False
         self._turns.mark_port(port)
 
     def look_after_trap(self, now: float, port: Port) -> None:
-        """Look again soon: a later change may not be told."""
+        """Poll again soon, as the agent may suppress the trap for a later change."""
         again = self._after_trap(now, port)
         if not port.blocked and (port.wake_at <= now or port.wake_at > again):
             self._turns.schedule(port, again)
@@ -142,20 +143,20 @@ class PortLives:
     def _schedule_look(self, now: float, port: Port, *, first: bool = False) -> None:
         interval = self._desired.config.polling.interval
         if interval and self._turns.active:
-            # ports that joined together are not looked at together
+            # spread the polls of ports that joined together
             share = 0.5 + (port.facts.guid * 0x9E3779B1 % 1024) / 2048 if first else 1.0
             self._turns.schedule(port, now + interval * share)
 
-    # --- agents that do not answer, or make no sense --------------------------------------------------------
+    # --- agents that do not answer or are faulty -------------------------------------------------------------
 
     def answers(self, port: Port) -> None:
-        """Note an answer."""
+        """Note that a port has answered."""
         if port.failures:
             port.failures = 0
             self._log.event("port-answers", port)
 
     def not_answered(self, now: float, port: Port, vport: Vport | None, request: Request) -> None:
-        """Take it that a request timed out, with all its retries; a Set may have been applied all the same."""
+        """Handle a request that timed out after all retries; a Set may or may not have been applied."""
         self.unanswered += 1
         if not port.failures:
             self._log.event("port-silent", port, text=f"attribute {request.attr_id:#06x} unanswered")
@@ -165,7 +166,7 @@ class PortLives:
         self._stop(now, port, now + min(BACKOFF_S * 2 ** min(port.failures - 1, 10), BACKOFF_MAX_S))
 
     def refused(self, now: float, port: Port, vport: Vport | None, error: AgentError | WireError) -> None:
-        """Ask again after a refusal, and isolate an agent that goes on refusing, or that makes no sense."""
+        """Retry after a refusal; isolate an agent that keeps refusing, or whose response is invalid."""
         port.refusals += 1
         status = getattr(error, "status", 0)
         if status and port.refusals < REFUSALS:
@@ -181,7 +182,7 @@ class PortLives:
         self._stop(now, port, now + min(ISOLATION_S * 2 ** min(port.strikes - 1, 10), ISOLATION_MAX_S))
 
     def _stop(self, now: float, port: Port, until: float) -> None:
-        """Send nothing to a port until later; answers to what was sent are ignored."""
+        """Send nothing to a port until `until`, and ignore responses to earlier requests."""
         port.epoch += 1
         port.doubt()
         port.busy, port.blocked = False, True

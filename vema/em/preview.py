@@ -1,4 +1,4 @@
-"""What another configuration would change, line by line, before it is applied."""
+"""A preview of the changes that a new configuration would make, line by line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vema.em.plan import VeswPlan, class_port_info, differences, plan_vesws, por
 from vema.em.state import Port, Vesw
 
 SHOWN: Final = 4
-"""Names in one line; of more their number is said."""
+"""Names listed in one line; for more, only the number of the others is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenVport:
-    """A vport as its agent last had it."""
+    """The last known state of a vport."""
 
     num: int
     vesw_id: int
@@ -27,7 +27,7 @@ class SeenVport:
 
 @dataclass(frozen=True, slots=True)
 class SeenPort:
-    """A port as its agent last had it."""
+    """The last known state of a port."""
 
     facts: PortFacts
     class_port_info: ClassPortInfo | None
@@ -36,7 +36,7 @@ class SeenPort:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What an EM knew at one moment. It does not change, so that it can be looked at in another thread."""
+    """An immutable snapshot of what an EM knows, so that it can be used in another thread."""
 
     roster: Roster
     """The ports that can be members."""
@@ -46,7 +46,7 @@ class Picture:
 
     @classmethod
     def of(cls, roster: Roster, ports: Iterable[Port], vesws: Mapping[int, Vesw]) -> Picture:
-        """Take the picture."""
+        """Take the snapshot."""
         seen = tuple(
             SeenPort(
                 port.facts,
@@ -59,7 +59,7 @@ class Picture:
 
 
 def preview(config: EmConfig, now: Picture) -> list[str]:
-    """Return one line for each change that `config` would make at an agent; empty: it would change nothing."""
+    """Return one line for each change that `config` would make at an agent; empty if it would change nothing."""
     vports = {
         (port.facts.guid, vport.vesw_id): vport for port in now.ports for vport in reversed(port.vports)
     }
@@ -100,7 +100,7 @@ def _member_lines(plan: VeswPlan, facts: PortFacts, vport: SeenVport | None) -> 
 
 
 def _table_change(before: VeswPlan, after: VeswPlan, facts: PortFacts) -> Iterator[str]:
-    """Yield what becomes of the MAC table of a member that stays."""
+    """Yield the changes of the MAC table of a member that stays."""
     if before.learns and not after.learns:
         yield "MAC table: emptied"
         return

@@ -1,4 +1,4 @@
-"""What is wrong with a file that a model describes: each mistake with its path, in words for people."""
+"""Mistakes in a file that a model describes: each with its path and a readable message."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ KeyPath = tuple[str | int, ...]
 """Keys and list positions from the top of the file: ("vesws", 0, "members", 1)."""
 _VALUE_SHOWN: Final = 60
 _NO_KEYS: Final = ("[key]", "list[str]", "literal['all']")
-"""What pydantic puts into a path beside the keys of the file."""
+"""Elements that pydantic adds to a path besides the keys of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake: where, and what."""
+    """One mistake: its place in the file and a message."""
 
     path: KeyPath
     message: str
@@ -31,7 +31,7 @@ class Problem:
 
 
 def path_text(path: KeyPath) -> str:
-    """Return a path as people write it: `vesws[0].members[1]`."""
+    """Return a path as text: `vesws[0].members[1]`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -39,7 +39,7 @@ def path_text(path: KeyPath) -> str:
 
 
 def repeated(entries: list[tuple[int, dict[str, Any]]], key: str, *, besides: object = None) -> list[Problem]:
-    """Return which virtual switches have a value of this key that one before them has, and that must be unique."""
+    """Return a problem for each virtual switch whose value of this key, which must be unique, an earlier one has."""
     seen: dict[object, int] = {}
     problems = []
     for index, vesw in entries:
@@ -54,7 +54,7 @@ def repeated(entries: list[tuple[int, dict[str, Any]]], key: str, *, besides: ob
 
 
 def model_problems(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
-    """Yield every mistake that `model` has found."""
+    """Yield every mistake found by `model`."""
     for item in error.errors(include_url=False):
         path = tuple(part for part in item["loc"] if part not in _NO_KEYS)
         cause = item.get("ctx", {}).get("error")

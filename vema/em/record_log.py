@@ -12,26 +12,26 @@ log = logging.getLogger("vema.em")
 
 
 class RecordLog:
-    """Records in the order in which they came up."""
+    """Records in the order in which they were added."""
 
     def __init__(self) -> None:
         self._records: list[Record] = []
 
     def add(self, *records: Record) -> None:
-        """Remember these."""
+        """Add records."""
         self._records += records
 
     def extend(self, records: Iterable[Record]) -> None:
-        """Remember all of these."""
+        """Add all records of an iterable."""
         self._records += records
 
     def event(self, kind: str, port: Port, vport: Vport | None = None, *, text: str = "") -> None:
-        """Remember what happened at a port, and log it."""
+        """Add an event of a port, and log it."""
         num, vesw_id = (None, None) if vport is None else (vport.num, vport.vesw_id or None)
         log.info("[%s%s] %s %s", port.facts.name, "" if num is None else f" vport {num}", kind, text)
         self._records.append(EventRecord(kind, port.facts.name, num, vesw_id, text))
 
     def take(self) -> list[Record]:
-        """Return what has come up since the last call."""
+        """Return the records added since the last call."""
         records, self._records = self._records, []
         return records

@@ -5,9 +5,9 @@ em.start(config)
 ...
 em.stop()
 
-Each turn takes what has arrived, writes what has to be remembered, and only then sends what `EmCore` wants sent:
-what an agent was told is never newer than what a restarted EM would know of it. A `CoreRunner` gives the turns, one
-per iteration of the event loop. An EM whose core raises stops there: `failure` says why, and nobody waits for it.
+Each turn handles what has arrived, writes records to the database, and only then sends the requests of `EmCore`: so a
+restarted EM never knows less than its agents were told. A `CoreRunner` runs the turns, one per iteration of the event
+loop. If the core raises, the EM stops: `failure` holds the exception, and no `wait_for` keeps waiting.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from vema.types import EMA_OUI
 log = logging.getLogger("vema.em")
 
 TURN: Final = 32
-"""Answers that are taken, vports that are served, and MAC tables that are computed in one turn of the event loop:
-everybody else has a turn before all of a large fabric was looked at."""
+"""Number of responses handled, vports served and MAC tables computed in one iteration of the event loop, so that a
+large fabric does not block other tasks."""
 
 
 class MadTransport(Protocol):
@@ -60,17 +60,17 @@ class MadTransport(Protocol):
         ...
 
     def send(self, dlid: int, mad: bytes, *, sl: int = 0) -> object:
-        """Send one MAD and expect nothing."""
+        """Send one MAD without waiting for a response."""
         ...
 
     def register_agent(
         self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], handler: AgentHandler
     ) -> AgentRegistration:
-        """Give MADs of a class and of some methods to `handler`."""
+        """Pass MADs of a class with certain methods to `handler`."""
         ...
 
     def unregister_agent(self, registration: AgentRegistration) -> None:
-        """End that."""
+        """End a registration."""
 
 
 class Topology(Protocol):
@@ -90,20 +90,20 @@ class Topology(Protocol):
         ...
 
     def set_groups(self, groups: dict[int, frozenset[int]]) -> None:
-        """Make each multicast LID a group of the ports with these GUIDs; of none: no group.
+        """Make each multicast LID a group of the ports with these GUIDs; without GUIDs, delete the group.
 
         Raises:  HfiSimError: the subnet manager refuses.
         """
 
     def group_members(self, mlid: int) -> frozenset[int]:
-        """Return the GUIDs of the ports in a group; none where there is no such group."""
+        """Return the GUIDs of the ports in a group; empty if there is no such group."""
         ...
 
     def join_election(self) -> None:
-        """Have the EM's port hear the heartbeats of other EMs: join `ELECTION_GROUP`."""
+        """Let the EM's port receive the heartbeats of other EMs: join `ELECTION_GROUP`."""
 
     def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
-        """Call `handler` when ports come, go or change; the returned function ends that."""
+        """Call `handler` when ports come, go or change; the returned function unsubscribes it."""
         ...
 
 
@@ -121,10 +121,10 @@ class EthernetService:
         hear_traps: bool = True,
         name: str = "EM",
     ) -> None:
-        """Prepare; `start` begins.
+        """Prepare; nothing is sent before `start`.
 
-        Args:  guid: of the port; tells EMs of one priority apart. hear_traps: False where the caller registers
-               for traps and hands them to `trap`. name: for the log.
+        Args:  guid: of the port; decides between EMs of equal priority. hear_traps: False if the caller registers
+               for traps and passes them to `trap`. name: for the log.
         """
         self.topology = topology
         self.transport = transport
@@ -143,7 +143,7 @@ class EthernetService:
             on_failure=self._look_around,
         )
         self._inbox: deque[Callable[[EmCore, float], None]] = deque()
-        """What has arrived: traps, and answers to requests."""
+        """Traps and responses that have arrived and are not handled yet."""
         self._ports_changed = True
         self._registrations: list[AgentRegistration] = []
         self._hears_beats = False
@@ -155,10 +155,10 @@ class EthernetService:
     # --- life ----------------------------------------------------------------------------------------------
 
     def start(self, config: EmConfig | None = None) -> None:
-        """Begin: with `config`, or with what was applied last, or with nothing.
+        """Start with `config`, or else with the last applied configuration, or else with an empty one.
 
-        Raises:  EmConfigError: the configuration cannot be met on this fabric; nothing was sent.
-                 StoreError: the database is damaged, or cannot be written.
+        Raises:  EmConfigError: this fabric cannot satisfy the configuration; nothing was sent.
+                 StoreError: the database is damaged or cannot be written.
         """
         memory = self.store.load()
         if config is not None:
@@ -181,7 +181,7 @@ class EthernetService:
         self._runner.poll_soon()
 
     def stop(self) -> None:
-        """End: send nothing more, close the database. Agents keep what they have."""
+        """Stop sending and close the database. Agents keep their configuration."""
         for registration in self._registrations:
             self.transport.unregister_agent(registration)
         self._registrations.clear()
@@ -193,10 +193,10 @@ class EthernetService:
         self.store.close()
 
     def apply(self, config: EmConfig | Checked) -> None:
-        """Want another configuration from now on; one that was `checked` for the ports that are here is so no more.
+        """Replace the configuration. One that was `checked` for the current ports is not checked again.
 
-        Raises:  EmConfigError: it cannot be met on this fabric; nothing was sent, the old one stays.
-                 StoreError: it cannot be remembered; the old one stays.
+        Raises:  EmConfigError: this fabric cannot satisfy it; the old one stays, and nothing was sent.
+                 StoreError: it cannot be stored; the old one stays.
         """
         core, roster = self._running(), self.roster()
         if isinstance(config, EmConfig) or config.roster.ports != roster.ports:
@@ -211,7 +211,7 @@ class EthernetService:
         self._runner.poll_soon()
 
     def _candidates(self) -> list[PortFacts]:
-        """Return the ports that can be members: those of the fabric, and those that were there and are away."""
+        """Return the ports that can be members: those of the fabric, and those that left it."""
         known = self.topology.known()
         there = {facts.guid for facts in known}
         met = () if self.core is None else self.core.ports.values()
@@ -222,7 +222,7 @@ class EthernetService:
             raise RuntimeError("the EM is not running: call start() first")
         return self.core
 
-    # --- looking -------------------------------------------------------------------------------------------
+    # --- state ---------------------------------------------------------------------------------------------
 
     @property
     def role(self) -> Role:
@@ -231,14 +231,14 @@ class EthernetService:
 
     @property
     def converged(self) -> bool:
-        """Whether every agent that can be reached is as it should be."""
+        """Whether every reachable agent is configured as desired."""
         if self.core is None or self.failure is not None or self._inbox or self._ports_changed:
             return False
         return self.core.converged
 
     @property
     def failure(self) -> Exception | None:
-        """What the core raised; since then this EM does nothing. The log has the traceback."""
+        """The exception that stopped this EM, if any. The log has the traceback."""
         return self._runner.failure
 
     async def wait_converged(self, timeout_s: float = 60.0) -> bool:
@@ -246,9 +246,9 @@ class EthernetService:
         return await self.wait_for(lambda: self.converged, timeout_s)
 
     async def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `condition`, which is looked at whenever something has happened.
+        """Wait until `condition` is true; it is checked after each turn.
 
-        Returns: False where it took longer, or where this EM has failed: then nothing happens any more.
+        Returns: False on a timeout, or if this EM has failed.
         """
         if condition():
             return True
@@ -273,18 +273,18 @@ class EthernetService:
     def preview(self, config: EmConfig) -> list[str]:
         """Return one line for each change that `config` would make at an agent.
 
-        Raises:  EmConfigError: it cannot be met on this fabric.
+        Raises:  EmConfigError: this fabric cannot satisfy it.
         """
         now = self.picture()
         return preview(met_by(config, now.roster).config, now)
 
     def picture(self) -> Picture:
-        """Return what is known now, for `preview`."""
+        """Return a snapshot of what is known, for `preview`."""
         core = self._running()
         return Picture.of(self.roster(), core.ports.values(), core.vesws)
 
     def roster(self) -> Roster:
-        """Return the ports that can be members now, by which a configuration is `checked`."""
+        """Return the ports that can be members now, for `checked`."""
         return Roster(self._candidates())
 
     async def verify(self) -> list[Difference]:
@@ -297,7 +297,7 @@ class EthernetService:
         return await verify(core.desired, list(core.ports.values()), self, groups)
 
     async def request(self, request: Request, *, retries: int | None = None) -> Mad | None:
-        """Send one request beside those of the core (to look, not to change) and return the response."""
+        """Send one request independently of the core, to read state only, and return the response."""
         answer: asyncio.Future[Mad | None] = asyncio.get_running_loop().create_future()
 
         def done(mad: Mad | None) -> None:
@@ -315,7 +315,7 @@ class EthernetService:
         self._runner.poll_soon()
 
     def trap(self, request: MadRequest) -> None:
-        """Take a trap of an agent."""
+        """Handle a trap of an agent."""
         self._arrived(lambda core, now: core.trap(now, request.mad, request.slid))
 
     def _on_beat(self, request: MadRequest) -> None:
@@ -360,7 +360,7 @@ class EthernetService:
         return bool(self._inbox) or core.has_more
 
     def _look_around(self) -> None:
-        """Tell those whose condition is met, or can never be."""
+        """Wake up those in `wait_for` whose condition is true or can no longer become true."""
         self._watchers = [look for look in self._watchers if not look()]
 
     def _next_wake(self) -> float | None:

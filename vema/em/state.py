@@ -1,4 +1,4 @@
-"""What the EM knows of each port, vport and virtual switch, and what it wants of them."""
+"""What the EM knows about each port, vport and virtual switch, and what it wants them to be."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ from vema.traps import TRAP_BURST, TRAP_WINDOW_MS
 from vema.types import MAX_VPORTS
 
 DEFAULT_RESPONSE_TIME: Final = 18
-"""Response-time value that agents announce, before one has been asked."""
+"""The response-time value to assume until an agent has announced its own."""
 _RESPONSE_TIME_UNIT_S: Final = 4.096e-6
 _TRANSIT_S: Final = 0.05
-"""Allowance for the way there and back."""
+"""Allowance for the round trip."""
 _TIMEOUT_MAX_S: Final = 20.0
 _NOBODY: Final[Owner] = 0
 
 
 def timeout_of(response_time: int) -> float:
-    """Return how long to wait for a response, in seconds: 4.096 us * 2**value, and the way there and back."""
+    """Return how long to wait for a response, in seconds: 4.096 us * 2**value plus the round trip."""
     response_time_s = _RESPONSE_TIME_UNIT_S * (1 << (response_time & 0x1F))
     return min(response_time_s + _TRANSIT_S, _TIMEOUT_MAX_S)
 
 
 @dataclass(slots=True)
 class MacList:
-    """An address list of a netdev, as it was read, and how far that can be believed."""
+    """An address list of a netdev as it was last read, and whether that is current."""
 
     macs: tuple[MacAddr, ...] = ()
     read_gen: int | None = None
-    """Generation count under which `macs` was read; None: never."""
+    """Generation count when `macs` was read; None: never."""
     agent_gen: int | None = None
-    """The latest generation count that the agent has told."""
+    """The latest generation count reported by the agent."""
     stale: bool = False
-    """A trap said that it changed."""
+    """Whether a trap has reported a change."""
     pages: list[MacAddr] = field(default_factory=list)
-    """What has been read of a list that takes several MADs."""
+    """The part read so far of a list that takes several MADs."""
     pages_gen: int | None = None
     restarts: int = 0
-    """How often in a row it changed while it was read."""
+    """Number of consecutive changes while it was read."""
 
     @property
     def current(self) -> bool:
-        """Whether `macs` is what the agent has, as far as the EM knows."""
+        """Whether `macs` is current, as far as the EM knows."""
         return not self.stale and self.read_gen is not None and self.read_gen == self.agent_gen
 
     def forget(self) -> None:
-        """Believe nothing of it: the vport is new."""
+        """Invalidate it: the vport is new."""
         self.read_gen, self.stale = None, False
         self.restart()
 
     def restart(self) -> None:
-        """Read it from the start."""
+        """Start reading it again from the beginning."""
         self.pages, self.pages_gen = [], None
 
 
 @dataclass(slots=True)
 class TrapWindow:
-    """The traps of one vport, counted as its agent counts them: after a burst it is silent for the window's rest."""
+    """Counts the traps of one vport like its agent, which sends no more in a window after a burst."""
 
     closes_at: float = 0.0
     count: int = 0
@@ -77,7 +77,7 @@ class TrapWindow:
         self.count += 1
 
     def silent(self, now: float) -> bool:
-        """Return whether the agent holds back what it would say."""
+        """Return whether the agent now suppresses traps."""
         return now < self.closes_at and self.count > TRAP_BURST
 
 
@@ -88,32 +88,32 @@ class Vport:
     guid: int
     num: int
     vesw_id: int
-    """Where it belongs; 0: it is to be deleted."""
+    """The virtual switch that it should be on; 0: it is to be deleted. On a port, only `Port` sets it."""
     info: VeswPortInfo | None = None
-    """What the agent last said."""
+    """The last VeswPortInfo from the agent."""
     fresh: bool = False
-    """`info` was read since there was reason to doubt it."""
+    """Whether `info` was read after the last event that may have changed it."""
     digest: int = EMPTY
-    """The agent's digest, as last seen."""
+    """The last known digest of the agent."""
     layout: tuple[int, ...] | None = None
-    """Keys of the sections that the agent has under `digest`; None: not known."""
+    """Keys of the sections of the agent's table with `digest`; None: unknown."""
     damaged: bool = False
-    """The table is not what its digest says; `layout` is what is there, and it is to be written again."""
+    """Whether the table does not match its digest; `layout` is what it contains, and it must be rewritten."""
     digests_lost: int = 0
-    """Looks in a row that found another digest than was written."""
+    """Number of consecutive polls that found another digest than was written."""
     unicast: MacList = field(default_factory=MacList)
     multicast: MacList = field(default_factory=MacList)
     base_mac: MacAddr = NO_MAC
     busy: bool = False
-    """A request about it is on its way."""
+    """Whether a request about it is in flight."""
     done: bool = False
-    """Nothing is left to do for it."""
+    """Whether nothing is left to do for it."""
     counters_due: list[int] = field(default_factory=list)
     """Counter attributes to read."""
     counters: dict[str, int] = field(default_factory=dict)
     """The last reading."""
     traps: TrapWindow = field(default_factory=TrapWindow)
-    """Whether its agent may be holding back traps."""
+    """Tells whether its agent may be suppressing traps."""
 
     @property
     def key(self) -> VportKey:
@@ -121,7 +121,7 @@ class Vport:
         return (self.guid, self.num)
 
     def record(self) -> VportRecord:
-        """Return what to remember of it; of a table that is being rewritten nothing can be."""
+        """Return its record, without the layout of a table that is being rewritten."""
         return VportRecord(
             self.guid,
             self.num,
@@ -137,7 +137,7 @@ class Vport:
 
     @classmethod
     def of(cls, record: VportRecord) -> Vport:
-        """Return a vport as an earlier life of the EM knew it."""
+        """Return a vport from the record of an earlier run of the EM."""
         return cls(
             record.guid,
             record.vport_num,
@@ -157,60 +157,99 @@ class Port:
     facts: PortFacts
     in_service: bool = True
     epoch: int = 0
-    """Counts its lives on the fabric; answers to requests of an earlier one are ignored."""
+    """Incremented at each restart of the dialogue; responses to requests of an earlier epoch are ignored."""
     class_port_info: ClassPortInfo | None = None
-    """As the agent has it; None: not read since there was reason to doubt it."""
+    """As read from the agent; None if it must be read again."""
     response_time: int = DEFAULT_RESPONSE_TIME
     scan: int | None = None
-    """Next vport to look at, where it is not known which there are; None: known."""
+    """Next vport to read while scanning for existing vports; None if they are known."""
     ready: bool = False
-    """Its ClassPortInfo is right and its vports are known."""
+    """Whether its ClassPortInfo is right and its vports are known."""
     busy: bool = False
-    """A request about the port itself is on its way."""
-    vports: dict[int, Vport] = field(default_factory=dict)
+    """Whether a request about the port itself is in flight."""
     failures: int = 0
-    """Requests in a row that were never answered."""
+    """Number of consecutive unanswered requests."""
     blocked: bool = False
-    """Nothing is sent to it until `wake_at`."""
+    """Whether nothing is sent to it until `wake_at`."""
     isolated: str = ""
-    """Why nothing is sent to it: what its agent answered."""
+    """The faulty response because of which nothing is sent to it; empty if it is not isolated."""
     refusals: int = 0
-    """Answers in a row that refused a request."""
+    """Number of consecutive refused requests."""
     strikes: int = 0
     """How often it was isolated."""
     away_until: float | None = None
-    """It left; until then its addresses stay in the tables of the others."""
+    """Set if it left: until then, its addresses stay in the tables of the others."""
     wake_at: float = 0.0
-    """When something is to be done about it next: a look, the end of a pause, the end of its memory."""
+    """The time of the next action: a poll, the end of a pause, or the end of `away_until`."""
+    _vports: dict[int, Vport] = field(default_factory=dict, init=False)
+    _by_vesw: dict[int, list[Vport]] = field(default_factory=dict, init=False)
+    """The same vports by virtual switch, in the same order, without those that are to be deleted."""
+
+    @property
+    def vports(self) -> Mapping[int, Vport]:
+        """Its vports, by number."""
+        return self._vports
+
+    def vports_on(self, vesw_id: int) -> Sequence[Vport]:
+        """Return its vports on a virtual switch: one, if it is a member and the vport has been made."""
+        return self._by_vesw.get(vesw_id, ())
+
+    def add(self, vport: Vport) -> None:
+        """Give the port a vport, in place of one of the same number."""
+        self.remove(vport.num)
+        self._vports[vport.num] = vport
+        if vport.vesw_id:
+            self._by_vesw.setdefault(vport.vesw_id, []).append(vport)
+
+    def remove(self, num: int) -> None:
+        """Take a vport from the port, if it is there."""
+        vport = self._vports.pop(num, None)
+        if vport is not None:
+            self._leave_vesw(vport)
+
+    def remove_all(self) -> None:
+        """Take all vports from the port."""
+        self._vports.clear()
+        self._by_vesw.clear()
+
+    def _leave_vesw(self, vport: Vport) -> None:
+        """Take a vport that is to be deleted, or is gone, from the vports of its virtual switch."""
+        if vport.vesw_id:
+            here = self._by_vesw[vport.vesw_id]
+            here.remove(vport)
+            if not here:
+                del self._by_vesw[vport.vesw_id]
 
     @property
     def counts(self) -> bool:
-        """Whether its addresses belong into MAC tables and its port into groups."""
+        """Whether its addresses belong in MAC tables and the port belongs in groups."""
         return self.in_service or self.away_until is not None
 
     def next_unknown(self, num: int) -> int | None:
-        """Return the first number from `num` on of which no vport is known; None: there is none."""
+        """Return the first number from `num` on without a known vport, or None."""
         return next((free for free in range(num, MAX_VPORTS + 1) if free not in self.vports), None)
 
     def allot(self, wanted: Collection[int]) -> list[Vport]:
-        """Give the port a vport for each of these virtual switches, take away the others; return what changed."""
+        """Assign a vport to each of these virtual switches and release the others; return the changed vports."""
         belongs = set(wanted)
-        have = {vport.vesw_id for vport in self.vports.values()}
+        have = set(self._by_vesw)
         changed = [vport for vport in self.vports.values() if vport.vesw_id and vport.vesw_id not in belongs]
         for vport in changed:
+            self._leave_vesw(vport)
             vport.vesw_id, vport.done = 0, False
         free = (num for num in range(1, MAX_VPORTS + 1) if num not in self.vports)
         for vesw_id, num in zip((id_ for id_ in wanted if id_ not in have), free, strict=False):
-            vport = self.vports[num] = Vport(self.facts.guid, num, vesw_id)
+            vport = Vport(self.facts.guid, num, vesw_id)
+            self.add(vport)
             changed.append(vport)
         return changed
 
     def silent(self, now: float) -> bool:
-        """Return whether a vport's agent holds back traps."""
+        """Return whether the agent now suppresses traps of one of its vports."""
         return any(vport.traps.silent(now) for vport in self.vports.values())
 
     def doubt(self) -> None:
-        """Believe nothing of what its agent was last seen to have."""
+        """Invalidate what is known about its agent, so that it is read again."""
         self.class_port_info = None
         self.ready = False
         for vport in self.vports.values():
@@ -228,14 +267,14 @@ class Vesw:
     pending: set[int] = field(default_factory=set)
     """Members whose address lists are being read, by GUID."""
     dirty_since: float | None = None
-    """Since when the table has to be computed anew; None: it is right."""
+    """Since when the table must be recomputed; None if it is current."""
 
     def table_for(self, guid: int) -> MemberTable:
-        """Return the MAC table that a member is to have; one that learned before has to lose its entries."""
+        """Return the desired MAC table of a member; empty if the virtual switch does not learn."""
         return self.table.table_for(guid) if self.plan.learns else NO_TABLE
 
     def entries(self) -> list[tuple[int, MacAddr, int, Owner]]:
-        """Return slot, address, LID and owner of what the tables of all members hold together."""
+        """Return slot, address, LID and owner of each entry in the tables of all members together."""
         return self.table.entries() if self.plan.learns else []
 
     def digest_for(self, guid: int) -> int:
@@ -244,15 +283,14 @@ class Vesw:
 
 
 def member_addresses(vesw: Vesw, ports: Mapping[int, Port]) -> dict[Owner, list[Address]]:
-    """Return the addresses of each member of a virtual switch; those of its group belong to nobody."""
+    """Return the addresses of each member of a virtual switch; its multicast addresses have no owner."""
     addresses: dict[Owner, list[Address]] = {}
     groups: dict[MacAddr, int] = {}
     for fact in vesw.plan.members:
-        for vport in ports[fact.guid].vports.values():
-            if vport.vesw_id == vesw.plan.vesw_id:
-                macs = (vport.base_mac, *vport.unicast.macs)
-                addresses[fact.guid] = [(mac, fact.lid) for mac in macs]
-                groups |= dict.fromkeys(vport.multicast.macs, vesw.plan.section.mlid)
+        for vport in ports[fact.guid].vports_on(vesw.plan.vesw_id):
+            macs = (vport.base_mac, *vport.unicast.macs)
+            addresses[fact.guid] = [(mac, fact.lid) for mac in macs]
+            groups |= dict.fromkeys(vport.multicast.macs, vesw.plan.section.mlid)
     addresses[_NOBODY] = list(groups.items())
     return addresses
 
@@ -260,9 +298,9 @@ def member_addresses(vesw: Vesw, ports: Mapping[int, Port]) -> dict[Owner, list[
 def table_events(
     vesw: Vesw, ports: Mapping[int, Port], conflicts: Sequence[Conflict], left_out: Sequence[MacAddr]
 ) -> Iterator[EventRecord]:
-    """Yield what a person should know of a MAC table: addresses of two members, and those without room.
+    """Yield the events of a MAC table: addresses that two members have, and addresses that do not fit.
 
-    Args:  conflicts, left_out: what they were before, which has been said already.
+    Args:  conflicts, left_out: the earlier ones, which have already been reported.
     """
     for mac, keeper, other in vesw.table.conflicts:
         if (mac, keeper, other) in conflicts:
@@ -271,15 +309,15 @@ def table_events(
         text = f"{mac.hex(':')} is at {' and at '.join(names)}; frames go to the first"
         yield EventRecord("address-conflict", vesw_id=vesw.plan.vesw_id, text=text)
     if vesw.table.left_out and vesw.table.left_out != left_out:
-        text = f"{len(vesw.table.left_out)} addresses found no room in the MAC table"
+        text = f"{len(vesw.table.left_out)} addresses do not fit in the MAC table"
         yield EventRecord("table-full", vesw_id=vesw.plan.vesw_id, text=text)
 
 
 @dataclass(slots=True)
 class Desired:
-    """What is wanted, with the fabric as it is."""
+    """The desired state for the current fabric."""
 
     config: EmConfig
     sink_lid: int
-    """LID of the EM: where traps go."""
+    """LID of the EM, the sink of traps."""
     vesws: Mapping[int, Vesw] = field(default_factory=dict)

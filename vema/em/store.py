@@ -1,6 +1,6 @@
-"""The memory of the EM in SQLite: WAL, one transaction for each batch of records, safe against kill -9.
+"""The database of the EM in SQLite: WAL, one transaction for each batch of records, safe against kill -9.
 
-Counters and events carry the time of a wall clock, in seconds, that the caller gives.
+Counters and events have a time from the wall clock that the caller provides, in seconds.
 """
 
 from __future__ import annotations
@@ -57,29 +57,29 @@ INSERT OR IGNORE INTO settings VALUES ('schema', '{SCHEMA_VERSION}');
 COMMIT;
 """  # noqa: S608
 _WITHOUT: Final = (
-    "move it away: a manager without a database asks the agents, and changes nothing that is right"
+    "move it away: a manager without a database reads the agents, and changes nothing that is right"
 )
 
 
 class StoreError(VemaError):
-    """The database cannot be opened or written, with what SQLite says."""
+    """The database cannot be opened, read or written; the message includes the reason."""
 
 
 class Store:
-    """One database file; `:memory:` keeps it for the life of the process only."""
+    """One database file; `:memory:` lasts only as long as the process."""
 
     def __init__(self, path: Path | str, *, wall_clock: Callable[[], float], history: int = 1000) -> None:
-        """Open or make the database, for its user alone.
+        """Open or create the database, accessible only to its user.
 
         Args:    wall_clock: seconds since 1970; history: readings of counters kept for each vport.
-        Raises:  StoreError: not a database of this version, or not writable; such a file is left as it is.
+        Raises:  StoreError: not a database of this version, or not writable; such a file is not changed.
         """
         self._path = path
         self._wall_clock = wall_clock
         self.history = history
         """Readings of counters kept for each vport."""
         self._file: os.stat_result | None = None
-        """Which file it is, where it is one."""
+        """Identifies the file; None for `:memory:`."""
         on_disk = str(path) != IN_MEMORY
         if on_disk:
             make_private_file(path)
@@ -105,7 +105,7 @@ class Store:
             raise StoreError(f"{path}: {error}") from error
 
     def _recognise(self) -> None:
-        """Look before anything is written: somebody else's database is no place for ours."""
+        """Check, before anything is written, that this is not the database of another program or version."""
         tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
         if not tables:
             return
@@ -118,14 +118,14 @@ class Store:
             raise StoreError(f"{self._path}: schema {version}, this program knows {SCHEMA_VERSION}")
 
     def close(self) -> None:
-        """Close the database; harmless when done twice."""
-        with contextlib.suppress(sqlite3.Error):  # what is written is written, and WAL keeps it
+        """Close the database. May be called twice."""
+        with contextlib.suppress(sqlite3.Error):  # committed data is safe in the WAL
             self._db.close()
 
     # --- writing -------------------------------------------------------------------------------------------
 
     def _check_place(self) -> None:
-        """See that the next life will find the file: SQLite goes on with a removed one, and says nothing."""
+        """Check that the file is still at its path: SQLite silently goes on with a removed one."""
         if self._file is None:
             return
         try:
@@ -136,9 +136,9 @@ class Store:
             raise StoreError(f"{self._path}: cannot write: removed or replaced since it was opened")
 
     def write(self, records: Iterable[Record]) -> None:
-        """Write a batch of records, all of them or none.
+        """Write a batch of records, all or none.
 
-        Raises:  StoreError: the disk refuses, or the file has been removed.
+        Raises:  StoreError: they cannot be written, or the file has been removed.
         """
         self._check_place()
         db = self._db
@@ -186,7 +186,7 @@ class Store:
         )
 
     def set_config(self, text: str) -> None:
-        """Remember the configuration that is in force.
+        """Store the current configuration.
 
         Raises:  StoreError: it cannot be written, or the file has been removed.
         """
@@ -203,7 +203,7 @@ class Store:
     # --- reading -------------------------------------------------------------------------------------------
 
     def load(self) -> Memory:
-        """Return what the last life of the EM left.
+        """Return the records of the last run of the EM.
 
         Raises:  StoreError: the file is damaged.
         """
@@ -215,7 +215,7 @@ class Store:
             raise self.damaged(error) from error
 
     def damaged(self, error: Exception) -> StoreError:
-        """Return what to say of contents that this program has not written."""
+        """Return the error for contents that this program cannot have written."""
         return StoreError(f"{self._path}: damaged ({' '.join(str(error).split())}); {_WITHOUT}")
 
     def events(self, *, after: int = 0, limit: int = 100) -> list[StoredEvent]:
@@ -238,7 +238,7 @@ class Store:
         return self._read(query, (*arguments, limit), stored_counters)
 
     def _read(self, query: str, arguments: Sequence[int | str], make: Callable[[Row], Item]) -> list[Item]:
-        """Return what `make` makes of the rows, the last one first, and say how many are none of ours."""
+        """Convert the rows with `make` and return them in reverse order; log how many are damaged."""
         try:
             rows = self._db.execute(query, arguments).fetchall()
         except (sqlite3.Error, ValueError) as error:  # ValueError: the name of a column is not text

@@ -1,7 +1,7 @@
-"""The rows of the EM's database: what a record looks like there, and back. Sans-IO.
+"""The rows of the EM's database: conversion from and to records. Sans-IO.
 
-A database may have been damaged, or written by somebody else: SQLite keeps any type in any column. What is not a row of
-ours is a ValueError.
+A database may be damaged or written by another program, and SQLite allows any type in any column. An invalid row is a
+ValueError.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAC_SIZE: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """An event with its place in time."""
+    """An event with its number and time."""
 
     number: int
     time: float
@@ -34,24 +34,24 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class StoredCounters:
-    """A reading of counters with its place in time."""
+    """A reading of counters with its time."""
 
     time: float
     counters: CountersRecord
 
 
 def guid_text(guid: int) -> str:
-    """Return a GUID as it stands in a row."""
+    """Return a GUID in the form used in rows."""
     return f"{guid:016x}"
 
 
 def text_of(data: bytes) -> str:
-    """Return text of a database; what is not UTF-8 is marked, for `text` to see."""
+    """Decode text of a database; invalid UTF-8 becomes a replacement character, which `text` rejects."""
     return data.decode("utf-8", "replace")
 
 
 def text(value: object) -> str:
-    """Return a value that is to be text. Raises ValueError: it is not, or it was damaged."""
+    """Return `value` if it is undamaged text. Raises ValueError if not."""
     if not isinstance(value, str) or "\N{REPLACEMENT CHARACTER}" in value:
         raise ValueError(f"{value!r} is not text")
     return value
@@ -75,7 +75,7 @@ def vport_row(record: VportRecord) -> Row:
 
 
 def vport_record(row: Row) -> VportRecord:
-    """Return the vport of a row. Raises ValueError: it is none."""
+    """Return the vport in a row. Raises ValueError if the row is invalid."""
     guid, vport_num, vesw_id, digest, layout, uc_macs, uc_gen, mc_macs, mc_gen, base_mac = row
     keys = None
     if layout is not None:
@@ -95,14 +95,14 @@ def slots_row(record: SlotsRecord) -> Row:
 
 
 def slots_record(row: Row) -> SlotsRecord:
-    """Return the slots of a row. Raises ValueError: it has none."""
+    """Return the slots in a row. Raises ValueError if the row is invalid."""
     vesw_id, blob = row
     slots = [_SLOT.unpack(piece) for piece in _pieces(blob, _SLOT.size)]
     return SlotsRecord(_integer(vesw_id), tuple((owner, MacAddr(mac)) for owner, mac in slots))
 
 
 def stored_event(row: Row) -> StoredEvent:
-    """Return the event of a row. Raises ValueError: it has none."""
+    """Return the event in a row. Raises ValueError if the row is invalid."""
     number, time, kind, port, vport_num, vesw_id, what = row
     event = EventRecord(
         text(kind), text(port), _integer_or_none(vport_num), _integer_or_none(vesw_id), text(what)
@@ -111,12 +111,12 @@ def stored_event(row: Row) -> StoredEvent:
 
 
 def stored_counters(row: Row) -> StoredCounters:
-    """Return the reading of a row. Raises ValueError: it has none."""
+    """Return the reading in a row. Raises ValueError if the row is invalid."""
     time, guid, vport_num, vesw_id, counts = row
     try:
         values = json.loads(text(counts))
     except RecursionError as error:
-        raise ValueError("counts in one another") from error
+        raise ValueError("counts are nested too deeply") from error
     if not isinstance(values, dict):
         raise ValueError(f"{values!r} are not counts")
     values = {text(name): _integer(value) for name, value in values.items()}

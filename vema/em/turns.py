@@ -1,4 +1,4 @@
-"""Whose turn it is now, and when something is to be looked at again. Sans-IO."""
+"""The queue of ports and vports to serve now, and the schedule of what is due later. Sans-IO."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ class Turns:
 
     def __init__(self, config: EmConfig) -> None:
         self.active = False
-        """Whether this EM works; a standby only listens."""
+        """Whether this EM is active; a standby only listens."""
         self.queue = WorkQueue[int, int](in_flight=config.limits.in_flight, per_port=config.limits.per_port)
         self._times: list[tuple[float, int, int]] = []
         self._number = 0
 
     def mark(self, port: Port, vport: Vport) -> None:
-        """Give a vport a turn, where its port is ready for it."""
+        """Queue a vport, if its port is ready."""
         if port.ready and not port.blocked:
             self.queue.mark(port.facts.guid, vport.num)
 
     def mark_port(self, port: Port) -> None:
-        """Give the port itself a turn."""
+        """Queue the port itself."""
         if self.active and not port.blocked:
             self.queue.mark(port.facts.guid, PORT)
 
     def wake_at(self, when: float, key: int) -> None:
-        """Have `due` yield `key` at a time: the GUID of a port, or the negative id of a virtual switch."""
+        """Make `due` yield `key` at `when`; it is the GUID of a port, or the negative id of a virtual switch."""
         self._number += 1
         heapq.heappush(self._times, (when, self._number, key))
 
     def schedule(self, port: Port, when: float) -> None:
-        """Look at a port at a time, and not at the one that was set before."""
+        """Schedule the next action for a port; this replaces the earlier time."""
         port.wake_at = when
         self.wake_at(when, port.facts.guid)
 
     def due(self, now: float, limit: int) -> Iterator[tuple[float, int]]:
-        """Yield time and key of what is due, what comes up meanwhile included, `limit` of them at most."""
+        """Yield time and key of at most `limit` entries that are due, including those added meanwhile."""
         for _ in range(limit):
             if not self._times or self._times[0][0] > now:
                 return
@@ -50,5 +50,5 @@ class Turns:
             yield when, key
 
     def next_time(self) -> float | None:
-        """Return when something is due next, or None."""
+        """Return the next time at which something is due, or None."""
         return self._times[0][0] if self._times else None

@@ -1,4 +1,4 @@
-"""Does every agent have what it is to have? Asks them all again, believes nothing, changes nothing."""
+"""Verify that every agent is configured as desired: read everything from all agents, and change nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vema.errors import AgentError
 from vema.types import MAX_VPORTS, AttrId, EthLinkStatus
 
 AT_ONCE: Final = 32
-"""Ports that are looked at at the same time."""
+"""Number of ports verified concurrently."""
 RETRIES: Final = 12
 _RANGE: Final = struct.Struct(">HHI")
 _PAGE: Final = struct.Struct(">HHHH")
@@ -31,7 +31,7 @@ _PAGE: Final = struct.Struct(">HHHH")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as it should be."""
+    """One deviation from the desired state."""
 
     port: str
     vport_num: int | None
@@ -53,9 +53,9 @@ class Asker(Protocol):
 async def verify(
     desired: Desired, ports: Iterable[Port], asker: Asker, groups: dict[int, frozenset[int]]
 ) -> list[Difference]:
-    """Return every difference between what agents have and what they are to have; empty: all is well.
+    """Return every difference between the actual and the desired state of the agents.
 
-    Args:  groups: the members of each multicast group, as the subnet manager has them.
+    Args:  groups: the members of each multicast group according to the subnet manager.
     """
     found: list[Difference] = []
     slots = asyncio.Semaphore(AT_ONCE)
@@ -80,7 +80,7 @@ async def verify(
 
 
 def _absent(config: EmConfig, ports: Iterable[Port]) -> Iterator[Difference]:
-    """Yield the members that a configuration names and that are not there to be asked."""
+    """Yield the members named in a configuration that are not in service."""
     here = Roster(port.facts for port in ports if port.in_service)
     met = Roster(port.facts for port in ports)
     for vesw in config.vesws:
@@ -127,7 +127,7 @@ async def _verify_vport(
     vesw = None if vport is None else desired.vesws.get(vport.vesw_id)
     if vport is None or vesw is None:
         if not is_power_on(info):
-            yield Difference(name, num, f"is on virtual switch {info.vesw_id}, and no vport of the EM's")
+            yield Difference(name, num, f"is on virtual switch {info.vesw_id}, but is not a vport of the EM")
         return
     for line in differences(port_info(vesw.plan, port.facts, info), info):
         yield Difference(name, num, f"VeswPortInfo {line}")
@@ -141,7 +141,7 @@ async def _verify_vport(
 async def _verify_lists(
     port: Port, num: int, vport: Vport, info: VeswPortInfo, asker: Asker
 ) -> AsyncIterator[Difference]:
-    # a netdev that is down takes part in nothing: its lists may change without notice until it is opened
+    # the lists of a netdev that is down may change without notice until it is opened
     for attr_id, macs in (
         (AttrId.IFACE_UCAST_MACS, vport.unicast),
         (AttrId.IFACE_MCAST_MACS, vport.multicast),

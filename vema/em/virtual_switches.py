@@ -154,6 +154,5 @@ class VirtualSwitches:
         self._log.extend(table_events(vesw, self._ports, *before))
         for guid in vesw.guids:
             port = self._ports[guid]
-            for vport in port.vports.values():
-                if vport.vesw_id == vesw.plan.vesw_id:
-                    self._turns.mark(port, vport)
+            for vport in port.vports_on(vesw.plan.vesw_id):
+                self._turns.mark(port, vport)

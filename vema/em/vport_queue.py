@@ -1,7 +1,6 @@
-"""Who is served next: a fair queue of vports, with bounds on what is on its way to one port and in all.
+"""A fair queue of vports to serve, with limits for the requests in flight to one port and in total.
 
-The queue holds whom to serve, not what to send: what a vport needs is decided when its turn comes, from what is
-known then.
+The queue does not hold requests: what to send to a vport is decided when its turn comes, from what is known then.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ class WorkQueue(Generic[Port, Item]):
     """Ports take turns; the items of one port are served in the order in which they were marked."""
 
     def __init__(self, *, in_flight: int, per_port: int) -> None:
-        """Allow `in_flight` requests on their way in all, `per_port` of them to one port."""
+        """Allow `in_flight` requests in flight in total, and `per_port` to one port."""
         self._limit = in_flight
         self._per_port = per_port
         self._waiting: dict[Port, dict[Item, None]] = {}
@@ -26,35 +25,35 @@ class WorkQueue(Generic[Port, Item]):
         self._in_turn: set[Port] = set()
         self._busy: dict[Port, int] = {}
         self.in_flight = 0
-        """Requests on their way."""
+        """Requests in flight."""
         self.deepest = 0
-        """The most that ever were."""
+        """The largest number of requests in flight so far."""
 
     def resize(self, *, in_flight: int, per_port: int) -> None:
-        """Change the bounds; what is on its way stays."""
+        """Change the limits; requests in flight are not affected."""
         self._limit, self._per_port = in_flight, per_port
 
     @property
     def waiting(self) -> bool:
-        """Whether anything waits for its turn."""
+        """Whether any item is waiting."""
         return any(self._waiting.values())
 
     @property
     def ready(self) -> bool:
-        """Whether `pop` may have somebody to serve now."""
+        """Whether `pop` may return an item now."""
         return bool(self._turns) and self.in_flight < self._limit
 
     def mark(self, port: Port, item: Item) -> None:
-        """Have `item` of `port` served; once, however often it is marked before its turn."""
+        """Queue `item` of `port`, unless it is already waiting."""
         self._waiting.setdefault(port, {})[item] = None
         self._take_turn(port)
 
     def forget(self, port: Port) -> None:
-        """Serve nothing of `port` that is waiting; what is on its way still counts."""
+        """Remove the waiting items of `port`; its requests in flight still count."""
         self._waiting.pop(port, None)
 
     def pop(self) -> tuple[Port, Item] | None:
-        """Return the next to serve, or None where nothing waits or the bounds are reached."""
+        """Return the next item to serve, or None if none is waiting or the limits are reached."""
         while self._turns and self.in_flight < self._limit:
             port = self._turns.popleft()
             self._in_turn.discard(port)
@@ -71,7 +70,7 @@ class WorkQueue(Generic[Port, Item]):
         return None
 
     def started(self, port: Port) -> None:
-        """Count a request to `port` that leaves now."""
+        """Count a request to `port` that is being sent."""
         self._busy[port] = self._busy.get(port, 0) + 1
         self.in_flight += 1
         self.deepest = max(self.deepest, self.in_flight)

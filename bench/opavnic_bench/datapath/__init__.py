@@ -1,1 +1,1 @@
-"""The datapaths between two hosts, beside other ways to connect two hosts: `opavnic bench datapath`."""
+"""The datapaths between two hosts, compared with other ways to connect two hosts: `opavnic bench datapath`."""

@@ -1,4 +1,4 @@
-"""`opavnic bench datapath`: our datapaths beside the peers that are installed, in one run, in turns."""
+"""`opavnic bench datapath`: our datapaths and the installed peers, measured in turns in one run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RATIOS: Final = ("tcp_gbps", "tcp4_gbps", "udp64_kpps", "rtt_us_p50")
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """What a run comes to."""
+    """The results of a run."""
 
     run: Run[Variant, Sample]
 

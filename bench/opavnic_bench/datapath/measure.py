@@ -1,4 +1,4 @@
-"""What is measured between two hosts: TCP, small UDP packets, round trips, and what they cost."""
+"""The measurements between two hosts: TCP, small UDP packets, round trips, and their cost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Sample:
     cpu_s_per_gb: float
     """Busy seconds of all processors per 1e9 bytes of the one flow: sender, receiver and everything in between."""
     peak_mib: float | None
-    """Largest resident size of the processes that carry the frames; None where the kernel does."""
+    """Largest resident size of the processes that carry the frames; None if the kernel does."""
 
 
 def measure(site: Site, seconds: int) -> Sample:

@@ -1,4 +1,4 @@
-"""Two hosts and what connects them, one way per variant. Each makes its network namespaces and removes them."""
+"""Two hosts and what connects them, one way per variant. Each variant creates and removes its network namespaces."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic_bench.turns import PeerError
 
 PREFIX: Final = "opavnic-bench-"
-"""The names of all namespaces of the bench begin with this."""
+"""Prefix of the names of all namespaces of the benchmark."""
 _MARK: Final = "opavnic bench datapath"
-"""Alias of the loopback in a namespace of the bench. The name alone proves nothing: anybody can choose it."""
+"""Alias of the loopback in a namespace of the benchmark. The name alone proves nothing: any program can use it."""
 _SUBNET: Final = "10.99.7"
 _READY_S: Final = 15.0
 _OVS_JUMBO: Final = "it reads 1500 bytes from a TAP that is in another network namespace, whatever its MTU"
@@ -51,18 +51,18 @@ class Variant:
     icrc: str | None
     """always or offload for our own datapaths; None for the peers, which have none."""
     site: Callable[[int], AbstractContextManager[Site]]
-    """Given the MTU, makes the hosts."""
+    """Creates the hosts, with the given MTU."""
     missing: Callable[[], str]
     """Returns why it cannot be measured here, empty if it can."""
 
     @property
     def label(self) -> str:
-        """How tables name it."""
+        """Its name in tables."""
         return f"{self.name} {self.mtu}" + (f" icrc {self.icrc}" if self.icrc else "")
 
 
 def run(*command: str, check: bool = True, text: str | None = None) -> str:
-    """Run a program to its end and return what it printed. Raises PeerError if it fails.
+    """Run a program to completion and return its output. Raises PeerError if it fails.
 
     Args:  text: what it reads on its standard input.
     """
@@ -73,7 +73,7 @@ def run(*command: str, check: bool = True, text: str | None = None) -> str:
 
 
 def remove_namespaces() -> list[str]:
-    """Remove every namespace that a bench has left, its programs first; return their names."""
+    """Remove all namespaces left by a benchmark, and the programs in them; return the names."""
     found = [line.split()[0] for line in run("ip", "netns", "list").splitlines() if line.startswith(PREFIX)]
     names = [name for name in found if _is_of_a_bench(name)]
     for name in names:
@@ -91,7 +91,7 @@ def _is_of_a_bench(name: str) -> bool:
 
 @contextlib.contextmanager
 def bench_namespaces(*roles: str) -> Iterator[list[str]]:
-    """Make a namespace for each role and yield their names; remove them at the end.
+    """Create a namespace for each role and yield their names; remove them at the end.
 
     Raises:  PeerError: one cannot be made, or its name is taken.
     """
@@ -121,7 +121,7 @@ def _program(*command: str, ready: str = "", environment: dict[str, str] | None 
         stderr=subprocess.DEVNULL,
         text=True,
         env={**os.environ, **(environment or {})},
-        start_new_session=True,  # a daemon of its own, as our lab is
+        start_new_session=True,  # a daemon, like our lab
     )
     try:
         if ready and not any(ready in line for line in process.stdout or ()):
@@ -245,7 +245,7 @@ def _ovs_userspace(mtu: int) -> Iterator[Site]:
         pid = stack.enter_context(_program(*daemon, environment=place))
         run(*control, "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev")
         for host, namespace in ((1, a), (2, b)):
-            # made in the switch's namespace, then moved: its descriptor goes on working
+            # created in the switch's namespace, then moved: its descriptor keeps working
             port = f"eth{host}"
             settings = ("type=tap", f"mtu_request={mtu}")
             run(*control, "add-port", "br0", port, "--", "set", "interface", port, *settings)
@@ -261,7 +261,7 @@ def _has_device(namespace: str) -> bool:
 def until(
     condition: Callable[[], bool], otherwise: str, *, pause_s: float = 0.02, limit_s: float = _READY_S
 ) -> None:
-    """Wait until what is outside this process meets a condition; raise PeerError after `limit_s`."""
+    """Wait until a condition outside this process is true; raise PeerError after `limit_s`."""
     deadline = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > deadline:

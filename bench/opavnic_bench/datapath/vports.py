@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from opavnic import _native
 
 LARGEST: Final = 1024
-"""More TAPs than this take too long to make."""
+"""Creating more TAPs than this takes too long."""
 _SENDERS: Final = 32
-"""TAPs that send in one step, or all where there are fewer."""
+"""TAPs that send in one step, or all if there are fewer."""
 _STEP: Final = 1024
 """Frames of a step; a TAP's queue takes 1000."""
 _STEPS: Final = 32
@@ -42,7 +42,7 @@ _WAIT_S: Final = 30
 _VESW: Final = 2
 _PKEY: Final = 0x8002
 _ETHERTYPE: Final = 0x88B5
-"""For local experiments (IEEE 802): the hosts throw these frames away."""
+"""For local experiments (IEEE 802): the hosts discard these frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _measure(engine: _native.Engine, count: int) -> VportCost:
 
 
 def _make_taps(count: int) -> list[int]:
-    # no addresses of IPv6, whose messages to each other would be measured as well
+    # no IPv6 addresses, whose own traffic would be measured as well
     Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
     return [open_tap(f"tap{index}", vnet_hdr=True) for index in range(count)]
 
@@ -188,7 +188,7 @@ class _Bed:
         self._sender = sender
         self._fds = fds
         self._next = 0
-        # the thread that came last: the engine's
+        # the newest thread is the engine's
         self._thread = max(int(thread) for thread in os.listdir("/proc/self/task"))
 
     def sample(self) -> float:
@@ -221,7 +221,7 @@ class _Bed:
         frames = _STEP // len(senders)
         for source in senders:
             for number in range(frames):
-                # any other VNIC but oneself, far and near
+                # every other VNIC, near and far
                 target = (source + 1 + number * 97 % (count - 1)) % count
                 frame = _mac(target) + _mac(source) + _ETHERTYPE.to_bytes(2, "big") + bytes(50)
                 self._sender.sendto(frame, (f"tap{source}", _ETHERTYPE))

@@ -1,1 +1,1 @@
-"""What the load balancer does per second: the pipeline alone, in a lab, and a plain UDP relay beside it."""
+"""The throughput of the load balancer: the pipeline alone, in a lab, and compared with a plain UDP relay."""

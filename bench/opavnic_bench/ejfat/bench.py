@@ -124,7 +124,7 @@ def _measure_relay(payload: int, seconds: float) -> Sample:
         def step() -> int:
             nonlocal sent, got
             before = got
-            for _ in range(_BATCH):  # a window: what is under way fits the sockets' buffers
+            for _ in range(_BATCH):  # a window: what is in flight fits in the sockets' buffers
                 source.send(data)
             sent += _BATCH
             while got < sent and selector.select(1.0):

@@ -1,4 +1,4 @@
-"""A sender of the benchmark, run as a program on a host: events of one packet each, faster than they can be taken.
+"""A sender for the benchmark, run as a program on a host: sends single-packet events faster than they can be handled.
 
 It registers a worker with a control plane, waits until that has the whole calendar, and says `ready`. For every line
 on stdin, a number of seconds, it sends for as long and prints how many packets that were. Many packets are given to the
@@ -34,7 +34,7 @@ _SENDS = 32
 
 
 async def register(config: dict[str, Any]) -> None:
-    """Register the worker and wait until every slot is its own. Nothing changes that later: no other worker registers.
+    """Register the worker and wait until it owns every slot. It keeps them, as no other worker registers.
 
     Raises:  EjfatError: refused, or the control plane is not reachable.
     """
@@ -71,7 +71,7 @@ def sends(payload: int) -> tuple[list[bytes], int, int]:
 
 
 def blast(sock: socket.socket, calls: list[bytes], seconds: float) -> tuple[int, float]:
-    """Send for `seconds`; return the number of calls that the kernel took, and the time."""
+    """Send for `seconds`; return the number of calls that the kernel accepted, and the time."""
     done, position, started = 0, 0, time.perf_counter()
     while (elapsed := time.perf_counter() - started) < seconds:
         for data in calls[position : position + _SENDS]:

@@ -22,7 +22,7 @@ _HEADERS = 14 + 28 + Segmenter(version=2).headers
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is measured, on what packets."""
+    """The subject of a measurement, and the packets used."""
 
     what: str
     by: str
@@ -39,7 +39,7 @@ class Sample:
     lost: int | None
     """Packets that did not arrive; None if the sender overloads the load balancer on purpose."""
     size: int | None = None
-    """Bytes of a packet; None: of a version 2 frame."""
+    """Bytes of a packet; None: those of a version 2 frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Figure:
     payload: int
     packets_per_second: float
     gbit_per_second: float
-    """Of Ethernet frames as they come in (of UDP payloads for the relay)."""
+    """Counting Ethernet frames as received (for the relay, UDP payloads)."""
     lost: int | None = 0
 
 

@@ -93,7 +93,7 @@ async def memory_lab(by: Backend, payload: int, seconds: float) -> dict[Case, Sa
 async def tap_labs(
     by: Backend, payloads: tuple[int, ...], seconds: float, *, private: bool
 ) -> dict[Case, Sample]:
-    """Measure the load balancer as an app of a lab on TAPs, and as a program on a TAP, both by `by` alone."""
+    """Measure the load balancer as an app of a lab on TAPs and as a program on a TAP, both only with `by`."""
     hosts = ["lb", "source", "worker", "alone"]
     model = LabModel.model_validate(
         {
@@ -166,7 +166,7 @@ async def _end(process: Popen[str]) -> None:
 
 async def _rate(lab: Lab, host: str, interface: str, sender: Popen[str], seconds: float) -> float:
     """Start the sender and return the packets per second that the host received."""
-    await _go(sender, min(seconds, 0.1))  # neighbors are found, buffers have grown
+    await _go(sender, min(seconds, 0.1))  # warm up: find neighbors, grow buffers
     before, started = await _received(lab, host, interface), time.perf_counter()
     await _go(sender, seconds)
     elapsed = time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""The simplest UDP relay: receive, look nothing up, send. Run as a program of its own.
+"""The simplest UDP relay: receives and sends without any lookup. Runs as a separate program.
 
 `python -m opavnic_bench.ejfat.relay PORT TARGET_PORT`: it prints `ready` and relays on the loopback until it is killed.
 """

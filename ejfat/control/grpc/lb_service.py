@@ -1,9 +1,9 @@
-"""The public `loadbalancer.LoadBalancer` service over our control plane.
+"""The public `loadbalancer.LoadBalancer` service over the control plane.
 
-Source: the public interface; token roles as the public clients use them: admin reserves and frees, a reservation's
-    token registers workers and edits senders, a session's token reports and deregisters. Each also does what
-    those below it do.
-Differs: slots demanded of a reservation that gives them by weight are refused; so is a time series that does not exist.
+Source: the public interface, with token roles as the public clients use them. An admin token reserves and frees, a
+    reservation's token registers workers and edits senders, a session's token reports and deregisters. Each also
+    allows what the narrower ones allow.
+Differs: slot demands on a reservation with strategy dynamic, and requests for unknown time series, are refused.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from ejfat.schema import SLOTS
 
 COMPAT_TAG = "ejfat-lb-1"
 _SERIES_S = 60.0
-"""How far time series go back where a client does not say."""
+"""Seconds that time series go back by default."""
 _ANY_INSTANCE = {Resource.LOAD_BALANCER: ""}
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the service needs of the world."""
+    """The functions that the service needs from its environment."""
 
     now: Callable[[], float]
     """Unix time in seconds."""
     new_secret: Callable[[], str]
-    """A token that nobody can guess."""
+    """Returns an unguessable token."""
     resolve: Callable[[IpAddress], Awaitable[int | None]]
-    """The MAC of a worker, None where it does not answer."""
+    """Returns the MAC of a worker; None if it does not answer."""
     changed: Callable[[], None]
-    """Called after every change, to save the state."""
+    """Called after each change, to save the state."""
     version: str = "unknown"
 
 
 class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
-    """Requests to the control plane."""
+    """Handles requests to the control plane."""
 
     def __init__(self, plane: ControlPlane, world: Surroundings) -> None:
         self._plane = plane
@@ -160,9 +160,9 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             worker.check()
             mac = await self._world.resolve(worker.ip)
             if mac is None:
-                raise ControlError(f"{worker.ip} does not answer: no MAC address to send to")
+                raise ControlError(f"{worker.ip} does not answer; its MAC address is unknown")
             worker.mac = mac
-            # it may have been freed while the worker was looked for
+            # the reservation may have been freed while the worker was being resolved
             reservation = self._allowed(secret, request.lbId, Action.REGISTER)
             parent = self._plane.tokens.find(secret)
             session, updates = reservation.balancer.register(worker, self._world.now())
@@ -219,7 +219,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
         return await answer(context, handle)
 
-    # what there is
+    # status
 
     async def LoadBalancerStatus(self, request: pb.LoadBalancerStatusRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.LoadBalancerStatusReply:
@@ -272,7 +272,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
                 raise BadRequestError("a token needs a permission")
             for wanted in permissions:
                 if not any(messages.includes(held, wanted) for held in parent.permissions):
-                    raise ForbiddenError(f"token {parent.token_id} cannot give {wanted.action.name} away")
+                    raise ForbiddenError(f"token {parent.token_id} cannot grant {wanted.action.name}")
             child = self._world.new_secret()
             self._plane.tokens.add(
                 child, request.name, permissions, parent=parent.token_id, now=self._world.now()
@@ -309,12 +309,12 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
         return await answer(context, handle)
 
-    # inside
+    # helpers
 
     def _readable(self, secret: str, selector: Selector) -> list[Selector]:
-        """Return a selector for each reservation that one means and that the token may read.
+        """Return a selector for each selected reservation that the token may read.
 
-        Raises:  ForbiddenError: it names one that the token may not read. UnknownError: it names one there is not.
+        Raises:  ForbiddenError: the token may not read the named reservation. UnknownError: it does not exist.
         """
         token = self._plane.tokens.find(secret)
         if selector.reservation is not None:
@@ -332,7 +332,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         ]
 
     def _allowed(self, secret: str, lb_id: str, action: Action) -> Reservation:
-        self._plane.tokens.find(secret)  # a stranger does not learn which ids exist
+        self._plane.tokens.find(secret)  # first, so that an unknown token does not reveal which ids exist
         reservation = self._plane.get(lb_id)
         self._plane.tokens.require(secret, action, reservation.path)
         return reservation

@@ -1,6 +1,6 @@
-"""Where a gRPC server listens: HOST:PORT or unix:PATH, looked at before gRPC sees it.
+"""Check the address of a gRPC server, HOST:PORT or unix:PATH, before gRPC gets it.
 
-gRPC takes port 99999 for 34463 and -5 for 65531, and says what it cannot bind in lines of its own on stderr.
+gRPC itself takes port 99999 for 34463 and -5 for 65531, and prints its own lines on stderr if it cannot bind.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from pathlib import Path
 from ejfat.errors import BadRequestError, EjfatError
 
 _UNIX = "unix:"
-_LONGEST_PATH = 107
-"""Bytes of a Unix socket's path on Linux."""
+LONGEST_PATH = 107
+"""Maximum length of a Unix socket's path on Linux, in bytes."""
 _LAST_PORT = 0xFFFF
 
 
 def check_listen(text: str) -> None:
-    """Refuse what is not an address to listen on.
+    """Refuse text that is not an address to listen on.
 
     Raises:  BadRequestError: neither HOST:PORT, with the port 0 (any) to 65535, nor unix:PATH.
     """
     if text.startswith(_UNIX):
         path = text[len(_UNIX) :]
         size = len(os.fsencode(path))
-        if not path or size > _LONGEST_PATH or "\0" in path:
+        if not path or size > LONGEST_PATH or "\0" in path:
             raise BadRequestError(
-                f"{text!r}: expected unix:PATH with a path of 1 to {_LONGEST_PATH} bytes, not {size}"
+                f"{text!r}: expected unix:PATH with a path of 1 to {LONGEST_PATH} bytes, not {size}"
             )
         return
     _host_and_port(text)
 
 
 def probe(text: str) -> None:
-    """Find out, with a socket that is closed again, whether an address can be listened on.
+    """Check with a temporary socket that a server can listen on an address.
 
-    Raises:  BadRequestError: it is none. EjfatError: it cannot, and why.
+    Raises:  BadRequestError: not an address. EjfatError: it cannot be used, with the reason.
     """
     check_listen(text)
     if text.startswith(_UNIX):
@@ -62,7 +62,7 @@ def probe(text: str) -> None:
 
 
 def _probe_path(path: Path, text: str) -> None:
-    """Look at a socket's place; gRPC puts a new socket where a dead one is, but also where a living one is."""
+    """Check the path of a socket. gRPC itself would replace not only a dead socket but also one in use."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.connect(str(path))

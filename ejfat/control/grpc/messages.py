@@ -1,4 +1,4 @@
-"""Between the control plane's values and the messages of the public interface."""
+"""Convert between the control plane's values and the messages of the public interface."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LONGEST_NUMBER = 20
 
 
 def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange]) -> pb.WorkerStatus:
-    """Return a worker as a status shows it.
+    """Return the status of a worker.
 
-    Args:    slots: how many it has. ranges: which.
+    Args:    slots: its number of slots. ranges: its slots.
     """
     worker, counters = session.worker, session.counters
     return pb.WorkerStatus(
@@ -52,7 +52,7 @@ def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange]) -> 
 
 
 def slot_ranges(ranges: Iterable[pb.SlotRange]) -> tuple[SlotRange, ...]:
-    """Return ranges of slots as the control plane has them."""
+    """Return slot ranges as values of the control plane."""
     return tuple(SlotRange(item.index, item.length) for item in ranges)
 
 
@@ -63,7 +63,7 @@ def timeseries(series: Series) -> pb.Timeseries:
 
 
 def includes(held: Permission, wanted: Permission) -> bool:
-    """Return whether who holds one permission may give the other away."""
+    """Return whether the holder of one permission may grant the other."""
     if wanted.resource is Resource.ALL:
         return held.resource is Resource.ALL and held.covers(wanted.action, {})
     return held.covers(wanted.action, {wanted.resource: wanted.resource_id})
@@ -72,7 +72,7 @@ def includes(held: Permission, wanted: Permission) -> bool:
 def permission(message: pb.TokenPermission) -> Permission:
     """Read a permission.
 
-    Raises:  BadRequestError: a resource or an action that there is not.
+    Raises:  BadRequestError: an unknown resource or action.
     """
     try:
         return Permission(Resource(message.resourceType), message.resourceId, Action(message.permission))
@@ -83,7 +83,7 @@ def permission(message: pb.TokenPermission) -> Permission:
 def session_number(text: str) -> int:
     """Read the id of a session.
 
-    Raises:  UnknownError: no session can have it.
+    Raises:  UnknownError: not a possible id.
     """
     if not (text.isascii() and text.isdecimal()) or len(text) > _LONGEST_NUMBER:
         raise UnknownError(f"no session {text!r}")
@@ -91,7 +91,7 @@ def session_number(text: str) -> int:
 
 
 def details(token: Token) -> pb.TokenDetails:
-    """Return what a token's owner may see of it."""
+    """Return the public details of a token, without its secret."""
     permissions = [
         pb.TokenPermission(
             resourceType=pb.TokenPermission.ResourceType.Name(p.resource),
@@ -107,13 +107,13 @@ def details(token: Token) -> pb.TokenDetails:
 def address(text: str) -> IpAddress:
     """Read an IP address.
 
-    Raises:  BadRequestError: it is none.
+    Raises:  BadRequestError: not an IP address, or with a scope.
     """
     try:
         found = ip_address(text)
     except ValueError:
         raise BadRequestError(f"{text!r} is not an IP address") from None
-    if "%" in text:  # a scope is a name of the asking host, and no packet carries it
+    if "%" in text:  # a scope has a meaning only on the client's host
         raise BadRequestError(f"{text!r} has a scope, expected the address alone")
     return found
 
@@ -121,7 +121,7 @@ def address(text: str) -> IpAddress:
 def addresses(texts: Sequence[str]) -> list[IpAddress]:
     """Read IP addresses.
 
-    Raises:  BadRequestError: one is none.
+    Raises:  BadRequestError: one of them is not an IP address.
     """
     return [address(text) for text in texts]
 
@@ -129,7 +129,7 @@ def addresses(texts: Sequence[str]) -> list[IpAddress]:
 def strategy(text: str) -> Strategy:
     """Read the name of a strategy; empty: the default.
 
-    Raises:  BadRequestError: there is none of that name.
+    Raises:  BadRequestError: an unknown strategy.
     """
     try:
         return Strategy(text or Strategy.DYNAMIC)
@@ -138,9 +138,9 @@ def strategy(text: str) -> Strategy:
 
 
 def until(stamp: Timestamp) -> float | None:
-    """Return Unix time; 0 means no end.
+    """Return Unix time; None for 0, which means no end.
 
-    Raises:  BadRequestError: no time from 1970 to the year 9999.
+    Raises:  BadRequestError: not a time from 1970 to the year 9999.
     """
     if not 0 <= stamp.seconds <= _LAST_SECOND or not 0 <= stamp.nanos < 10**9:
         raise BadRequestError(

@@ -1,7 +1,7 @@
-"""The `sn_p4.v2.SmartnicP4` service: a foreign control plane programs this data plane.
+"""The `sn_p4.v2.SmartnicP4` service, by which a foreign control plane programs this data plane.
 
-Source: the public interface, and how the public control plane calls it: batches of thousands of rules, of which it
-    looks at the first response's `table_rule.error_code` only.
+Source: the public interface, and the calls of the public control plane: it sends batches of thousands of rules and
+    checks only the `table_rule.error_code` of the first response.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _SCOPE = pb.StatsMetricScope(domain="p4", zone="pipeline", block="udplb")
 
 @dataclass(frozen=True, slots=True)
 class P4Surroundings:
-    """What the service needs of the world."""
+    """The functions and values that the service needs from its environment."""
 
     now: Callable[[], float]
     """Unix time in seconds."""
     token: str
-    """The bearer token it asks for; empty: none."""
+    """The bearer token that it requires; empty: none."""
     claim: Callable[[], None] = lambda: None
-    """Called before every change of a table; raises ControlError where it may not be."""
+    """Called before each change of a table; raises ControlError if changes are not allowed."""
 
 
 class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
@@ -174,7 +174,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
     def _change(
         self, request: pb.TableRuleRequest, updates: Callable[[], Iterable[Update]], failed: pb.ErrorCode
     ) -> pb.TableRuleResponse:
-        """Apply all rules of a request, or none."""
+        """Apply all rules of a request or none of them."""
         code = _device_fault(request.dev_id, request.pipeline_id)
         if code == pb.EC_OK:
             try:

@@ -1,4 +1,4 @@
-"""What both services share: bearer tokens in, errors out as gRPC statuses, a server with or without TLS."""
+"""Common parts of both services: bearer tokens, errors as gRPC statuses, a server with or without TLS."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _STATUS = (
 )
 _PREFIX = "bearer "
 _LONGEST_REASON = 1000
-"""Characters: a status travels in a header, and a longer one would end the connection."""
+"""Maximum number of characters. A status is sent in a header; a longer one would close the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files of a server's certificate and key, in PEM."""
+    """PEM files with the certificate and key of a server."""
 
     certificate: Path
     key: Path
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Read both.
+        """Read both files.
 
         Raises:  BadRequestError: a file cannot be read.
         """
@@ -59,12 +59,12 @@ class Tls:
 
 
 def status_of(error: EjfatError) -> grpc.StatusCode:
-    """Return the gRPC status that says what went wrong."""
+    """Return the gRPC status for an error."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
 
 
 def bearer(context: grpc.aio.ServicerContext[Any, Any]) -> str | None:
-    """Return the token of a call: metadata `authorization: Bearer TOKEN`; None where there is none."""
+    """Return the token in the metadata of a call (`authorization: Bearer TOKEN`), or None."""
     for key, value in context.invocation_metadata() or ():
         text = value.decode() if isinstance(value, bytes) else value
         if key.lower() == "authorization" and text.lower().startswith(_PREFIX):
@@ -75,7 +75,7 @@ def bearer(context: grpc.aio.ServicerContext[Any, Any]) -> str | None:
 async def answer(
     context: grpc.aio.ServicerContext[Any, Any], handler: Callable[[str], Awaitable[Any]]
 ) -> Any:
-    """Return what `handler(token)` returns, or end the call with the status of its error."""
+    """Return the result of `handler(token)`, or abort the call with the status of its error."""
     token = bearer(context)
     if token is None:
         await context.abort(
@@ -95,22 +95,22 @@ async def start_server(
     *,
     private: bool = False,
 ) -> tuple[grpc.aio.Server, int]:
-    """Start a server on HOST:PORT (port 0: any) or unix:PATH and return it with its port.
+    """Start a server on HOST:PORT (port 0: any) or unix:PATH; return it with its port.
 
-    Args:    private: make a Unix socket that only its owner may connect to.
-    Raises:  BadRequestError: no such address. EjfatError: it cannot be listened on, or a TLS file cannot be read.
+    Args:    private: let only the owner of a Unix socket connect to it.
+    Raises:  BadRequestError: not an address, or a TLS file cannot be read. EjfatError: gRPC cannot listen on it.
     """
     probe(address)
     server = grpc.aio.server(
         options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 64 << 20)]
     )
     add_services(server)
-    umask = os.umask(0o177) if private else None  # the socket is made at once, and never with another mode
+    umask = os.umask(0o177) if private else None  # so that the socket never has another mode
     try:
         port = (
             server.add_secure_port(address, tls.credentials()) if tls else server.add_insecure_port(address)
         )
-    except RuntimeError:  # its words are about an environment variable
+    except RuntimeError:  # gRPC's own message only mentions an environment variable
         reason = ", or the TLS files are invalid" if tls else ""
         raise EjfatError(f"cannot listen on {address}: gRPC cannot bind it{reason}") from None
     finally:

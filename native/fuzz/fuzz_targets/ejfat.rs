@@ -1,10 +1,10 @@
 //! Whatever an interface hands to the load balancer: no panic, and every frame leaves, is dropped or is handed back.
 #![no_main]
 
+use ejfat::counters::Counters;
+use ejfat::pipeline::{Outcome, process};
+use ejfat::testing::tables;
 use libfuzzer_sys::fuzz_target;
-use opavnic_native::ejfat::counters::Counters;
-use opavnic_native::ejfat::pipeline::{Outcome, process};
-use opavnic_native::ejfat::testing::tables;
 
 fuzz_target!(|data: &[u8]| {
     let tables = tables();

@@ -2,10 +2,10 @@
 //! large send together just as they would be one by one.
 #![no_main]
 
+use engine::core::{Core, Options};
+use engine::testing::{Kept, assert_balance, assert_same_counters, two_hosts, two_hosts_one_by_one};
 use libfuzzer_sys::fuzz_target;
-use opavnic_native::core::{Core, Options};
-use opavnic_native::testing::{Kept, assert_balance, assert_same_counters, two_hosts, two_hosts_one_by_one};
-use opavnic_native::vnet::{SIZE, VnetHeader};
+use offload::vnet::{SIZE, VnetHeader};
 
 const OPTIONS: Options = Options { icrc: true, merge: true, enforce: true };
 

@@ -1,9 +1,9 @@
 //! Whatever a link delivers: no panic, and every packet is delivered or counted in one drop.
 #![no_main]
 
+use engine::core::Options;
+use engine::testing::{Kept, assert_balance, two_hosts};
 use libfuzzer_sys::fuzz_target;
-use opavnic_native::core::Options;
-use opavnic_native::testing::{Kept, assert_balance, two_hosts};
 
 fuzz_target!(|data: &[u8]| {
     for icrc in [true, false] {

@@ -3,8 +3,8 @@
 --   opavnic install-dissectors; tshark -r capture.pcapng
 --
 -- Fields have the names that `opavnic decode` gives them. An Ethernet frame goes to Wireshark's own dissector, a MAD to
--- opa_ema.lua, a packet of a reliable connection to opa_rc.lua; where a dissector is missing, its bytes stay data.
--- Nothing public says how the hardware computes the ICRC: preferences switch the check off, or change the polynomial.
+-- opa_ema.lua, a packet of a reliable connection to opa_rc.lua; if a dissector is missing, the bytes are shown as data.
+-- Nothing public describes how the hardware computes the ICRC: preferences turn the check off or change the polynomial.
 
 local opa = Proto("opa16b", "OPA 16B")
 
@@ -123,8 +123,8 @@ opa.experts = {not_16b, wrong_length, wrong_tail, truncated, unknown_l4, wrong_i
 opa.prefs.check_icrc = Pref.bool("Check the ICRC", true, "Compute the ICRC of every packet and compare")
 opa.prefs.polynomial = Pref.string("Polynomial of the ICRC", "0x04c11db7", "32 bits such as 0x04c11db7, without x^32")
 
--- crc_tables[n][byte] is what a byte does to the checksum when n - 1 more bytes follow it. Four bytes are taken at once:
--- a call of the bit library costs more than all the arithmetic between two of them.
+-- crc_tables[n][byte] is the effect of a byte on the checksum if n - 1 more bytes follow. Four bytes are handled at once,
+-- because a call of the bit library costs more than all the arithmetic between two calls.
 local crc_tables = {{}, {}, {}, {}}
 
 local function make_crc_tables(polynomial)
@@ -179,7 +179,7 @@ local function crc32(data, value)
   return value
 end
 
--- The ICRC that the packet gives: BECN, SC, FECN and age count as ones, and after the pad comes the pad count.
+-- Computes the ICRC of a packet: BECN, SC, FECN and age count as ones, and the pad count follows the pad.
 local function icrc_of(buffer, icrc_at, pad_count)
   local bytes = {buffer(0, HEADER_SIZE):raw():byte(1, HEADER_SIZE)}
   for at, mask in ipairs(header_may_change) do
@@ -227,7 +227,7 @@ local function add_rows(branch, rows, buffer, start, is_big_endian)
   return items
 end
 
--- Adds the 16B header and returns what the rest needs of it.
+-- Adds the 16B header and returns the fields needed later.
 local function add_header(branch, buffer, size)
   local read = read_rows(header, buffer, 0)
   read.length = read.length_qw * QUAD_WORD
@@ -257,7 +257,7 @@ local function add_header(branch, buffer, size)
   return read
 end
 
--- Where the payload ends in a packet of `length` bytes whose last one is `last`; an impossible pad count is none.
+-- Returns where the payload ends in a packet of `length` bytes with last byte `last`; ignores an impossible pad count.
 local function payload_end(length, last)
   local icrc_at = length - TRAILER_SIZE
   local without_pad = icrc_at - last % QUAD_WORD
@@ -316,8 +316,8 @@ local function add_l4(branch, buffer, read, to, packet)
   return "data", from
 end
 
--- Calls another dissector, or shows data where there is none of that name. A dissector that runs out of bytes says so
--- in the tree and then raises an error, of which no more is to be said.
+-- Calls another dissector, or shows data if there is none of that name. A dissector that runs out of bytes reports this
+-- in the tree and then raises an error, which can be ignored.
 local function hand_on(name, buffer, from, to, packet, tree)
   if to <= from then
     return

@@ -373,8 +373,8 @@ local function ranges_of(rows, buffer, start)
   return ranges
 end
 
--- Attributes by their number: what stands at the start, what is repeated behind it, and a word for the list of
--- packets. In a Get only the start of a list counts.
+-- Attributes by number: the fields at the start, the repeated part after them, and a word for the packet list. In a Get,
+-- only the start of a list is meaningful.
 
 local function vesw_port_info_text(buffer)
   local range = ranges_of(vesw_port_info, buffer, 0)
@@ -432,8 +432,8 @@ local function add_header(branch, title, rows, size, buffer, start)
   return header
 end
 
--- Adds the rows of what begins at byte `start`, as far as `buffer` has room for them. Returns where they end, and
--- whether all of them were there.
+-- Adds the rows that begin at byte `start`, as far as `buffer` contains them. Returns where they end, and whether all of
+-- them were present.
 local function add_rows(branch, rows, buffer, start)
   local at = start
   for _, row in ipairs(rows) do
@@ -454,7 +454,7 @@ local function add_rows(branch, rows, buffer, start)
   return at, true
 end
 
--- Adds the repeated part of a list, as long as the start of the attribute says and the bytes allow.
+-- Adds the repeated part of a list, with as many entries as the start of the attribute states and the bytes contain.
 local function add_list(branch, rows, buffer, at)
   local first, wanted = buffer(0, 2):uint(), buffer(2, 2):uint()
   for index = 0, wanted - 1 do
@@ -476,7 +476,7 @@ local function add_list(branch, rows, buffer, at)
   return at
 end
 
--- Says in a line what follows an attribute: bytes that mean nothing.
+-- Adds a line for the meaningless bytes after an attribute.
 local function add_rest(branch, buffer, at)
   if at < buffer:len() then
     local rest = buffer(at)
@@ -485,7 +485,7 @@ local function add_rest(branch, buffer, at)
   end
 end
 
--- What of an attribute's data counts: "none", the "start" of a list, or "all".
+-- Returns which part of an attribute's data is meaningful: "none", the "start" of a list, or "all".
 local function extent(method, status, id)
   if method >= 0x80 and status ~= 0 or method == METHOD.SET and id == ATTR_ID.DELETE_VESW then
     return "none"
@@ -530,7 +530,7 @@ function ema.init()
   exchanges, exchange_of_frame = {}, {}
 end
 
--- Finds the exchange of a MAD when it is seen first. A capture of a whole fabric has it once for every link.
+-- Finds the exchange of a MAD when it first appears. A capture of a whole fabric contains it once per link.
 local function note_exchange(packet, slid, dlid, tid, is_response)
   local key = is_response and dlid .. slid .. tid or slid .. dlid .. tid
   local exchange = exchanges[key]

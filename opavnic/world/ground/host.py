@@ -1,4 +1,4 @@
-"""What all kinds of hosts have in common: the interfaces that are wanted, their names, how netdevs are made."""
+"""What all kinds of hosts have in common: the requested interfaces, their names, the creation of netdevs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WantedVesw(Protocol):
 
 @dataclass(slots=True)
 class Interface:
-    """One VNIC that a host is wanted to have: the lab file asks for it."""
+    """One VNIC that the lab file requests for a host."""
 
     host: str
     vesw: WantedVesw
@@ -47,11 +47,11 @@ class Interface:
     name: str
     address: IPv4Interface | IPv6Interface | None
     netdev: Netdev | None = None
-    """There once the EM has created the vport."""
+    """None until the EM has created the vport."""
     memory_host: MemoryHost | None = None
     """The small IP stack on the netdev, in a lab in memory."""
     app_netdev: MemoryNetdev | None = None
-    """The netdev once more, where an app of this process uses it."""
+    """The same netdev, if an app of this process uses it."""
 
     def __str__(self) -> str:
         return f"{self.host}/{self.vesw.name}"
@@ -140,7 +140,7 @@ class GroundHost:
         return []
 
     def close(self) -> None:
-        """Give back everything that this host has made."""
+        """Release everything that this host has created."""
 
 
 def names_asked_for(interfaces: Iterable[Interface]) -> set[str]:

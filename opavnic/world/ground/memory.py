@@ -28,17 +28,17 @@ class InMemoryHost(GroundHost):
             self.trouble.append(f"{interface}: cannot be set up (errno {-refused})")
 
     def _occupy(self, interface: Interface, netdev: MemoryNetdev) -> None:
-        """Put on the netdev what answers on it."""
+        """Attach to the netdev whatever uses it on this host."""
         if interface.address is not None and isinstance(interface.address.ip, IPv4Address):
             interface.memory_host = MemoryHost(netdev, interface.address.ip)
 
 
 class AppHost(InMemoryHost):
-    """A host without a kernel and without programs of its own: an app of this process uses its VNICs."""
+    """A host without a kernel or programs, whose VNICs are used by an app of this process."""
 
     def __init__(self, name: str, interfaces: list[Interface]) -> None:
         super().__init__(name, interfaces)
-        self.runs_no_programs = f"host {name} is an app's: it runs no programs"
+        self.runs_no_programs = f"host {name} belongs to an app: it runs no programs"
 
     def _occupy(self, interface: Interface, netdev: MemoryNetdev) -> None:
         interface.app_netdev = netdev

@@ -1,7 +1,7 @@
 """A host without a kernel, for labs in memory: ARP, ICMP echo, UDP, and a byte stream to show that frames pass.
 
-It sits on the host side of a memory netdev, where Linux sits on a TAP. The byte stream is a go-back-N window over UDP
-datagrams, not TCP; it needs the same of the fabric: order and undamaged data.
+It uses the host side of a memory netdev, as Linux uses that of a TAP. The byte stream is not TCP but a go-back-N window
+over UDP datagrams; like TCP, it shows whether the fabric delivers data in order and undamaged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WINDOW: Final = 32
 
 
 OnUdp = Callable[[bytes, int], None]
-"""Told of a datagram: its payload, and the port that it was sent to."""
+"""Called with the payload of a datagram and its destination port."""
 
 
 class MemoryHost:
@@ -45,9 +45,9 @@ class MemoryHost:
         """Attach to the host side of `netdev`."""
         self.address = address
         self.received = bytearray()
-        """The bytes that streams have brought here, in order."""
+        """The bytes received from streams, in order."""
         self.on_udp: OnUdp | None = None
-        """Takes the datagrams to all ports but that of the stream."""
+        """Receives the datagrams to all ports except that of the stream."""
         self.frames_sent = 0
         self.frames_received = 0
         self._netdev = netdev
@@ -216,4 +216,4 @@ class MemoryHost:
 
 
 def _ignore(frame: bytes) -> None:
-    """Take a frame and do nothing with it."""
+    """Discard a frame."""

@@ -1,4 +1,4 @@
-"""Hosts of Linux: their netdevs are TAPs, in a network namespace or on the machine itself."""
+"""Linux hosts: their netdevs are TAPs, in a network namespace or on the machine itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ANNOUNCE: Final = ("ipv4/conf/{}/arp_notify", "ipv6/conf/{}/ndisc_notify")
 
 
 class TapHost(GroundHost):
-    """A host of Linux: a network namespace, or the machine itself."""
+    """A Linux host: a network namespace, or the machine itself."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class TapHost(GroundHost):
         *,
         vnet_hdr: bool = False,
     ) -> None:
-        """Begin to watch the namespace (None: the machine itself); `alias` marks what is made there.
+        """Start watching the namespace (None: the machine itself); `alias` marks the interfaces created there.
 
-        Args:  vnet_hdr: make TAPs that can leave checksums and segmentation to the datapath.
+        Args:  vnet_hdr: create TAPs that can leave checksums and segmentation to the datapath.
         """
         super().__init__(name, interfaces)
         self.namespace = namespace
@@ -45,7 +45,7 @@ class TapHost(GroundHost):
         return super()._taken(name) or self.has_interface(name)
 
     def has_interface(self, name: str) -> bool:
-        """Return whether an interface of that name is there now."""
+        """Return whether an interface of that name exists now."""
         return self._factory.watcher.links.find(name) is not None
 
     def _make(self, name: str) -> tuple[Netdev, SetUp]:
@@ -69,15 +69,15 @@ class TapHost(GroundHost):
         return self._factory.release()
 
     def close(self) -> None:
-        """Take the interfaces away and stop watching."""
+        """Remove the interfaces and stop watching."""
         self._factory.close()
 
 
 def announce_addresses(namespace: Path | None, interface: str) -> None:
-    """Let the kernel tell neighbours when the address of an interface changes (gratuitous ARP, and the same for IPv6).
+    """Make the kernel announce address changes of an interface (gratuitous ARP, and the equivalent for IPv6).
 
-    Without it they go on sending to the old address until their entry expires. A kernel without one of the two
-    protocols has nothing to announce.
+    Otherwise neighbours keep sending to the old address until their entry expires. A kernel without one of the two
+    protocols has nothing to announce for it.
     """
 
     def write() -> None:

@@ -1,7 +1,8 @@
 """GET /capture on the control API of a lab: a pcapng file that grows while packets pass.
 
 Query: on=PLACE (default *), count=N to end after this many packets, and matches as in a fault (l4=mad, vesw=2, ...).
-What the reader does not take in time is missed, and said in interface statistics blocks; the fabric does not wait.
+The fabric does not wait for the reader: packets not read in time are missed and counted in interface statistics
+blocks.
 
     curl -sN --unix-socket CONTROL_SOCKET 'http://lab/capture?on=h1' | tshark -r -
 """
@@ -58,7 +59,7 @@ async def _stream(request: web.Request, world: World) -> web.StreamResponse:
     capture = Capture(world.fabric, place, match, epoch_s=epoch_s, on_packet=news.set)
     response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE})
     try:
-        world.refresh()  # Python carries what is looked at
+        world.refresh()  # Python carries captured links
         await response.prepare(request)
         await _write(request, response, capture, news, count)
         await response.write_eof()
@@ -77,7 +78,7 @@ async def _write(
     news: asyncio.Event,
     count: int | None,
 ) -> None:
-    """Write what comes until `count` packets are written or the reader is gone."""
+    """Write packets as they arrive, until `count` are written or the reader has left."""
     writer = TraceWriter()
     await response.write(writer.head())
     missed = 0

@@ -25,8 +25,9 @@ from hfi_sim.errors import HfiSimError, InputError
 from hfi_sim.text import visible
 from opavnic.errors import TooManyError
 from opavnic.world.connections import MAX_FOLLOWERS, Connections, while_read
-from opavnic.world.json_body import MAX_BODY
+from opavnic.world.json_body import MAX_BODY, json_answer
 from opavnic.world.part import RunningPart
+from opavnic.world.steps import Steps, in_turns
 
 log = logging.getLogger("opavnic.world.control")
 _http_log = logging.getLogger("opavnic.world.control.http")
@@ -42,10 +43,10 @@ class Lines(Protocol):
         """Whether `next` returns at once."""
 
     async def next(self) -> str | None:
-        """Wait for the next line; None: there will be none."""
+        """Wait for the next line; return None if no more will come."""
 
     def end(self) -> None:
-        """Say that nothing more will come."""
+        """Announce that no more lines will come."""
 
 
 class LogLines(Protocol):
@@ -53,13 +54,13 @@ class LogLines(Protocol):
 
     @property
     def followers(self) -> int:
-        """How many follow."""
+        """Number of followers."""
 
     def subscribe(self) -> Lines:
-        """Return the lines kept so far and those to come, for one reader."""
+        """Return the recent lines and all new ones, for one reader."""
 
     def unsubscribe(self, follower: Any) -> None:
-        """Stop feeding a reader."""
+        """Stop sending lines to a reader."""
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -89,7 +90,7 @@ class ControlServer:
             os.umask(before)
 
     async def close(self) -> None:
-        """Finish what is being answered and close the socket; harmless when done twice."""
+        """Finish the requests being answered and close the socket. May be called twice."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -142,7 +143,7 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return web.json_response({"error": str(error)}, status=503)
     except (HfiSimError, ValueError) as error:
         return web.json_response({"error": str(error)}, status=409)
-    except ConnectionError:  # the client has left: there is nobody to answer
+    except ConnectionError:  # the client has left: there is no one to answer
         raise
     except Exception as error:  # one broken request must not end the lab
         log.exception("%s %s failed", request.method, request.path)
@@ -150,11 +151,11 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
 
 
 class LabRoutes(RunningPart):
-    """What a lab as a whole serves: its status, its log, its end."""
+    """The routes of the lab as a whole: status, log, shutdown."""
 
     def __init__(
         self,
-        status: Callable[..., dict[str, Any]],
+        status: Callable[..., Steps[dict[str, Any]]],
         lines: LogLines,
         down: Callable[[], Awaitable[Any]],
     ) -> None:
@@ -162,6 +163,7 @@ class LabRoutes(RunningPart):
         self._status = status
         self._lines = lines
         self._down = down
+        self._one_status = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -171,7 +173,9 @@ class LabRoutes(RunningPart):
         ]
 
     async def _get_status(self, request: web.Request) -> web.Response:
-        return web.json_response(self._status(counters=request.query.get("counters") == "1"))
+        async with self._one_status:  # that of a large lab takes memory
+            steps = self._status(counters=request.query.get("counters") == "1")
+            return await json_answer(await in_turns(steps))
 
     async def _get_logs(self, request: web.Request) -> web.StreamResponse:
         return await _stream_log(request, self._lines, follow=request.query.get("follow") == "1")

@@ -1,4 +1,4 @@
-"""The Ethernet Manager of a world, at its `em` node: told what to make when it starts, and by `opavnic em apply`."""
+"""The Ethernet Manager of a world, at its `em` node; configured at its start and by `opavnic em apply`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BuiltinManager(RunningPart):
 
     @property
     def trouble(self) -> list[str]:
-        """What keeps it from getting done: agents that refuse or make no sense, or its own failure."""
+        """What prevents it from converging: isolated agents, or its own failure."""
         if self.em.failure is not None:
             return [failed_text(self.em.failure)]
         core = self.em.core
@@ -52,7 +52,7 @@ class BuiltinManager(RunningPart):
 async def ethernet_manager(world: World, config: EmConfig) -> AsyncIterator[BuiltinManager]:
     """Configure every member of every virtual switch; the VNICs stay as they are when the context is left.
 
-    Raises:  OpavnicError: the manager cannot do what it is asked for.
+    Raises:  OpavnicError: the manager cannot apply `config`.
     """
     em = make_em(
         world.subnet_manager,

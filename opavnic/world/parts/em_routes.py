@@ -1,9 +1,9 @@
 """The Ethernet Manager on the control API.
 
-POST /em/apply       an EM configuration as JSON; ?diff=1 only says what it would change
+POST /em/apply       an EM configuration as JSON; ?diff=1 only returns what it would change
 GET  /em/vesws       virtual switches; /em/vports: vports; /em/mac-table: entries (?vesw=ID)
-GET  /em/counters    readings of counters, oldest first (?limit=N); /em/events: what happened (?after=N)
-POST /em/verify      ask every agent for all it has; the differences from what was wanted
+GET  /em/counters    readings of counters, oldest first (?limit=N); /em/events: events (?after=N)
+POST /em/verify      read everything from every agent; return the differences from the configuration
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hfi_sim.core_runner import failure_text
 from hfi_sim.errors import InputError
 from hfi_sim.types import mac_text
 from opavnic.errors import OpavnicError
-from opavnic.world.json_body import json_body, json_rows
+from opavnic.world.json_body import json_answer, json_body
 from opavnic.world.part import RunningPart
 from vema.em.core import EmCore
 from vema.em.desired import Checked, EmConfigError, checked
@@ -29,7 +29,7 @@ from vema.em.state import Port, Vesw, Vport
 from vema.types import EthLinkStatus
 
 PROBLEMS_SAID: Final = 100
-"""How many mistakes of a configuration are listed; of the rest only the number is given."""
+"""Number of mistakes of a configuration that are listed; the rest are only counted."""
 _ROUTES: Final = (
     (web.post, "/em/apply"),
     (web.post, "/em/verify"),
@@ -57,7 +57,7 @@ class NoManager(RunningPart):
 
 
 def failed_text(failure: Exception) -> str:
-    """Return in a line that the manager does nothing any more, and why."""
+    """Return a line that says that the manager has failed, and why."""
     return f"the Ethernet Manager has failed ({failure_text(failure)}); the log says where"
 
 
@@ -95,11 +95,11 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
         return web.json_response({"changes": changes, "sets": core.sets - sets, "converged": converged})
 
     async def vesws(_: web.Request) -> web.Response:
-        return await json_rows("vesws", _vesw_rows(running()[1]))
+        return await json_answer({"vesws": _vesw_rows(running()[1])})
 
     async def vports(_: web.Request) -> web.Response:
         core = running()[1]
-        return await json_rows("vports", (_vport_row(port, vport) for port, vport in list(core.vports())))
+        return await json_answer({"vports": (_vport_row(port, vport) for port, vport in list(core.vports()))})
 
     async def mac_table(request: web.Request) -> web.Response:
         core = running()[1]
@@ -110,7 +110,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
                 known = ", ".join(map(str, sorted(core.vesws))) or "none"
                 raise InputError(f"no virtual switch has id {vesw_id} (known: {known})")
             shown = {vesw_id: shown[vesw_id]}
-        return await json_rows("mac_table", _table_rows(core, shown))
+        return await json_answer({"mac_table": _table_rows(core, shown)})
 
     async def counters(request: web.Request) -> web.Response:
         em, core = running()
@@ -124,7 +124,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
             }
             for stored in em.store.counters(limit=_number(request, "limit", 100))
         )
-        return await json_rows("counters", readings)
+        return await json_answer({"counters": readings})
 
     async def events(request: web.Request) -> web.Response:
         em, _ = running()
@@ -141,7 +141,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
             }
             for stored in em.store.events(after=after, limit=limit)
         )
-        return await json_rows("events", rows)
+        return await json_answer({"events": rows})
 
     async def verify(_: web.Request) -> web.Response:
         em, _core = running()
@@ -154,7 +154,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
 def _judged(data: Any, now: Picture) -> tuple[Checked, list[str]]:
     """Return the configuration and what it would change; runs in a thread, so that the fabric does not wait.
 
-    Raises:  EmConfigError: it is wrong, or cannot be met.
+    Raises:  EmConfigError: it is invalid, or the fabric cannot satisfy it.
     """
     found = checked(data, now.roster)
     return found, preview(found.config, now)

@@ -3,7 +3,7 @@
 GET  /faults           the faults that are set, the seed
 POST /faults           {"fault": "loss on h1 20%"}: set one
 POST /faults/remove    {"number": 3}; {"number": null} removes all
-GET  /topology         the fabric as ibnetdiscover text, the links that are down, and what the routing engine says
+GET  /topology         the fabric as ibnetdiscover text, links that are down, the routing engine, possible deadlocks
 GET  /routes?from=h1&to=h2
 """
 
@@ -25,10 +25,10 @@ from opavnic.world.world import World
 
 
 class FabricRoutes(RunningPart):
-    """Shows the fabric of a world, and breaks it where that is asked for."""
+    """Shows the fabric of a world, and injects faults on request."""
 
     def __init__(self, world: World, name: str) -> None:
-        """Args:  name: what the fabric is called, that of the lab."""
+        """Args:  name: the name of the fabric, which is that of the lab."""
         self._world = world
         self._name = name
 

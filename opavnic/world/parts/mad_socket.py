@@ -1,4 +1,4 @@
-"""The MAD socket of a world: programs outside manage its fabric from the EM's node."""
+"""The MAD socket of a world, with which external programs manage its fabric from the EM's node."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from opavnic.world.world import World
 async def mad_socket(world: World, path: Path | None) -> AsyncIterator[RunningPart]:
     """Pass MADs of programs to the fabric, and traps to programs.
 
-    Args:    path: where to listen; None: nowhere, and traps are taken all the same.
-    Raises:  OSError: the socket cannot be made.
+    Args:    path: where to listen; None: do not listen, but receive traps all the same.
+    Raises:  OSError: the socket cannot be created.
     """
     server = MadSocketServer(world.em_port.mad, agents=lambda: list(world.agent_lids()))
     async with contextlib.AsyncExitStack() as ends:

@@ -43,3 +43,27 @@ def test_number_of_vports_that_does_not_fill_its_virtual_switches_is_refused(
 ) -> None:
     assert main(["bench", "em", "--vports", "15"]) == 2
     assert capsys.readouterr().err == "opavnic: --vports 15: a multiple of 10, from 10 to 40950\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["mad", "--seconds", "9ms"], "'9ms' is not a time of 10ms or more"),
+        (["fabric", "--seconds", "soon"], "'soon' is not a time of 10ms or more"),
+        (["ejfat", "--seconds", "inf"], "'inf' is not a time of 10ms or more"),
+        (["lnet", "--seconds", "0"], "'0' is not a time from 1ns to 10s"),
+        (["lnet", "--seconds", "11s"], "'11s' is not a time from 1ns to 10s"),
+        (["datapath", "--seconds", "2m"], "'2m' is not a time from 1s to 1m"),
+        (
+            ["datapath", "--seconds", "1500ms"],
+            "'1500ms' is not a whole number of seconds such as 1s, 10s or 1m",
+        ),
+    ],
+)
+def test_wrong_time_is_one_line_with_what_would_be_right(
+    arguments: list[str], wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert captured.err.startswith(f"opavnic: Invalid value for '--seconds': {wrong} (")

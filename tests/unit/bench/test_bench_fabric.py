@@ -6,6 +6,7 @@ import json
 
 from typer.testing import CliRunner
 
+from native_module import BUILT
 from opavnic.cli.bench import app
 
 
@@ -13,8 +14,12 @@ def test_json_has_hops_routing_and_memory() -> None:
     outcome = CliRunner().invoke(app, ["fabric", "--seconds", "0.01", "--hosts", "16", "--json"])
     assert outcome.exit_code == 0
     document = json.loads(outcome.stdout)
-    assert [(row["hops"], row["time"]) for row in document["hops"]] == [
-        (hops, time) for hops in (1, 3, 5) for time in ("at-once", "virtual")
+    engines = ("python", "native") if BUILT else ("python",)
+    assert [(row["hops"], row["time"], row["engine"], row["endpoints"]) for row in document["hops"]] == [
+        (hops, time, engine, "python")
+        for hops in (1, 3, 5)
+        for time in ("at-once", "virtual")
+        for engine in engines
     ]
     assert all(row["packets_per_second"] > 0 for row in document["hops"])
     assert [(row["hosts"], row["engine"]) for row in document["routing"]] == [

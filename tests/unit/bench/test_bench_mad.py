@@ -23,6 +23,6 @@ def test_json_has_a_figure_for_agent_and_fabric_of_each_exchange() -> None:
 
 
 def test_table_names_every_exchange() -> None:
-    outcome = CliRunner().invoke(app, ["mad", "--seconds", "0.01"])
+    outcome = CliRunner().invoke(app, ["mad", "--seconds", "10ms"])
     assert outcome.exit_code == 0
     assert "Get SummaryCounters" in outcome.stdout

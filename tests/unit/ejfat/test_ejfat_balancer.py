@@ -313,7 +313,7 @@ def test_remove_sender_that_is_not_in_is_refused() -> None:
 def test_senders_beyond_the_filter_are_refused() -> None:
     bench = Bench()
     many = [ip_address(0x0B000000 + n) for n in range(256)]
-    with pytest.raises(ExhaustedError, match="257 senders, the source filter holds 256"):
+    with pytest.raises(ExhaustedError, match="257 senders; the source filter holds 256"):
         bench.balancer.add_senders(many)
 
 

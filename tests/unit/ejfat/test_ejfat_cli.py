@@ -78,7 +78,7 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
         (["send", "--to", "nowhere"], "is not an address"),
         (["send", "--to", "10.0.0.1:80"], "expected 1024 to 65535"),
         (["send", "--to", "127.0.0.1", "--event-size", "0"], "an event cannot have 0 bytes"),
-        (["send", "--to", "127.0.0.1", "--event-size", "5G"], "counts to 4294967295"),
+        (["send", "--to", "127.0.0.1", "--event-size", "5G"], "the reassembly header allows 4294967295"),
         (["send", "--to", "127.0.0.1", "--event-size", "9" * 5000], "is not a size such as"),
         (
             ["send", "--to", "127.0.0.1", "--event-size", "300M"],
@@ -93,7 +93,7 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
         (["recv", "--listen", "127.0.0.1"], "needs a port"),
         (
             ["recv", "--listen", "127.0.0.1:1024", "--uri", URI, "--slots", "5-3"],
-            "are not slots",
+            "is not a range of slots",
         ),
         (
             ["recv", "--listen", "127.0.0.1:1024", "--uri", URI, "--name", ""],
@@ -105,7 +105,10 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
             "'10.0.0.999' is not an IP address",
         ),
         (["admin", "reserve", "x", "--uri", URI, "--hours", "inf"], "--hours"),
-        (["admin", "timeseries", "/lb/1/*", "--uri", URI, "--since", "inf"], "--since"),
+        (
+            ["admin", "timeseries", "/lb/1/*", "--uri", URI, "--since", "25h"],
+            "'--since': '25h' is not a time from 0s to 24h",
+        ),
         (["admin", "add-senders", "x", "--uri", URI], "'x' is not an IP address"),
         (["admin", "remove-senders", "x", "--uri", URI], "'x' is not an IP address"),
         (
@@ -120,7 +123,18 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
             ["recv", "--listen", "[::]:1024", "--uri", URI],
             ":: is not the address of a single worker: give --address",
         ),
-        (["recv", "--listen", "127.0.0.1:1024", "--timeout", "inf"], "--timeout"),
+        (
+            ["recv", "--listen", "127.0.0.1:1024", "--timeout", "inf"],
+            "'--timeout': 'inf' is not a time from 1ms to 1h",
+        ),
+        (
+            ["recv", "--listen", "127.0.0.1:1024", "--duration", "-1s"],
+            "'--duration': '-1s' is not a time of 0s or more",
+        ),
+        (
+            ["lb", "--tap", "x", "--ipv4", "10.0.0.1", "--period", "20us"],
+            "'--period': '20us' is not a time from 50ms to 1h",
+        ),
         (["lb", "--tap", "toolonginterfacename1", "--ipv4", "10.0.0.1"], "expected 1 to 15 characters"),
         (["lb", "--tap", "a/b", "--ipv4", "10.0.0.1"], "'a/b' cannot name an interface"),
         (["lb", "--interface", "toolonginterfacename1", "--ipv4", "10.0.0.1"], "expected 1 to 15 characters"),
@@ -128,7 +142,7 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
             ["lb", "--interface", "nosuchif0", "--ipv4", "10.0.0.1", "--mac", "02:00:00:00:00:01"],
             "there is no interface nosuchif0",
         ),
-        (["admin", "status", "--uri", "ejfat://h:2000/"], "names no reservation"),
+        (["admin", "status", "--uri", "ejfat://h:2000/"], "has no reservation"),
         (["lb"], "either --interface or --tap"),
         (["lb", "--interface", "nosuchif0", "--ipv4", "10.0.0.1"], "there is no interface nosuchif0"),
         (["lb", "--tap", "x"], "--ipv4 or --ipv6"),
@@ -138,7 +152,10 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
             "9 instances, expected 1 to 8",
         ),
         (["lb", "--tap", "x", "--ipv4", "10.0.0.1", "--mac", "zz"], "MAC address"),
-        (["lb", "--tap", "x", "--ipv4", "10.0.0.1", "--tls-cert", "c.pem"], "go together"),
+        (
+            ["lb", "--tap", "x", "--ipv4", "10.0.0.1", "--tls-cert", "c.pem"],
+            "give both --tls-cert and --tls-key",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(
@@ -165,7 +182,7 @@ def test_slots_are_read_as_ranges() -> None:
     assert parse_slots("") == []
     assert parse_slots("0-127,256, +64") == [(0, 128), (256, 1), (-1, 64)]
     for text in ("x", "1-", "-3", "+", "1,,2", "+1-2", "512", "+513", "9" * 5000):
-        with pytest.raises(BadRequestError, match="are not slots"):
+        with pytest.raises(BadRequestError, match="is not a range of slots"):
             parse_slots(text)
 
 
@@ -226,7 +243,10 @@ def test_admin_reserves_shows_and_frees(control_plane: str, capsys: pytest.Captu
     assert admin("remove-senders", "10.7.0.3", uri=uri)[0] == 0
     assert "senders 10.7.0.2" in admin("status", uri=uri)[1]
     assert "10.7.0.1" in admin("overview")[1]
-    assert json.loads(admin("timeseries", "/lb/1/session/*", "--json", uri=uri)[1])["timeseries"] == []
+    since = ("--since", "5m")
+    assert (
+        json.loads(admin("timeseries", "/lb/1/session/*", *since, "--json", uri=uri)[1])["timeseries"] == []
+    )
     assert "no metric 'speed'" in admin("timeseries", "/lb/1/speed", uri=uri)[2]
     operator = "ejfat://operator@localhost:1024/"
     for wrong, where in (

@@ -54,14 +54,14 @@ def test_demands_any_at_all_give_a_whole_calendar(
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        ({1: [SlotRange(0, 0)]}, "a demand of 0 slots, expected 1 to 512"),
+        ({1: [SlotRange(0, 0)]}, "a demand for 0 slots, expected 1 to 512"),
         ({1: [SlotRange(511, 2)]}, "slots 511 to 512, expected 0 to 511, or index -1"),
         ({1: [SlotRange(-2, 2)]}, "slots -2 to -1, expected"),
-        ({1: [SlotRange(0, 5)], 2: [SlotRange(4, 1)]}, "two asks for slot 4, which is one's"),
-        ({1: [SlotRange(0, 5), SlotRange(2, 1)]}, "one asks for slot 2, which is one's"),
+        ({1: [SlotRange(0, 5)], 2: [SlotRange(4, 1)]}, "two demands slot 4, which one already has"),
+        ({1: [SlotRange(0, 5), SlotRange(2, 1)]}, "one demands slot 2, which one already has"),
         (
             {1: [SlotRange(0, 500)], 2: [SlotRange(-1, 13)]},
-            "513 slots are asked for in all, the calendar has 512",
+            "513 slots are demanded in total; the calendar has 512",
         ),
     ],
 )

@@ -234,10 +234,10 @@ def test_boundary_that_no_tick_will_reach_is_moved_when_newer_syncs_say_so() -> 
 
 
 def test_calendar_with_an_empty_slot_is_refused(manager: EpochManager) -> None:
-    with pytest.raises(ControlError, match="511 slots, all 512 need a member"):
+    with pytest.raises(ControlError, match="511 slots, expected 512"):
         manager.begin(calendar(0)[:511])
     manager.begin(calendar(0))
-    with pytest.raises(ControlError, match="has epoch 0 already"):
+    with pytest.raises(ControlError, match="already has epoch 0"):
         manager.begin(calendar(0))
     with pytest.raises(ControlError, match="no epoch to follow"):
         EpochManager(Target(1)).transition(calendar(0), 5)

@@ -92,7 +92,7 @@ def test_segment_header_flags_stand_where_the_document_draws_them() -> None:
 
 def test_sync_with_bytes_behind_it_is_refused() -> None:
     wire = h.SyncHeader(source_id=1, event=2, rate_hz=3, unix_ns=4).build()
-    with pytest.raises(WireError, match="behind the message"):
+    with pytest.raises(WireError, match="after the message"):
         h.SyncHeader.parse(wire + b"\0")
 
 

@@ -59,7 +59,7 @@ async def one(call: Callable[..., Any], request: Any, **values: Any) -> Any:
 
 
 def test_p4_without_a_token_is_refused_unless_it_is_opened() -> None:
-    with pytest.raises(BadRequestError, match=r"127\.0\.0\.1:0.*anybody could program the tables.*--p4-open"):
+    with pytest.raises(BadRequestError, match=r"127\.0\.0\.1:0.*anyone could program the tables.*--p4-open"):
         app_of()
     app_of(p4_token="word")
     app_of(p4_open=True)

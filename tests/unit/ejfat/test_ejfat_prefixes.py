@@ -55,7 +55,7 @@ def test_cover_of_everything_is_the_wildcard() -> None:
 
 
 def test_cover_beyond_its_limit_is_refused() -> None:
-    with pytest.raises(ExhaustedError, match="needs 126 prefixes, the epoch table has room for 100"):
+    with pytest.raises(ExhaustedError, match="needs 126 prefixes; the epoch table has room for 100"):
         cover(1, TICKS - 1, 100)
 
 

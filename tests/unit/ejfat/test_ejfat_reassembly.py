@@ -124,7 +124,7 @@ def test_event_that_is_too_long_is_reported_once_with_its_length() -> None:
     assert reassembler.deadline == 3.0
     (lost,) = reassembler.expire(3.0)
     assert (lost.key, lost.length) == (EventKey(1, 7), 250)
-    assert lost.reason == "of 250 bytes, more than the 249 that are taken"
+    assert lost.reason == "of 250 bytes, more than the 249 that are accepted"
     assert (reassembler.deadline, reassembler.expire(99.0)) == (None, [])
     counters = reassembler.counters
     assert (counters.events_lost, counters.events_too_long, counters.rejected) == (1, 1, 3)
@@ -138,7 +138,7 @@ def test_old_header_event_that_grows_too_long_is_given_up_with_what_was_kept() -
         assert reassembler.receive(payload, 0.0) is None
     (lost,) = reassembler.expire(0.0)
     assert (lost.received, lost.length, reassembler.pending) == (200, None, 0)
-    assert lost.reason == "of an unknown length, more than the 249 that are taken"
+    assert lost.reason == "of an unknown length, more than the 249 that are accepted"
     assert (reassembler.counters.events_too_long, reassembler.counters.rejected) == (1, 2)
     whole = [event for payload in cut(bytes(249), version=1) if (event := reassembler.receive(payload, 0.0))]
     assert [len(event.data) for event in whole] == [249]

@@ -79,7 +79,7 @@ def test_simulate_writes_what_came_before_the_cut_and_says_so(
     captured = capfd.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
-    assert captured.err.endswith(f"; what came of the 21 frames before that is in {out}\n")
+    assert captured.err.endswith(f"; the output of the 21 frames before it is in {out}\n")
     assert list(read_pcap(out)) == list(read_pcap(VECTORS / "seed_out.pcap"))[:21]
 
 

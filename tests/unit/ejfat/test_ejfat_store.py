@@ -27,7 +27,7 @@ def test_store_belongs_to_one_process_and_is_free_when_that_ends(tmp_path: Path)
     with child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "up\n"
-        with pytest.raises(EjfatError, match=r"state\.db: another process keeps its state there"):
+        with pytest.raises(EjfatError, match=r"state\.db: another process uses this state file"):
             Store(path)
         other.kill()
     store = Store(path)

@@ -80,7 +80,7 @@ def test_insert_into_full_table_is_refused_and_changes_nothing() -> None:
     table = Table(V1_DST_FILTER)
     for number in range(32):
         table.insert(Entry(exact(V1_DST_FILTER, number, 0x800, 1), "NoAction"))
-    with pytest.raises(TableFullError, match="dst_filter_table: full, it holds 32 entries"):
+    with pytest.raises(TableFullError, match="dst_filter_table: full with 32 entries"):
         table.insert(Entry(exact(V1_DST_FILTER, 99, 0x800, 1), "NoAction"))
     assert len(table) == 32
     table.put(Entry(exact(V1_DST_FILTER, 3, 0x800, 1), "drop"))

@@ -46,7 +46,7 @@ def make_pair(fabric: Fabric | None = None) -> Pair:
     sm.sweep()
     received: list[bytes] = []
 
-    def take(_: HfiPort, packet: bytes) -> None:
+    def take(_port: HfiPort, packet: bytes, _token: object) -> None:
         received.append(packet)
 
     b.register_l4(TEST_L4, take)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.arbiter import Arbiter
 from hfi_sim.clock import ManualClock
 from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
-from hfi_sim.lanes import FlowControl
+from hfi_sim.link.arbiter import Arbiter
+from hfi_sim.link.config import FlowControl
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.wire.lrh16b import Lrh16B, sc_of
 from hfi_sim.wire.packet import build_packet
@@ -79,7 +79,7 @@ class Pair:
         self.got: list[tuple[float, int, int]] = []
         self.ports[1].register_l4(L4, self._take)
 
-    def _take(self, port: HfiPort, packet: bytes) -> None:
+    def _take(self, _port: HfiPort, packet: bytes, _token: object) -> None:
         self.got.append((self.clock.time(), sc_of(packet), len(packet)))
 
     def send(self, sc: int, payload: int = 999) -> None:

@@ -9,12 +9,11 @@ import pytest
 
 from hfi_sim.clock import ManualClock
 from hfi_sim.counters import Drop
-from hfi_sim.fabric import Fabric
+from hfi_sim.engine.forwarding import is_astray
+from hfi_sim.fabric import Fabric, Sighting
 from hfi_sim.faults import Faults
-from hfi_sim.forwarding import is_astray
 from hfi_sim.hfi import HfiPort
-from hfi_sim.lanes import FlowControl
-from hfi_sim.link import LinkDirection
+from hfi_sim.link.config import FlowControl
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
 from unit.hfi_sim.rings import LOST_LID, lead_around, make_ring
@@ -36,10 +35,10 @@ def make(switches: int, link: Mapping[str, Any]) -> tuple[Fabric, HfiPort]:
     lead_around(list(fabric.switches.values()), groups=(GROUP,))
     passed = 0
 
-    def give_up(direction: LinkDirection, _packet: bytes, _drop: Drop | None) -> None:
+    def give_up(seen: Sighting) -> None:
         nonlocal passed
         passed += 1
-        assert passed < 5000, f"a packet goes around for ever, now on {direction.name}"
+        assert passed < 5000, f"a packet goes around for ever, now on {seen.direction.name}"
 
     fabric.observe(give_up)
     return fabric, ports[0]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from hfi_sim.cable import Link
 from hfi_sim.clock import ManualClock
 from hfi_sim.counters import Drop
 from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
-from hfi_sim.lanes import FlowControl, Lanes
-from hfi_sim.link import Link
+from hfi_sim.link.config import FlowControl
+from hfi_sim.link.credits import LanesStatus
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.topology import Topology, clos
 from hfi_sim.wire.lrh16b import Lrh16B, becn_of, fecn_of
@@ -35,7 +36,7 @@ class Bed:
             self.sm.set_pkeys(port, [0x8002])
             port.register_l4(L4, self._take)
 
-    def _take(self, port: HfiPort, packet: bytes) -> None:
+    def _take(self, port: HfiPort, packet: bytes, _token: object) -> None:
         self.got[port.hfi.name].append(packet)
 
     def send(self, source: str, target: str, *, sc: int = 0, number: int = 0) -> Drop | None:
@@ -44,7 +45,7 @@ class Bed:
             build_packet(lrh, number.to_bytes(4, "big") + bytes(1000), self.fabric.icrc)
         )
 
-    def lanes(self, source: str, target: str) -> Lanes:
+    def lanes(self, source: str, target: str) -> LanesStatus:
         direction = next(
             d
             for link in self.fabric.links
@@ -69,9 +70,9 @@ def test_stalled_host_stops_the_sender_and_loses_nothing() -> None:
     assert bed.got["h3"] == []
     assert stops == [True]
     assert bed.ports["h1"].tx_stopped
-    assert bed.lanes("leaf1", "h3").credits(0) < 1100  # every buffer on the way is full
-    assert bed.lanes("spine0", "leaf1").credits(0) < 1100
-    assert bed.lanes("h1", "leaf0").credits(0) < 1100
+    assert bed.lanes("leaf1", "h3").credits[0] < 1100  # every buffer on the way is full
+    assert bed.lanes("spine0", "leaf1").credits[0] < 1100
+    assert bed.lanes("h1", "leaf0").credits[0] < 1100
     assert bed.fabric.balance() == {}
 
     bed.ports["h3"].resume()
@@ -81,7 +82,7 @@ def test_stalled_host_stops_the_sender_and_loses_nothing() -> None:
     assert bed.fabric.drops() == {}
     assert bed.fabric.balance() == {}
     assert all(
-        direction.lanes is not None and direction.lanes.credits(0) == 16384
+        direction.lanes is not None and direction.lanes.credits[0] == 16384
         for link in bed.fabric.links
         for direction in link.directions
     )
@@ -193,8 +194,8 @@ def test_link_down_drops_what_waits_and_credits_come_back(up_again: bool) -> Non
         bed.send("h1", "h3", number=7)
         bed.clock.advance(1)
         assert bed.numbers("h3") == [7]
-    assert bed.lanes("h1", "leaf0").credits(0) == 16384
-    assert bed.lanes("leaf1", "h3").credits(0) == 16384
+    assert bed.lanes("h1", "leaf0").credits[0] == 16384
+    assert bed.lanes("leaf1", "h3").credits[0] == 16384
 
 
 def _ring_bed(engine: str) -> Bed:

@@ -2,52 +2,112 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from hfi_sim.cable import LinkDirection
 from hfi_sim.clock import ManualClock
 from hfi_sim.counters import Drop
 from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric
+from hfi_sim.hfi import HfiPort
+from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.packet import build_packet
 from unit.hfi_sim.fabric_pair import TEST_L4, make_pair
 
 
-def test_transmit_with_latency_arrives_at_its_time() -> None:
+class Watch:
+    """Two HFIs on one cable; keeps when packets reach the far end, and their first byte."""
+
+    def __init__(self, fabric: Fabric, **link: Any) -> None:
+        self.fabric = fabric
+        a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
+        self.way: LinkDirection = fabric.connect(a, b, **link).direction_from(a)
+        self.manager = SubnetManager(fabric, a)
+        self.manager.sweep()
+        self.seen: list[tuple[float, int]] = []
+        self._ports = a, b
+        b.register_l4(TEST_L4, self._take)
+
+    def _take(self, _port: HfiPort, packet: bytes, _token: object) -> None:
+        self.seen.append((self.fabric.clock.time(), packet[16]))
+
+    def send(self, size: int, number: int = 0) -> None:
+        """Send a packet of `size` bytes, a multiple of 8."""
+        a, b = self._ports
+        lrh = Lrh16B(slid=a.lid, dlid=b.lid, l4=TEST_L4, pkey=0xFFFF)
+        packet = build_packet(lrh, bytes([number]) + bytes(size - 22), self.fabric.icrc)
+        assert len(packet) == size
+        assert a.send(packet) is None
+
+
+def test_packets_arrive_after_their_turn_on_the_wire_and_the_latency() -> None:
     clock = ManualClock()
-    fabric = Fabric(clock)
-    a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
-    link = fabric.connect(a, b, rate_bps=8e6, latency_s=0.5)  # one byte a microsecond
-    seen: list[float] = []
-    b.receive = lambda packet, _hops: seen.append(clock.time())  # type: ignore[method-assign]
-    direction = link.direction_from(a)
-    direction.transmit(bytes(100))
-    direction.transmit(bytes(200))
-    assert direction.counters.in_flight == 2
+    watch = Watch(Fabric(clock), rate_bps=8e6, latency_s=0.5)  # one byte a microsecond
+    watch.send(104)
+    watch.send(208)
+    assert watch.way.counters.in_flight == 2
     clock.advance(1)
-    assert seen == [pytest.approx(0.5001), pytest.approx(0.5003)]
-    assert direction.counters.balance == 0
+    assert [when for when, _ in watch.seen] == [pytest.approx(0.500104), pytest.approx(0.500312)]
+    assert watch.way.counters.balance == 0
 
 
-def test_transmit_nothing_arrives_early_where_timers_are_coarse() -> None:
+def test_no_packet_arrives_early_where_timers_are_coarse() -> None:
     clock = ManualClock()
-    fabric = Fabric(clock, timer_resolution_s=0.001)
-    a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
-    link = fabric.connect(a, b, rate_bps=1e12, latency_s=0.002)
-    seen: list[float] = []
-    b.receive = lambda packet, _hops: seen.append(clock.time())  # type: ignore[method-assign]
+    watch = Watch(Fabric(clock, timer_resolution_s=0.001), rate_bps=1e12, latency_s=0.002)
     for _ in range(5):
-        link.direction_from(a).transmit(bytes(100))
+        watch.send(104)
         clock.advance(0.0005)
     clock.advance(1)
-    assert [when - 0.0005 * number for number, when in enumerate(seen)] == pytest.approx([0.002] * 5)
+    late = [when - 0.0005 * number for number, (when, _) in enumerate(watch.seen)]
+    assert late == pytest.approx([0.002] * 5, abs=0.001)
 
 
-def test_transmit_full_queue_overflows() -> None:
-    fabric = Fabric(ManualClock())
-    a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
-    link = fabric.connect(a, b, rate_bps=1e3, queue_bytes=250)
-    direction = link.direction_from(a)
-    assert [direction.transmit(bytes(100)) for _ in range(3)] == [None, None, Drop.LINK_OVERFLOW]
-    assert direction.counters.balance == 0
+def test_queue_takes_what_waits_and_what_is_left_of_the_packet_being_sent() -> None:
+    clock = ManualClock()
+    watch = Watch(Fabric(clock), rate_bps=8e3, queue_bytes=250)  # one byte a millisecond
+    for number in range(4):
+        watch.send(104, number)  # the first is being sent: 104 + 104 fit, 104 more do not
+    assert watch.way.counters.drops == {Drop.LINK_OVERFLOW: 2}
+    clock.advance(0.063)  # 41 bytes of the first are left
+    watch.send(104, 9)
+    clock.advance(1)
+    assert [number for _, number in watch.seen] == [0, 1, 9]
+    assert watch.fabric.balance() == {}
+
+
+def test_free_wire_takes_a_packet_that_no_queue_could_hold() -> None:
+    clock = ManualClock()
+    watch = Watch(Fabric(clock), rate_bps=8e3, queue_bytes=0)
+    watch.send(1000, 1)
+    watch.send(104, 2)
+    clock.advance(2)
+    assert [number for _, number in watch.seen] == [1]
+    assert watch.way.counters.drops == {Drop.LINK_OVERFLOW: 1}
+
+
+def test_latency_takes_nothing_from_the_queue() -> None:
+    """A long cable holds many packets; only those that wait for it need a queue."""
+    clock = ManualClock()
+    watch = Watch(Fabric(clock), rate_bps=8e9, latency_s=0.1, queue_bytes=250)
+    for number in range(100):
+        watch.send(104, number)
+        clock.advance(1e-6)
+    clock.advance(1)
+    assert len(watch.seen) == 100
+
+
+def test_slowest_link_with_the_longest_queue_has_a_time_for_each_packet() -> None:
+    clock = ManualClock()
+    watch = Watch(Fabric(clock), rate_bps=1.0)
+    for _ in range(2000):
+        watch.send(16000)
+    assert watch.way.counters.drops == {Drop.LINK_OVERFLOW: 2000 - (16 << 20) // 16000}
+    assert watch.seen == []
+    clock.advance(16000 * 8 * 3 + 1)
+    assert len(watch.seen) == 3
 
 
 def test_set_up_false_loses_what_is_on_the_wire() -> None:
@@ -70,17 +130,17 @@ def test_connect_without_rate_raises(rate: float) -> None:
         fabric.connect(fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1], rate_bps=rate)
 
 
-def test_conveyor_answers_from_within_receipt_do_not_recurse() -> None:
+def test_answers_from_within_receipt_do_not_recurse() -> None:
     pair = make_pair()
     rounds = 5000
 
-    def echo(_: object, packet: bytes) -> None:
+    def echo(_port: object, _packet: bytes, _token: object) -> None:
         nonlocal rounds
         rounds -= 1
         if rounds:
             pair.b.send(pair.packet(slid=pair.b.lid, dlid=pair.a.lid, pkey=0x7FFF))
 
-    def back(_: object, packet: bytes) -> None:
+    def back(_port: object, _packet: bytes, _token: object) -> None:
         pair.a.send(pair.packet())
 
     pair.b.unregister_l4(TEST_L4)
@@ -93,17 +153,13 @@ def test_conveyor_answers_from_within_receipt_do_not_recurse() -> None:
 
 def test_jitter_varies_the_latency_and_keeps_the_order() -> None:
     clock = ManualClock()
-    fabric = Fabric(clock, seed=5)
-    a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
-    link = fabric.connect(a, b, rate_bps=1e12, latency_s=0.001, jitter_s=0.004)
-    seen: list[tuple[float, int]] = []
-    b.receive = lambda packet, _hops: seen.append((clock.time(), packet[0]))  # type: ignore[method-assign]
+    watch = Watch(Fabric(clock, seed=5), rate_bps=1e12, latency_s=0.001, jitter_s=0.004)
     for number in range(50):
         clock.advance(0.0005)
-        link.direction_from(a).transmit(bytes([number]))
+        watch.send(104, number)
     clock.advance(1)
-    assert [number for _, number in seen] == list(range(50))
-    delays = [when - 0.0005 * (number + 1) for when, number in seen]
+    assert [number for _, number in watch.seen] == list(range(50))
+    delays = [when - 0.0005 * (number + 1) for when, number in watch.seen]
     assert min(delays) >= 0.001
     assert max(delays) <= 0.0051
     assert max(delays) - min(delays) > 0.001

@@ -22,6 +22,7 @@ from hfi_sim.quantities import (
     share_text,
     size_text,
     time_text,
+    time_within,
 )
 from hfi_sim.text import counted
 
@@ -140,7 +141,24 @@ def test_time_of_zero_is_refused_where_there_must_be_one() -> None:
         parse_time("0s", above_zero=True)
 
 
-@pytest.mark.parametrize("parse", PARSERS)
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10ms", 0.01), ("0.01", 0.01), ("500ms", 0.5), (7, 7), ("2m", 120), ("24h", 86400)]
+)
+def test_time_within_its_limits_is_a_time_like_any_other(text: object, seconds: float) -> None:
+    assert time_within("10ms", "24h")(text) == seconds
+
+
+def test_time_outside_its_limits_is_refused_with_the_limits() -> None:
+    for value in ("9ms", "0", "25h", "-1", "nan", "inf", "soon", "5x", "", None):
+        with pytest.raises(QuantityError, match=r"is not a time from 10ms to 24h$"):
+            time_within("10ms", "24h")(value)
+    assert time_within("10ms")("1000h") == 3.6e6
+    for value in ("9ms", "inf", "soon"):
+        with pytest.raises(QuantityError, match=r"is not a time of 10ms or more$"):
+            time_within("10ms")(value)
+
+
+@pytest.mark.parametrize("parse", [*PARSERS, time_within("10ms", "24h")])
 def test_error_stays_short_whatever_was_given(parse: Callable[[object], Any]) -> None:
     for value in ("x" * 10**6, ["x" * 100] * 1000, -(10**5000)):
         if parse is parse_whole and isinstance(value, int):

@@ -21,7 +21,7 @@ def test_words_from_state_0_are_those_that_splitmix64_is_known_by() -> None:
 
 
 def test_stream_of_a_name_begins_where_the_rule_says() -> None:
-    """native/src/random.rs has the same words."""
+    """native/engine/src/random.rs has the same words."""
     stream = RandomStream.named(1, "h1:1->sw0:1")
     assert stream.state == 0xDA5B_A4AD_0FCF_B692
     assert [stream.word() for _ in range(4)] == [

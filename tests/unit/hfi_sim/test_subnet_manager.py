@@ -35,7 +35,7 @@ def ring_of_switches(hosts: int) -> tuple[Fabric, SubnetManager, list[HfiPort]]:
 def _listen(ports: list[HfiPort]) -> dict[str, int]:
     seen = dict.fromkeys((port.name for port in ports), 0)
 
-    def take(port: HfiPort, packet: bytes) -> None:
+    def take(port: HfiPort, _packet: bytes, _token: object) -> None:
         seen[port.name] += 1
 
     for port in ports:

@@ -205,7 +205,7 @@ async def test_command_with_wrong_arguments_is_refused(command: str, args: dict[
 
 @pytest.mark.parametrize("command", ["", "shutdown", "_findings", "__init__"])
 async def test_command_that_does_not_exist_is_refused(command: str) -> None:
-    with pytest.raises(CommandError, match="no command"):
+    with pytest.raises(CommandError, match="unknown command"):
         await make_hosts()["a"].execute(command, {})
 
 

@@ -65,7 +65,7 @@ def test_target_added_takes_effect_on_routes_that_exist(rig: LnetRig, ctl: Lnetc
 def test_bad_target_is_refused(ctl: Lnetctl) -> None:
     assert refused(lambda: ctl.o2ibs_add("10.1.1.5", B)) == (
         "EINVAL",
-        "'10.1.1.5' is not a NID: no network, such as 10.1.1.5@o2ib0",
+        "'10.1.1.5' is not a NID: it has no network, as in 10.1.1.5@o2ib0",
     )
     assert refused(lambda: ctl.o2ibs_add(B_NID, ["10.1.1.x"]))[0] == "EINVAL"
     assert refused(lambda: ctl.o2ibs_add(B_NID, []))[1] == f"target {B_NID} has no address"
@@ -113,8 +113,8 @@ def test_check_finds_addresses_that_are_nowhere_and_those_that_stand_twice(ctl: 
     ctl.o2ibs_add(B_NID, [*B, "10.1.1.77"])
     ctl.o2ibs_add("10.1.1.6@o2ib0", ["10.1.1.6"])
     assert [finding["descr"] for finding in findings(ctl)] == [
-        f"address 10.1.1.77 of {B_NID} is on no port of the fabric",
-        f"address 10.1.1.6 stands in {B_NID} and in 10.1.1.6@o2ib0",
+        f"no port of the fabric has address 10.1.1.77 of {B_NID}",
+        f"address 10.1.1.6 is in both {B_NID} and 10.1.1.6@o2ib0",
     ]
 
 

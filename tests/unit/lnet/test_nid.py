@@ -55,8 +55,8 @@ def test_text_that_is_no_nid_is_refused_and_quoted(text: str) -> None:
 
 
 @pytest.mark.parametrize("net", ["tcp", "tcp0", "gni3", "lo"])
-def test_network_of_another_type_is_refused_with_the_one_that_is_driven(net: str) -> None:
-    with pytest.raises(NidError, match=f"network '{net}' is not driven here: only o2ib, such as o2ib"):
+def test_network_of_another_type_is_refused_with_the_one_that_is_supported(net: str) -> None:
+    with pytest.raises(NidError, match=f"network '{net}' is not supported, only o2ib networks such as o2ib"):
         Net.parse(net)
     with pytest.raises(NidError, match="only o2ib"):
         Nid.parse(f"10.1.1.2@{net}")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hfi_sim.counters import Drop
-from hfi_sim.lanes import FlowControl
+from hfi_sim.link.config import FlowControl
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ms
 from unit.opavnic.vnic_bench import netdev_of
 
@@ -42,7 +42,7 @@ async def test_stalled_receiver_stops_the_netdev_of_the_sender_until_it_goes_on(
     assert link is not None
     lanes = link.direction_from(hosts["h1"].port).lanes
     assert lanes is not None
-    assert lanes.waiting(0) < 2 * FLOW.buffer_bytes
+    assert lanes.waiting[0] < 2 * FLOW.buffer_bytes
 
     hosts["h2"].resume()
     await asyncio.sleep(ms(5))
@@ -105,7 +105,7 @@ async def test_virtual_switch_that_changes_while_a_reader_is_stalled_frees_the_b
     assert link is not None
     lanes = link.direction_from(link.far_end(h2.port)).lanes
     assert lanes is not None
-    assert lanes.credits(0) == FLOW.buffer_bytes
+    assert lanes.credits[0] == FLOW.buffer_bytes
 
 
 async def test_program_that_does_not_read_loses_what_no_credits_hold_back(

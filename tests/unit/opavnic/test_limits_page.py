@@ -28,10 +28,11 @@ PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="ut
         f"certificate | {files.MAX_TEXT} bytes |",
         f"control API of a lab | {json_body.MAX_BODY} bytes, {json_body.MAX_VALUES} values |",
         f"The control socket takes {connections.MAX_CONNECTIONS} connections at once.",
-        f"Of these, {connections.MAX_FOLLOWERS} may follow the log and {connections.MAX_FOLLOWERS} may capture. "
+        f"Up to {connections.MAX_FOLLOWERS} connections may follow the log, and {connections.MAX_FOLLOWERS} may "
+        "capture. "
         f"A connection that has sent no whole request after {connections.PATIENCE_S:g} seconds is closed",
         f"The raw MAD socket takes {mad_socket.MAX_PROGRAMS} programs;",
-        f"Of one program, at most {mad_socket.MAX_WAITING} requests wait for their response at a time, in messages "
+        f"At most {mad_socket.MAX_WAITING} requests of one program wait for their response at a time, in messages "
         f"of at most {MAX_MESSAGE} bytes.",
         f"a program that leaves more than {mad_socket.MAX_UNREAD} bytes unread.",
         f"holds {descriptors.PER_HOST} descriptors for each host, {descriptors.PER_VNIC} for each VNIC, and up to "

@@ -68,7 +68,7 @@ def test_json_lines_are_read_back_without_zeros(tmp_path: Path) -> None:
 def test_damaged_line_is_said_with_its_place(tmp_path: Path, text: str) -> None:
     file = tmp_path / "mads.jsonl"
     file.write_text(EXCHANGES[0].to_json() + "\n" + text + "\n")
-    with pytest.raises(RecordError, match=r"mads\.jsonl:2: no recorded MAD"):
+    with pytest.raises(RecordError, match=r"mads\.jsonl:2: not a recorded MAD"):
         list(read_record(file))
 
 

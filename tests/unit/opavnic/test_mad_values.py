@@ -63,9 +63,9 @@ def test_entries_are_written_as_address_at_lid() -> None:
         ("eth_mtu", "is not field=value"),
         ("eth_mtu=x", "eth_mtu: 'x' is not a whole number"),
         ("base_mac=1:2", "is not six"),
-        ("pcp_to_sc_uc=00", "1 bytes, it has 8"),
+        ("pcp_to_sc_uc=00", "1 bytes, but the field has 8"),
         ("pcp_to_sc_uc=zz", "is not hex"),
-        ("u_ucast_dlid[16]=1", "there is no such item"),
+        ("u_ucast_dlid[16]=1", "does not exist"),
     ],
 )
 def test_wrong_assignment_is_refused_with_a_reason(text: str, reason: str) -> None:

@@ -49,7 +49,7 @@ async def test_silence(lab, hosts, em):
         out
     )
     assert "Ether / ARP who has" in out
-    assert "seed 77; the same again: pytest 'test_it.py::test_silence' --fabric-seed=77" in out
+    assert "seed 77; to repeat: pytest 'test_it.py::test_silence' --fabric-seed=77" in out
     assert "faults: loss on h1 probability=10% l4=0x8 (active, 0 hits)" in out
     assert re.search(r"ms  vema\.agent: \[h1:1 vport 1\] created", out)
     packets = next(tmp_path.glob(".fabric/*.pcapng"))
@@ -149,9 +149,9 @@ async def test_right(lab, hosts):
         "topology torus: dims is (3, '3'); it is whole numbers",
         "topology single-switch: hosts is -1; the least is 0",
         "topology single-switch: hosts is 'h1'; it is a whole number or a list of names",
-        "topology(): say the kind first, one of single-switch, fat-tree, clos",
-        "topology(leaves=2): say the kind first",
-        "topology('single-switch', hosts=0): a scenario has 1 host or more",
+        "topology(): the first argument is the kind: single-switch, fat-tree, clos",
+        "topology(leaves=2): the first argument is the kind",
+        "topology('single-switch', hosts=0): a scenario needs at least 1 host",
         "fabric_seed(): it takes one whole number",
         "fabric_seed('7'): it takes one whole number",
         'unknown routing engine "up-dwn" (nearest: "up-down"',
@@ -265,3 +265,39 @@ def test_write_trace_is_read_by_scapy(tmp_path: Path) -> None:
         (bytes(33), pytest.approx(2.000000001), 147),
     ]
     assert [meta.ifname for _, meta in found] == [b"a:1->b:1", b"b:1->a:1"]
+
+
+def test_engine_that_is_not_built_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("import sys\nsys.modules['opavnic._native'] = None\n")
+    result = run(tmp_path, "def test_nothing(lab):\n    pass\n", "--fabric-engine=native")
+    assert result.returncode == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in result.stderr.splitlines() if line]
+    assert line.startswith("ERROR: --fabric-engine=native: the native datapath is not built here; ")
+
+
+def test_header_says_which_engine_carries_and_lab_uses_that_of_the_fixture(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+from hfi_sim.engine.python import PythonEngine
+
+class MyEngine(PythonEngine):
+    pass
+
+class TestDefault:
+    def test_engine(self, lab, fabric_engine):
+        assert fabric_engine is PythonEngine
+        assert type(lab.fabric.engine) is PythonEngine
+
+class TestOwn:
+    @pytest.fixture
+    def fabric_engine(self):
+        return MyEngine
+
+    def test_engine(self, lab):
+        assert type(lab.fabric.engine) is MyEngine
+""",
+        "-v",
+    )
+    assert result.returncode == 0, result.stdout
+    assert "\nfabric engine: python\n" in result.stdout

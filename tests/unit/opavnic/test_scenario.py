@@ -175,7 +175,7 @@ async def test_what_is_no_pattern_is_refused_at_once(hosts: Hosts, em: ScenarioE
     await em.vesw("blue", members=hosts)
     h1 = hosts[0]
     for use in (h1.expect, h1.expect_none):
-        with pytest.raises(ScenarioError, match=r"is not a pattern; it is a packet such as ARP\(op=2\)"):
+        with pytest.raises(ScenarioError, match=r"is not a pattern; give a packet such as ARP\(op=2\)"):
             await use(wrong)
     with pytest.raises(ScenarioError, match="is not a pattern"):
         h1.vnic().respond(wrong, lambda packet: None)
@@ -196,7 +196,7 @@ async def test_what_is_no_time_is_refused_at_once(hosts: Hosts, em: ScenarioEm, 
     ("use", "message"),
     [
         (lambda lab: lab.stand_in("h9"), r'unknown host "h9" \(nearest: "h'),
-        (lambda lab: lab.hosts["h1"].send("abc"), r"h1/blue: 'abc' cannot be sent; it is a packet such as"),
+        (lambda lab: lab.hosts["h1"].send("abc"), r"h1/blue: 'abc' cannot be sent; give a packet such as"),
         (lambda lab: lab.hosts[7], "no host number 7: 2 hosts have the numbers 0 to 1"),
         (lambda lab: lab.hosts[1.5], "1.5 is not a host"),
     ],

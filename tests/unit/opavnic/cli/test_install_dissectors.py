@@ -55,5 +55,5 @@ def test_install_dissectors_where_it_cannot_is_one_line_and_exit_1(
     assert main([*command, str(tmp_path / "file" / "below")]) == 1
 
     first, second = capsys.readouterr().err.splitlines()
-    assert first.endswith(f"{tmp_path / 'file'} is a file, the dissectors need a directory")
+    assert first.endswith(f"{tmp_path / 'file'} is a file; the dissectors need a directory")
     assert "Not a directory" in second

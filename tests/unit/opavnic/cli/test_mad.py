@@ -78,7 +78,7 @@ async def test_only_agent_of_a_lab_needs_no_lid(tmp_path: Path, run: Callable[..
 async def test_one_of_several_agents_has_to_be_named(tmp_path: Path, run: Callable[..., Any]) -> None:
     async with served(tmp_path, "h1", "h2") as lab:
         first, second = (lab.world.hosts[host].port.lid for host in ("h1", "h2"))
-        said = f"opavnic: which agent? Say --lid: there are agents at {first:#x}, {second:#x}\n"
+        said = f"opavnic: select an agent with --lid: there are agents at LID {first:#x}, {second:#x}\n"
         for command in (
             ["get", "vesw-port-info"],
             ["set", "vesw-port-info"],

@@ -51,9 +51,9 @@ def files(tmp_path: Path) -> Path:
         ("conformance vema hex", "hex:1: no JSON: a vector file has one JSON object a line"),
         (
             "conformance ejfat deep",
-            "deep: no JSON; a file of test vectors is a JSON object with `tables` and",
+            "deep: not JSON; a file of test vectors is a JSON object with `tables` and",
         ),
-        ("conformance ejfat hex", "hex: no JSON; a file of test vectors is a JSON object with `tables` and"),
+        ("conformance ejfat hex", "hex: not JSON; a file of test vectors is a JSON object with `tables` and"),
         ("ejfat tables /dev/zero", "this is not a table script"),
         ("lnetctl import binary --host h1", "import: not UTF-8 text (byte 0)"),
         ("mad get vesw-port-info --lid 16777216", "--lid"),
@@ -89,7 +89,7 @@ def test_rude_input_is_one_line_and_exit_code_2(
 def test_recording_that_is_none_is_told_with_its_line(tmp_path: Path, line: str) -> None:
     file = tmp_path / "mads.jsonl"
     file.write_text(line.replace("%s", "00" * 24) + "\n")
-    with pytest.raises(RecordError, match=r"mads\.jsonl:1: no recorded MAD") as caught:
+    with pytest.raises(RecordError, match=r"mads\.jsonl:1: not a recorded MAD") as caught:
         list(read_record(file))
     assert 'give lines of JSON, {"lid": N, "mad": HEX, "response": HEX}, as opavnic mad record' in str(
         caught.value

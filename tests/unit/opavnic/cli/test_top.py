@@ -252,13 +252,38 @@ async def test_interrupt_is_a_quiet_end(
 
 
 @pytest.mark.parametrize(
+    ("delay", "seconds"), [([], 1), (["-d", "2"], 2), (["-d", "500ms"], 0.5), (["--delay", "5m"], 300)]
+)
+async def test_delay_is_a_time_with_a_unit_or_in_seconds(
+    delay: list[str],
+    seconds: float,
+    directory: LabDir,
+    run: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paused: list[float] = []
+
+    def pause(seconds: float) -> bool:
+        paused.append(seconds)
+        return True
+
+    monkeypatch.setattr("opavnic.cli.top._pause", pause)
+    async with stand_in(directory, said(), said(uptime_s=2.0)):
+        assert await asyncio.to_thread(main, ["top", "-n", "1", *delay]) == 0
+    assert paused == [seconds]
+
+
+@pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
-        (["--delay", "0"], "0 is not in the range 0.01 to 86400"),
-        (["-d", "-1"], "-1 is not in the range 0.01 to 86400"),
-        (["-d", "nan"], "nan is not in the range 0.01 to 86400"),
-        (["-d", "inf"], "inf is not in the range 0.01 to 86400"),
-        (["-d", "soon"], "a valid number"),
+        (["--delay", "0"], "'0' is not a time from 10ms to 24h"),
+        (["-d", "9ms"], "'9ms' is not a time from 10ms to 24h"),
+        (["-d", "25h"], "'25h' is not a time from 10ms to 24h"),
+        (["-d", "-1"], "'-1' is not a time from 10ms to 24h"),
+        (["-d", "nan"], "'nan' is not a time from 10ms to 24h"),
+        (["-d", "inf"], "'inf' is not a time from 10ms to 24h"),
+        (["-d", "soon"], "'soon' is not a time from 10ms to 24h"),
+        (["-d", "5M"], "'5M' is not a time from 10ms to 24h"),
         (["-n", "0"], "greater than or equal to 1"),
         (["--count", "-3"], "greater than or equal to 1"),
         (["-s", "size"], "'name', 'load'"),

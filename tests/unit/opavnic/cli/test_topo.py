@@ -122,7 +122,7 @@ def test_route_over_a_link_that_is_down_fails(broken_lab: str) -> None:
         (["clos", "leaves=4", "leaves=6"], 2, "opavnic: leaves appears twice: 4 and 6"),
         (["/nonexistent"], 2, "opavnic: /nonexistent: No such file or directory"),
         (["nowhere/clos"], 2, "opavnic: nowhere/clos: No such file or directory"),
-        (["nowhere.topo", "k=3"], 2, 'opavnic: "k=3": nowhere.topo is a file; numbers are for shapes'),
+        (["nowhere.topo", "k=3"], 2, 'opavnic: "k=3": nowhere.topo is a file; only shapes'),
         (["--engine", "foo"], 2, "opavnic: --engine foo: a running lab uses the engine of its lab file"),
         (["clos", "--lab", "x"], 2, "opavnic: --lab x: clos is already the fabric to show"),
         (["nowhere.topo"], 2, "opavnic: nowhere.topo: No such file or directory"),

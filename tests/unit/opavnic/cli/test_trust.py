@@ -63,8 +63,8 @@ def test_directory_of_another_user_is_refused_in_one_line(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
-        f"opavnic: {root} must be a directory of this user (uid {STRANGER}), closed to others; it is of uid {owner}, "
-        "drwx------, and left alone (OPAVNIC_RUNTIME_DIR names another)\n"
+        f"opavnic: {root} must belong to this user (uid {STRANGER}) and be closed to others; it belongs to "
+        f"uid {owner} with mode drwx------ and is left alone (select another directory with OPAVNIC_RUNTIME_DIR)\n"
     )
 
 
@@ -76,7 +76,7 @@ def test_directory_open_to_others_is_refused_in_one_line(
     assert main(command.split()) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "drwxrwxrwx, and left alone" in captured.err
+    assert "with mode drwxrwxrwx and is left alone" in captured.err
     assert captured.err.count("\n") == 1
 
 
@@ -87,7 +87,7 @@ def test_link_in_place_of_the_directory_is_refused(
     link.symlink_to(root)
     monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(link))
     assert main(["ps"]) == 1
-    assert f"{link} must be a directory of this user" in capsys.readouterr().err
+    assert f"{link} must belong to this user" in capsys.readouterr().err
 
 
 def test_lab_in_a_directory_open_to_others_is_passed_over(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfi_sim.counters import Drop
-from hfi_sim.link import LinkDirection
+from hfi_sim.fabric import Sighting
 from native_module import needs_native
 from unit.hfi_sim.rings import LOST_LID
 from unit.opavnic.datapath.mixed import KINDS, Mixed, Pair, Plan
@@ -39,7 +39,7 @@ def clear_faults(world: Mixed) -> None:
 
 def observe(number: int, world: Mixed) -> None:
     links = world.fabric.links
-    world.fabric.observe(lambda _way, _packet, _drop: None, [links[number % len(links)]])
+    world.fabric.observe(lambda _seen: None, links[number % len(links)].directions)
 
 
 def move_group(number: int, world: Mixed) -> None:
@@ -144,10 +144,10 @@ def test_same_seed_loses_and_damages_the_same_packets_in_both_datapaths(seed: in
         packets: list[bytes] = []
         seen.append(packets)
 
-        def look(_way: LinkDirection, packet: bytes, _drop: Drop | None, to: list[bytes] = packets) -> None:
-            to.append(packet)
+        def look(seen: Sighting, to: list[bytes] = packets) -> None:
+            to.append(seen.packet)
 
-        world.fabric.observe(look, world.fabric.links[:1])
+        world.fabric.observe(look, world.fabric.links[0].directions)
     pair.change(partial(add_fault, "loss", 2, "20%"))
     pair.change(partial(add_fault, "corrupt", 2, "30% bits=5"))
     pair.change(partial(add_fault, "loss", 6, "10%"))
@@ -182,7 +182,7 @@ def test_losses_go_on_where_they_were_when_a_link_changes_hands() -> None:
     ends: dict[int, Callable[[], None]] = {}
 
     def look(world: Mixed) -> None:
-        ends[id(world)] = world.fabric.observe(lambda *_: None, world.fabric.links[:1])
+        ends[id(world)] = world.fabric.observe(lambda _seen: None, world.fabric.links[0].directions)
 
     for _ in range(3):
         for _ in range(20):

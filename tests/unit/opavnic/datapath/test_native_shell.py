@@ -157,8 +157,8 @@ async def test_packet_from_the_engine_goes_on_through_python(bench: Bench) -> No
 @pytest.mark.parametrize("start", [(0, 0), (1, 1)], ids=["at the port", "behind a switch"])
 async def test_packet_from_the_engine_answers_a_congestion_mark(bench: Bench, start: tuple[int, int]) -> None:
     pair = bench.pair
-    pair.a.register_l4(TEST_L4, lambda _port, _packet: None)
-    pair.fabric.links[1].directions[0].transmit(pair.packet(slid=pair.b.lid, dlid=pair.a.lid, fecn=1))
+    pair.a.register_l4(TEST_L4, lambda _port, _packet, _token: None)
+    pair.fabric.links[1].directions[0].enter(pair.packet(slid=pair.b.lid, dlid=pair.a.lid, fecn=1))
     bench.engine.packets += [(*start, 0, pair.packet()), (*start, 0, pair.packet())]
     await bench.ring()
     assert [becn_of(packet) for packet in pair.received] == [True, False]

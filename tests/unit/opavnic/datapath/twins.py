@@ -77,7 +77,7 @@ def make_twin(rng: random.Random) -> Twin:
             if rng.random() < 0.2:
                 netdev.change_mtu(rng.choice((576, 1000)))
     if rng.random() < 0.15:
-        fabric.links[rng.randrange(len(fabric.links))].set_up(False)
+        fabric.set_link(fabric.links[rng.randrange(len(fabric.links))], False)
     return Twin(fabric, vnic_ports, adapters)
 
 

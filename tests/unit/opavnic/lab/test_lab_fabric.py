@@ -102,7 +102,7 @@ async def test_links_of_a_lab_have_the_jitter_queue_and_credits_of_its_file() ->
             assert (link.rate_bps, link.jitter_s, link.queue_bytes) == (10e9, pytest.approx(1e-6), 1 << 20)
             for direction in link.directions:
                 assert direction.lanes is not None
-                assert [direction.lanes.credits(vl) for vl in (0, 1)] == [32768, 32768]
+                assert [direction.lanes.credits[vl] for vl in (0, 1)] == [32768, 32768]
         h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
         assert h1.memory_host is not None
         assert await h1.memory_host.ping(h2.address.ip, 3) == 3  # type: ignore[union-attr,arg-type]
@@ -196,7 +196,7 @@ def test_explicit_link_says_for_itself_what_differs() -> None:
         (
             EXPLICIT,
             ("rate: 25G", "latency: 2s, jitter: 3601s"),
-            r"links\[1\].jitter: 3601 s is not a delay of a link",
+            r"links\[1\].jitter: 3601 s is too long for the delay of a link",
         ),
         (EXPLICIT, ("rate: 25G", "credits: {vls: 17}"), r"links\[1\].credits.vls: should be less than"),
         (EXPLICIT, ("rate: 25G", "queue: 1K"), r"links\[1\]: .*a queue of 1024 bytes cannot hold"),
@@ -237,7 +237,7 @@ def test_explicit_link_says_for_itself_what_differs() -> None:
         (
             LINK,
             ("latency: 1us", "latency: 7200s"),
-            "fabric.link.latency: 7200 s is not a delay of a link: at most",
+            "fabric.link.latency: 7200 s is too long for the delay of a link: at most",
         ),
     ],
 )

@@ -107,7 +107,7 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
         ),
         (
             ("vesws:", "em: 3\nvesws:"),
-            "lab.yaml:3: em: should be builtin, external, off, or a mapping with mode, mac and the like, not 3",
+            "lab.yaml:3: em: should be builtin, external, off, or a mapping with keys such as mode and mac, not 3",
         ),
         (("vesws:", "fabric: 3\nvesws:"), "lab.yaml:3: fabric: should be a mapping, not 3"),
         (("vesws:", "apps: [[1]]\nvesws:"), "lab.yaml:3: apps[0]: should be a mapping, not a list"),
@@ -115,8 +115,8 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
         (("id: 2", "id: true"), "lab.yaml:4: vesws[0].id: should be a valid integer, not True"),
         (
             ("pkey: 0x8002", "pkey: 2"),
-            "lab.yaml:4: vesws[0].pkey: pkey 0x0002 is a limited membership: its members could not talk to "
-            "each other; write 0x8002",
+            "lab.yaml:4: vesws[0].pkey: pkey 0x0002 is a limited membership: its members could not communicate "
+            "with each other; write 0x8002",
         ),
         (
             ("10.9.2.0/24", "10.9.2.7/24"),
@@ -124,7 +124,7 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
         ),
         (
             ("10.9.2.0/24", "10.9.2.0/31"),
-            "lab.yaml:4: vesws[0].subnet: 10.9.2.0/31 has no address for each of 2 hosts",
+            "lab.yaml:4: vesws[0].subnet: 10.9.2.0/31 has too few addresses for 2 hosts",
         ),
         (
             ("vesws:", "apps: [{kind: ejfat-bl, host: h1}]\nvesws:"),
@@ -132,29 +132,28 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
         ),
         (
             ("10.9.2.0/24", "239.1.2.0/24"),
-            "lab.yaml:4: vesws[0].subnet: 239.1.2.0/24 is multicast: no host has an address there",
+            "lab.yaml:4: vesws[0].subnet: 239.1.2.0/24 is multicast: hosts cannot have addresses there",
         ),
         (
             ("10.9.2.0/24", "127.9.2.0/24"),
-            "lab.yaml:4: vesws[0].subnet: 127.9.2.0/24 is loopback: no host has an address there",
+            "lab.yaml:4: vesws[0].subnet: 127.9.2.0/24 is loopback: hosts cannot have addresses there",
         ),
         (
             ("10.9.2.0/24", "ff02::/64"),
-            "lab.yaml:4: vesws[0].subnet: ff02::/64 is multicast: no host has an address there",
+            "lab.yaml:4: vesws[0].subnet: ff02::/64 is multicast: hosts cannot have addresses there",
         ),
         (
             ("mtu: 1500, subnet: 10.9.2.0/24", "mtu: 1279, subnet: 'fd77::/64'"),
-            "lab.yaml:4: vesws[0].subnet: fd77::/64 is IPv6, which needs an MTU of 1280 at least; it is 1279 here",
+            "lab.yaml:4: vesws[0].subnet: fd77::/64 is IPv6, which needs an MTU of at least 1280; it is 1279 here",
         ),
         (
             ("members: [h1, h2]", "members: []"),
-            "lab.yaml:4: vesws[0].members: a virtual switch without members carries nothing: name the hosts that "
-            "are on it",
+            "lab.yaml:4: vesws[0].members: a virtual switch without members carries nothing: list its hosts",
         ),
         (
             ("name: blue", "name: a-very-long-name"),
-            'lab.yaml:4: vesws[0].name: name "a-very-long-name" has 16 characters; an interface takes it, and '
-            "those have 15",
+            'lab.yaml:4: vesws[0].name: name "a-very-long-name" has 16 characters; it names an interface, '
+            "which allows 15",
         ),
         (
             ("name: blue", "name: lo"),
@@ -202,7 +201,7 @@ def test_quirk_low_8_bits_of_two_ids_on_one_host_are_refused() -> None:
     text = GOOD + "  - {id: 0x102, name: red, members: [h1]}\n"
     assert parse_lab(text, "lab.yaml").vesws[1].id == 0x102
     assert problems(text + "driver_quirks: true\n") == [
-        'lab.yaml:5: vesws[1].id: 0x102 has the low 8 bits of vesws[0], and both are on host "h1": with '
+        'lab.yaml:5: vesws[1].id: 0x102 has the same low 8 bits as the id of vesws[0], and both are on host "h1": with '
         "driver_quirks only one of them comes up"
     ]
 
@@ -224,8 +223,8 @@ def test_model_in_python_is_held_to_the_same_rules() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "lab.yaml:1: a lab file is a mapping with name, hosts and vesws, such as examples/"),
-        ("- 1\n", "lab.yaml:1: a lab file is a mapping with name, hosts and vesws, such as examples/"),
+        ("", "lab.yaml:1: a lab file is a mapping with name, hosts and vesws; see examples/"),
+        ("- 1\n", "lab.yaml:1: a lab file is a mapping with name, hosts and vesws; see examples/"),
         ("a:\n  b: [\n", "lab.yaml:3: not YAML: expected the node content, but found '<stream end>'"),
         ("a: &a [*a]\n", "lab.yaml:1: a[0]: an alias that contains itself"),
         ("a: 1\n---\nb: 2\n", "lab.yaml:2: not YAML: but found another document"),

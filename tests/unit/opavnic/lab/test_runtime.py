@@ -76,7 +76,9 @@ def test_journal_that_cannot_be_read_is_said_and_never_guessed_at(text: str, roo
     (root / "x").mkdir(mode=0o700, parents=True)
     journal = root / "x" / "state.json"
     journal.write_text(text)
-    line = rf"^{journal} is not a journal of a lab that this version can read \(.+\); what the lab has made is not"
+    line = (
+        rf"^{journal} is not a lab journal that this version can read \(.+\), so what the lab has created is"
+    )
     for refuse in (LabDir(root / "x").load, prune, partial(running_lab, None), partial(running_lab, "x")):
         with pytest.raises(LabError, match=line):
             refuse()
@@ -94,14 +96,14 @@ def test_journal_that_is_no_file_is_not_read(root: Path, kind: str) -> None:
         journal.symlink_to(root / "true")
     else:
         journal.mkdir()
-    with pytest.raises(JournalError, match="is not a journal of a lab"):
+    with pytest.raises(JournalError, match="is not a lab journal"):
         LabDir(root / "x").load()
 
 
 def test_log_that_is_no_file_is_not_read(root: Path) -> None:
     (root / "x").mkdir(mode=0o700, parents=True)
     os.mkfifo(root / "x" / "log")
-    with pytest.raises(LabError, match=r"log is not a file of this user's \(prw"):
+    with pytest.raises(LabError, match=r"log is not a file of this user \(prw"):
         list(LabDir(root / "x").log_lines())
 
 
@@ -138,7 +140,7 @@ def test_directory_held_by_a_running_lab_is_refused_with_its_pid() -> None:
 def test_directory_open_to_others_is_left_alone(root: Path) -> None:
     root.mkdir()
     root.chmod(0o777)
-    with pytest.raises(LabError, match="closed to others"):
+    with pytest.raises(LabError, match="be closed to others"):
         LabDir(root / "x").acquire()
 
 

@@ -32,7 +32,7 @@ async def ping(lab: Lab) -> bool:
 
 
 def observers(lab: Lab) -> int:
-    return sum(len(link.observers) for link in lab.world.fabric.links)
+    return sum(lab.world.fabric.is_observed(link) for link in lab.world.fabric.links)
 
 
 def records(data: bytes) -> list[TraceRecord]:
@@ -77,7 +77,7 @@ async def test_reader_that_does_not_read_makes_nobody_wait(
         link = lab.world.hosts["h1"].port.link
         assert link is not None
         for _ in range(5):  # at once, before anything can be taken
-            link.directions[0].transmit(bytes(7) + b"\xc0" + b"\x55" + bytes(91))
+            link.directions[0].enter(bytes(7) + b"\xc0" + b"\x55" + bytes(91))
         first = records(await answer.read())
     assert len(first) == 2
 

@@ -65,7 +65,7 @@ async def test_more_virtual_switches_than_ids_are_refused_in_one_line(http: Clie
     assert answer["problems"] == [
         {
             "path": ["vesws"],
-            "message": "4096 virtual switches; an id has 12 bits, so a fabric has 4095 at most",
+            "message": "4096 virtual switches; an id has 12 bits, so a fabric has at most 4095",
         }
     ]
 
@@ -129,22 +129,6 @@ async def test_large_body_is_read_beside_the_loop(
             assert response.status == 200
     monkeypatch.undo()
     assert where == [True, False]
-
-
-async def test_long_answer_leaves_turns_of_the_loop_to_others() -> None:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    busy = asyncio.ensure_future(others())
-    answer = await json_body.json_rows("rows", ({"n": n} for n in range(1000)))
-    busy.cancel()
-    assert turns >= 3
-    assert answer.text == json.dumps({"rows": [{"n": n} for n in range(1000)]})
 
 
 async def test_refusal_with_very_many_mistakes_lists_a_hundred(http: ClientSession) -> None:

@@ -58,7 +58,7 @@ def test_world_without_a_clock_delivers_at_once() -> None:
     for port in (a, b):
         world.set_pkeys(port, [0x8001])
     seen: list[bytes] = []
-    b.register_l4(0x55, lambda _port, packet: seen.append(packet))
+    b.register_l4(0x55, lambda _port, packet, _token: seen.append(packet))
     lrh = Lrh16B(a.lid, b.lid, l4=0x55, pkey=0x8001)
     a.send(build_packet(lrh, bytes(64), world.fabric.icrc))
     assert len(seen) == 1

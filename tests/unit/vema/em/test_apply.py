@@ -103,7 +103,7 @@ async def test_vport_that_somebody_else_made_is_named_and_deleted(by: str) -> No
     await converged(fabric, em)
     await foreign_vport(em, fabric)
     assert [str(difference) for difference in await em.verify()] == [
-        "h1:1 vport 2: is on virtual switch 2, and no vport of the EM's"
+        "h1:1 vport 2: is on virtual switch 2, but is not a vport of the EM"
     ]
     if by == "apply":
         em.apply(config(polling=polling))

@@ -114,7 +114,7 @@ async def test_wrong_section_under_the_right_digest_is_found_mended_and_reported
     assert fabric.sets() == before + 1
     (event,) = [s.event for s in em.store.events() if s.event.kind == "table-differs"]
     assert (event.port, event.vport_num, event.vesw_id) == ("h1:1", 1, 2)
-    assert event.text == "MAC table: section 0 not as its digest says, sent again"
+    assert event.text == "MAC table: section 0 does not match its digest, sent again"
     em.stop()
 
 
@@ -208,7 +208,8 @@ async def test_agent_that_is_silent_or_refuses_does_not_hold_the_others_up() -> 
 def test_any_answer_is_a_section_or_an_error_and_the_audit_goes_on(answer: bytes, dressed: bool) -> None:
     facts = PortFacts(1, 2, "h1:1", "h1", "h1", 1)
     port, plan = Port(facts, ready=True), VeswPlan(1, config().vesws[0], True, (facts,), ())
-    vport = port.vports[1] = Vport(1, 1, 2, digest=digest_of(()), done=True)
+    vport = Vport(1, 1, 2, digest=digest_of(()), done=True)
+    port.add(vport)
     vesws = {2: Vesw(plan, VeswTable())}
     audit = Audit(1.0, now=0.0)
     assert audit.wake(1.0, {1: port}, vesws) == vport.key

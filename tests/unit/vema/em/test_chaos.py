@@ -14,8 +14,10 @@ import pytest
 
 from hfi_sim.clock import Clock
 from hfi_sim.counters import Drop
+from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.hfi import HfiPort
 from hfi_sim.types import MacAddr
+from hfi_sim.wire.l4 import L4
 from unit.vema.em.em_fabric import PKEY, EmFabric
 from vema.em.desired import EmConfig, parse_config
 from vema.em.service import EthernetService
@@ -33,16 +35,18 @@ class BadAir:
         self.loss, self.twice, self.late = loss, twice, 0.3
         self._rng = rng
         self._clock = clock
-        self._send, self._receive = port.send_built, port.receive
+        self._port = port
+        self._send = port.send_built
         port.send_built = self.send  # type: ignore[method-assign]
-        port.receive = self.receive  # type: ignore[method-assign]
+        port.unregister_l4(L4.FM)
+        port.register_l4(L4.FM, self.receive)
 
     def send(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         self._carry(lambda packet: self._send(packet, slid, dlid, pkey), packet)
         return None
 
-    def receive(self, packet: bytes, _hops: int = 0, /) -> None:
-        self._carry(self._receive, packet)
+    def receive(self, _port: HfiPort, packet: bytes, _token: object) -> None:
+        self._carry(lambda packet: self._port.mad._receive(self._port, packet, None), packet)
 
     def calm(self) -> None:
         """Carry everything from now on."""
@@ -208,14 +212,14 @@ def elected(priority: int) -> EmConfig:
 
 def note_writers(port: HfiPort, clock: Clock, writers: list[tuple[float, int]]) -> None:
     """Write down when which LID sent a Set to this port."""
-    receive = port.receive
 
-    def listen(packet: bytes, _hops: int = 0, /) -> None:
+    def listen(port: HfiPort, packet: bytes, token: BufferToken | None) -> Drop | None:
         if packet[8] == 0x08 and packet[24 + 1] == 0x34 and packet[24 + 3] == 0x02:
             writers.append((clock.time(), int.from_bytes(packet[0:3], "little") & 0xFFFFF))
-        receive(packet)
+        return port.mad._receive(port, packet, token)
 
-    port.receive = listen  # type: ignore[method-assign]
+    port.unregister_l4(L4.FM)
+    port.register_l4(L4.FM, listen)
 
 
 async def test_better_em_takes_over_without_rewriting_tables() -> None:

@@ -23,8 +23,8 @@ def problems(data: Any) -> list[str]:
 
 def test_nothing_is_wanted_only_where_a_file_says_so() -> None:
     assert parse_config({"vesws": []}).vesws == parse_config({"vesws": None}).vesws == []
-    assert problems(None) == ["it is empty; an EM file is a mapping with fabric, mac, vesws and the like"]
-    missing = "no vesws: say which virtual switches there are to be; vesws: [] deletes all"
+    assert problems(None) == ["it is empty; an EM file is a mapping with keys such as fabric, mac and vesws"]
+    missing = "vesws is missing: list all virtual switches; vesws: [] deletes all"
     assert problems({}) == problems({"mac": "learn"}) == [missing]
 
 
@@ -183,7 +183,7 @@ def test_more_virtual_switches_than_ids_are_one_line_before_any_is_looked_at(
     with pytest.raises(EmConfigError) as caught:
         check({"vesws": [{"id": n, "name": ""} for n in range(200_000)]})
     assert str(caught.value) == (
-        "vesws: 200000 virtual switches; an id has 12 bits, so a fabric has 4095 at most"
+        "vesws: 200000 virtual switches; an id has 12 bits, so a fabric has at most 4095"
     )
     assert not looked_at
 

@@ -1,0 +1,205 @@
+"""A cable between two ports, as people configure it; what happens on it is the engine's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from hfi_sim.counters import PacketCounters
+from hfi_sim.engine.config import End
+from hfi_sim.engine.driver import EngineDriver
+from hfi_sim.engine.outputs import DirectionId
+from hfi_sim.errors import FabricError
+from hfi_sim.instants import to_ns
+from hfi_sim.link.config import (
+    DEFAULT_LATENCY_S,
+    DEFAULT_QUEUE_BYTES,
+    DEFAULT_RATE_BPS,
+    FlowControl,
+    LinkConfig,
+)
+from hfi_sim.link.credits import LanesStatus
+from hfi_sim.link.rule import FaultRule
+from hfi_sim.random_stream import RandomStream
+
+
+class LinkPort(Protocol):
+    """What a link needs of the port at its end."""
+
+    name: str
+    link: Link | None
+
+    @property
+    def engine_end(self) -> End:
+        """The port, as the engine knows it."""
+        ...
+
+    def link_changed(self, up: bool) -> None:
+        """Notice that the link came up or went down."""
+
+
+class LinkDirection:
+    """One direction of a link, from `source` to `target`."""
+
+    def __init__(self, link: Link, source: LinkPort, target: LinkPort, seed: int) -> None:
+        self.link = link
+        self.source = source
+        self.target = target
+        self.name = f"{source.name}->{target.name}"
+        self._counters = PacketCounters()
+        self.stream = RandomStream.named(seed, self.name)
+        """What its faults draw from."""
+        self.jitter_stream = RandomStream.named(seed, f"{self.name} jitter")
+        self.number: DirectionId
+        """Its number in the engine."""
+        self._rules: dict[int, FaultRule] = {}
+
+    @property
+    def counters(self) -> PacketCounters:
+        """What has passed it so far."""
+        self.link.driver.count()
+        return self._counters
+
+    @property
+    def rules(self) -> tuple[FaultRule, ...]:
+        """The faults on it, in the order in which they were set."""
+        return tuple(self._rules.values())
+
+    def add_rule(self, rule: FaultRule) -> None:
+        """Put a fault on it, behind those that are there; one with the same number is replaced where it stands."""
+        self._rules[rule.number] = rule
+        self._tell_rules()
+
+    def remove_rule(self, number: int) -> None:
+        """Take a fault off it; harmless when it is gone."""
+        if self._rules.pop(number, None) is not None:
+            self._tell_rules()
+
+    def _tell_rules(self) -> None:
+        driver = self.link.driver
+        driver.engine.set_rules(driver.now, self.number, self.rules)
+        driver.run_soon()
+
+    def enter(self, packet: bytes, hops: int = 0) -> None:
+        """Let a packet enter that was carried so far by something else. Args: hops: switches that it has visited."""
+        driver = self.link.driver
+        driver.engine.enter(driver.now, self.number, packet, hops)
+        driver.run()
+
+    @property
+    def lanes(self) -> LanesStatus | None:
+        """Its virtual lanes as they are now; None on a link without credits."""
+        return self.link.driver.engine.lanes(self.number)
+
+
+class Link:
+    """A cable. `up` is its state; `hold_down` changes it and tells both ports."""
+
+    def __init__(
+        self,
+        a: LinkPort,
+        b: LinkPort,
+        driver: EngineDriver,
+        *,
+        rate_bps: float = DEFAULT_RATE_BPS,
+        latency_s: float = DEFAULT_LATENCY_S,
+        jitter_s: float = 0.0,
+        queue_bytes: int = DEFAULT_QUEUE_BYTES,
+        flow: FlowControl | None = None,
+        seed: int,
+    ) -> None:
+        """Lay it, down. Args: as for `Fabric.connect`."""
+        name = f"{a.name}--{b.name}"
+        if rate_bps <= 0:
+            raise FabricError(f"link {name}: rate {rate_bps:g} bit/s is not above 0")
+        if latency_s < 0:
+            raise FabricError(f"link {name}: latency {latency_s:g} s is below 0")
+        if jitter_s < 0:
+            raise FabricError(f"link {name}: jitter {jitter_s:g} s is below 0")
+        self.name = name
+        self.ends = (a, b)
+        self.driver = driver
+        self.latency_s = latency_s
+        self.jitter_s = jitter_s
+        """Maximum of an extra delay drawn for each packet; packets still arrive in order."""
+        self.downed_by: set[str] = {"admin"}
+        """Everyone that holds the link down; it is up if this is empty."""
+        self.flow = flow
+        """How its credits are set up; None: it has none."""
+        self._rate_bps = rate_bps
+        self._config = LinkConfig(
+            up=False,
+            rate_bps=_whole(rate_bps),
+            latency_ns=to_ns(latency_s),
+            jitter_ns=to_ns(jitter_s),
+            queue_bytes=queue_bytes,
+            flow=flow,
+        )
+        ways = (LinkDirection(self, a, b, seed), LinkDirection(self, b, a, seed))
+        self.directions = ways
+        first = driver.engine.add_link(
+            (a.engine_end, b.engine_end),
+            self._config,
+            (ways[0].counters, ways[1].counters),
+            ((ways[0].stream, ways[0].jitter_stream), (ways[1].stream, ways[1].jitter_stream)),
+        )
+        for side, way in enumerate(ways):
+            way.number = DirectionId(first + side)
+        a.link = b.link = self
+
+    def _reconfigure(self, config: LinkConfig) -> None:
+        if config != self._config:
+            self._config = config
+            self.driver.engine.set_link(self.driver.now, self.directions[0].number, config)
+            self.driver.run_soon()
+
+    @property
+    def up(self) -> bool:
+        """Whether nobody holds it down."""
+        return self._config.up
+
+    @property
+    def rate_bps(self) -> float:
+        """Bits per second, each way."""
+        return self._rate_bps
+
+    @rate_bps.setter
+    def rate_bps(self, rate_bps: float) -> None:
+        self._rate_bps = rate_bps
+        self._reconfigure(replace(self._config, rate_bps=_whole(rate_bps)))
+
+    @property
+    def queue_bytes(self) -> int:
+        """What waits at the near end of a direction while its wire is busy, in bytes; more is dropped."""
+        return self._config.queue_bytes
+
+    @queue_bytes.setter
+    def queue_bytes(self, queue_bytes: int) -> None:
+        self._reconfigure(replace(self._config, queue_bytes=queue_bytes))
+
+    def hold_down(self, by: str, down: bool) -> bool:
+        """Record whether `by` holds the link down; return whether the link changed.
+
+        A packet that is on its way when it goes down is lost (link_down).
+        """
+        (self.downed_by.add if down else self.downed_by.discard)(by)
+        up = not self.downed_by
+        if up == self.up:
+            return False
+        self._reconfigure(replace(self._config, up=up))
+        for port in self.ends:
+            port.link_changed(up)
+        return True
+
+    def direction_from(self, port: LinkPort) -> LinkDirection:
+        """Return the direction in which `port` sends."""
+        return self.directions[0] if port is self.ends[0] else self.directions[1]
+
+    def far_end(self, port: LinkPort) -> LinkPort:
+        """Return the port at the other end."""
+        return self.ends[1] if port is self.ends[0] else self.ends[0]
+
+
+def _whole(rate_bps: float) -> int:
+    """Return a rate as engines take it: whole bits per second, at least one."""
+    return max(round(rate_bps), 1)

@@ -1,0 +1,1 @@
+"""What carries packets: engines, and the shell that drives one on a clock."""

@@ -1,0 +1,157 @@
+"""What an engine is to those who drive it and look at it. Sans-IO: inputs and the time in, outputs and a deadline out.
+
+Times are whole nanoseconds (`hfi_sim.instants`). Everything that an engine does has a place in one order: by time, at
+one instant by sequence number. An input at an instant comes after everything that was due by then. Elements have
+numbers that stay theirs; a change concerns one element, and what is queued elsewhere never notices it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.engine.config import End, PortConfig
+from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.link.config import LinkConfig
+from hfi_sim.link.credits import LanesStatus
+from hfi_sim.link.rule import FaultRule
+from hfi_sim.random_stream import RandomStream
+from hfi_sim.routing.table import LinearTable
+from hfi_sim.wire.icrc import Icrc
+
+
+class Engine(Protocol):
+    """Carries every packet of a fabric from HFI port to HFI port."""
+
+    # --- elements, once each -------------------------------------------------------------------------------
+
+    def add_port(self, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters) -> PortId:
+        """Add an HFI port, without a cable and not active; it counts here."""
+        ...
+
+    def add_switch(self, counters: PacketCounters) -> SwitchId:
+        """Add a switch, with empty tables and no active port; it counts here."""
+        ...
+
+    def add_link(
+        self,
+        ends: tuple[End, End],
+        config: LinkConfig,
+        counters: tuple[PacketCounters, PacketCounters],
+        streams: tuple[tuple[RandomStream, RandomStream], tuple[RandomStream, RandomStream]],
+    ) -> DirectionId:
+        """Lay a cable, and return its first direction; the second is the next number.
+
+        Args:  streams: for each direction, what its faults and its jitter draw from.
+        """
+        ...
+
+    # --- changes -------------------------------------------------------------------------------------------
+
+    def set_port(self, now: int, port: PortId, config: PortConfig) -> None:
+        """Give an HFI port a new configuration."""
+        ...
+
+    def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
+        """Let an HFI port keep what arrives, as if the host were busy, or go on in order."""
+        ...
+
+    def set_switch(self, now: int, switch: SwitchId, up: bool) -> None:
+        """Switch a switch on or off."""
+        ...
+
+    def set_switch_port(self, now: int, switch: SwitchId, port_num: int, active: bool) -> None:
+        """Let a port of a switch forward, or not."""
+        ...
+
+    def set_tables(
+        self, now: int, switch: SwitchId, lft: LinearTable, mft: Mapping[int, frozenset[int]]
+    ) -> None:
+        """Swap in new forwarding tables, both at once."""
+        ...
+
+    def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
+        """Give both directions of a link a new configuration; what is on its way is lost where the link goes down."""
+        ...
+
+    def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
+        """Replace the faults of one direction."""
+        ...
+
+    def observe(self, now: int, direction: DirectionId, on: bool) -> None:
+        """Report the packets of one direction, or no more."""
+        ...
+
+    # --- packets -------------------------------------------------------------------------------------------
+
+    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        """Send a complete packet from an HFI port; return why the port refused it, or None.
+
+        Args:  slid, dlid, pkey: as in the packet; they are not read from it again.
+        """
+        ...
+
+    def enter(self, now: int, direction: DirectionId, packet: bytes, hops: int) -> None:
+        """Let a packet enter a direction that was carried so far by something else.
+
+        Args:  hops: switches that it has visited.
+        """
+        ...
+
+    def answer_congestion(self, port: PortId, packet: bytes) -> bytes:
+        """Return a packet that another datapath sent from a port, with BECN set if its receiver is to get one."""
+        ...
+
+    def keep(self, token: BufferToken) -> None:
+        """Keep the room of a delivered packet for one more holder."""
+        ...
+
+    def release(self, now: int, token: BufferToken) -> None:
+        """Release it for one holder; after the last, its credit goes back to the sender."""
+        ...
+
+    # --- time and results ----------------------------------------------------------------------------------
+
+    def handle_timeout(self, now: int) -> None:
+        """Do everything that is due at `now` or was before."""
+        ...
+
+    @property
+    def deadline(self) -> int | None:
+        """When `handle_timeout` is due; None: nothing will happen without an input.
+
+        There is no output before; what happens inside the fabric until then may wait for the next call.
+        """
+        ...
+
+    @property
+    def has_output(self) -> bool:
+        """Whether `poll_output` has something to give."""
+        ...
+
+    def poll_output(self) -> Output | None:
+        """Take the next output; None: there is none."""
+        ...
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    def is_stopped(self, port: PortId) -> bool:
+        """Return whether the link has stopped an HFI port for lack of credits."""
+        ...
+
+    def is_holding(self, direction: DirectionId) -> bool:
+        """Return whether a packet is held back for later ones to overtake."""
+        ...
+
+    def lanes(self, direction: DirectionId) -> LanesStatus | None:
+        """Return the virtual lanes of a direction as they are now; None on a link without credits."""
+        ...
+
+    def count(self) -> None:
+        """Bring the counters that elements were given up to date, as of the last call with a time."""
+        ...
+
+
+EngineFactory = Callable[[Icrc], Engine]
+"""Makes an engine without elements. Args: what checks the packets that HFI ports receive."""

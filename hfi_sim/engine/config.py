@@ -1,0 +1,39 @@
+"""How ports are set up, as an engine is told: immutable, replaced whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hfi_sim.engine.outputs import PortId, SwitchId
+from hfi_sim.pkeys import PkeyTable
+from hfi_sim.types import LID_NONE, Lid
+
+
+@dataclass(frozen=True, slots=True)
+class PortConfig:
+    """An HFI port as an engine sees it."""
+
+    active: bool = False
+    lid: Lid = LID_NONE
+    lmc: int = 0
+    """It has 2**lmc LIDs."""
+    pkeys: PkeyTable = field(default_factory=PkeyTable)
+    multicast_lids: frozenset[int] = frozenset()
+    """The groups that it has joined."""
+
+
+class HfiEnd(NamedTuple):
+    """The end of a link at an HFI port."""
+
+    port: PortId
+
+
+class SwitchEnd(NamedTuple):
+    """The end of a link at a port of a switch."""
+
+    switch: SwitchId
+    port_num: int
+
+
+End = HfiEnd | SwitchEnd

@@ -1,0 +1,95 @@
+"""What will happen in an engine, in one order: by time, and at one instant in the order in which it was scheduled."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+
+Handler = Callable[[int, int], None]
+"""Takes the time at which the event was due, in nanoseconds, and its sequence number."""
+
+
+class EventQueue:
+    """A heap of (time in ns, sequence number, handler).
+
+    A cancelled event stays in the heap until it comes to the top, or until most of the heap is cancelled: a link that
+    flaps, or packets that overtake one that is held back for an hour, must not fill the memory.
+    """
+
+    __slots__ = ("_cancelled", "_heap", "_outward", "lookahead", "number")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Handler]] = []
+        self._cancelled: set[int] = set()
+        self._outward: list[tuple[int, int]] = []
+        """A heap of the events, by (time, sequence number), that bring about an output at once; old ones too."""
+        self.lookahead = 0
+        """How much later any other event brings about an output, at least, in nanoseconds."""
+        self.number = count(1).__next__
+        """Returns the next sequence number, for an event that is pushed later, or not at all."""
+
+    def push(self, when: int, number: int, handler: Handler, outward: bool = False) -> None:
+        """Schedule an event under a sequence number that `number` returned.
+
+        Args:  outward: it brings about an output at once.
+        """
+        heapq.heappush(self._heap, (when, number, handler))
+        if outward:
+            heapq.heappush(self._outward, (when, number))
+
+    def schedule(self, when: int, handler: Handler) -> int:
+        """Schedule an event and return its sequence number."""
+        number = self.number()
+        heapq.heappush(self._heap, (when, number, handler))
+        return number
+
+    def cancel(self, number: int) -> None:
+        """Forget an event that is in the queue."""
+        self._cancelled.add(number)
+        if len(self._cancelled) * 2 > len(self._heap):
+            self._heap[:] = [event for event in self._heap if event[1] not in self._cancelled]
+            heapq.heapify(self._heap)
+            self._outward = [event for event in self._outward if event[1] not in self._cancelled]
+            heapq.heapify(self._outward)
+            self._cancelled.clear()
+
+    def run(self, until: int, returns: deque[Callable[[int], None]]) -> None:
+        """Let everything happen that is due at `until` or before, and what it brings about by then.
+
+        Args:  returns: what is to be called with the time when an event is over; see `EngineState.settle`.
+        """
+        heap = self._heap
+        cancelled = self._cancelled
+        pop = heapq.heappop
+        while heap and heap[0][0] <= until:
+            when, number, handler = pop(heap)
+            if cancelled and number in cancelled:
+                cancelled.discard(number)
+                continue
+            handler(when, number)
+            while returns:
+                returns.popleft()(when)
+
+    @property
+    def deadline(self) -> int | None:
+        """When there may be an output, at the earliest; None: nothing is scheduled."""
+        heap = self._heap
+        cancelled = self._cancelled
+        while cancelled and heap and heap[0][1] in cancelled:
+            cancelled.discard(heapq.heappop(heap)[1])
+        if not heap:
+            return None
+        first, number, _ = heap[0]
+        if not self.lookahead:
+            return first
+        outward = self._outward
+        while outward and (outward[0] < (first, number) or outward[0][1] in cancelled):
+            heapq.heappop(outward)
+        wake = first + self.lookahead
+        return outward[0][0] if outward and outward[0][0] < wake else wake
+
+    def __len__(self) -> int:
+        """Return how many events take up memory."""
+        return len(self._heap)

@@ -1,0 +1,54 @@
+"""What an engine reports, in the order in which it happened. Whoever drives it polls them and acts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NewType
+
+from hfi_sim.counters import Drop
+
+PortId = NewType("PortId", int)
+"""An HFI port, by number; it is never given to another."""
+SwitchId = NewType("SwitchId", int)
+"""A switch, by number; it is never given to another."""
+DirectionId = NewType("DirectionId", int)
+"""One direction of a link: twice the number of the link, plus 1 from its second end."""
+BufferToken = NewType("BufferToken", int)
+"""Room in a receive buffer that a delivered packet occupies, on a link with credits."""
+
+
+class Delivered(NamedTuple):
+    """An HFI port received a packet, checked it, and passes it to its host."""
+
+    time: int
+    port: PortId
+    packet: bytes
+    token: BufferToken | None
+    """To be released once the host has taken the packet; None: the link has no credits."""
+
+
+class Observed(NamedTuple):
+    """A packet entered an observed direction."""
+
+    time: int
+    direction: DirectionId
+    packet: bytes
+    drop: Drop | None
+    """Why it ended there; None: it went on its way."""
+
+
+class FlowChanged(NamedTuple):
+    """The link stops an HFI port for lack of credits, or lets it go on."""
+
+    time: int
+    port: PortId
+    stopped: bool
+
+
+class RuleSpent(NamedTuple):
+    """A fault has hit as many packets as it was to; it hits no more."""
+
+    time: int
+    rule: int
+
+
+Output = Delivered | Observed | FlowChanged | RuleSpent

@@ -1,0 +1,177 @@
+"""An HFI port in the Python engine, where packets enter and leave the fabric.
+
+It enforces what hardware enforces: its own LID as SLID, its partition table in both directions, complete and undamaged
+packets on receipt.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.engine.config import PortConfig
+from hfi_sim.engine.outputs import BufferToken, Delivered, FlowChanged, PortId
+from hfi_sim.engine.state import EngineState, Space
+from hfi_sim.link.direction import Direction
+from hfi_sim.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, dlid_of, pkey_of, slid_of, with_becn
+from hfi_sim.wire.packet import check_packet
+
+RX_BUFFER_BYTES: Final = 1 << 20
+"""Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow)."""
+
+
+class EnginePort:
+    """One HFI port."""
+
+    def __init__(
+        self,
+        state: EngineState,
+        number: PortId,
+        tx: PacketCounters,
+        rx: PacketCounters,
+        congestion: CongestionCounters,
+        *,
+        icrc: Icrc,
+        lend: Callable[[Space], BufferToken],
+    ) -> None:
+        """Make a port without a cable.
+
+        Args:  rx: a packet that is passed to the host stays in flight here until the host has said what became of it.
+               lend: makes a token of the room that a packet occupies, for the host.
+        """
+        self.config = PortConfig()
+        self.leaving: Direction | None = None
+        """The direction in which it sends; None: it has no cable."""
+        self._state = state
+        self._number = number
+        self._tx = tx
+        self._rx = rx
+        self._congestion = congestion
+        self._icrc = icrc
+        self._lend = lend
+        self._becn_due: set[int] = set()
+        self._stalled = False
+        self._waiting: deque[tuple[bytes, Space | None]] = deque()
+        self._waiting_bytes = 0
+
+    # --- sending -------------------------------------------------------------------------------------------
+
+    def send(self, now: int, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        """Send a complete packet; return why the port refused it, or None."""
+        tx = self._tx
+        size = len(packet)
+        tx.in_packets += 1
+        tx.in_bytes += size
+        config = self.config
+        if not config.active or self.leaving is None:
+            drop = Drop.TX_PORT_DOWN
+        elif slid >> config.lmc != config.lid >> config.lmc:
+            drop = Drop.TX_SLID
+        elif dlid == LID_NONE:
+            drop = Drop.TX_DLID
+        elif not config.pkeys.may_send(pkey):
+            drop = Drop.TX_PKEY
+        else:
+            tx.out_packets += 1
+            tx.out_bytes += size
+            if dlid in self._becn_due:
+                packet = self.answer_congestion(packet)
+            self.leaving.enter(now, packet, 0, None)
+            return None
+        tx.drop(drop)
+        return drop
+
+    def answer_congestion(self, packet: bytes) -> bytes:
+        """Return a packet in its form on the link: with BECN set, if its receiver is to get one."""
+        if self._becn_due and (dlid := dlid_of(packet)) in self._becn_due:
+            self._becn_due.discard(dlid)
+            self._congestion.becn_sent += 1
+            return with_becn(packet)
+        return packet
+
+    def stop(self, now: int, stopped: bool) -> None:
+        """Report that the link stops this port for lack of credits, or lets it go on."""
+        self._congestion.tx_stops += stopped
+        self._state.outputs.append(FlowChanged(now, self._number, stopped))
+
+    # --- receiving -----------------------------------------------------------------------------------------
+
+    def receive(self, now: int, packet: bytes, _hops: int, space: Space | None, /) -> None:
+        """Receive a packet from the link: check it, then pass it to the host."""
+        rx = self._rx
+        rx.in_packets += 1
+        rx.in_bytes += len(packet)
+        if self._stalled:
+            self._wait(packet, space)
+        else:
+            self._take(now, packet, space)
+
+    def _take(self, now: int, packet: bytes, space: Space | None) -> None:
+        drop = self._refusal(packet)
+        if drop is not None:
+            self._rx.drop(drop)
+            return
+        if packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3:
+            self._note_congestion(packet)
+        self._rx.in_flight += 1
+        token = None
+        if space is not None:
+            space.keep()
+            token = self._lend(space)
+        self._state.outputs.append(Delivered(now, self._number, packet, token))
+
+    def _refusal(self, packet: bytes) -> Drop | None:
+        config = self.config
+        if not config.active:
+            return Drop.RX_PORT_DOWN
+        drop = check_packet(packet, self._icrc)
+        if drop is not None:
+            return drop
+        dlid = dlid_of(packet)
+        if is_multicast_lid(dlid):
+            if dlid not in config.multicast_lids:
+                return Drop.RX_DLID
+        elif dlid >> config.lmc != config.lid >> config.lmc and dlid != LID_PERMISSIVE:
+            return Drop.RX_DLID
+        if not config.pkeys.admits(pkey_of(packet)):
+            return Drop.RX_PKEY
+        return None
+
+    def _note_congestion(self, packet: bytes) -> None:
+        if packet[7] & FECN_BYTE7:
+            self._congestion.fecn_received += 1
+            if not is_multicast_lid(dlid_of(packet)):
+                self._becn_due.add(slid_of(packet))
+        if packet[3] & BECN_BYTE3:
+            self._congestion.becn_received += 1
+
+    # --- a host that is busy -------------------------------------------------------------------------------
+
+    def stall(self) -> None:
+        """Pass nothing to the host until `resume`. Credits then stop the senders."""
+        self._stalled = True
+
+    def resume(self, now: int) -> None:
+        """Take the waiting packets in order, and go on."""
+        self._stalled = False
+        while self._waiting:
+            packet, space = self._waiting.popleft()
+            self._waiting_bytes -= len(packet)
+            self._rx.in_flight -= 1
+            self._take(now, packet, space)
+            if space is not None:
+                space.release()
+
+    def _wait(self, packet: bytes, space: Space | None) -> None:
+        if space is not None:
+            space.keep()
+        elif self._waiting_bytes + len(packet) > RX_BUFFER_BYTES:
+            self._rx.drop(Drop.RX_OVERFLOW)
+            return
+        self._waiting.append((packet, space))
+        self._waiting_bytes += len(packet)
+        self._rx.in_flight += 1

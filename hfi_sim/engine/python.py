@@ -1,0 +1,210 @@
+"""The Python engine: the readable reference, and what runs where no other was built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.engine.api import Engine
+from hfi_sim.engine.config import End, HfiEnd, PortConfig
+from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.port import EnginePort
+from hfi_sim.engine.state import EngineState, Space
+from hfi_sim.engine.switch import EngineSwitch, EngineSwitchPort
+from hfi_sim.link.config import LinkConfig
+from hfi_sim.link.credits import LanesStatus
+from hfi_sim.link.direction import Direction
+from hfi_sim.link.rule import FaultRule
+from hfi_sim.random_stream import RandomStream
+from hfi_sim.routing.table import LinearTable
+from hfi_sim.wire.icrc import Icrc
+
+
+class PythonEngine(Engine):
+    """Elements of Python objects; everything is done when it is due, nothing ahead."""
+
+    def __init__(self, icrc: Icrc) -> None:
+        """Make an engine without elements. Args: icrc: checks what HFI ports receive."""
+        self._state = EngineState()
+        self._icrc = icrc
+        self._ports: list[EnginePort] = []
+        self._switches: list[EngineSwitch] = []
+        self._directions: list[Direction] = []
+        self._lent: dict[BufferToken, tuple[Space, int]] = {}
+        """Room that hosts occupy, and by how many holders."""
+        self._tokens = 0
+        self._lookahead_is_old = False
+
+    # --- elements ------------------------------------------------------------------------------------------
+
+    def add_port(self, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters) -> PortId:
+        number = PortId(len(self._ports))
+        self._ports.append(
+            EnginePort(self._state, number, tx, rx, congestion, icrc=self._icrc, lend=self._lend)
+        )
+        return number
+
+    def add_switch(self, counters: PacketCounters) -> SwitchId:
+        self._switches.append(EngineSwitch(self._state, counters))
+        self._state.switches += 1
+        return SwitchId(len(self._switches) - 1)
+
+    def add_link(
+        self,
+        ends: tuple[End, End],
+        config: LinkConfig,
+        counters: tuple[PacketCounters, PacketCounters],
+        streams: tuple[tuple[RandomStream, RandomStream], tuple[RandomStream, RandomStream]],
+    ) -> DirectionId:
+        first = DirectionId(len(self._directions))
+        ports = [self._end(end) for end in ends]
+        for side in (0, 1):
+            source = ends[side]
+            direction = Direction(
+                self._state,
+                DirectionId(first + side),
+                config,
+                counters[side],
+                streams=streams[side],
+                forwards=not isinstance(source, HfiEnd),
+                is_outward=isinstance(ends[1 - side], HfiEnd),
+                on_stop=self._stopper(source),
+            )
+            direction.target = ports[1 - side]
+            ports[side].leaving = direction
+            self._directions.append(direction)
+        self._lookahead_is_old = True
+        return first
+
+    def _end(self, end: End) -> EnginePort | EngineSwitchPort:
+        if isinstance(end, HfiEnd):
+            return self._ports[end.port]
+        return self._switches[end.switch].port(end.port_num)
+
+    def _stopper(self, source: End) -> Callable[[int, bool], None]:
+        """Return what reports that a sender is to stop; waiting packets of a switch fill its own buffers instead."""
+        if not isinstance(source, HfiEnd):
+            return lambda _now, _stopped: None
+        return self._ports[source.port].stop
+
+    # --- changes -------------------------------------------------------------------------------------------
+
+    def set_port(self, now: int, port: PortId, config: PortConfig) -> None:
+        self.handle_timeout(now)
+        self._ports[port].config = config
+
+    def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
+        self.handle_timeout(now)
+        if stalled:
+            self._ports[port].stall()
+        else:
+            self._ports[port].resume(now)
+            self._state.settle(now)
+
+    def set_switch(self, now: int, switch: SwitchId, up: bool) -> None:
+        self.handle_timeout(now)
+        self._switches[switch].up = up
+
+    def set_switch_port(self, now: int, switch: SwitchId, port_num: int, active: bool) -> None:
+        self.handle_timeout(now)
+        self._switches[switch].port(port_num).active = active
+
+    def set_tables(
+        self, now: int, switch: SwitchId, lft: LinearTable, mft: Mapping[int, frozenset[int]]
+    ) -> None:
+        self.handle_timeout(now)
+        self._switches[switch].lft = lft
+        self._switches[switch].mft = mft
+
+    def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
+        self.handle_timeout(now)
+        first = direction & ~1
+        self._lookahead_is_old = True
+        for number in (first, first + 1):
+            self._directions[number].configure(now, config)
+        self._state.settle(now)
+
+    def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
+        self.handle_timeout(now)
+        self._directions[direction].set_rules(rules)
+        self._lookahead_is_old = True
+
+    def observe(self, now: int, direction: DirectionId, on: bool) -> None:
+        self.handle_timeout(now)
+        self._directions[direction].observe(on)
+        self._lookahead_is_old = True
+
+    # --- packets -------------------------------------------------------------------------------------------
+
+    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        state = self._state
+        state.events.run(now, state.returns)
+        drop = self._ports[port].send(now, packet, slid, dlid, pkey)
+        if state.returns:
+            state.settle(now)
+        return drop
+
+    def enter(self, now: int, direction: DirectionId, packet: bytes, hops: int) -> None:
+        self.handle_timeout(now)
+        self._directions[direction].enter(now, packet, hops, None)
+        self._state.settle(now)
+
+    def answer_congestion(self, port: PortId, packet: bytes) -> bytes:
+        return self._ports[port].answer_congestion(packet)
+
+    def is_holding(self, direction: DirectionId) -> bool:
+        return self._directions[direction].is_holding
+
+    def _lend(self, space: Space) -> BufferToken:
+        self._tokens += 1
+        token = BufferToken(self._tokens)
+        self._lent[token] = space, 1
+        return token
+
+    def keep(self, token: BufferToken) -> None:
+        space, holders = self._lent[token]
+        self._lent[token] = space, holders + 1
+
+    def release(self, now: int, token: BufferToken) -> None:
+        self.handle_timeout(now)
+        space, holders = self._lent[token]
+        if holders > 1:
+            self._lent[token] = space, holders - 1
+            return
+        del self._lent[token]
+        space.release()
+        self._state.settle(now)
+
+    # --- time and results ----------------------------------------------------------------------------------
+
+    def handle_timeout(self, now: int) -> None:
+        self._state.events.run(now, self._state.returns)
+
+    @property
+    def deadline(self) -> int | None:
+        events = self._state.events
+        if self._lookahead_is_old:
+            self._lookahead_is_old = False
+            after = [way.shows_after for way in self._directions if way.shows_after is not None]
+            events.lookahead = min(after, default=0)
+        return events.deadline
+
+    @property
+    def has_output(self) -> bool:
+        return bool(self._state.outputs)
+
+    def poll_output(self) -> Output | None:
+        outputs = self._state.outputs
+        return outputs.popleft() if outputs else None
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    def is_stopped(self, port: PortId) -> bool:
+        leaving = self._ports[port].leaving
+        return leaving is not None and leaving.is_stopped
+
+    def lanes(self, direction: DirectionId) -> LanesStatus | None:
+        return self._directions[direction].lanes()
+
+    def count(self) -> None:
+        """Do nothing: elements count into what they were given."""

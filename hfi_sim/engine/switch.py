@@ -1,0 +1,107 @@
+"""A switch in the Python engine: it forwards by DLID, on the tables that it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.engine.forwarding import is_astray
+from hfi_sim.engine.state import EngineState, Space
+from hfi_sim.link.direction import Direction
+from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
+from hfi_sim.types import is_multicast_lid
+from hfi_sim.wire.lrh16b import L2_16B, SIZE, dlid_of, entropy_of, l2_of
+
+
+class EngineSwitchPort:
+    """One external port of a switch."""
+
+    __slots__ = ("active", "leaving", "number", "switch")
+
+    def __init__(self, switch: EngineSwitch, number: int) -> None:
+        self.switch = switch
+        self.number = number
+        self.active = False
+        self.leaving: Direction | None = None
+        """The direction in which it sends; None: it has no cable."""
+
+    def receive(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
+        """Take a packet from the link: the switch forwards it."""
+        self.switch.forward(now, self, packet, hops + 1, space)
+
+
+class EngineSwitch:
+    """Ports, tables, counters."""
+
+    def __init__(self, state: EngineState, counters: PacketCounters) -> None:
+        self.up = True
+        self.ports: dict[int, EngineSwitchPort] = {}
+        self.counters = counters
+        self.lft: LinearTable = EMPTY_TABLE
+        """DLID -> port number, or a group of equivalent ports."""
+        self.mft: Mapping[int, frozenset[int]] = {}
+        """Multicast DLID -> port numbers of its spanning tree."""
+        self._state = state
+
+    def port(self, number: int) -> EngineSwitchPort:
+        """Return a port, made where it is first named."""
+        port = self.ports.get(number)
+        if port is None:
+            port = self.ports[number] = EngineSwitchPort(self, number)
+        return port
+
+    def forward(
+        self, now: int, in_port: EngineSwitchPort, packet: bytes, hops: int, space: Space | None
+    ) -> None:
+        """Forward `packet` to the ports given by the tables, or count its drop.
+
+        Args:  hops: switches visited, including this one.
+        """
+        counters = self.counters
+        counters.in_packets += 1
+        counters.in_bytes += len(packet)
+        if not self.up:
+            counters.drop(Drop.SW_DOWN)
+            return
+        if not in_port.active:
+            counters.drop(Drop.SW_PORT_DOWN)
+            return
+        if len(packet) < SIZE or l2_of(packet) != L2_16B:
+            counters.drop(Drop.SW_MALFORMED)
+            return
+        dlid = dlid_of(packet)
+        if is_multicast_lid(dlid):
+            self._replicate(now, in_port.number, dlid, packet, hops, space)
+            return
+        entries = self.lft.entries
+        port_num = entries[dlid] if dlid < len(entries) else 0
+        if not port_num or is_astray(hops, self._state.switches):
+            counters.drop(Drop.SW_NO_ROUTE)
+            return
+        if port_num >= GROUP_BASE:
+            group = self.lft.groups[port_num - GROUP_BASE]
+            port_num = group[entropy_of(packet) % len(group)]
+        self._send(now, port_num, packet, hops, space)
+
+    def _replicate(
+        self, now: int, in_num: int, dlid: int, packet: bytes, hops: int, space: Space | None
+    ) -> None:
+        group = self.mft.get(dlid, frozenset())
+        targets = [num for num in sorted(group) if num != in_num]
+        if not targets or in_num not in group or is_astray(hops, self._state.switches):
+            # a port outside the tree may not inject into it: its copy would reach members twice on a loop
+            self.counters.drop(Drop.SW_NO_GROUP)
+            return
+        self.counters.copies += len(targets) - 1
+        for num in targets:
+            self._send(now, num, packet, hops, space)
+
+    def _send(self, now: int, port_num: int, packet: bytes, hops: int, space: Space | None) -> None:
+        counters = self.counters
+        port = self.ports.get(port_num)
+        if port is None or not port.active or port.leaving is None:
+            counters.drop(Drop.SW_PORT_DOWN)
+            return
+        counters.out_packets += 1
+        counters.out_bytes += len(packet)
+        port.leaving.enter(now, packet, hops, space)

@@ -1,0 +1,1 @@
+"""One direction of a link, as layers of the Python engine: wire, queue, credits, faults, observe."""

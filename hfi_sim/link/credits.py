@@ -1,0 +1,225 @@
+"""Virtual lanes with credits: a link direction that loses nothing, because a full receiver stops its sender.
+
+Each VL of a direction has a buffer at the receiving end. A packet goes on the wire only when that buffer has room
+(credit). The room is free again when the packet has left the receiver: a switch has put every copy of it on the
+next wire, or an HFI has passed it to its host. So a host that reads nothing fills its port's buffer, then the
+switch's, and so on back to the sender, on that VL alone.
+
+If a link has several VLs, packets wait for the wire at its near end, and the arbiter (`hfi_sim.link.arbiter`) selects
+the next one: high priority first, the others by weight, all equal by default.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hfi_sim.counters import Drop
+from hfi_sim.engine.state import EngineState, Space
+from hfi_sim.link.config import FlowControl
+from hfi_sim.link.wire import Wire
+from hfi_sim.wire.lrh16b import sc_of, with_fecn
+
+
+@dataclass(frozen=True, slots=True)
+class LanesStatus:
+    """The virtual lanes of one direction, as they are now; index: VL."""
+
+    credits: tuple[int, ...]
+    """Bytes of room at the receiving end."""
+    waiting: tuple[int, ...]
+    """Bytes that wait for credits, or for the wire."""
+    fecn_marked: int
+    """Packets that this direction has marked."""
+
+
+class _BufferSpace:
+    """The room that one packet occupies at the receiving end of a direction."""
+
+    __slots__ = ("_holders", "_lanes", "_size", "_vl")
+
+    def __init__(self, lanes: Lanes, vl: int, size: int) -> None:
+        self._lanes = lanes
+        self._vl = vl
+        self._size = size
+        self._holders = 1
+
+    def keep(self) -> None:
+        self._holders += 1
+
+    def release(self) -> None:
+        self._holders -= 1
+        if self._holders == 0:
+            self._lanes.free(self._vl, self._size)
+
+
+class Lanes:
+    """The VLs of one direction of a link: credits, and the packets that wait for them."""
+
+    def __init__(
+        self,
+        state: EngineState,
+        wire: Wire,
+        flow: FlowControl,
+        *,
+        limit: int,
+        forwards: bool,
+        on_stop: Callable[[int, bool], None],
+    ) -> None:
+        """Begin with nothing waiting and all credits.
+
+        Args:  limit: bytes that may wait where no room is kept for them: of a sender that ignores being stopped, or
+               of a switch that got them from a link without credits. forwards: the near end is a switch: it marks FECN.
+               on_stop: told the time and whether the sender is to stop offering packets.
+        """
+        self.limit = limit
+        self.stopped = False
+        self._state = state
+        self._wire = wire
+        self._flow = flow
+        self._forwards = forwards
+        self._on_stop = on_stop
+        self._vl_of = flow.map()
+        self._credits = [flow.buffer_bytes] * flow.vls
+        self._queues: list[deque[tuple[bytes, int, int, Space | None]]] = [deque() for _ in range(flow.vls)]
+        self._queued = [0] * flow.vls
+        self._arbiter = flow.arbiter()
+        self._wire_event = 0
+        """The sequence number of the event at which the wire is free; 0: none is set."""
+        self._fecn_marked = 0
+
+    def status(self) -> LanesStatus:
+        """Return the lanes as they are now."""
+        return LanesStatus(tuple(self._credits), tuple(self._queued), self._fecn_marked)
+
+    def refusal(self, _now: int, size: int, space: Space | None) -> Drop | None:
+        """Refuse a packet beyond the limit; one that waits in the room it has at the port it came to, never."""
+        if space is not None:
+            return None
+        return Drop.LINK_OVERFLOW if sum(self._queued) + size > self.limit else None
+
+    def enter(self, now: int, packet: bytes, hops: int, delay_ns: int, space: Space | None) -> None:
+        """Send a packet, now or once there is room for it at the far end.
+
+        Args:  space: where it waits until then, in the switch that it came to.
+        """
+        vl = self._vl_of[sc_of(packet)]
+        size = len(packet)
+        if self._forwards and self._ahead(vl) >= self._flow.fecn_bytes:
+            packet = with_fecn(packet)
+            self._fecn_marked += 1
+        if not self._queues[vl] and self._credits[vl] >= size and self._wire_is_for(now, vl, size):
+            self._credits[vl] -= size
+            self._wire.enter(now, packet, hops, delay_ns)
+            return
+        if space is not None:
+            space.keep()
+        self._queues[vl].append((packet, hops, delay_ns, space))
+        self._queued[vl] += size
+        if self._arbiter is not None:
+            self._wake_for_wire(now)
+        if not self.stopped and self._queued[vl] >= self._flow.buffer_bytes:
+            self.stopped = True
+            self._on_stop(now, True)
+
+    def _wire_is_for(self, now: int, vl: int, size: int) -> bool:
+        """Claim the wire for a packet; return whether it was free, with no packet ahead."""
+        if self._arbiter is None:
+            return True
+        self._arbiter.woke(vl)
+        if self._wire_event or self._wire.free_from > now:
+            return False
+        self._arbiter.sent(vl, size)
+        return True
+
+    def _ahead(self, vl: int) -> int:
+        return self._queued[vl] + self._flow.buffer_bytes - self._credits[vl]
+
+    def arrived(self, packet: bytes) -> Space:
+        """Return the room that a packet occupies now that it has arrived."""
+        return _BufferSpace(self, self._vl_of[sc_of(packet)], len(packet))
+
+    def lose(self, packet: bytes) -> None:
+        """Free the room of a packet that was lost on the wire."""
+        self.free(self._vl_of[sc_of(packet)], len(packet))
+
+    def free(self, vl: int, size: int) -> None:
+        """Give a credit back, once the current event is over."""
+        self._state.returns.append(lambda now: self._give_back(now, vl, size))
+
+    def _give_back(self, now: int, vl: int, size: int) -> None:
+        self._credits[vl] += size
+        if self._arbiter is not None:
+            if (queue := self._queues[vl]) and self._credits[vl] - size < len(queue[0][0]):
+                self._arbiter.woke(vl)
+            self._wake_for_wire(now)
+            return
+        while self._can_send(vl):
+            self._send_next(now, vl)
+        self._wake(now)
+
+    def _can_send(self, vl: int) -> bool:
+        queue = self._queues[vl]
+        return bool(queue) and self._credits[vl] >= len(queue[0][0])
+
+    def _send_next(self, now: int, vl: int) -> None:
+        packet, hops, delay_ns, space = self._queues[vl].popleft()
+        self._credits[vl] -= len(packet)
+        self._queued[vl] -= len(packet)
+        self._wire.enter(now, packet, hops, delay_ns)
+        if space is not None:
+            space.release()
+
+    def _wake_for_wire(self, now: int) -> None:
+        """Send now, or as soon as the wire is free."""
+        if self._wire_event or not any(map(self._can_send, range(self._flow.vls))):
+            return
+        if self._wire.free_from <= now:
+            self._arbitrate(now)
+        else:
+            self._wire_event = self._state.events.schedule(self._wire.free_from, self._wire_free)
+
+    def _wire_free(self, now: int, _number: int) -> None:
+        self._wire_event = 0
+        self._arbitrate(now)
+
+    def wire_changed(self, now: int) -> None:
+        """Wait for the wire anew: it may be free sooner or later than it was to be."""
+        if self._wire_event:
+            self._state.events.cancel(self._wire_event)
+            self._wire_event = 0
+            self._wake_for_wire(now)
+
+    def _arbitrate(self, now: int) -> None:
+        """Send what can go now, and the rest when the wire is free again."""
+        assert self._arbiter is not None  # noqa: S101 - there are several VLs
+        while ready := [vl for vl in range(self._flow.vls) if self._can_send(vl)]:
+            vl = self._arbiter.choose(ready)
+            self._arbiter.sent(vl, len(self._queues[vl][0][0]))
+            self._send_next(now, vl)
+            if self._wire.free_from > now:
+                break
+        self._wake_for_wire(now)
+        self._wake(now)
+
+    def _wake(self, now: int) -> None:
+        if self.stopped and max(self._queued) <= self._flow.buffer_bytes // 2:
+            self.stopped = False
+            self._on_stop(now, False)
+
+    def flush(self, now: int) -> list[bytes]:
+        """Forget everything that waits, and return its packets: the link went down."""
+        packets: list[bytes] = []
+        for vl, queue in enumerate(self._queues):
+            self._queued[vl] = 0
+            while queue:
+                packet, _, _, space = queue.popleft()
+                packets.append(packet)
+                if space is not None:
+                    space.release()
+        if self._wire_event:
+            self._state.events.cancel(self._wire_event)
+            self._wire_event = 0
+        self._wake(now)
+        return packets

@@ -1,0 +1,190 @@
+"""One direction of a link in the Python engine: its layers, put together for what it has to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.engine.outputs import DirectionId, Observed
+from hfi_sim.engine.state import EngineState, Space
+from hfi_sim.link.config import LinkConfig
+from hfi_sim.link.credits import Lanes, LanesStatus
+from hfi_sim.link.faults import FaultLayer
+from hfi_sim.link.layer import Layer
+from hfi_sim.link.observe import Observer
+from hfi_sim.link.queue import Queue
+from hfi_sim.link.rule import FaultRule
+from hfi_sim.link.wire import Wire
+from hfi_sim.random_stream import RandomStream
+
+
+class Receiver(Protocol):
+    """The port at the far end."""
+
+    def receive(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
+        """Receive a packet. Args: space: its room in the receive buffer, on a link with credits."""
+
+
+class Direction:
+    """Admits packets, counts them, and hands what arrives to the far end."""
+
+    def __init__(
+        self,
+        state: EngineState,
+        number: DirectionId,
+        config: LinkConfig,
+        counters: PacketCounters,
+        *,
+        streams: tuple[RandomStream, RandomStream],
+        forwards: bool,
+        is_outward: bool,
+        on_stop: Callable[[int, bool], None],
+    ) -> None:
+        """Make an empty direction.
+
+        Args:  streams: what its faults and its jitter draw from. forwards, on_stop: as for `Lanes`.
+               is_outward: it ends at an HFI port.
+        """
+        self.number = number
+        self.counters = counters
+        self.target: Receiver
+        self.is_observed = False
+        self._state = state
+        self._config = config
+        self._wire = Wire(state.events, self._arrive, config, streams[1], is_outward=is_outward)
+        self._faults = FaultLayer(self, state, streams[0])
+        limit = config.queue_bytes
+        self._room: Queue | Lanes = (
+            Queue(self._wire, limit)
+            if config.flow is None
+            else Lanes(state, self._wire, config.flow, limit=limit, forwards=forwards, on_stop=on_stop)
+        )
+        self._next: Callable[[int, bytes, int, int, Space | None], None]
+        self.compose()
+
+    def compose(self) -> None:
+        """Put the layers together that are needed now."""
+        layer: Layer = self._wire if isinstance(self._room, Queue) else self._room
+        if self.is_observed:
+            layer = Observer(self.number, self._state.outputs, layer)
+        self._faults.before(layer)
+        if not self._faults.is_idle:
+            layer = self._faults
+        self._next = layer.enter
+
+    # --- the way of a packet -------------------------------------------------------------------------------
+
+    def enter(self, now: int, packet: bytes, hops: int, space: Space | None) -> None:
+        """Admit a packet that has visited `hops` switches, or count why not."""
+        counters = self.counters
+        size = len(packet)
+        counters.in_packets += 1
+        counters.in_bytes += size
+        counters.in_flight += 1
+        self._state.pool -= size
+        drop = self.refusal(now, size, space) if self._config.up else Drop.LINK_DOWN
+        if drop is None:
+            self._next(now, packet, hops, 0, space)
+        else:
+            self.end(now, packet, drop)
+
+    def refusal(self, now: int, size: int, space: Space | None) -> Drop | None:
+        """Return why a packet that is in flight finds no room, or None."""
+        return self._room.refusal(now, size, space) if self._state.pool >= 0 else Drop.LINK_OVERFLOW
+
+    def take_up(self, packet: bytes) -> None:
+        """Take a further packet in flight: a copy made here."""
+        self.counters.copies += 1
+        self.counters.in_flight += 1
+        self._state.pool -= len(packet)
+
+    def end(self, now: int, packet: bytes, drop: Drop) -> None:
+        """End a packet before it is on its way."""
+        self._lose(packet, drop)
+        if self.is_observed:
+            self._state.outputs.append(Observed(now, self.number, packet, drop))
+
+    def _lose(self, packet: bytes, drop: Drop) -> None:
+        self.counters.in_flight -= 1
+        self.counters.drop(drop)
+        self._state.pool += len(packet)
+
+    def _arrive(self, now: int, packet: bytes, hops: int) -> None:
+        counters = self.counters
+        size = len(packet)
+        counters.in_flight -= 1
+        counters.out_packets += 1
+        counters.out_bytes += size
+        self._state.pool += size
+        room = self._room
+        if isinstance(room, Lanes):
+            space = room.arrived(packet)
+            self.target.receive(now, packet, hops, space)
+            space.release()
+        else:
+            self.target.receive(now, packet, hops, None)
+
+    # --- changes -------------------------------------------------------------------------------------------
+
+    def configure(self, now: int, config: LinkConfig) -> None:
+        """Take a new configuration; what is on its way stays, except where the link goes down.
+
+        Raises:  ValueError: credits are set up once, with the link.
+        """
+        if config.flow != self._config.flow:
+            raise ValueError("the credits of a link cannot change")
+        was_up, self._config = self._config.up, config
+        self._wire.configure(now, config)
+        self._room.limit = config.queue_bytes
+        if isinstance(self._room, Lanes):
+            self._room.wire_changed(now)
+        if was_up and not config.up:
+            self._cut(now)
+
+    def _cut(self, now: int) -> None:
+        """Lose all that is on its way: what waits, then what is held back, then what is on the wire."""
+        room = self._room
+        waiting = room.flush(now) if isinstance(room, Lanes) else []
+        for packet in waiting:
+            self._lose(packet, Drop.LINK_DOWN)
+        for packet in self._faults.cut():
+            self.end(now, packet, Drop.LINK_DOWN)
+        for packet in self._wire.cut():
+            self._lose(packet, Drop.LINK_DOWN)
+            if isinstance(room, Lanes):
+                room.lose(packet)
+        self.compose()
+
+    def set_rules(self, rules: Sequence[FaultRule]) -> None:
+        """Take new faults; what the old ones hold back stays held."""
+        self._faults.rules = tuple(rules)
+        self.compose()
+
+    def observe(self, on: bool) -> None:
+        """Report packets from now on, or no more."""
+        self.is_observed = on
+        self.compose()
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    @property
+    def shows_after(self) -> int | None:
+        """How much later a packet that enters brings about an output, at least, in nanoseconds; None: never here."""
+        if self.is_observed or not self._faults.is_idle or self._config.flow is not None:
+            return 0
+        return self._config.latency_ns if self._wire.is_outward else None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the sender is to stop for lack of credits."""
+        return isinstance(self._room, Lanes) and self._room.stopped
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether a packet is held back for later ones to overtake."""
+        return self._faults.is_holding
+
+    def lanes(self) -> LanesStatus | None:
+        """Return the virtual lanes as they are now; None on a link without credits."""
+        return self._room.status() if isinstance(self._room, Lanes) else None

@@ -1,0 +1,165 @@
+"""The wire of one direction: packets leave one after the other at a rate, and arrive in order one latency later."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from hfi_sim.engine.events import EventQueue
+from hfi_sim.engine.state import Space
+from hfi_sim.instants import FOREVER, NS_PER_S
+from hfi_sim.link.config import LinkConfig
+from hfi_sim.random_stream import CHANCE_BITS, RandomStream
+
+_BIT_NS: Final = 8 * NS_PER_S
+"""Bits of a byte times nanoseconds of a second: over the rate in bit/s it is what a byte takes, in nanoseconds."""
+
+Arrive = Callable[[int, bytes, int], None]
+"""Takes the time of arrival, a packet, and its hops."""
+
+
+class Wire:
+    """Serialization, latency and jitter. It has no limit: what feeds it has one."""
+
+    __slots__ = (
+        "_arrive",
+        "_events",
+        "_jitter",
+        "_jitter_ns",
+        "_last_arrival",
+        "_latency_ns",
+        "_on_wire",
+        "_rate_bps",
+        "_remainder",
+        "free_at",
+        "is_outward",
+    )
+
+    def __init__(
+        self,
+        events: EventQueue,
+        arrive: Arrive,
+        config: LinkConfig,
+        jitter: RandomStream,
+        *,
+        is_outward: bool = False,
+    ) -> None:
+        """Make an empty wire.
+
+        Args:  arrive: takes what arrives. jitter: the stream of its delays. is_outward: it ends at an HFI port.
+        """
+        self._events = events
+        self._arrive = arrive
+        self._jitter = jitter
+        self._on_wire: deque[tuple[int, int, bytes, int, int]] = deque()
+        """(arrival, sequence number of its event, packet, hops, latency with jitter and what faults add).
+
+        Only the first has an event in the queue.
+        """
+        self._last_arrival = 0
+        self.free_at = 0
+        """When everything sent so far has left the near end, but for less than a nanosecond."""
+        self.is_outward = is_outward
+        self._remainder = 0
+        """What the last packet takes beyond `free_at`, in nanoseconds times the rate."""
+        self._rate_bps = config.rate_bps
+        self._latency_ns = config.latency_ns
+        self._jitter_ns = config.jitter_ns
+
+    def configure(self, now: int, config: LinkConfig) -> None:
+        """Take a new rate, latency and jitter.
+
+        What has left the near end arrives as it was to; the rest, and what is left of the packet being sent, goes on at
+        the new rate. Otherwise a link that was slow for a second would be for as long as its queue would have taken.
+        """
+        self._latency_ns = config.latency_ns
+        self._jitter_ns = config.jitter_ns
+        if config.rate_bps != self._rate_bps:
+            self._change_rate(now, config.rate_bps)
+
+    def _change_rate(self, now: int, rate_bps: int) -> None:
+        left = (self.free_at - now) * self._rate_bps + self._remainder
+        self._rate_bps = rate_bps
+        if left <= 0:
+            return
+        on_wire = self._on_wire
+        first = on_wire[0][1] if on_wire else 0
+        leaving = []
+        while on_wire and left > 0:
+            leaving.append(on_wire.pop())
+            left -= len(leaving[-1][2]) * _BIT_NS
+        if leaving and not on_wire:
+            self._events.cancel(first)
+        self._last_arrival = on_wire[-1][0] if on_wire else now
+        # more is left only of packets that were handed on before their time, because a timer is coarse
+        taken, self._remainder = divmod(max(left, 0), rate_bps)
+        self.free_at = now + taken
+        done = max(-left, 0)
+        for _, _, packet, hops, after_ns in reversed(leaving):
+            self._put(now, packet, hops, after_ns, done)
+            done = 0
+
+    @property
+    def free_from(self) -> int:
+        """The first whole nanosecond at which everything sent so far has left the near end."""
+        return self.free_at + (self._remainder > 0)
+
+    def backlog(self, now: int) -> int:
+        """Return the bytes that have not left the near end, rounded up."""
+        busy = self.free_at - now
+        if busy <= 0:
+            return 0
+        return -(-(busy * self._rate_bps + self._remainder) // _BIT_NS)
+
+    def enter(
+        self, now: int, packet: bytes, hops: int, delay_ns: int = 0, _space: Space | None = None
+    ) -> None:
+        """Send a packet behind those on the wire. Args: delay_ns: on top; later packets do not overtake it."""
+        after_ns = self._latency_ns + delay_ns
+        if self._jitter_ns:
+            after_ns += (self._jitter.word() >> 64 - CHANCE_BITS) * self._jitter_ns >> CHANCE_BITS
+        self._put(now, packet, hops, after_ns)
+
+    def _put(self, now: int, packet: bytes, hops: int, after_ns: int, done: int = 0) -> None:
+        """Put a packet behind those on the wire.
+
+        Args:  after_ns: what it takes once it has left the near end. done: how much of it has left, in nanoseconds
+               times the rate.
+        """
+        free_at = self.free_at
+        work = len(packet) * _BIT_NS - done
+        if free_at < now:
+            free_at = now
+        else:
+            work += self._remainder
+        taken, remainder = divmod(work, self._rate_bps)
+        self.free_at = free_at = free_at + taken
+        self._remainder = remainder
+        arrival = free_at + (remainder > 0) + after_ns
+        if arrival < self._last_arrival:
+            arrival = self._last_arrival
+        elif arrival > FOREVER:
+            arrival = FOREVER
+        self._last_arrival = arrival
+        number = self._events.number()
+        on_wire = self._on_wire
+        on_wire.append((arrival, number, packet, hops, after_ns))
+        if len(on_wire) == 1:
+            self._events.push(arrival, number, self._due, self.is_outward)
+
+    def _due(self, now: int, _number: int) -> None:
+        on_wire = self._on_wire
+        _, _, packet, hops, _ = on_wire.popleft()
+        if on_wire:
+            self._events.push(on_wire[0][0], on_wire[0][1], self._due, self.is_outward)
+        self._arrive(now, packet, hops)
+
+    def cut(self) -> list[bytes]:
+        """Forget everything on the wire, and return its packets in order."""
+        packets = [entry[2] for entry in self._on_wire]
+        if packets:
+            self._events.cancel(self._on_wire[0][1])
+        self._on_wire.clear()
+        self.free_at = self._last_arrival = self._remainder = 0
+        return packets

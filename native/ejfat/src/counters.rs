@@ -1,0 +1,76 @@
+//! What the pipeline counts.
+
+use engine::counters::Tally;
+use engine::hash::FastMap;
+
+use crate::drops::{DROP_NAMES, Drop};
+
+const DROPS: usize = DROP_NAMES.len();
+
+/// Instances that a destination filter can name (3 bits).
+pub const LBS: usize = 8;
+
+/// Packets of one instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lb {
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    /// By header version, from 1.
+    pub by_version: [u64; 3],
+    /// None while no packet with a tick has come.
+    pub last_tick: Option<u64>,
+    pub max_tick: u64,
+    pub drops: Tally<DROPS>,
+}
+
+impl Lb {
+    #[inline]
+    pub fn tick(&mut self, version: u8, tick: u64) {
+        self.by_version[usize::from(version - 1)] += 1;
+        self.last_tick = Some(tick);
+        self.max_tick = self.max_tick.max(tick);
+    }
+}
+
+/// Everything counted since the last harvest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub drops: Tally<DROPS>,
+    pub lbs: [Lb; LBS],
+    /// Packets and bytes by member number.
+    pub members: FastMap<u32, (u64, u64)>,
+}
+
+impl Counters {
+    #[inline]
+    pub fn enter(&mut self, len: usize) {
+        self.rx_packets += 1;
+        self.rx_bytes += len as u64;
+    }
+
+    #[inline]
+    pub fn drop(&mut self, reason: Drop, lb: Option<usize>) {
+        self.drops[reason as usize] += 1;
+        if let Some(lb) = lb {
+            self.lbs[lb].drops[reason as usize] += 1;
+        }
+    }
+
+    #[inline]
+    pub fn sent(&mut self, member: u16, len: usize) {
+        self.tx_packets += 1;
+        self.tx_bytes += len as u64;
+        let (packets, bytes) = self.members.entry(u32::from(member)).or_default();
+        *packets += 1;
+        *bytes += len as u64;
+    }
+
+    /// Frames that came and are accounted for nowhere: 0, or a bug.
+    pub fn balance(&self) -> i64 {
+        self.rx_packets as i64 - self.tx_packets as i64 - self.drops.iter().sum::<u64>() as i64
+    }
+}

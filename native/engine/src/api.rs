@@ -1,0 +1,360 @@
+//! The engine: it carries every packet of a fabric from HFI port to HFI port. Sans-IO: inputs and the time in, outputs
+//! and a deadline out.
+//!
+//! The readable reference is hfi_sim/engine, module for module; docs/engine.md says what both keep. Times are whole
+//! nanoseconds. Everything that an engine does has a place in one order: by time, at one instant by sequence number.
+//! An input at an instant comes after everything that was due by then.
+//!
+//! Elements are numbered from 0, and a number stays theirs. Methods panic on a number that was never given.
+
+use crate::config::{End, PortConfig, PortNum};
+use crate::counters::{Drop, Passing};
+use crate::events::Event;
+use crate::link::config::{FlowControl, LinkConfig};
+use crate::link::credits::LanesStatus;
+use crate::link::direction::Direction;
+use crate::link::rule::FaultRule;
+use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
+use crate::packet::{Packet, Travelling};
+use crate::port::{Address, Port};
+use crate::random::Stream;
+use crate::state::{Congestion, ElementId, State};
+use crate::switch::{LinearTable, MulticastTable, Switch};
+
+/// What one element has counted since it was last asked.
+#[derive(Debug)]
+pub enum Counted {
+    /// What it sent, and what it received.
+    Port {
+        port: PortId,
+        counted: Box<(Passing, Passing)>,
+    },
+    Congestion {
+        port: PortId,
+        counted: Congestion,
+    },
+    Switch {
+        switch: SwitchId,
+        counted: Passing,
+    },
+    /// With the states of its streams, for faults and for jitter.
+    Direction {
+        direction: DirectionId,
+        counted: Passing,
+        streams: (u64, u64),
+    },
+    /// All that it has ever counted.
+    Tally {
+        tally: u32,
+        seen: u64,
+        hits: u64,
+    },
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Engine {
+    state: State,
+    ports: Vec<Port>,
+    switches: Vec<Switch>,
+    directions: Vec<Direction>,
+    /// How long at least an event that does not show outside itself takes to cause one that does; None: unknown.
+    lookahead: Option<u64>,
+}
+
+impl Engine {
+    // --- elements, once each ---------------------------------------------------------------------------------
+
+    /// Add an HFI port, without a cable and not active.
+    pub fn add_port(&mut self) -> PortId {
+        let number = self.ports.len() as PortId;
+        self.ports.push(Port::new(number));
+        self.state.congestion.push(Default::default());
+        number
+    }
+
+    /// Add a switch, with empty tables and no active port.
+    pub fn add_switch(&mut self) -> SwitchId {
+        let number = self.switches.len() as SwitchId;
+        self.switches.push(Switch::new(number));
+        self.state.switches += 1;
+        number
+    }
+
+    /// Lay a cable, and return its first direction; the second is the next number. For each direction there are the
+    /// streams that its faults and its jitter draw from.
+    pub fn add_link(
+        &mut self,
+        ends: [End; 2],
+        config: &LinkConfig,
+        flow: Option<&FlowControl>,
+        streams: [(Stream, Stream); 2],
+    ) -> DirectionId {
+        let first = self.directions.len() as DirectionId;
+        self.lookahead = None;
+        for side in 0..2 {
+            let (source, target) = (ends[side], ends[1 - side]);
+            let number = first + side as DirectionId;
+            self.directions.push(Direction::new(number, (source, target), config, flow, streams[side]));
+            match source {
+                End::Hfi(port) => self.ports[port as usize].leaving = Some(number),
+                End::Switch(switch, port) => self.switches[switch as usize].port(port).leaving = Some(number),
+            }
+        }
+        first
+    }
+
+    pub fn ports(&self) -> usize {
+        self.ports.len()
+    }
+
+    pub fn switches(&self) -> usize {
+        self.switches.len()
+    }
+
+    pub fn directions(&self) -> usize {
+        self.directions.len()
+    }
+
+    pub fn tallies(&self) -> usize {
+        self.state.tallies.len()
+    }
+
+    // --- changes ---------------------------------------------------------------------------------------------
+
+    /// Give an HFI port a new configuration.
+    pub fn set_port(&mut self, now: u64, port: PortId, config: PortConfig) {
+        self.handle_timeout(now);
+        self.ports[port as usize].config = config;
+    }
+
+    /// Let an HFI port keep what arrives, as if the host were busy, or go on in order.
+    pub fn stall_port(&mut self, now: u64, port: PortId, stalled: bool) {
+        self.handle_timeout(now);
+        let port = &mut self.ports[port as usize];
+        if stalled {
+            port.stall();
+        } else {
+            port.resume(&mut self.state, now);
+            self.settle(now);
+        }
+    }
+
+    /// Switch a switch on or off.
+    pub fn set_switch(&mut self, now: u64, switch: SwitchId, up: bool) {
+        self.handle_timeout(now);
+        self.switches[switch as usize].up = up;
+    }
+
+    /// Let a port of a switch forward, or not.
+    pub fn set_switch_port(&mut self, now: u64, switch: SwitchId, port: PortNum, active: bool) {
+        self.handle_timeout(now);
+        self.switches[switch as usize].port(port).active = active;
+    }
+
+    /// Swap in new forwarding tables, both at once.
+    pub fn set_tables(&mut self, now: u64, switch: SwitchId, lft: LinearTable, mft: MulticastTable) {
+        self.handle_timeout(now);
+        let switch = &mut self.switches[switch as usize];
+        switch.lft = lft;
+        switch.mft = mft;
+    }
+
+    /// Give both directions of a link a new configuration; what is on its way is lost where the link goes down.
+    pub fn set_link(&mut self, now: u64, direction: DirectionId, config: &LinkConfig) {
+        self.handle_timeout(now);
+        let first = (direction & !1) as usize;
+        self.lookahead = None;
+        for direction in &mut self.directions[first..first + 2] {
+            direction.configure(&mut self.state, now, config);
+        }
+        self.settle(now);
+    }
+
+    /// Replace the faults of one direction, whose tallies were set before.
+    pub fn set_rules(&mut self, now: u64, direction: DirectionId, rules: Vec<FaultRule>) {
+        self.handle_timeout(now);
+        self.lookahead = None;
+        self.directions[direction as usize].set_rules(rules);
+    }
+
+    /// Set what a tally has counted so far, before the first rule names it.
+    pub fn set_tally(&mut self, tally: u32, seen: u64, hits: u64) {
+        let index = tally as usize;
+        if index >= self.state.tallies.len() {
+            self.state.tallies.resize_with(index + 1, Default::default);
+        }
+        let tally = &mut self.state.tallies[index];
+        (tally.seen, tally.hits) = (seen, hits);
+    }
+
+    /// Report the packets of one direction, or no more.
+    pub fn observe(&mut self, now: u64, direction: DirectionId, on: bool) {
+        self.handle_timeout(now);
+        self.lookahead = None;
+        self.directions[direction as usize].observe(on);
+    }
+
+    // --- packets ---------------------------------------------------------------------------------------------
+
+    /// Send a complete packet from an HFI port; return why the port refused it.
+    pub fn inject(&mut self, now: u64, port: PortId, packet: Packet, address: Address) -> Option<Drop> {
+        self.handle_timeout(now);
+        let port = &mut self.ports[port as usize];
+        let drop = port.send(&mut self.directions, &mut self.state, now, packet, address);
+        self.settle(now);
+        drop
+    }
+
+    /// Let a packet enter a direction that was carried so far by something else, past `hops` switches.
+    pub fn enter(&mut self, now: u64, direction: DirectionId, packet: Packet, hops: u32) {
+        self.handle_timeout(now);
+        let travelling = Travelling { packet, hops, space: None };
+        self.directions[direction as usize].enter(&mut self.state, now, travelling);
+        self.settle(now);
+    }
+
+    /// Return a packet that something else sent from a port, with BECN set if its receiver is to get one.
+    pub fn answer_congestion(&mut self, port: PortId, packet: Packet) -> Packet {
+        self.ports[port as usize].answer_congestion(&mut self.state, packet)
+    }
+
+    /// Keep the room of a delivered packet for one more holder; return whether there is such a token.
+    pub fn keep(&mut self, token: BufferToken) -> bool {
+        self.state.keep_lent(token)
+    }
+
+    /// Release it for one holder; after the last, its credit goes back to the sender. Return whether there is such a
+    /// token.
+    pub fn release(&mut self, now: u64, token: BufferToken) -> bool {
+        self.handle_timeout(now);
+        let found = self.state.release_lent(token);
+        self.settle(now);
+        found
+    }
+
+    // --- time and results ------------------------------------------------------------------------------------
+
+    /// Do everything that is due at `now` or was before.
+    pub fn handle_timeout(&mut self, now: u64) {
+        while let Some((when, number, event)) = self.state.events.pop_due(now) {
+            match event {
+                Event::Arrival(direction) => self.arrive(when, direction),
+                Event::WireFree(direction) => {
+                    self.directions[direction as usize].wire_free(&mut self.state, when);
+                }
+                Event::HeldLongEnough(direction) => {
+                    self.directions[direction as usize].held_long_enough(&mut self.state, when, number);
+                }
+            }
+            self.settle(when);
+        }
+    }
+
+    #[inline]
+    fn arrive(&mut self, now: u64, direction: DirectionId) {
+        let direction = &mut self.directions[direction as usize];
+        let Some(travelling) = direction.arrive(&mut self.state) else { return };
+        let space = travelling.space;
+        match direction.target {
+            End::Hfi(port) => self.ports[port as usize].receive(&mut self.state, now, travelling),
+            End::Switch(switch, port) => {
+                let switch = &mut self.switches[switch as usize];
+                switch.forward(&mut self.directions, &mut self.state, now, port, travelling);
+            }
+        }
+        if let Some(space) = space {
+            self.state.release(space);
+        }
+    }
+
+    /// Pass on the credits that have come back, in their order, and those that come back through it.
+    #[inline]
+    fn settle(&mut self, now: u64) {
+        while let Some(credit) = self.state.returns.pop_front() {
+            self.directions[credit.direction as usize].give_back(&mut self.state, now, credit);
+        }
+    }
+
+    /// When `handle_timeout` is due; None: nothing will happen without an input.
+    ///
+    /// There is no output before. What happens inside the fabric until then, such as an arrival at a switch, is handled
+    /// with the next call, whatever it is: in order, and as of its own time.
+    pub fn deadline(&mut self) -> Option<u64> {
+        let outward = self.state.events.next_outward();
+        let Some(inner) = self.state.events.next_inner() else { return outward };
+        let shows = inner.saturating_add(self.lookahead());
+        Some(outward.map_or(shows, |outward| outward.min(shows)))
+    }
+
+    fn lookahead(&mut self) -> u64 {
+        let directions = &self.directions;
+        let shortest = || directions.iter().filter_map(Direction::shows_after).min().unwrap_or(0);
+        *self.lookahead.get_or_insert_with(shortest)
+    }
+
+    /// Whether `poll_output` has something to give.
+    pub fn has_output(&self) -> bool {
+        !self.state.outputs.is_empty()
+    }
+
+    /// Take the next output.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.state.outputs.pop_front()
+    }
+
+    // --- looking ---------------------------------------------------------------------------------------------
+
+    /// Whether the link has stopped an HFI port for lack of credits.
+    pub fn is_stopped(&self, port: PortId) -> bool {
+        let leaving = self.ports[port as usize].leaving;
+        leaving.is_some_and(|leaving| self.directions[leaving as usize].is_stopped())
+    }
+
+    /// Whether a packet is held back for later ones to overtake.
+    pub fn is_holding(&self, direction: DirectionId) -> bool {
+        self.directions[direction as usize].is_holding()
+    }
+
+    /// Return the virtual lanes of a direction as they are now; None on a link without credits.
+    pub fn lanes(&self, direction: DirectionId) -> Option<LanesStatus> {
+        self.directions[direction as usize].lanes()
+    }
+
+    /// Take what has been counted since the last time, by the elements that have counted anything.
+    pub fn take_counted(&mut self) -> Vec<Counted> {
+        std::mem::take(&mut self.state.changed).into_iter().map(|element| self.take_of(element)).collect()
+    }
+
+    fn take_of(&mut self, element: ElementId) -> Counted {
+        use std::mem::take;
+        match element {
+            ElementId::Port(number) => {
+                let port = &mut self.ports[number as usize];
+                port.mark.clear();
+                Counted::Port { port: number, counted: Box::new((take(&mut port.tx), take(&mut port.rx))) }
+            }
+            ElementId::Congestion(port) => {
+                let (counters, mark) = &mut self.state.congestion[port as usize];
+                mark.clear();
+                Counted::Congestion { port, counted: take(counters) }
+            }
+            ElementId::Switch(number) => {
+                let switch = &mut self.switches[number as usize];
+                switch.mark.clear();
+                Counted::Switch { switch: number, counted: take(&mut switch.counters) }
+            }
+            ElementId::Direction(number) => {
+                let direction = &mut self.directions[number as usize];
+                direction.mark.clear();
+                let counted = take(&mut direction.counters);
+                Counted::Direction { direction: number, counted, streams: direction.streams() }
+            }
+            ElementId::Tally(number) => {
+                let tally = &mut self.state.tallies[number as usize];
+                tally.mark.clear();
+                Counted::Tally { tally: number, seen: tally.seen, hits: tally.hits }
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! How ports are set up, as an engine is told: replaced whole.
+
+use crate::outputs::{PortId, SwitchId};
+
+/// The number of a port of a switch, from 1.
+pub type PortNum = u16;
+
+/// An HFI port as an engine sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortConfig {
+    pub active: bool,
+    pub lid: u32,
+    /// It has 2^lmc LIDs.
+    pub lmc: u32,
+    /// P_Keys that a packet which leaves may bear.
+    sendable: Box<[u16]>,
+    /// P_Keys that a packet which enters may bear.
+    admitted: Box<[u16]>,
+    /// The groups that it has joined.
+    groups: Box<[u32]>,
+}
+
+fn sorted<T: Ord>(mut values: Vec<T>) -> Box<[T]> {
+    values.sort_unstable();
+    values.into()
+}
+
+impl PortConfig {
+    pub fn new(
+        active: bool,
+        lid: u32,
+        lmc: u32,
+        sendable: Vec<u16>,
+        admitted: Vec<u16>,
+        groups: Vec<u32>,
+    ) -> Self {
+        PortConfig {
+            active,
+            lid,
+            lmc,
+            sendable: sorted(sendable),
+            admitted: sorted(admitted),
+            groups: sorted(groups),
+        }
+    }
+
+    /// Whether a LID is one of the port's.
+    #[inline]
+    pub fn has_lid(&self, lid: u32) -> bool {
+        (lid ^ self.lid).checked_shr(self.lmc).unwrap_or(0) == 0
+    }
+
+    #[inline]
+    pub fn has_joined(&self, group: u32) -> bool {
+        self.groups.binary_search(&group).is_ok()
+    }
+
+    #[inline]
+    pub fn may_send(&self, pkey: u16) -> bool {
+        self.sendable.binary_search(&pkey).is_ok()
+    }
+
+    #[inline]
+    pub fn admits(&self, pkey: u16) -> bool {
+        self.admitted.binary_search(&pkey).is_ok()
+    }
+}
+
+/// Where a link ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Hfi(PortId),
+    Switch(SwitchId, PortNum),
+}

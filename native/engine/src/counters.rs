@@ -1,0 +1,134 @@
+//! Counters with the names and rules of the reference. They hold what was counted since Python last collected them.
+
+mod declared;
+
+use std::ops::{Deref, DerefMut};
+
+pub use declared::{DROP_NAMES, Drop, Element, Traffic, Vnic};
+
+/// Packets by drop reason; a `Drop` is the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally<const REASONS: usize>([u64; REASONS]);
+
+impl<const REASONS: usize> Default for Tally<REASONS> {
+    fn default() -> Self {
+        Tally([0; REASONS])
+    }
+}
+
+impl<const REASONS: usize> Deref for Tally<REASONS> {
+    type Target = [u64; REASONS];
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<const REASONS: usize> DerefMut for Tally<REASONS> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl Element {
+    #[inline]
+    pub fn enter(&mut self, bytes: usize) {
+        self.enter_many(1, bytes as u64);
+    }
+
+    #[inline]
+    pub fn leave(&mut self, bytes: usize) {
+        self.leave_many(1, bytes as u64);
+    }
+
+    #[inline]
+    pub fn enter_many(&mut self, packets: u64, bytes: u64) {
+        self.in_packets += packets;
+        self.in_bytes += bytes;
+    }
+
+    #[inline]
+    pub fn leave_many(&mut self, packets: u64, bytes: u64) {
+        self.out_packets += packets;
+        self.out_bytes += bytes;
+    }
+
+    #[inline]
+    pub fn drop(&mut self, reason: Drop) {
+        self.drops[reason as usize] += 1;
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+}
+
+impl Traffic {
+    /// Count an attempt to send or deliver a packet, whatever its outcome. `len` is the length without FCS.
+    #[inline]
+    pub fn attempt(&mut self, len: usize) {
+        self.packets += 1;
+        self.bytes += len as u64 + 4;
+        let bin = match len {
+            ..=60 => 0,
+            61..=123 => 1,
+            124..=251 => 2,
+            252..=507 => 3,
+            508..=1019 => 4,
+            1020..=1514 => 5,
+            _ => 6,
+        };
+        self.sizes[bin] += 1;
+    }
+
+    /// Count the kind of frame in a good packet.
+    #[inline]
+    pub fn kind(&mut self, multicast: bool, tagged: bool) {
+        self.kinds(multicast, tagged, 1);
+    }
+
+    /// Count the kind of frame in each of `packets` good packets.
+    #[inline]
+    pub fn kinds(&mut self, multicast: bool, tagged: bool, packets: u64) {
+        *(if multicast { &mut self.mcastbcast } else { &mut self.unicast }) += packets;
+        *(if tagged { &mut self.vlan } else { &mut self.untagged }) += packets;
+    }
+}
+
+/// Counters of one element, with what is inside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passing {
+    pub element: Element,
+    /// Packets inside now, on the wire or in a queue, less those at the time when this was last taken.
+    pub in_flight: i64,
+}
+
+impl Passing {
+    #[inline]
+    pub fn enter(&mut self, bytes: usize) {
+        self.element.enter(bytes);
+        self.in_flight += 1;
+    }
+
+    #[inline]
+    pub fn leave(&mut self, bytes: usize) {
+        self.element.leave(bytes);
+        self.in_flight -= 1;
+    }
+
+    /// Count a packet inside that ends here.
+    #[inline]
+    pub fn lose(&mut self, reason: Drop) {
+        self.element.drop(reason);
+        self.in_flight -= 1;
+    }
+}
+
+/// The effect of one fault on packets that enter a link at one end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCount {
+    pub seen: u64,
+    pub hits: u64,
+}

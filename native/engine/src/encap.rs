@@ -1,0 +1,149 @@
+//! The VNIC's decisions for one frame: destination LID, service channel, routing control, entropy.
+//! One immutable snapshot per vport, swapped whole when the EM changes something.
+
+use wire::frame::{IPV4, IPV6, Parsed, TCP, UDP};
+use wire::{HeaderFields, HeaderWords};
+
+use crate::hash::FastMap;
+
+/// Read a MAC address as a number, the key of the table.
+#[inline]
+pub fn mac_key(mac: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..6].copy_from_slice(&mac[..6]);
+    u64::from_le_bytes(word)
+}
+
+/// Service channels of one kind of destination (unicast or multicast).
+#[derive(Clone, Debug, Default)]
+pub struct Channels {
+    pub by_pcp: [u8; 8],
+    pub untagged: u8,
+}
+
+/// What the EM configured for one vport, and its state.
+#[derive(Clone, Debug, Default)]
+pub struct VportConfig {
+    pub vesw_id: u16,
+    pub pkey: u16,
+    pub slid: u32,
+    pub rc: u32,
+    pub u_mcast_dlid: u32,
+    /// Flow -> LID of its default port; all 0 where the EM allows none.
+    pub flow_dlids: [u32; 32],
+    pub unicast: Channels,
+    pub multicast: Channels,
+    /// Addresses that may send; None admits all.
+    pub sources: Option<Sources>,
+    /// Destination MAC -> DLID, one entry per address: the one that the reference's lookup finds.
+    pub macs: FastMap<u64, u32>,
+    /// Current MTU of the netdev.
+    pub mtu: usize,
+    /// The interface is up, configured to forward, and has its carrier.
+    pub oper_up: bool,
+}
+
+/// The source entries of the MAC table.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    pub exact: FastMap<u64, ()>,
+    /// Mask and masked address, as `mac_key` reads them.
+    pub masked: Vec<(u64, u64)>,
+}
+
+impl Sources {
+    /// Whether a frame with this source address may be sent.
+    #[inline]
+    pub fn admits(&self, mac: &[u8]) -> bool {
+        let key = mac_key(mac);
+        self.exact.contains_key(&key) || self.masked.iter().any(|(mask, wanted)| key & mask == *wanted)
+    }
+}
+
+/// The outcome for one frame; all its segments share it.
+pub struct Encap {
+    pub words: HeaderWords,
+    pub dlid: u32,
+    pub entropy: u8,
+}
+
+/// Why a VNIC does not send a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    State,
+    Source,
+    NoDlid,
+}
+
+impl VportConfig {
+    /// Bytes of the longest frame that is received: MTU, Ethernet header and a VLAN tag.
+    #[inline]
+    pub fn longest_frame(&self) -> usize {
+        self.mtu + 18
+    }
+
+    /// Why a frame is not sent; `dlid` is what `encap` found for it.
+    #[inline]
+    pub fn refusal(&self, frame: &[u8], dlid: u32, on_port: bool) -> Option<Refusal> {
+        if !self.oper_up || !on_port {
+            return Some(Refusal::State);
+        }
+        if self.sources.as_ref().is_some_and(|sources| !sources.admits(&frame[6..12])) {
+            return Some(Refusal::Source);
+        }
+        (dlid == 0).then_some(Refusal::NoDlid)
+    }
+
+    /// Decide for one frame. `hash15` is the flow's bucket, 0 to 32767. A `dlid` of 0 means no destination.
+    #[inline]
+    pub fn encap(&self, frame: &[u8], parsed: &Parsed, hash15: u16) -> Encap {
+        let multicast = frame[0] & 1 != 0;
+        let entropy = (hash15 >> 8) as u8 ^ hash15 as u8;
+        let channels = if multicast { &self.multicast } else { &self.unicast };
+        let sc = parsed.pcp.map_or(channels.untagged, |pcp| channels.by_pcp[usize::from(pcp)]);
+        let dlid = self.dlid(frame, entropy);
+        let fields = HeaderFields {
+            slid: self.slid,
+            dlid,
+            sc,
+            rc: (self.rc >> rc_shift(parsed) & 7) as u8,
+            pkey: self.pkey,
+            entropy,
+            vesw_id: self.vesw_id,
+        };
+        Encap { words: HeaderWords::new(&fields), dlid, entropy }
+    }
+
+    /// Source: the public driver's opa_vnic_get_dlid(), in its order.
+    #[inline]
+    fn dlid(&self, frame: &[u8], entropy: u8) -> u32 {
+        if !self.macs.is_empty()
+            && let Some(&dlid) = self.macs.get(&mac_key(frame))
+            && dlid != 0
+        {
+            return dlid;
+        }
+        if frame[0] & 1 != 0 {
+            return self.u_mcast_dlid;
+        }
+        if frame[0] & 2 != 0 {
+            return u32::from(frame[5]) << 16 | u32::from(frame[4]) << 8 | u32::from(frame[3]);
+        }
+        // a flow is 0 to 30
+        self.flow_dlids[usize::from((entropy & 15) + (entropy >> 4)) & 31]
+    }
+}
+
+/// Where the three RC bits of a frame's kind lie.
+#[inline]
+fn rc_shift(parsed: &Parsed) -> u32 {
+    match (parsed.ethertype, parsed.protocol) {
+        (IPV4, UDP) => 8,
+        (IPV4, TCP) => 12,
+        (IPV4, _) => 4,
+        (IPV6, TCP) => 20,
+        (IPV6, UDP) => 24,
+        (IPV6, _) => 16,
+        _ => 0,
+    }
+}

@@ -1,0 +1,22 @@
+//! What carries packets from port to port, without threads or I/O: see docs/datapath.md.
+//!
+//! The engine knows apps, such as the EJFAT load balancer, only as the trait `app::NativeApp`.
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod app;
+pub mod config;
+pub mod core;
+pub mod counters;
+pub mod encap;
+pub mod events;
+pub mod hash;
+pub mod link;
+pub mod outputs;
+pub mod packet;
+pub mod port;
+pub mod random;
+pub mod state;
+pub mod switch;
+#[doc(hidden)]
+pub mod testing;

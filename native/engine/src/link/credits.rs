@@ -1,0 +1,302 @@
+//! Virtual lanes with credits: a link direction that loses nothing, because a full receiver stops its sender.
+//!
+//! Each VL of a direction has a buffer at the receiving end. A packet goes on the wire only when that buffer has room
+//! (credit). The room is free again when the packet has left the receiver: a switch has put every copy of it on the
+//! next wire, or an HFI has passed it to its host. So a host that reads nothing fills its port's buffer, then the
+//! switch's, and so on back to the sender, on that VL alone.
+//!
+//! If a link has several VLs, packets wait for the wire at its near end, and the arbiter selects the next one.
+
+use std::collections::VecDeque;
+
+use super::arbiter::Arbiter;
+use super::config::{FlowControl, SERVICE_CHANNELS};
+use super::wire::Wire;
+use crate::counters::Drop;
+use crate::events::Event;
+use crate::outputs::{DirectionId, PortId};
+use crate::packet::{Packet, Travelling, sc, with_fecn};
+use crate::state::{Credit, SpaceId, State};
+
+/// The virtual lanes of one direction, as they are now; index: VL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LanesStatus {
+    /// Bytes of room at the receiving end.
+    pub credits: Vec<u64>,
+    /// Bytes that wait for credits, or for the wire.
+    pub waiting: Vec<u64>,
+    /// Packets that this direction has marked.
+    pub fecn_marked: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    packet: Packet,
+    hops: u32,
+    delay_ns: u64,
+    /// The room that it occupies meanwhile, in the switch that it came to.
+    space: Option<SpaceId>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    credits: u64,
+    queue: VecDeque<Waiting>,
+    queued: u64,
+}
+
+impl Lane {
+    fn can_send(&self) -> bool {
+        self.queue.front().is_some_and(|first| self.credits >= first.packet.len() as u64)
+    }
+}
+
+/// The VLs of one direction of a link: credits, and the packets that wait for them.
+#[derive(Debug)]
+pub struct Lanes {
+    /// Bytes that may wait where no room is kept for them: of a sender that ignores being stopped, or of a switch that
+    /// got them from a link without credits.
+    pub limit: u64,
+    pub stopped: bool,
+    direction: DirectionId,
+    /// The HFI port that sends. None: a switch, which marks FECN.
+    source: Option<PortId>,
+    sc_to_vl: [u8; SERVICE_CHANNELS],
+    buffer_bytes: u64,
+    fecn_bytes: u64,
+    lanes: Vec<Lane>,
+    /// None: there is only one VL.
+    arbiter: Option<Arbiter>,
+    /// The sequence number of the event at which the wire is free; 0: none is set.
+    wire_event: u64,
+    fecn_marked: u64,
+}
+
+impl Lanes {
+    /// Begin with nothing waiting and all credits.
+    pub fn new(direction: DirectionId, source: Option<PortId>, flow: &FlowControl, limit: u64) -> Self {
+        let lane = |_: &u32| Lane { credits: flow.buffer_bytes, queue: VecDeque::new(), queued: 0 };
+        Lanes {
+            limit,
+            stopped: false,
+            direction,
+            source,
+            sc_to_vl: flow.sc_to_vl,
+            buffer_bytes: flow.buffer_bytes,
+            fecn_bytes: flow.fecn_bytes,
+            lanes: flow.weights.iter().map(lane).collect(),
+            arbiter: (flow.weights.len() > 1).then(|| Arbiter::new(flow)),
+            wire_event: 0,
+            fecn_marked: 0,
+        }
+    }
+
+    pub fn status(&self) -> LanesStatus {
+        LanesStatus {
+            credits: self.lanes.iter().map(|lane| lane.credits).collect(),
+            waiting: self.lanes.iter().map(|lane| lane.queued).collect(),
+            fecn_marked: self.fecn_marked,
+        }
+    }
+
+    /// Refuse a packet beyond the limit; one that waits in the room it has at the port it came to, never.
+    pub fn refusal(&self, size: u64, space: Option<SpaceId>) -> Option<Drop> {
+        let queued = || self.lanes.iter().map(|lane| lane.queued).sum::<u64>();
+        (space.is_none() && queued() + size > self.limit).then_some(Drop::LinkOverflow)
+    }
+
+    fn vl(&self, packet: &[u8]) -> usize {
+        self.sc_to_vl[sc(packet) as usize].into()
+    }
+
+    /// Send a packet, now or once there is room for it at the far end.
+    pub fn enter(
+        &mut self,
+        wire: &mut Wire,
+        state: &mut State,
+        now: u64,
+        travelling: Travelling,
+        delay_ns: u64,
+    ) {
+        let Travelling { mut packet, hops, space } = travelling;
+        let vl = self.vl(&packet);
+        let size = packet.len() as u64;
+        if self.source.is_none() && self.ahead(vl) >= self.fecn_bytes {
+            packet = with_fecn(packet);
+            self.fecn_marked += 1;
+        }
+        let lane = &self.lanes[vl];
+        if lane.queue.is_empty() && lane.credits >= size && self.wire_is_for(wire, now, vl, size) {
+            self.lanes[vl].credits -= size;
+            wire.enter(&mut state.events, now, packet, hops, delay_ns);
+            return;
+        }
+        if let Some(space) = space {
+            state.keep(space);
+        }
+        let lane = &mut self.lanes[vl];
+        lane.queue.push_back(Waiting { packet, hops, delay_ns, space });
+        lane.queued += size;
+        if self.arbiter.is_some() {
+            self.wake_for_wire(wire, state, now);
+        }
+        if !self.stopped && self.lanes[vl].queued >= self.buffer_bytes {
+            self.stop(state, now, true);
+        }
+    }
+
+    /// Claim the wire for a packet; return whether it was free, with no packet ahead.
+    fn wire_is_for(&mut self, wire: &Wire, now: u64, vl: usize, size: u64) -> bool {
+        let Some(arbiter) = &mut self.arbiter else { return true };
+        arbiter.woke(vl);
+        if self.wire_event != 0 || wire.free_from() > now {
+            return false;
+        }
+        arbiter.sent(vl, size);
+        true
+    }
+
+    fn ahead(&self, vl: usize) -> u64 {
+        let lane = &self.lanes[vl];
+        lane.queued + self.buffer_bytes - lane.credits
+    }
+
+    fn credit(&self, packet: &[u8]) -> Credit {
+        Credit { direction: self.direction, vl: self.vl(packet) as u8, size: packet.len() as u64 }
+    }
+
+    /// Return the room that a packet occupies now that it has arrived.
+    pub fn arrived(&self, state: &mut State, packet: &[u8]) -> SpaceId {
+        state.occupy(self.credit(packet))
+    }
+
+    /// Free the room of a packet that was lost on the wire, once the current event is over.
+    pub fn lose(&self, state: &mut State, packet: &[u8]) {
+        state.returns.push_back(self.credit(packet));
+    }
+
+    /// Take a credit that has come back, and send what waited for it.
+    pub fn give_back(&mut self, wire: &mut Wire, state: &mut State, now: u64, credit: Credit) {
+        let vl = usize::from(credit.vl);
+        let lane = &mut self.lanes[vl];
+        let before = lane.credits;
+        lane.credits += credit.size;
+        if let Some(arbiter) = &mut self.arbiter {
+            if lane.queue.front().is_some_and(|first| before < first.packet.len() as u64) {
+                arbiter.woke(vl);
+            }
+            self.wake_for_wire(wire, state, now);
+            return;
+        }
+        while self.lanes[vl].can_send() {
+            self.send_next(wire, state, now, vl);
+        }
+        self.wake(state, now);
+    }
+
+    fn send_next(&mut self, wire: &mut Wire, state: &mut State, now: u64, vl: usize) {
+        let lane = &mut self.lanes[vl];
+        let Some(next) = lane.queue.pop_front() else { return };
+        let size = next.packet.len() as u64;
+        lane.credits -= size;
+        lane.queued -= size;
+        wire.enter(&mut state.events, now, next.packet, next.hops, next.delay_ns);
+        if let Some(space) = next.space {
+            state.release(space);
+        }
+    }
+
+    /// The VLs that can send now, as bits.
+    fn ready(&self) -> u16 {
+        let bit = |(vl, lane): (usize, &Lane)| u16::from(lane.can_send()) << vl;
+        self.lanes.iter().enumerate().map(bit).sum()
+    }
+
+    /// Send now, or as soon as the wire is free.
+    fn wake_for_wire(&mut self, wire: &mut Wire, state: &mut State, now: u64) {
+        if self.wire_event != 0 || self.ready() == 0 {
+            return;
+        }
+        if wire.free_from() <= now {
+            self.arbitrate(wire, state, now);
+        } else {
+            self.schedule_wire(wire, state);
+        }
+    }
+
+    /// Cancel the event at which the wire is free; return whether one was set.
+    fn cancel_wire_event(&mut self, state: &mut State) -> bool {
+        let number = std::mem::take(&mut self.wire_event);
+        if number != 0 {
+            state.events.cancel(number);
+        }
+        number != 0
+    }
+
+    fn schedule_wire(&mut self, wire: &Wire, state: &mut State) {
+        self.wire_event = state.events.schedule(wire.free_from(), Event::WireFree(self.direction));
+    }
+
+    /// Go on where the wire has become free.
+    pub fn wire_free(&mut self, wire: &mut Wire, state: &mut State, now: u64) {
+        self.wire_event = 0;
+        self.arbitrate(wire, state, now);
+    }
+
+    /// Wait for the wire anew: it may be free sooner or later than it was to be.
+    pub fn wire_changed(&mut self, wire: &mut Wire, state: &mut State, now: u64) {
+        if self.cancel_wire_event(state) {
+            self.wake_for_wire(wire, state, now);
+        }
+    }
+
+    /// Send what can go now, and the rest when the wire is free again.
+    fn arbitrate(&mut self, wire: &mut Wire, state: &mut State, now: u64) {
+        loop {
+            let ready = self.ready();
+            let Some(arbiter) = self.arbiter.as_mut().filter(|_| ready != 0) else { break };
+            let vl = arbiter.choose(ready);
+            let size = self.lanes[vl].queue.front().map_or(0, |first| first.packet.len());
+            arbiter.sent(vl, size as u64);
+            self.send_next(wire, state, now, vl);
+            if wire.free_from() > now {
+                if self.ready() != 0 {
+                    self.schedule_wire(wire, state);
+                }
+                break;
+            }
+        }
+        self.wake(state, now);
+    }
+
+    fn wake(&mut self, state: &mut State, now: u64) {
+        if self.stopped && self.lanes.iter().all(|lane| lane.queued <= self.buffer_bytes / 2) {
+            self.stop(state, now, false);
+        }
+    }
+
+    /// Tell the sender to stop offering packets, or to go on; a switch needs no telling.
+    fn stop(&mut self, state: &mut State, now: u64, stopped: bool) {
+        self.stopped = stopped;
+        if let Some(port) = self.source {
+            state.stop(now, port, stopped);
+        }
+    }
+
+    /// Forget everything that waits, and return its packets: the link went down.
+    pub fn flush(&mut self, state: &mut State, now: u64) -> Vec<Packet> {
+        let mut packets = Vec::new();
+        for lane in &mut self.lanes {
+            lane.queued = 0;
+            for waiting in lane.queue.drain(..) {
+                packets.push(waiting.packet);
+                if let Some(space) = waiting.space {
+                    state.release(space);
+                }
+            }
+        }
+        self.cancel_wire_event(state);
+        self.wake(state, now);
+        packets
+    }
+}

@@ -1,0 +1,309 @@
+//! One direction of a link: it admits packets, counts them, and hands what arrives to the far end.
+
+use super::config::{FlowControl, LinkConfig};
+use super::credits::{Lanes, LanesStatus};
+use super::faults::{Faults, Held};
+use super::observe::report;
+use super::queue::Queue;
+use super::rule::FaultRule;
+use super::wire::Wire;
+use crate::config::End;
+use crate::counters::{Drop, Passing};
+use crate::outputs::{DirectionId, PortId};
+use crate::packet::{Packet, Travelling};
+use crate::random::Stream;
+use crate::state::{Credit, ElementId, Mark, SpaceId, State};
+
+/// Where packets wait for the wire.
+#[derive(Debug)]
+enum Room {
+    Queue(Queue),
+    Lanes(Box<Lanes>),
+}
+
+#[derive(Debug)]
+pub struct Direction {
+    pub target: End,
+    pub counters: Passing,
+    pub mark: Mark,
+    number: DirectionId,
+    is_up: bool,
+    is_observed: bool,
+    /// Whether there are faults, or packets that they hold back.
+    is_disturbed: bool,
+    wire: Wire,
+    room: Room,
+    faults: Faults,
+}
+
+impl Direction {
+    /// Make an empty direction, whose faults and jitter draw from `streams`.
+    pub fn new(
+        number: DirectionId,
+        ends: (End, End),
+        config: &LinkConfig,
+        flow: Option<&FlowControl>,
+        streams: (Stream, Stream),
+    ) -> Self {
+        let (source, target) = ends;
+        let source: Option<PortId> = if let End::Hfi(port) = source { Some(port) } else { None };
+        Direction {
+            target,
+            counters: Passing::default(),
+            mark: Mark::default(),
+            number,
+            is_up: config.up,
+            is_observed: false,
+            is_disturbed: false,
+            wire: Wire::new(number, matches!(target, End::Hfi(_)), config, streams.1),
+            room: match flow {
+                None => Room::Queue(Queue { limit: config.queue_bytes }),
+                Some(flow) => Room::Lanes(Box::new(Lanes::new(number, source, flow, config.queue_bytes))),
+            },
+            faults: Faults::new(number, streams.0),
+        }
+    }
+
+    #[inline]
+    fn change(&mut self, state: &mut State) {
+        self.mark.set(&mut state.changed, ElementId::Direction(self.number));
+    }
+
+    // --- the way of a packet ---------------------------------------------------------------------------------
+
+    /// Admit a packet that has visited `hops` switches, or count why not.
+    #[inline]
+    pub fn enter(&mut self, state: &mut State, now: u64, travelling: Travelling) {
+        self.change(state);
+        let size = travelling.packet.len() as u64;
+        self.counters.enter(travelling.packet.len());
+        state.pool -= size as i64;
+        let drop =
+            if !self.is_up { Some(Drop::LinkDown) } else { self.refusal(state, now, size, travelling.space) };
+        if let Some(drop) = drop {
+            self.end(state, now, &travelling.packet, drop);
+        } else if self.is_disturbed {
+            self.disturb(state, now, travelling);
+        } else {
+            self.pass(state, now, travelling, 0);
+        }
+    }
+
+    /// Return why a packet that is in flight finds no room.
+    #[inline]
+    fn refusal(&self, state: &State, now: u64, size: u64, space: Option<SpaceId>) -> Option<Drop> {
+        if state.pool < 0 {
+            return Some(Drop::LinkOverflow);
+        }
+        match &self.room {
+            Room::Queue(queue) => queue.refusal(&self.wire, now, size),
+            Room::Lanes(lanes) => lanes.refusal(size, space),
+        }
+    }
+
+    /// Take a further packet in flight: a copy made here.
+    fn take_up(&mut self, state: &mut State, packet: &[u8]) {
+        self.counters.element.copies += 1;
+        self.counters.in_flight += 1;
+        state.pool -= packet.len() as i64;
+    }
+
+    /// Let the faults act on a packet, and pass on what they leave.
+    fn disturb(&mut self, state: &mut State, now: u64, travelling: Travelling) {
+        let Travelling { packet, hops, space } = travelling;
+        let mut passages = match self.faults.judge(state, now, &packet) {
+            Ok(passages) => passages,
+            Err(drop) => return self.end(state, now, &packet, drop),
+        };
+        for (copy, passage) in passages.drain(..).enumerate() {
+            if copy > 0 {
+                self.take_up(state, &passage.packet);
+            }
+            if passage.behind != 0 {
+                self.faults.hold(state, now, passage, hops);
+            } else {
+                let travelling = Travelling { packet: passage.packet, hops, space };
+                if self.go_on(state, now, travelling, passage.delay_ns) {
+                    self.overtaken(state, now);
+                }
+            }
+        }
+        self.faults.recycle(passages);
+    }
+
+    /// Pass a packet on if there is room for it; a copy may find none, or a packet that was held back.
+    fn go_on(&mut self, state: &mut State, now: u64, travelling: Travelling, delay_ns: u64) -> bool {
+        let size = travelling.packet.len() as u64;
+        if let Some(drop) = self.refusal(state, now, size, travelling.space) {
+            self.end(state, now, &travelling.packet, drop);
+            return false;
+        }
+        self.pass(state, now, travelling, delay_ns);
+        true
+    }
+
+    /// Count one more packet that has overtaken those held back.
+    fn overtaken(&mut self, state: &mut State, now: u64) {
+        let mut index = 0;
+        while index < self.faults.held() {
+            match self.faults.overtaken(state, index) {
+                Some(held) => self.let_go(state, now, held),
+                None => index += 1,
+            }
+        }
+    }
+
+    /// Let the packet go on that was to be held until the event of this number.
+    pub fn held_long_enough(&mut self, state: &mut State, now: u64, number: u64) {
+        if let Some(held) = self.faults.held_until(number) {
+            self.change(state);
+            self.let_go(state, now, held);
+        }
+    }
+
+    fn let_go(&mut self, state: &mut State, now: u64, held: Held) {
+        let travelling = Travelling { packet: held.packet, hops: held.hops, space: None };
+        self.go_on(state, now, travelling, held.delay_ns);
+        self.is_disturbed = !self.faults.is_idle();
+    }
+
+    /// Send a packet that nothing disturbs any more.
+    #[inline]
+    fn pass(&mut self, state: &mut State, now: u64, travelling: Travelling, delay_ns: u64) {
+        if self.is_observed {
+            report(&mut state.outputs, now, self.number, &travelling.packet, None);
+        }
+        match &mut self.room {
+            Room::Queue(_) => {
+                self.wire.enter(&mut state.events, now, travelling.packet, travelling.hops, delay_ns);
+            }
+            Room::Lanes(lanes) => lanes.enter(&mut self.wire, state, now, travelling, delay_ns),
+        }
+    }
+
+    /// End a packet before it is on its way.
+    fn end(&mut self, state: &mut State, now: u64, packet: &Packet, drop: Drop) {
+        self.lose(state, packet, drop);
+        if self.is_observed {
+            report(&mut state.outputs, now, self.number, packet, Some(drop));
+        }
+    }
+
+    fn lose(&mut self, state: &mut State, packet: &[u8], drop: Drop) {
+        self.counters.lose(drop);
+        state.pool += packet.len() as i64;
+    }
+
+    /// Take the packet whose arrival is due.
+    #[inline]
+    pub fn arrive(&mut self, state: &mut State) -> Option<Travelling> {
+        let (packet, hops) = self.wire.take_due(&mut state.events)?;
+        self.change(state);
+        self.counters.leave(packet.len());
+        state.pool += packet.len() as i64;
+        let space = match &self.room {
+            Room::Queue(_) => None,
+            Room::Lanes(lanes) => Some(lanes.arrived(state, &packet)),
+        };
+        Some(Travelling { packet, hops, space })
+    }
+
+    /// Go on where the wire has become free.
+    pub fn wire_free(&mut self, state: &mut State, now: u64) {
+        self.change(state);
+        if let Room::Lanes(lanes) = &mut self.room {
+            lanes.wire_free(&mut self.wire, state, now);
+        }
+    }
+
+    /// Take a credit that has come back.
+    pub fn give_back(&mut self, state: &mut State, now: u64, credit: Credit) {
+        self.change(state);
+        if let Room::Lanes(lanes) = &mut self.room {
+            lanes.give_back(&mut self.wire, state, now, credit);
+        }
+    }
+
+    // --- changes ---------------------------------------------------------------------------------------------
+
+    /// Take a new configuration; what is on its way stays, except where the link goes down.
+    pub fn configure(&mut self, state: &mut State, now: u64, config: &LinkConfig) {
+        self.change(state);
+        let was_up = std::mem::replace(&mut self.is_up, config.up);
+        self.wire.configure(&mut state.events, now, config);
+        match &mut self.room {
+            Room::Queue(queue) => queue.limit = config.queue_bytes,
+            Room::Lanes(lanes) => {
+                lanes.limit = config.queue_bytes;
+                lanes.wire_changed(&mut self.wire, state, now);
+            }
+        }
+        if was_up && !config.up {
+            self.cut(state, now);
+        }
+    }
+
+    /// Lose all that is on its way: what waits, then what is held back, then what is on the wire.
+    fn cut(&mut self, state: &mut State, now: u64) {
+        if let Room::Lanes(lanes) = &mut self.room {
+            for packet in lanes.flush(state, now) {
+                self.lose(state, &packet, Drop::LinkDown);
+            }
+        }
+        for packet in self.faults.cut(state) {
+            self.end(state, now, &packet, Drop::LinkDown);
+        }
+        for packet in self.wire.cut(&mut state.events) {
+            self.lose(state, &packet, Drop::LinkDown);
+            if let Room::Lanes(lanes) = &self.room {
+                lanes.lose(state, &packet);
+            }
+        }
+        self.is_disturbed = !self.faults.is_idle();
+    }
+
+    /// Take new faults; what the old ones hold back stays held.
+    pub fn set_rules(&mut self, rules: Vec<FaultRule>) {
+        self.faults.rules = rules;
+        self.is_disturbed = !self.faults.is_idle();
+    }
+
+    /// Report packets from now on, or no more.
+    pub fn observe(&mut self, on: bool) {
+        self.is_observed = on;
+    }
+
+    // --- looking ---------------------------------------------------------------------------------------------
+
+    /// After how long at the earliest a packet that enters shows outside: at once where something reports it, else when
+    /// it arrives at an HFI port; None: never here.
+    pub fn shows_after(&self) -> Option<u64> {
+        if self.is_observed || self.is_disturbed || matches!(self.room, Room::Lanes(_)) {
+            return Some(0);
+        }
+        self.wire.outward_latency()
+    }
+
+    /// Whether the sender is to stop for lack of credits.
+    pub fn is_stopped(&self) -> bool {
+        matches!(&self.room, Room::Lanes(lanes) if lanes.stopped)
+    }
+
+    /// Whether a packet is held back for later ones to overtake.
+    pub fn is_holding(&self) -> bool {
+        self.faults.is_holding()
+    }
+
+    /// Return the virtual lanes as they are now; None on a link without credits.
+    pub fn lanes(&self) -> Option<LanesStatus> {
+        match &self.room {
+            Room::Queue(_) => None,
+            Room::Lanes(lanes) => Some(lanes.status()),
+        }
+    }
+
+    /// Where the streams of its faults and of its jitter stand.
+    pub fn streams(&self) -> (u64, u64) {
+        (self.faults.stream.state(), self.wire.jitter.state())
+    }
+}

@@ -1,0 +1,199 @@
+//! Disturbs packets: loss, damage, duplicates, delay, reordering, as rules say.
+//!
+//! How rules draw random words is in hfi_sim/random_stream.py: one for each packet that a rule means and does not spare.
+
+use std::sync::Arc;
+
+use ::wire::{HEADER, TRAILER};
+
+use super::rule::{FaultKind, FaultRule, Passage};
+use crate::counters::Drop;
+use crate::events::Event;
+use crate::outputs::{DirectionId, Output};
+use crate::packet::Packet;
+use crate::random::Stream;
+use crate::state::{ElementId, State};
+
+/// A packet that later ones may overtake.
+#[derive(Debug)]
+pub struct Held {
+    pub packet: Packet,
+    pub hops: u32,
+    pub delay_ns: u64,
+    behind: u64,
+    /// The sequence number of the event at which it goes on at the latest.
+    number: u64,
+}
+
+/// The rules of one direction, in the order in which they were set, and the packets that they hold back.
+#[derive(Debug)]
+pub struct Faults {
+    pub rules: Vec<FaultRule>,
+    pub stream: Stream,
+    direction: DirectionId,
+    held: Vec<Held>,
+    /// Kept empty for the next packet.
+    passages: Vec<Passage>,
+}
+
+impl Faults {
+    /// Begin without rules.
+    pub fn new(direction: DirectionId, stream: Stream) -> Self {
+        Faults { rules: Vec::new(), stream, direction, held: Vec::new(), passages: Vec::new() }
+    }
+
+    /// Whether nothing is disturbed and nothing held back.
+    pub fn is_idle(&self) -> bool {
+        self.rules.is_empty() && self.held.is_empty()
+    }
+
+    /// Whether a packet is held back for later ones to overtake.
+    pub fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Let the rules act on a packet: return what passes, or why nothing does. Give the list back with `recycle`.
+    pub fn judge(&mut self, state: &mut State, now: u64, packet: &Packet) -> Result<Vec<Passage>, Drop> {
+        let mut passages = std::mem::take(&mut self.passages);
+        passages.push(Passage { packet: Arc::clone(packet), delay_ns: 0, behind: 0, hold_ns: 0 });
+        for rule in &self.rules {
+            let tally = &mut state.tallies[rule.tally as usize];
+            let is_spent = rule.count.is_some_and(|count| tally.hits >= count);
+            if is_spent || !rule.fits.fits(packet) {
+                continue;
+            }
+            tally.mark.set(&mut state.changed, ElementId::Tally(rule.tally));
+            tally.seen += 1;
+            if tally.seen <= rule.skip || !self.stream.hits(rule.chance) {
+                continue;
+            }
+            tally.hits += 1;
+            if rule.count == Some(tally.hits) {
+                state.outputs.push_back(Output::RuleSpent { time: now, rule: rule.number });
+            }
+            if rule.kind == FaultKind::Loss {
+                self.recycle(passages);
+                return Err(Drop::LinkFault);
+            }
+            apply(rule, &mut passages, &mut self.stream);
+        }
+        Ok(passages)
+    }
+
+    /// Take the list of `judge` back, so that the next packet needs no other.
+    pub fn recycle(&mut self, mut passages: Vec<Passage>) {
+        passages.clear();
+        self.passages = passages;
+    }
+
+    /// Hold a packet back for later ones to overtake.
+    pub fn hold(&mut self, state: &mut State, now: u64, passage: Passage, hops: u32) {
+        let until = now.saturating_add(passage.hold_ns);
+        let number = state.events.schedule(until, Event::HeldLongEnough(self.direction));
+        self.held.push(Held {
+            packet: passage.packet,
+            hops,
+            delay_ns: passage.delay_ns,
+            behind: passage.behind,
+            number,
+        });
+    }
+
+    /// Count one more packet that has overtaken the one held back at this index; return it if it is to go on.
+    pub fn overtaken(&mut self, state: &mut State, index: usize) -> Option<Held> {
+        let held = &mut self.held[index];
+        held.behind -= 1;
+        if held.behind != 0 {
+            return None;
+        }
+        state.events.cancel(held.number);
+        Some(self.held.remove(index))
+    }
+
+    /// How many packets are held back.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Return the packet that was to be held until the event of this number.
+    pub fn held_until(&mut self, number: u64) -> Option<Held> {
+        let index = self.held.iter().position(|held| held.number == number)?;
+        Some(self.held.remove(index))
+    }
+
+    /// Forget what is held back, and return its packets: the link went down.
+    pub fn cut(&mut self, state: &mut State) -> impl Iterator<Item = Packet> + use<> {
+        for held in &self.held {
+            state.events.cancel(held.number);
+        }
+        std::mem::take(&mut self.held).into_iter().map(|held| held.packet)
+    }
+}
+
+/// Make of a packet and its copies what becomes of them.
+fn apply(rule: &FaultRule, passages: &mut Vec<Passage>, stream: &mut Stream) {
+    match rule.kind {
+        FaultKind::Loss => {}
+        FaultKind::Duplicate => {
+            let copy = passages[0].clone();
+            passages.extend(std::iter::repeat_n(copy, rule.copies as usize));
+        }
+        FaultKind::Corrupt => {
+            passages.iter_mut().for_each(|passage| flip_bits(&mut passage.packet, rule.bits, stream));
+        }
+        FaultKind::Delay => {
+            for passage in passages {
+                passage.delay_ns = passage.delay_ns.saturating_add(rule.delay_ns);
+            }
+        }
+        FaultKind::Reorder => {
+            passages[0].behind = rule.behind;
+            passages[0].hold_ns = rule.hold_ns;
+        }
+    }
+}
+
+/// Flip bits between the header and the tail, where the ICRC covers them: as many different ones, by Floyd's sampling.
+pub fn flip_bits(packet: &mut Packet, bits: u64, stream: &mut Stream) {
+    if packet.len() <= HEADER {
+        return;
+    }
+    let end = (packet.len() - (TRAILER - 4)).max(HEADER + 1);
+    let span = (end - HEADER) as u64 * 8;
+    let plain = Arc::clone(packet);
+    let damaged = &mut Arc::make_mut(packet)[HEADER..];
+    let bit = |bytes: &[u8], position: u64| bytes[(position / 8) as usize] >> (position % 8) & 1;
+    for last in span - bits.min(span)..span {
+        let drawn = stream.word() % (last + 1);
+        // a bit that was chosen before is the one that differs
+        let is_new = bit(damaged, drawn) == bit(&plain[HEADER..], drawn);
+        let position = if is_new { drawn } else { last };
+        damaged[(position / 8) as usize] ^= 1 << (position % 8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flipped_bits_are_as_many_as_asked_for_and_covered_by_the_icrc() {
+        for bits in [0, 1, 7, 64, 1000] {
+            let plain: Packet = (0..40).collect::<Vec<u8>>().into();
+            let mut packet = Arc::clone(&plain);
+            flip_bits(&mut packet, bits, &mut Stream::new(bits));
+            let flipped: u32 = plain.iter().zip(packet.iter()).map(|(a, b)| (a ^ b).count_ones()).sum();
+            assert_eq!(u64::from(flipped), bits.min(23 * 8));
+            assert_eq!((&packet[..16], packet[39]), (&plain[..16], plain[39]));
+        }
+    }
+
+    #[test]
+    fn nothing_behind_a_header_cannot_be_damaged() {
+        for len in 0..=HEADER {
+            let mut packet: Packet = vec![0; len].into();
+            flip_bits(&mut packet, 5, &mut Stream::new(1));
+            assert!(packet.iter().all(|byte| *byte == 0));
+        }
+    }
+}

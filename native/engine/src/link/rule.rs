@@ -1,0 +1,131 @@
+//! What a fault does to packets, as an engine is told: the kind, the packets that it means, and how often it hits.
+
+use wire::{HEADER, L4_ETHERNET, L4_FM, VNIC_HEADER, ethernet_l4, l4};
+
+use crate::packet::{Packet, dlid, sc, slid};
+use crate::state::Mark;
+
+/// What a fault does to the packets that it hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    Loss,
+    Duplicate,
+    Reorder,
+    Corrupt,
+    Delay,
+}
+
+impl FaultKind {
+    /// Return the kind of this name, as hfi_sim/link/rule.py writes it.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "loss" => FaultKind::Loss,
+            "duplicate" => FaultKind::Duplicate,
+            "reorder" => FaultKind::Reorder,
+            "corrupt" => FaultKind::Corrupt,
+            "delay" => FaultKind::Delay,
+            _ => return None,
+        })
+    }
+}
+
+/// Behind the 16B header and the FM header.
+const MAD_AT: usize = HEADER + 8;
+const METHOD_AT: usize = MAD_AT + 3;
+const ATTR_ID_AT: usize = MAD_AT + 16;
+
+/// Which packets are meant; all that is given must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Match {
+    pub l4: Option<u32>,
+    /// Either the source or the destination.
+    pub lid: Option<u32>,
+    pub slid: Option<u32>,
+    pub dlid: Option<u32>,
+    pub sc: Option<u32>,
+    /// Ethernet packets of one virtual switch.
+    pub vesw_id: Option<u32>,
+    /// MADs of one attribute.
+    pub attr_id: Option<u32>,
+    /// MADs of one method.
+    pub method: Option<u32>,
+}
+
+impl Match {
+    /// Whether the packet is one of those; what is shorter than a header is meant only where nothing is asked for.
+    pub fn fits(&self, packet: &[u8]) -> bool {
+        if packet.len() < HEADER {
+            return *self == Match::default();
+        }
+        let is = |wanted: Option<u32>, found: &dyn Fn() -> Option<u32>| match wanted {
+            Some(value) => found() == Some(value),
+            None => true,
+        };
+        is(self.l4, &|| Some(l4(packet).into()))
+            && is(self.slid, &|| Some(slid(packet)))
+            && is(self.dlid, &|| Some(dlid(packet)))
+            && self.lid.is_none_or(|lid| lid == slid(packet) || lid == dlid(packet))
+            && is(self.sc, &|| Some(sc(packet)))
+            && is(self.vesw_id, &|| vesw_id(packet))
+            && is(self.attr_id, &|| mad(packet)?.get(ATTR_ID_AT..ATTR_ID_AT + 2).map(be))
+            && is(self.method, &|| mad(packet)?.get(METHOD_AT..METHOD_AT + 1).map(be))
+    }
+}
+
+fn vesw_id(packet: &[u8]) -> Option<u32> {
+    let is_ethernet = l4(packet) == L4_ETHERNET && packet.len() >= VNIC_HEADER;
+    is_ethernet.then(|| ethernet_l4::VESW_ID.get(&packet[HEADER..]))
+}
+
+fn mad(packet: &[u8]) -> Option<&[u8]> {
+    (l4(packet) == L4_FM).then_some(packet)
+}
+
+fn be(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte))
+}
+
+/// What a fault has done, over all the directions that it is on.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Packets that fitted.
+    pub seen: u64,
+    /// Packets that it hit.
+    pub hits: u64,
+    pub mark: Mark,
+}
+
+/// One packet fault, the same on every direction that it is on.
+#[derive(Clone, Debug)]
+pub struct FaultRule {
+    /// Reported when it is spent.
+    pub number: u64,
+    pub kind: FaultKind,
+    /// The probability as a share of 2^53.
+    pub chance: u64,
+    pub fits: Match,
+    /// Which of the engine's tallies counts for it.
+    pub tally: u32,
+    /// Packets that fit and are spared first.
+    pub skip: u64,
+    /// Packets to hit before it is spent; None: it never is.
+    pub count: Option<u64>,
+    pub delay_ns: u64,
+    pub bits: u64,
+    pub copies: u32,
+    /// reorder: how many later packets overtake it.
+    pub behind: u64,
+    /// reorder: at the latest it goes on after this.
+    pub hold_ns: u64,
+}
+
+/// One packet that the rules let pass, perhaps changed.
+#[derive(Clone, Debug)]
+pub struct Passage {
+    pub packet: Packet,
+    pub delay_ns: u64,
+    /// Hold it back until this many later packets have passed ...
+    pub behind: u64,
+    /// ... or until this time has passed.
+    pub hold_ns: u64,
+}

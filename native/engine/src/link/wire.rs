@@ -1,0 +1,318 @@
+//! The wire of one direction: packets leave one after the other at a rate, and arrive in order one latency later.
+
+use std::collections::VecDeque;
+
+use super::config::{LinkConfig, MAX_RATE_BPS};
+use crate::events::{Event, Events};
+use crate::outputs::DirectionId;
+use crate::packet::Packet;
+use crate::random::{CHANCE_BITS, Stream};
+
+/// Later than anything that is scheduled.
+pub const FOREVER: u64 = (1 << 63) - 1;
+/// Bits of a byte times nanoseconds of a second: over the rate in bit/s it is what a byte takes, in nanoseconds.
+const BIT_NS: u64 = 8_000_000_000;
+
+/// What a packet takes, in nanoseconds times the rate. The pool takes no packet of 256 MiB, and rates are at most 2^62:
+/// with what the last packet leaves over, this stays within 64 bits.
+#[inline]
+fn work(packet: &[u8]) -> u64 {
+    packet.len() as u64 * BIT_NS
+}
+
+#[derive(Debug)]
+struct OnWire {
+    arrival: u64,
+    /// The sequence number of the event; only the first packet has one in the heap.
+    number: u64,
+    packet: Packet,
+    hops: u32,
+    /// Latency with jitter and what faults add.
+    after_ns: u64,
+}
+
+/// Serialization, latency and jitter. It has no limit: what feeds it has one.
+#[derive(Debug)]
+pub struct Wire {
+    direction: DirectionId,
+    /// Whether it ends at an HFI port.
+    is_outward: bool,
+    rate_bps: u64,
+    latency_ns: u64,
+    jitter_ns: u64,
+    free_at: u64,
+    /// What the last packet takes beyond `free_at`, in nanoseconds times the rate.
+    remainder: u64,
+    last_arrival: u64,
+    on_wire: VecDeque<OnWire>,
+    pub jitter: Stream,
+}
+
+impl Wire {
+    pub fn new(direction: DirectionId, is_outward: bool, config: &LinkConfig, jitter: Stream) -> Self {
+        Wire {
+            direction,
+            is_outward,
+            rate_bps: config.rate_bps.clamp(1, MAX_RATE_BPS),
+            latency_ns: config.latency_ns,
+            jitter_ns: config.jitter_ns,
+            free_at: 0,
+            remainder: 0,
+            last_arrival: 0,
+            on_wire: VecDeque::new(),
+            jitter,
+        }
+    }
+
+    /// Take a new rate, latency and jitter.
+    ///
+    /// What has left the near end arrives as it was to; the rest, and what is left of the packet being sent, goes on at
+    /// the new rate. Otherwise a link that was slow for a second would be for as long as its queue would have taken.
+    pub fn configure(&mut self, events: &mut Events, now: u64, config: &LinkConfig) {
+        self.latency_ns = config.latency_ns;
+        self.jitter_ns = config.jitter_ns;
+        let rate_bps = config.rate_bps.clamp(1, MAX_RATE_BPS);
+        if rate_bps != self.rate_bps {
+            self.change_rate(events, now, rate_bps);
+        }
+    }
+
+    fn change_rate(&mut self, events: &mut Events, now: u64, rate_bps: u64) {
+        let busy = i128::from(self.free_at) - i128::from(now);
+        let mut left = busy * i128::from(self.rate_bps) + i128::from(self.remainder);
+        self.rate_bps = rate_bps;
+        if left <= 0 {
+            return;
+        }
+        let mut gone = self.on_wire.len();
+        while gone > 0 && left > 0 {
+            gone -= 1;
+            left -= i128::from(work(&self.on_wire[gone].packet));
+        }
+        if let Some(first) = self.on_wire.front().filter(|_| gone == 0) {
+            events.cancel(first.number);
+        }
+        let leaving = self.on_wire.split_off(gone);
+        self.last_arrival = self.on_wire.back().map_or(now, |last| last.arrival);
+        // more is left only of packets that were handed on before their time, because a timer is coarse
+        let more = left.max(0);
+        let taken = u64::try_from(more / i128::from(rate_bps)).unwrap_or(u64::MAX);
+        self.free_at = now.saturating_add(taken);
+        self.remainder = (more % i128::from(rate_bps)) as u64;
+        let mut done = (-left).max(0) as u64;
+        for OnWire { packet, hops, after_ns, .. } in leaving {
+            self.put(events, now, packet, hops, after_ns, std::mem::take(&mut done));
+        }
+    }
+
+    /// After how long at the earliest a packet that enters arrives at an HFI port; None: the wire ends elsewhere.
+    pub fn outward_latency(&self) -> Option<u64> {
+        self.is_outward.then_some(self.latency_ns)
+    }
+
+    /// The first whole nanosecond at which everything sent so far has left the near end.
+    #[inline]
+    pub fn free_from(&self) -> u64 {
+        self.free_at.saturating_add(u64::from(self.remainder > 0))
+    }
+
+    /// Return the bytes that have not left the near end, rounded up.
+    #[inline]
+    pub fn backlog(&self, now: u64) -> u64 {
+        let busy = self.free_at.saturating_sub(now);
+        if busy == 0 {
+            return 0;
+        }
+        match busy.checked_mul(self.rate_bps).and_then(|work| work.checked_add(self.remainder)) {
+            Some(work) => work.div_ceil(BIT_NS),
+            None => {
+                let work = u128::from(busy) * u128::from(self.rate_bps) + u128::from(self.remainder);
+                u64::try_from(work.div_ceil(u128::from(BIT_NS))).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// Send a packet behind those on the wire. `delay_ns` comes on top; later packets do not overtake it.
+    #[inline]
+    pub fn enter(&mut self, events: &mut Events, now: u64, packet: Packet, hops: u32, delay_ns: u64) {
+        let mut after_ns = self.latency_ns.saturating_add(delay_ns);
+        if self.jitter_ns != 0 {
+            let share = u128::from(self.jitter.word() >> (64 - CHANCE_BITS));
+            let extra = (share * u128::from(self.jitter_ns)) >> CHANCE_BITS;
+            after_ns = after_ns.saturating_add(extra as u64);
+        }
+        self.put(events, now, packet, hops, after_ns, 0);
+    }
+
+    /// Put a packet behind those on the wire, after whose last bit it takes `after_ns`. `done`: how much of it has left,
+    /// in nanoseconds times the rate.
+    #[inline]
+    fn put(&mut self, events: &mut Events, now: u64, packet: Packet, hops: u32, after_ns: u64, done: u64) {
+        let mut work = work(&packet) - done;
+        if self.free_at < now {
+            self.free_at = now;
+        } else {
+            work += self.remainder;
+        }
+        self.remainder = work % self.rate_bps;
+        self.free_at = self.free_at.saturating_add(work / self.rate_bps);
+        let mut arrival = self.free_from().saturating_add(after_ns);
+        if arrival < self.last_arrival {
+            arrival = self.last_arrival;
+        } else if arrival > FOREVER {
+            arrival = FOREVER;
+        }
+        self.last_arrival = arrival;
+        let number = events.number();
+        if self.on_wire.is_empty() {
+            events.push(arrival, number, Event::Arrival(self.direction), self.is_outward);
+        }
+        self.on_wire.push_back(OnWire { arrival, number, packet, hops, after_ns });
+    }
+
+    /// Take the first packet, whose arrival is due.
+    #[inline]
+    pub fn take_due(&mut self, events: &mut Events) -> Option<(Packet, u32)> {
+        let first = self.on_wire.pop_front()?;
+        if let Some(next) = self.on_wire.front() {
+            events.push(next.arrival, next.number, Event::Arrival(self.direction), self.is_outward);
+        }
+        Some((first.packet, first.hops))
+    }
+
+    /// Forget everything on the wire, and return its packets in order.
+    pub fn cut(&mut self, events: &mut Events) -> impl Iterator<Item = Packet> + use<> {
+        if let Some(first) = self.on_wire.front() {
+            events.cancel(first.number);
+        }
+        self.free_at = 0;
+        self.last_arrival = 0;
+        self.remainder = 0;
+        std::mem::take(&mut self.on_wire).into_iter().map(|on_wire| on_wire.packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(rate_bps: u64, latency_ns: u64) -> LinkConfig {
+        LinkConfig { up: true, rate_bps, latency_ns, jitter_ns: 0, queue_bytes: 0 }
+    }
+
+    fn wire(rate_bps: u64, latency_ns: u64) -> (Wire, Events) {
+        (Wire::new(0, false, &config(rate_bps, latency_ns), Stream::new(1)), Events::default())
+    }
+
+    fn packet(len: usize) -> Packet {
+        vec![0; len].into()
+    }
+
+    fn arrivals(wire: &Wire) -> Vec<u64> {
+        wire.on_wire.iter().map(|on_wire| on_wire.arrival).collect()
+    }
+
+    #[test]
+    fn fast_wire_keeps_its_rate_in_the_long_run_and_is_never_early() {
+        let (mut wire, mut events) = wire(1_000_000_000_000, 7); // 64 bytes take 0.512 ns
+        for _ in 0..1000 {
+            wire.enter(&mut events, 5, packet(64), 0, 0);
+        }
+        let arrivals = arrivals(&wire);
+        for (sent, arrival) in arrivals.iter().enumerate() {
+            assert_eq!(*arrival, 5 + 7 + (512 * (sent as u64 + 1)).div_ceil(1000));
+        }
+        assert_eq!(wire.free_from(), 5 + 512);
+        assert_eq!(wire.backlog(5), 64_000);
+    }
+
+    #[test]
+    fn slowest_wire_holds_a_queue_of_16_mib() {
+        let (mut wire, mut events) = wire(1, 3_600_000_000_000);
+        for _ in 0..1024 {
+            wire.enter(&mut events, 0, packet(16_384), 0, 0);
+        }
+        assert_eq!(wire.backlog(0), 16 << 20);
+        assert_eq!(wire.free_from(), (16 << 20) * 8 * 1_000_000_000);
+        assert_eq!(*arrivals(&wire).last().unwrap(), (16 << 20) * 8 * 1_000_000_000 + 3_600_000_000_000);
+    }
+
+    #[test]
+    fn clock_that_goes_back_overflows_no_backlog_and_no_change_of_rate() {
+        let (mut wire, mut events) = wire(1_000_000_000_000_000, 0);
+        wire.enter(&mut events, FOREVER, packet(16_384), 0, 0);
+        assert_eq!(wire.backlog(0), u64::MAX);
+        wire.configure(&mut events, 0, &config(1, 0));
+        assert_eq!((wire.free_from(), wire.backlog(0)), (u64::MAX, u64::MAX / BIT_NS + 1));
+        wire.configure(&mut events, 0, &config(u64::MAX, 0));
+        wire.enter(&mut events, 0, packet(256 << 20), 0, 0);
+        assert_eq!(arrivals(&wire).len(), 2);
+    }
+
+    #[test]
+    fn what_has_not_left_goes_on_at_the_new_rate() {
+        let (mut wire, mut events) = wire(8_000_000_000, 10); // a byte per nanosecond
+        for _ in 0..3 {
+            wire.enter(&mut events, 0, packet(100), 0, 5);
+        }
+        wire.configure(&mut events, 150, &config(4_000_000_000, 1000));
+        assert_eq!(arrivals(&wire), [115, 150 + 100 + 15, 150 + 300 + 15]);
+        assert_eq!((wire.backlog(150), wire.free_from()), (150, 450));
+        assert_eq!(events.pop_due(u64::MAX), Some((115, 1, Event::Arrival(0))));
+        assert!(wire.take_due(&mut events).is_some());
+        wire.configure(&mut events, 200, &config(16_000_000_000, 0));
+        assert_eq!(arrivals(&wire), [200 + 13 + 15, 200 + 63 + 15]);
+        assert_eq!(events.pop_due(u64::MAX), Some((228, 6, Event::Arrival(0))));
+        assert_eq!(events.pop_due(u64::MAX), None, "the event of the old rate is cancelled");
+    }
+
+    #[test]
+    fn wire_of_an_hour_that_flaps_fills_no_memory() {
+        let (mut wire, mut events) = wire(1, 3_600_000_000_000);
+        wire.enter(&mut events, 0, packet(100), 0, 0);
+        for count in 0..10_000 {
+            wire.configure(&mut events, count, &config(1 + count % 2, 0));
+        }
+        assert!(events.memory() <= 4);
+        for _ in 0..10_000 {
+            wire.enter(&mut events, 10_000, packet(100), 0, 0);
+            assert!(wire.cut(&mut events).count() > 0);
+        }
+        assert!(events.memory() <= 4);
+        assert_eq!(events.pop_due(u64::MAX), None);
+    }
+
+    #[test]
+    fn delays_beyond_all_time_arrive_at_its_end_in_order() {
+        let (mut wire, mut events) = wire(1000, FOREVER);
+        wire.enter(&mut events, FOREVER, packet(1000), 0, u64::MAX);
+        wire.enter(&mut events, FOREVER, packet(1000), 0, 0);
+        assert_eq!(arrivals(&wire), [FOREVER, FOREVER]);
+    }
+
+    #[test]
+    fn what_was_delayed_is_not_overtaken() {
+        let (mut wire, mut events) = wire(8_000_000_000, 0); // a byte per nanosecond
+        wire.enter(&mut events, 0, packet(100), 0, 1000);
+        wire.enter(&mut events, 0, packet(100), 0, 0);
+        wire.enter(&mut events, 2000, packet(100), 0, 0);
+        assert_eq!(arrivals(&wire), [1100, 1100, 2100]);
+    }
+
+    #[test]
+    fn one_event_per_wire_and_none_for_what_was_cut() {
+        let (mut wire, mut events) = wire(8_000_000_000, 10);
+        for _ in 0..3 {
+            wire.enter(&mut events, 0, packet(100), 4, 0);
+        }
+        assert_eq!(events.pop_due(u64::MAX), Some((110, 1, Event::Arrival(0))));
+        assert_eq!(events.next_inner(), None);
+        assert_eq!(wire.take_due(&mut events).map(|(_, hops)| hops), Some(4));
+        assert_eq!(events.next_inner(), Some(210));
+        assert_eq!(wire.cut(&mut events).count(), 2);
+        wire.enter(&mut events, 20, packet(50), 0, 0);
+        assert_eq!(events.pop_due(u64::MAX), Some((80, 4, Event::Arrival(0))));
+        assert!(wire.take_due(&mut events).is_some());
+        assert_eq!(events.pop_due(u64::MAX), None);
+    }
+}

@@ -1,0 +1,38 @@
+//! What an engine reports, in the order in which it happened. Whoever drives it polls them and acts.
+
+use crate::counters::Drop;
+use crate::packet::Packet;
+
+/// An HFI port, by number; it is never given to another.
+pub type PortId = u32;
+/// A switch, by number; it is never given to another.
+pub type SwitchId = u32;
+/// One direction of a link: twice the number of the link, plus 1 from its second end.
+pub type DirectionId = u32;
+/// Room in a receive buffer that a delivered packet occupies, on a link with credits.
+pub type BufferToken = u64;
+
+/// Something that happened, with its time in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// An HFI port received a packet, checked it, and passes it to its host.
+    Delivered {
+        time: u64,
+        port: PortId,
+        packet: Packet,
+        /// To be released once the host has taken the packet; None: the link has no credits.
+        token: Option<BufferToken>,
+    },
+    /// A packet entered an observed direction.
+    Observed {
+        time: u64,
+        direction: DirectionId,
+        packet: Packet,
+        /// Why it ended there; None: it went on its way.
+        drop: Option<Drop>,
+    },
+    /// The link stops an HFI port for lack of credits, or lets it go on.
+    FlowChanged { time: u64, port: PortId, stopped: bool },
+    /// A fault has hit as many packets as it was to; it hits no more.
+    RuleSpent { time: u64, rule: u64 },
+}

@@ -1,0 +1,221 @@
+//! An HFI port, where packets enter and leave the fabric.
+//!
+//! It enforces what hardware enforces: its own LID as SLID, its partition table in both directions, complete and
+//! undamaged packets on receipt.
+
+use std::collections::{HashSet, VecDeque};
+
+use wire::{Fault, LID_PERMISSIVE, check, is_multicast, pkey};
+
+use crate::config::PortConfig;
+use crate::counters::{Drop, Passing};
+use crate::link::direction::Direction;
+use crate::outputs::{DirectionId, Output, PortId};
+use crate::packet::{Packet, Travelling, becn, dlid, fecn, slid, with_becn};
+use crate::state::{ElementId, Mark, SpaceId, State};
+
+/// Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow).
+pub const RX_BUFFER_BYTES: usize = 1 << 20;
+
+/// What a packet that enters the fabric bears, as its sender says: it is not read from the packet again.
+#[derive(Clone, Copy, Debug)]
+pub struct Address {
+    pub slid: u32,
+    pub dlid: u32,
+    pub pkey: u16,
+}
+
+#[derive(Debug)]
+pub struct Port {
+    pub config: PortConfig,
+    /// The direction in which it sends; None: it has no cable.
+    pub leaving: Option<DirectionId>,
+    pub tx: Passing,
+    /// A packet that is passed to the host stays in flight here until the host has said what became of it.
+    pub rx: Passing,
+    pub mark: Mark,
+    number: PortId,
+    /// The senders of packets that came with FECN; LIDs from the wire.
+    becn_due: HashSet<u32>,
+    is_stalled: bool,
+    waiting: VecDeque<(Packet, Option<SpaceId>)>,
+    waiting_bytes: usize,
+}
+
+impl Port {
+    /// Make a port without a cable.
+    pub fn new(number: PortId) -> Self {
+        Port {
+            config: PortConfig::default(),
+            leaving: None,
+            tx: Passing::default(),
+            rx: Passing::default(),
+            mark: Mark::default(),
+            number,
+            becn_due: HashSet::new(),
+            is_stalled: false,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+        }
+    }
+
+    #[inline]
+    fn change(&mut self, state: &mut State) {
+        self.mark.set(&mut state.changed, ElementId::Port(self.number));
+    }
+
+    // --- sending ---------------------------------------------------------------------------------------------
+
+    /// Send a complete packet; return why the port refused it.
+    #[inline]
+    pub fn send(
+        &mut self,
+        directions: &mut [Direction],
+        state: &mut State,
+        now: u64,
+        packet: Packet,
+        address: Address,
+    ) -> Option<Drop> {
+        self.change(state);
+        self.tx.element.enter(packet.len());
+        let (drop, leaving) = match self.leaving {
+            Some(leaving) if self.config.active => (self.refusal_to_send(address), leaving),
+            _ => (Some(Drop::TxPortDown), 0),
+        };
+        if let Some(drop) = drop {
+            self.tx.element.drop(drop);
+            return Some(drop);
+        }
+        self.tx.element.leave(packet.len());
+        let packet = if !self.becn_due.is_empty() && self.becn_due.contains(&address.dlid) {
+            self.answer_congestion(state, packet)
+        } else {
+            packet
+        };
+        directions[leaving as usize].enter(state, now, Travelling { packet, hops: 0, space: None });
+        None
+    }
+
+    #[inline]
+    fn refusal_to_send(&self, address: Address) -> Option<Drop> {
+        if !self.config.has_lid(address.slid) {
+            Some(Drop::TxSlid)
+        } else if address.dlid == 0 {
+            Some(Drop::TxDlid)
+        } else if !self.config.may_send(address.pkey) {
+            Some(Drop::TxPkey)
+        } else {
+            None
+        }
+    }
+
+    /// Return a packet in its form on the link: with BECN set, if its receiver is to get one.
+    pub fn answer_congestion(&mut self, state: &mut State, packet: Packet) -> Packet {
+        if self.becn_due.is_empty() || !self.becn_due.remove(&dlid(&packet)) {
+            return packet;
+        }
+        state.congestion(self.number).becn_sent += 1;
+        with_becn(packet)
+    }
+
+    // --- receiving -------------------------------------------------------------------------------------------
+
+    /// Receive a packet from the link: check it, then pass it to the host.
+    #[inline]
+    pub fn receive(&mut self, state: &mut State, now: u64, travelling: Travelling) {
+        let Travelling { packet, space, .. } = travelling;
+        self.change(state);
+        self.rx.element.enter(packet.len());
+        if self.is_stalled {
+            self.wait(state, packet, space);
+        } else {
+            self.take(state, now, packet, space);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, state: &mut State, now: u64, packet: Packet, space: Option<SpaceId>) {
+        if let Some(drop) = self.refusal(&packet) {
+            self.rx.element.drop(drop);
+            return;
+        }
+        if fecn(&packet) || becn(&packet) {
+            self.note_congestion(state, &packet);
+        }
+        self.rx.in_flight += 1;
+        let token = space.map(|space| state.lend(space));
+        state.outputs.push_back(Output::Delivered { time: now, port: self.number, packet, token });
+    }
+
+    #[inline]
+    fn refusal(&self, packet: &[u8]) -> Option<Drop> {
+        let config = &self.config;
+        if !config.active {
+            return Some(Drop::RxPortDown);
+        }
+        if let Err(fault) = check(packet, true) {
+            return Some(match fault {
+                Fault::Truncated => Drop::RxTruncated,
+                Fault::L2 => Drop::RxL2,
+                Fault::Length => Drop::RxLength,
+                Fault::Icrc => Drop::RxIcrc,
+            });
+        }
+        let dlid = dlid(packet);
+        let is_ours = if is_multicast(dlid) {
+            config.has_joined(dlid)
+        } else {
+            config.has_lid(dlid) || dlid == LID_PERMISSIVE
+        };
+        if !is_ours {
+            return Some(Drop::RxDlid);
+        }
+        (!config.admits(pkey(packet))).then_some(Drop::RxPkey)
+    }
+
+    fn note_congestion(&mut self, state: &mut State, packet: &[u8]) {
+        let congestion = state.congestion(self.number);
+        if fecn(packet) {
+            congestion.fecn_received += 1;
+            if !is_multicast(dlid(packet)) {
+                self.becn_due.insert(slid(packet));
+            }
+        }
+        if becn(packet) {
+            congestion.becn_received += 1;
+        }
+    }
+
+    // --- a host that is busy ---------------------------------------------------------------------------------
+
+    /// Pass nothing to the host until `resume`. Credits then stop the senders.
+    pub fn stall(&mut self) {
+        self.is_stalled = true;
+    }
+
+    /// Take the waiting packets in order, and go on.
+    pub fn resume(&mut self, state: &mut State, now: u64) {
+        self.change(state);
+        self.is_stalled = false;
+        while let Some((packet, space)) = self.waiting.pop_front() {
+            self.waiting_bytes -= packet.len();
+            self.rx.in_flight -= 1;
+            self.take(state, now, packet, space);
+            if let Some(space) = space {
+                state.release(space);
+            }
+        }
+    }
+
+    fn wait(&mut self, state: &mut State, packet: Packet, space: Option<SpaceId>) {
+        if let Some(space) = space {
+            state.keep(space);
+        } else if self.waiting_bytes + packet.len() > RX_BUFFER_BYTES {
+            self.rx.element.drop(Drop::RxOverflow);
+            return;
+        }
+        self.waiting_bytes += packet.len();
+        self.waiting.push_back((packet, space));
+        self.rx.in_flight += 1;
+    }
+}

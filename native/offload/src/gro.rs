@@ -1,0 +1,458 @@
+//! Coalescing: consecutive segments of a flow leave as one frame with a segmentation header, as a NIC's
+//! receive offload and the kernel's GRO would hand them up.
+//!
+//! Only what can be undone without a trace is merged: equal headers but for length, id, sequence number and
+//! PSH/FIN, equal sizes but for the last, checksums known or checked. Everything else passes as it is, in order.
+//! Datagrams of a flow are merged whether they were one send or many: sockets get each of them as it was sent, the
+//! kernel cuts what a socket does not want merged.
+
+use wire::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16, parse};
+
+use crate::checksum::{fold, get, pseudo, put, sum};
+use crate::segment::{Origin, Payload};
+use crate::vnet::{DATA_VALID, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CSUM, SIZE, VnetHeader};
+
+const MIN_FRAME: usize = 60;
+const MAX_IP_LEN: usize = 65_535;
+/// The kernel's UDP_MAX_SEGMENTS of old; newer ones take twice as many.
+const MAX_UDP_SEGMENTS: usize = 64;
+const MAX_HEADER: usize = 192;
+/// Frames of how many flows are kept apart at once; older ones are just not extended any more.
+const OPEN_SLOTS: usize = 16;
+const TCP_ACK: u8 = 0x10;
+const TCP_PSH: u8 = 0x08;
+const TCP_FIN: u8 = 0x01;
+/// IPv6 extension headers behind which TCP or UDP may follow.
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION_OPTIONS: u8 = 60;
+/// In the byte that holds the flags of an IPv4 header.
+const DONT_FRAGMENT: u8 = 0x40;
+
+/// Where bytes lie in the arena that holds the packets of the burst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    pub at: u32,
+    pub len: u32,
+}
+
+impl Span {
+    #[inline]
+    fn of<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
+        &arena[self.at as usize..(self.at + self.len) as usize]
+    }
+}
+
+/// One frame to be written: a packet's as it came, or several merged.
+#[derive(Default)]
+pub struct Slot {
+    /// The first packet's frame.
+    frame: Span,
+    parsed: Parsed,
+    key: u64,
+    open: bool,
+    /// Checksum known to be right, by origin or by looking.
+    verified: bool,
+    header_len: usize,
+    /// Payload length of the first packet: the segment size.
+    size: usize,
+    payload_len: usize,
+    next_seq: u32,
+    next_id: u16,
+    last_flags: u8,
+    /// Ones' complement sum of all payloads, from the checksums that came with them.
+    payload_sum: u64,
+    /// Payloads in order; empty for a frame that is not merged.
+    pieces: Vec<Span>,
+}
+
+/// Lengths of the frames in one write, as they were received.
+pub struct Lengths<'a> {
+    header_len: usize,
+    pieces: std::slice::Iter<'a, Span>,
+}
+
+impl Iterator for Lengths<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        self.pieces.next().map(|piece| (self.header_len + piece.len as usize).max(MIN_FRAME))
+    }
+}
+
+/// The frames of one burst for one vport.
+#[derive(Default)]
+pub struct Coalescer {
+    slots: Vec<Slot>,
+    used: usize,
+    /// The device takes merged datagrams (GSO_UDP_L4, Linux 6.2).
+    pub datagrams: bool,
+}
+
+/// A TCP or UDP packet that could be merged, taken apart.
+struct Candidate {
+    key: u64,
+    header_len: usize,
+    payload_len: usize,
+    seq: u32,
+    id: u16,
+    flags: u8,
+}
+
+impl Coalescer {
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Take one received frame; return the slot that it went to, where more can follow it there.
+    pub fn push(&mut self, arena: &[u8], frame: Span, origin: Origin, merge: bool) -> Option<usize> {
+        let bytes = frame.of(arena);
+        let verified = origin != Origin::Unknown;
+        if !merge {
+            self.append(frame, Parsed::default(), verified);
+            return None;
+        }
+        let parsed = parse(bytes);
+        let alone = parsed.protocol == UDP && !self.datagrams;
+        let candidate = if alone { None } else { Candidate::of(bytes, &parsed) };
+        let Some(candidate) = candidate else {
+            if parsed.l4 != 0 {
+                let key = flow_key(bytes, &parsed);
+                self.close(|slot| slot.key == key);
+            } else if hides_ports(&parsed) {
+                // it may be of any flow, and must not be overtaken
+                self.close(|_| true);
+            }
+            self.append(frame, parsed, verified);
+            return None;
+        };
+        let mut recent = (self.used.saturating_sub(OPEN_SLOTS)..self.used).rev();
+        if let Some(index) = recent.find(|&i| self.slots[i].open && self.slots[i].key == candidate.key) {
+            let slot = &mut self.slots[index];
+            if slot.extend(arena, frame, &parsed, &candidate, verified) {
+                return slot.open.then_some(index);
+            }
+            slot.open = false;
+        }
+        let slot = self.append(frame, parsed, verified);
+        slot.open = true;
+        slot.key = candidate.key;
+        slot.header_len = candidate.header_len;
+        slot.size = candidate.payload_len;
+        slot.payload_len = candidate.payload_len;
+        slot.next_seq = candidate.seq.wrapping_add(candidate.payload_len as u32);
+        slot.next_id = candidate.id.wrapping_add(1);
+        slot.last_flags = candidate.flags;
+        if candidate.flags & (TCP_PSH | TCP_FIN) != 0 && parsed.protocol == TCP {
+            slot.open = false;
+        }
+        slot.open.then_some(self.used - 1)
+    }
+
+    /// Take the segment that was cut behind the one that went to `slot` last; false where it does not fit there.
+    ///
+    /// Its headers are known to differ in nothing but what `same_headers` leaves out, and its checksums to be right.
+    #[inline]
+    pub fn follow(&mut self, slot: usize, arena: &[u8], frame: Span, payload: &Payload) -> bool {
+        let slot = &mut self.slots[slot];
+        if !slot.open || !slot.verified || !slot.has_room(payload.len) {
+            return false;
+        }
+        slot.begin_merging(arena);
+        let tcp = slot.parsed.protocol == TCP;
+        let flags = if tcp { arena[frame.at as usize + slot.parsed.l4 + 13] } else { 0 };
+        slot.merge(frame, payload.len, payload.sum, flags);
+        slot.next_id = slot.next_id.wrapping_add(1);
+        true
+    }
+
+    fn append(&mut self, frame: Span, parsed: Parsed, verified: bool) -> &mut Slot {
+        if self.used == self.slots.len() {
+            self.slots.push(Slot::default());
+        }
+        let slot = &mut self.slots[self.used];
+        self.used += 1;
+        slot.frame = frame;
+        slot.parsed = parsed;
+        slot.verified = verified;
+        slot.open = false;
+        slot.key = 0;
+        slot.pieces.clear();
+        slot
+    }
+
+    /// The frames that may still be extended.
+    fn reachable(&mut self) -> &mut [Slot] {
+        let from = self.used.saturating_sub(OPEN_SLOTS);
+        &mut self.slots[from..self.used]
+    }
+
+    fn close(&mut self, concerns: impl Fn(&Slot) -> bool) {
+        for slot in self.reachable() {
+            slot.open &= !concerns(slot);
+        }
+    }
+
+    /// Give each frame to `write`, in order, and forget them all.
+    ///
+    /// The first argument yields the length of each frame that was merged into it, or its own; the second is
+    /// its parts: virtio-net header and frame, or header with frame headers, then the payloads.
+    pub fn flush(&mut self, arena: &[u8], mut write: impl FnMut(Lengths<'_>, &[&[u8]])) {
+        for slot in &self.slots[..self.used] {
+            slot.emit(arena, &mut write);
+        }
+        self.used = 0;
+    }
+}
+
+impl Candidate {
+    #[inline]
+    fn of(frame: &[u8], parsed: &Parsed) -> Option<Candidate> {
+        if parsed.l4 == 0 {
+            return None;
+        }
+        let (l3, l4) = (parsed.l3, parsed.l4);
+        let (ip_end, id) = if parsed.ethertype == IPV4 {
+            // no options: they would have to be compared, and are rare
+            if frame[l3] != 0x45 {
+                return None;
+            }
+            (l3 + usize::from(be16(frame, l3 + 2)), be16(frame, l3 + 4))
+        } else {
+            (l3 + 40 + usize::from(be16(frame, l3 + 4)), 0)
+        };
+        // bytes behind the IP packet would be lost, all but the padding of a short frame
+        if ip_end.max(MIN_FRAME) != frame.len() {
+            return None;
+        }
+        let (header_len, seq, flags) = if parsed.protocol == TCP {
+            let data_offset = usize::from(frame[l4 + 12] >> 4) * 4;
+            let flags = frame[l4 + 13];
+            if data_offset < 20 || flags & !(TCP_PSH | TCP_FIN) != TCP_ACK {
+                return None;
+            }
+            (l4 + data_offset, u32::from_be_bytes(frame[l4 + 4..l4 + 8].try_into().unwrap()), flags)
+        } else {
+            // a zero checksum means none: nothing that a merged frame could say
+            if get(frame, l4 + 6) == 0 || l4 + usize::from(be16(frame, l4 + 4)) != ip_end {
+                return None;
+            }
+            (l4 + 8, 0, 0)
+        };
+        if header_len >= ip_end || header_len > MAX_HEADER - SIZE {
+            return None;
+        }
+        Some(Candidate {
+            key: flow_key(frame, parsed),
+            header_len,
+            payload_len: ip_end - header_len,
+            seq,
+            id,
+            flags,
+        })
+    }
+}
+
+/// Whether a packet may be TCP or UDP although it shows no ports: a fragment, one with IPv6 extension headers.
+#[inline]
+fn hides_ports(parsed: &Parsed) -> bool {
+    match parsed.protocol {
+        TCP | UDP => true,
+        HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS => parsed.ethertype == IPV6,
+        _ => false,
+    }
+}
+
+/// A number that differs between flows nearly always; equality of headers decides.
+#[inline]
+fn flow_key(frame: &[u8], parsed: &Parsed) -> u64 {
+    let word = |at: usize| u64::from(u32::from_ne_bytes(frame[at..at + 4].try_into().unwrap()));
+    let (l3, l4) = (parsed.l3, parsed.l4);
+    let addresses = if parsed.ethertype == IPV4 {
+        word(l3 + 12) << 32 | word(l3 + 16)
+    } else {
+        (word(l3 + 16) ^ word(l3 + 20)) << 32 | (word(l3 + 32) ^ word(l3 + 36))
+    };
+    (addresses ^ word(l4).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(u64::from(parsed.protocol))
+}
+
+impl Slot {
+    fn extend(&mut self, arena: &[u8], frame: Span, parsed: &Parsed, c: &Candidate, verified: bool) -> bool {
+        let tcp = parsed.protocol == TCP;
+        if *parsed != self.parsed
+            || c.header_len != self.header_len
+            || (tcp && c.seq != self.next_seq)
+            || !self.has_room(c.payload_len)
+        {
+            return false;
+        }
+        let (first, other) = (self.frame.of(arena), frame.of(arena));
+        if !same_headers(first, other, parsed, c, self.next_id) {
+            return false;
+        }
+        // the first packet is looked at no sooner than there is something to merge it with
+        if !self.verified && !checksum_right(first, parsed, self.header_len + self.size) {
+            return false;
+        }
+        self.verified = true;
+        if !verified && !checksum_right(other, parsed, c.header_len + c.payload_len) {
+            return false;
+        }
+        self.begin_merging(arena);
+        let sum = payload_sum(other, parsed, c.header_len, c.payload_len);
+        self.merge(frame, c.payload_len, sum, c.flags);
+        self.next_id = c.id.wrapping_add(1);
+        true
+    }
+
+    /// Whether a payload of `len` bytes may be added.
+    #[inline]
+    fn has_room(&self, len: usize) -> bool {
+        let limit = if self.parsed.protocol == TCP { MAX_PIECES } else { MAX_UDP_SEGMENTS };
+        len <= self.size
+            && self.header_len - self.parsed.l3 + self.payload_len + len <= MAX_IP_LEN
+            && self.pieces.len().max(1) < limit
+    }
+
+    /// Make the first packet the first piece, if it stood alone.
+    #[inline]
+    fn begin_merging(&mut self, arena: &[u8]) {
+        if self.pieces.is_empty() {
+            let first = self.frame.of(arena);
+            self.payload_sum = u64::from(payload_sum(first, &self.parsed, self.header_len, self.size));
+            self.pieces.push(Span { at: self.frame.at + self.header_len as u32, len: self.size as u32 });
+        }
+    }
+
+    /// Add the payload of `frame`; `sum` and `flags` are those of its payload and its TCP header.
+    #[inline]
+    fn merge(&mut self, frame: Span, len: usize, sum: u16, flags: u8) {
+        self.pieces.push(Span { at: frame.at + self.header_len as u32, len: len as u32 });
+        self.payload_sum +=
+            u64::from(if self.payload_len.is_multiple_of(2) { sum } else { sum.swap_bytes() });
+        self.payload_len += len;
+        self.next_seq = self.next_seq.wrapping_add(len as u32);
+        self.last_flags = flags;
+        let ends = self.parsed.protocol == TCP && flags & (TCP_PSH | TCP_FIN) != 0;
+        self.open = len == self.size && !ends;
+    }
+
+    fn emit(&self, arena: &[u8], write: &mut impl FnMut(Lengths<'_>, &[&[u8]])) {
+        let frame = self.frame.of(arena);
+        if self.pieces.is_empty() {
+            let flags = if self.verified && self.parsed.l4 != 0 { DATA_VALID } else { 0 };
+            let header = VnetHeader { flags, ..VnetHeader::default() }.build();
+            let whole = [self.frame];
+            write(Lengths { header_len: 0, pieces: whole.iter() }, &[&header, frame]);
+            return;
+        }
+        let mut head = [0u8; MAX_HEADER];
+        let end = SIZE + self.header_len;
+        head[SIZE..end].copy_from_slice(&frame[..self.header_len]);
+        let header = self.merged_headers(&mut head[SIZE..end]);
+        head[..SIZE].copy_from_slice(&header.build());
+        let mut parts: [&[u8]; 1 + MAX_PIECES] = [&[]; 1 + MAX_PIECES];
+        parts[0] = &head[..end];
+        for (part, piece) in parts[1..].iter_mut().zip(&self.pieces) {
+            *part = piece.of(arena);
+        }
+        let lengths = Lengths { header_len: self.header_len, pieces: self.pieces.iter() };
+        write(lengths, &parts[..=self.pieces.len()]);
+    }
+
+    /// Turn the first packet's headers into those of the whole.
+    fn merged_headers(&self, head: &mut [u8]) -> VnetHeader {
+        let (l3, l4) = (self.parsed.l3, self.parsed.l4);
+        let total = head.len() - l3 + self.payload_len;
+        let ipv4 = self.parsed.ethertype == IPV4;
+        let addresses = if ipv4 {
+            head[l3 + 2..l3 + 4].copy_from_slice(&(total as u16).to_be_bytes());
+            head[l3 + 10..l3 + 12].fill(0);
+            let value = !fold(sum(&head[l3..l4]));
+            put(head, l3 + 10, value);
+            l3 + 12..l3 + 20
+        } else {
+            head[l3 + 4..l3 + 6].copy_from_slice(&((total - 40) as u16).to_be_bytes());
+            l3 + 8..l3 + 40
+        };
+        let l4_len = head.len() - l4 + self.payload_len;
+        let pseudo = pseudo(&head[addresses], self.parsed.protocol, l4_len);
+        if self.parsed.protocol == UDP {
+            head[l4 + 4..l4 + 6].copy_from_slice(&(l4_len as u16).to_be_bytes());
+            // a TAP takes merged datagrams in no other way than with a checksum to be filled in
+            put(head, l4 + 6, fold(pseudo));
+            return VnetHeader {
+                flags: NEEDS_CSUM,
+                gso_type: GSO_UDP_L4,
+                hdr_len: head.len() as u16,
+                gso_size: self.size as u16,
+                csum_start: l4 as u16,
+                csum_offset: 6,
+            };
+        }
+        head[l4 + 13] |= self.last_flags & (TCP_PSH | TCP_FIN);
+        put(head, l4 + 16, 0);
+        let value = !fold(pseudo + sum(&head[l4..]) + self.payload_sum);
+        put(head, l4 + 16, value);
+        VnetHeader {
+            flags: DATA_VALID,
+            gso_type: if ipv4 { GSO_TCPV4 } else { GSO_TCPV6 },
+            hdr_len: head.len() as u16,
+            gso_size: self.size as u16,
+            ..VnetHeader::default()
+        }
+    }
+}
+
+/// Return the sum of a packet's payload, from its checksum, which is right: the whole sums up to zero.
+#[inline]
+fn payload_sum(frame: &[u8], parsed: &Parsed, header_len: usize, payload_len: usize) -> u16 {
+    let (l3, l4) = (parsed.l3, parsed.l4);
+    let addresses = if parsed.ethertype == IPV4 { &frame[l3 + 12..l3 + 20] } else { &frame[l3 + 8..l3 + 40] };
+    let len = header_len - l4 + payload_len;
+    !fold(pseudo(addresses, parsed.protocol, len) + sum(&frame[l4..header_len]))
+}
+
+/// Pieces that a merged frame can have: 64 KiB at an MTU of 576.
+const MAX_PIECES: usize = 128;
+
+/// Compare everything but IPv4 length, id and checksum, TCP sequence number, flags and checksum, UDP length
+/// and checksum.
+#[inline]
+fn same_headers(a: &[u8], b: &[u8], parsed: &Parsed, c: &Candidate, next_id: u16) -> bool {
+    let (l3, l4) = (parsed.l3, parsed.l4);
+    let ip = if parsed.ethertype == IPV4 {
+        // don't-fragment with a constant id is fine too, but then the kernel could not give the ids back; for
+        // datagrams it need not: nobody looks at the id of one that is whole and stays so (RFC 6864)
+        let any_id = parsed.protocol == UDP && a[l3 + 6] & DONT_FRAGMENT != 0;
+        a[..l3 + 2] == b[..l3 + 2]
+            && (any_id || c.id == next_id)
+            && a[l3 + 6..l3 + 10] == b[l3 + 6..l3 + 10]
+            && a[l3 + 12..l4] == b[l3 + 12..l4]
+    } else {
+        a[..l3 + 4] == b[..l3 + 4] && a[l3 + 6..l4] == b[l3 + 6..l4]
+    };
+    if parsed.protocol == TCP {
+        ip && a[l4..l4 + 4] == b[l4..l4 + 4]
+            && a[l4 + 8..l4 + 13] == b[l4 + 8..l4 + 13]
+            && a[l4 + 14..l4 + 16] == b[l4 + 14..l4 + 16]
+            && a[l4 + 18..c.header_len] == b[l4 + 18..c.header_len]
+    } else {
+        ip && a[l4..l4 + 4] == b[l4..l4 + 4]
+    }
+}
+
+/// Check the TCP or UDP checksum of a frame, and for IPv4 the header's.
+fn checksum_right(frame: &[u8], parsed: &Parsed, end: usize) -> bool {
+    let (l3, l4) = (parsed.l3, parsed.l4);
+    let addresses = if parsed.ethertype == IPV4 {
+        if fold(sum(&frame[l3..l4])) != 0xffff {
+            return false;
+        }
+        &frame[l3 + 12..l3 + 20]
+    } else {
+        &frame[l3 + 8..l3 + 40]
+    };
+    fold(pseudo(addresses, parsed.protocol, end - l4) + sum(&frame[l4..end])) == 0xffff
+}

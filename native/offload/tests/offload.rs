@@ -1,0 +1,308 @@
+//! Large sends are cut into frames as a NIC would cut them, and come together again without a trace.
+
+use offload::checksum::{fold, sum};
+use offload::gro::{Coalescer, Span};
+use offload::segment::{Malformed, Origin, Segments};
+use offload::testing::LargeSend;
+use offload::vnet::{self, VnetHeader};
+use wire::frame::parse;
+
+fn cut(header: &VnetHeader, frame: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
+    let mut segments = Segments::new(frame, header, &parse(frame))?;
+    let mut frames = Vec::new();
+    while let Some(len) = segments.next_len() {
+        let mut out = vec![0xa5; len.max(60)];
+        segments.write_next(&mut out);
+        frames.push(out);
+    }
+    Ok(frames)
+}
+
+fn merge(frames: &[Vec<u8>], origin: Origin) -> Vec<(usize, Vec<u8>)> {
+    let mut arena = Vec::new();
+    let mut coalescer = Coalescer::default();
+    coalescer.datagrams = true;
+    let mut spans = Vec::new();
+    for frame in frames {
+        spans.push(Span { at: arena.len() as u32, len: frame.len() as u32 });
+        arena.extend(frame);
+    }
+    for span in spans {
+        coalescer.push(&arena, span, origin, true);
+    }
+    let mut written = Vec::new();
+    coalescer.flush(&arena, |lengths, parts| written.push((lengths.count(), parts.concat())));
+    written
+}
+
+fn checksums_are_right(frame: &[u8]) -> bool {
+    let parsed = parse(frame);
+    let (l3, l4) = (parsed.l3, parsed.l4);
+    let (addresses, end) = if parsed.ethertype == 0x0800 {
+        if fold(sum(&frame[l3..l4])) != 0xffff {
+            return false;
+        }
+        (&frame[l3 + 12..l3 + 20], l3 + usize::from(u16::from_be_bytes([frame[l3 + 2], frame[l3 + 3]])))
+    } else {
+        let len = usize::from(u16::from_be_bytes([frame[l3 + 4], frame[l3 + 5]]));
+        (&frame[l3 + 8..l3 + 40], l3 + 40 + len)
+    };
+    let pseudo = sum(addresses)
+        + u64::from(u16::from(parsed.protocol).to_be())
+        + u64::from(((end - l4) as u16).to_be());
+    fold(pseudo + sum(&frame[l4..end])) == 0xffff
+}
+
+fn all_kinds(check: impl Fn(LargeSend)) {
+    for ipv6 in [false, true] {
+        for tcp in [false, true] {
+            for tags in 0..3 {
+                for (payload, size) in
+                    [(1, 1448), (1448, 1448), (1449, 1448), (40_000, 1447), (3000, 100), (64_000, 8948)]
+                {
+                    if tcp || payload / usize::from(size) < 64 {
+                        check(LargeSend { ipv6, tcp, tags, payload, size });
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn cutting_a_large_send_gives_frames_with_right_checksums() {
+    all_kinds(|send| {
+        let (header, frame) = send.build();
+        let frames = cut(&header, &frame).unwrap();
+        assert_eq!(frames.len(), send.payload.div_ceil(usize::from(send.size)));
+        assert!(frames.iter().all(|frame| checksums_are_right(frame)));
+    });
+}
+
+#[test]
+fn only_the_last_segment_says_push_and_fin() {
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 4000, size: 1000 }.build();
+    let flags: Vec<u8> = cut(&header, &frame).unwrap().iter().map(|frame| frame[47]).collect();
+    assert_eq!(flags, [0x10, 0x10, 0x10, 0x19]);
+}
+
+#[test]
+fn merging_gives_back_what_was_cut() {
+    all_kinds(|send| {
+        let (header, frame) = send.build();
+        let frames = cut(&header, &frame).unwrap();
+        for origin in [Origin::Summed, Origin::Unknown] {
+            let written = merge(&frames, origin);
+            assert_eq!(written.iter().map(|(count, _)| count).sum::<usize>(), frames.len());
+            if frames.len() == 1 || frames[0].len() == 60 {
+                continue;
+            }
+            // 64 KiB of small segments are more pieces than one frame takes
+            let first = &written[0].1;
+            let merged = &first[vnet::SIZE..];
+            let back = VnetHeader::parse(first[..vnet::SIZE].try_into().unwrap());
+            assert_eq!(back.gso_type, header.gso_type);
+            assert_eq!(back.gso_size, header.gso_size);
+            if written.len() == 1 {
+                assert_eq!(merged.len(), frame.len());
+                let l4 = usize::from(header.csum_start);
+                assert_eq!(merged[l4 + 20..], frame[l4 + 20..]);
+            }
+            assert!(!send.tcp || checksums_are_right(merged));
+        }
+    });
+}
+
+#[test]
+fn wrong_checksum_is_never_merged_away() {
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
+    let mut frames = cut(&header, &frame).unwrap();
+    frames[1][200] ^= 1;
+    let written = merge(&frames, Origin::Unknown);
+    assert_eq!(written.len(), 3);
+    assert!(!checksums_are_right(&written[1].1[vnet::SIZE..]));
+}
+
+#[test]
+fn frames_that_do_not_follow_each_other_stay_apart() {
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
+    let frames = cut(&header, &frame).unwrap();
+    for order in [[0, 2, 1], [1, 0, 2], [2, 1, 0]] {
+        let shuffled: Vec<_> = order.iter().map(|&i| frames[i].clone()).collect();
+        let written = merge(&shuffled, Origin::Summed);
+        let contents: Vec<u8> = written.iter().map(|(_, bytes)| bytes[vnet::SIZE + 41]).collect();
+        assert_eq!(written.len(), contents.len());
+        assert!(written.len() >= 2);
+    }
+}
+
+/// One datagram of `payload` bytes, sent on its own; `index` is its place in the flow.
+fn datagram(ipv6: bool, payload: usize, index: u8) -> Vec<u8> {
+    let (header, mut frame) = LargeSend { ipv6, tcp: false, tags: 0, payload, size: 0 }.build();
+    *frame.last_mut().unwrap() = index;
+    let header = VnetHeader { gso_type: vnet::GSO_NONE, ..header };
+    let mut frames = cut(&header, &frame).unwrap();
+    if !ipv6 {
+        put_ip_sum(&mut frames[0]);
+    }
+    frames.remove(0)
+}
+
+fn put_ip_sum(frame: &mut [u8]) {
+    frame[24..26].fill(0);
+    let value = !fold(sum(&frame[14..34]));
+    frame[24..26].copy_from_slice(&value.to_ne_bytes());
+}
+
+/// Frames in each write.
+fn counts(frames: &[Vec<u8>]) -> Vec<usize> {
+    merge(frames, Origin::Unknown).iter().map(|(count, _)| *count).collect()
+}
+
+#[test]
+fn datagrams_sent_one_by_one_are_merged_and_can_be_cut_again() {
+    for ipv6 in [false, true] {
+        for payload in [18, 64, 65, 1472] {
+            let mut frames: Vec<_> = (0..9).map(|index| datagram(ipv6, payload, index)).collect();
+            frames.push(datagram(ipv6, payload - 1, 9));
+            let written = merge(&frames, Origin::Unknown);
+            assert_eq!(written.len(), 1);
+            let (header, merged) = written[0].1.split_at(vnet::SIZE);
+            let header = VnetHeader::parse(header.try_into().unwrap());
+            assert_eq!((header.gso_type, header.flags), (vnet::GSO_UDP_L4, vnet::NEEDS_CSUM));
+            let mut again = cut(&header, merged).unwrap();
+            if !ipv6 {
+                // ids of datagrams that must not be fragmented mean nothing
+                for frame in again.iter_mut().chain(&mut frames) {
+                    frame[18..20].fill(0);
+                    put_ip_sum(frame);
+                }
+            }
+            assert_eq!(again, frames);
+        }
+    }
+}
+
+#[test]
+fn datagrams_are_merged_up_to_the_first_that_is_shorter() {
+    let frames: Vec<_> = [64, 64, 40, 64, 80, 80].iter().map(|&len| datagram(false, len, 0)).collect();
+    assert_eq!(counts(&frames), [3, 1, 2]);
+    assert_eq!(counts(&vec![datagram(true, 64, 0); 130]), [64, 64, 2]);
+}
+
+#[test]
+fn datagrams_without_checksum_or_with_a_wrong_one_stay_alone() {
+    let mut frames: Vec<_> = (0..5).map(|index| datagram(false, 64, index)).collect();
+    frames[2][40..42].fill(0);
+    assert_eq!(counts(&frames), [2, 1, 2]);
+    frames[2] = datagram(false, 64, 2);
+    frames[2][60] ^= 1;
+    assert_eq!(counts(&frames), [2, 1, 2]);
+}
+
+#[test]
+fn fragments_are_never_merged_nor_overtaken() {
+    let mut frames: Vec<_> = (0..4).map(|index| datagram(false, 64, index)).collect();
+    frames[1][20] = 0x20;
+    put_ip_sum(&mut frames[1]);
+    assert_eq!(counts(&frames), [1, 1, 2]);
+}
+
+#[test]
+fn packets_with_extension_headers_are_never_merged_nor_overtaken() {
+    for header in [0, 43, 44, 60] {
+        let mut frames: Vec<_> = (0..4).map(|index| datagram(true, 64, index)).collect();
+        frames[1][20] = header;
+        assert_eq!(counts(&frames), [1, 1, 2], "next header {header}");
+    }
+}
+
+#[test]
+fn large_send_behind_extension_headers_is_cut() {
+    for kind in [0, 60] {
+        let send = LargeSend { ipv6: true, tcp: true, tags: 0, payload: 3000, size: 1000 };
+        let (mut header, plain) = send.build();
+        let mut frame = plain.clone();
+        frame[20] = kind;
+        frame[18..20].copy_from_slice(&(3032u16 + 8).to_be_bytes());
+        frame.splice(54..54, [6, 0, 1, 4, 0, 0, 0, 0]);
+        header.csum_start += 8;
+        let expected = cut(&send.build().0, &plain).unwrap();
+        for (segment, plain) in cut(&header, &frame).unwrap().iter().zip(&expected) {
+            assert_eq!(segment[20], kind);
+            assert_eq!(segment[18..20], (1032u16 + 8).to_be_bytes());
+            assert_eq!(segment[62..], plain[54..]);
+        }
+    }
+}
+
+#[test]
+fn ids_of_datagrams_that_may_be_fragmented_have_to_follow_each_other() {
+    let mut frames: Vec<_> = (0..4).map(|index| datagram(false, 64, index)).collect();
+    for (frame, id) in frames.iter_mut().zip([7, 8, 10, 11]) {
+        frame[18..20].copy_from_slice(&[0, id]);
+        frame[20] = 0;
+        put_ip_sum(frame);
+    }
+    assert_eq!(counts(&frames), [2, 2]);
+}
+
+#[test]
+fn datagrams_stay_alone_where_the_device_takes_no_merged_ones() {
+    let arena = [datagram(false, 64, 0), datagram(false, 64, 1)].concat();
+    let mut coalescer = Coalescer::default();
+    let len = arena.len() as u32 / 2;
+    for at in [0, len] {
+        coalescer.push(&arena, Span { at, len }, Origin::Summed, true);
+    }
+    let mut writes = 0;
+    coalescer.flush(&arena, |_, _| writes += 1);
+    assert_eq!(writes, 2);
+}
+
+#[test]
+fn headers_that_lie_are_malformed() {
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 3000, size: 1000 }.build();
+    let wrong = [
+        VnetHeader { gso_size: 0, ..header },
+        VnetHeader { csum_start: 60_000, ..header },
+        VnetHeader { csum_start: 10, ..header },
+        VnetHeader { gso_type: vnet::GSO_TCPV6, ..header },
+        VnetHeader { gso_type: vnet::GSO_UDP_L4, ..header },
+        VnetHeader { gso_type: 3, ..header },
+        VnetHeader { flags: 0, ..header },
+        VnetHeader { gso_type: 0, csum_start: 13, ..header },
+        VnetHeader { gso_type: 0, csum_offset: 60_000, ..header },
+    ];
+    for header in wrong {
+        assert_eq!(cut(&header, &frame).err(), Some(Malformed), "{header:?}");
+    }
+    for len in 14..frame.len().min(120) {
+        let _ = cut(&header, &frame[..len]);
+    }
+}
+
+#[test]
+fn any_bytes_pass_without_a_panic() {
+    let mut state = 1u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32
+    };
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 1, payload: 500, size: 100 }.build();
+    for _ in 0..20_000 {
+        let mut bytes = frame.clone();
+        for _ in 0..draw() % 6 {
+            let at = draw() as usize % 90;
+            bytes[at] = draw() as u8;
+        }
+        bytes.truncate(14 + draw() as usize % (frame.len() - 13));
+        let mut raw = header.build();
+        for _ in 0..draw() % 4 {
+            raw[draw() as usize % vnet::SIZE] = draw() as u8;
+        }
+        if let Ok(frames) = cut(&VnetHeader::parse(&raw), &bytes) {
+            merge(&frames, Origin::Unknown);
+        }
+    }
+}

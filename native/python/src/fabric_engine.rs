@@ -1,0 +1,430 @@
+//! The fabric engine as a Python object: numbers, bytes and tuples in, the same out.
+
+use std::sync::Arc;
+
+use engine::api::{Counted, Engine};
+use engine::config::{End, PortConfig, PortNum};
+use engine::counters::Passing;
+use engine::hash::FastMap;
+use engine::link::config::{FlowControl, LinkConfig, SERVICE_CHANNELS};
+use engine::link::rule::{FaultKind, FaultRule, Match};
+use engine::outputs::Output;
+use engine::port::Address;
+use engine::random::Stream;
+use engine::switch::{GROUP_BASE, LinearTable, MulticastTable};
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PySequence, PyTuple};
+
+/// A port of an HFI, or a switch with the number of its port.
+type EndArgs = (u32, Option<PortNum>);
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct LinkArgs {
+    up: bool,
+    rate_bps: u64,
+    latency_ns: u64,
+    jitter_ns: u64,
+    queue_bytes: u64,
+}
+
+impl LinkArgs {
+    fn build(self) -> LinkConfig {
+        LinkConfig {
+            up: self.up,
+            rate_bps: self.rate_bps,
+            latency_ns: self.latency_ns,
+            jitter_ns: self.jitter_ns,
+            queue_bytes: self.queue_bytes,
+        }
+    }
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct FlowArgs {
+    buffer_bytes: u64,
+    sc_to_vl: [u8; SERVICE_CHANNELS],
+    fecn_bytes: u64,
+    weights: Vec<u32>,
+    high: Vec<u8>,
+    high_limit_bytes: Option<u64>,
+}
+
+impl FlowArgs {
+    fn build(self) -> PyResult<FlowControl> {
+        let vls = self.weights.len();
+        let exists = |vl: &u8| usize::from(*vl) < vls;
+        if !(1..=16).contains(&vls) || self.weights.contains(&0) {
+            return Err(PyValueError::new_err(format!(
+                "the weights {:?} are not of 1 to 16 VLs",
+                self.weights
+            )));
+        }
+        if !self.sc_to_vl.iter().chain(&self.high).all(exists) {
+            return Err(PyValueError::new_err(format!("a VL is named that is not 0 to {}", vls - 1)));
+        }
+        Ok(FlowControl {
+            buffer_bytes: self.buffer_bytes,
+            sc_to_vl: self.sc_to_vl,
+            fecn_bytes: self.fecn_bytes,
+            weights: self.weights,
+            high: self.high.iter().fold(0, |high, vl| high | 1 << vl),
+            high_limit_bytes: self.high_limit_bytes,
+        })
+    }
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct PortArgs {
+    active: bool,
+    lid: u32,
+    lmc: u32,
+    sendable: Vec<u16>,
+    admitted: Vec<u16>,
+    groups: Vec<u32>,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct MatchArgs {
+    l4: Option<u32>,
+    lid: Option<u32>,
+    slid: Option<u32>,
+    dlid: Option<u32>,
+    sc: Option<u32>,
+    vesw_id: Option<u32>,
+    attr_id: Option<u32>,
+    method: Option<u32>,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct RuleArgs {
+    number: u64,
+    kind: String,
+    chance: u64,
+    fits: MatchArgs,
+    tally: u32,
+    skip: u64,
+    count: Option<u64>,
+    delay_ns: u64,
+    bits: u64,
+    copies: u32,
+    behind: u64,
+    hold_ns: u64,
+}
+
+impl RuleArgs {
+    fn build(self) -> PyResult<FaultRule> {
+        let kind = FaultKind::named(&self.kind)
+            .ok_or_else(|| PyValueError::new_err(format!("no fault of packets is a {:?}", self.kind)))?;
+        let MatchArgs { l4, lid, slid, dlid, sc, vesw_id, attr_id, method } = self.fits;
+        Ok(FaultRule {
+            number: self.number,
+            kind,
+            chance: self.chance,
+            fits: Match { l4, lid, slid, dlid, sc, vesw_id, attr_id, method },
+            tally: self.tally,
+            skip: self.skip,
+            count: self.count,
+            delay_ns: self.delay_ns,
+            bits: self.bits,
+            copies: self.copies,
+            behind: self.behind,
+            hold_ns: self.hold_ns,
+        })
+    }
+}
+
+/// Take the entries of a table as Python stores them, and of its groups, which many tables share, those it names.
+fn linear_table(entries: &[u8], shared: &Bound<'_, PySequence>) -> PyResult<LinearTable> {
+    let mut groups = Vec::new();
+    let mut known: FastMap<u32, u16> = FastMap::default();
+    let mut numbers: Vec<u16> =
+        entries.as_chunks().0.iter().map(|entry: &[u8; 2]| u16::from_ne_bytes(*entry)).collect();
+    for entry in numbers.iter_mut().filter(|entry| **entry >= GROUP_BASE) {
+        let number = *entry - GROUP_BASE;
+        *entry = match known.get(&number.into()) {
+            Some(entry) => *entry,
+            None => {
+                let ports: Vec<PortNum> = shared.get_item(number.into())?.extract()?;
+                if ports.is_empty() {
+                    return Err(PyValueError::new_err(format!("group {number} of a table has no port")));
+                }
+                let entry = GROUP_BASE + groups.len() as u16;
+                groups.push(ports.into());
+                known.insert(number.into(), entry);
+                entry
+            }
+        };
+    }
+    Ok(LinearTable { entries: numbers.into(), groups })
+}
+
+fn multicast_table(groups: Vec<(u32, Vec<PortNum>)>) -> MulticastTable {
+    let row = |(lid, mut ports): (u32, Vec<PortNum>)| {
+        ports.sort_unstable();
+        ports.dedup();
+        (lid, Arc::from(ports))
+    };
+    groups.into_iter().map(row).collect()
+}
+
+/// Credits and waiting bytes of each VL; packets marked with FECN.
+type LaneStatus = (Vec<u64>, Vec<u64>, u64);
+/// In, copies, out, in flight; then pairs of the number of a drop reason and how many.
+type Counts = ([u64; 5], i64, Vec<(usize, u64)>);
+
+fn counts(passing: &Passing) -> Counts {
+    let drops = passing.element.drops.iter().copied().enumerate().filter(|(_, packets)| *packets != 0);
+    (passing.element.numbers().map(|(_, number)| number), passing.in_flight, drops.collect())
+}
+
+fn counted_tuple<'py>(py: Python<'py>, counted: &Counted) -> PyResult<Bound<'py, PyTuple>> {
+    match counted {
+        Counted::Port { port, counted } => {
+            ("port", *port, counts(&counted.0), counts(&counted.1)).into_pyobject(py)
+        }
+        Counted::Congestion { port, counted: c } => {
+            let numbers = [c.fecn_received, c.becn_sent, c.becn_received, c.tx_stops];
+            ("congestion", *port, numbers).into_pyobject(py)
+        }
+        Counted::Switch { switch, counted } => ("switch", *switch, counts(counted)).into_pyobject(py),
+        Counted::Direction { direction, counted, streams } => {
+            ("direction", *direction, counts(counted), *streams).into_pyobject(py)
+        }
+        Counted::Tally { tally, seen, hits } => ("tally", *tally, *seen, *hits).into_pyobject(py),
+    }
+}
+
+/// Each output begins with what it is: 0 delivered, 1 observed, 2 flow changed, 3 rule spent.
+fn output_tuple(py: Python<'_>, output: Output) -> PyResult<Bound<'_, PyTuple>> {
+    match output {
+        Output::Delivered { time, port, packet, token } => {
+            (0u8, (time, port, PyBytes::new(py, &packet), token)).into_pyobject(py)
+        }
+        Output::Observed { time, direction, packet, drop } => {
+            let drop = drop.map(|drop| drop as u8);
+            (1u8, (time, direction, PyBytes::new(py, &packet), drop)).into_pyobject(py)
+        }
+        Output::FlowChanged { time, port, stopped } => (2u8, (time, port, stopped)).into_pyobject(py),
+        Output::RuleSpent { time, rule } => (3u8, (time, rule)).into_pyobject(py),
+    }
+}
+
+#[pyclass]
+pub struct FabricEngine {
+    engine: Engine,
+}
+
+fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
+    if (number as usize) < known {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("the engine has {known} {what}, none with number {number}")))
+}
+
+impl FabricEngine {
+    fn port(&self, port: u32) -> PyResult<()> {
+        known("HFI ports", port, self.engine.ports())
+    }
+
+    fn switch(&self, switch: u32) -> PyResult<()> {
+        known("switches", switch, self.engine.switches())
+    }
+
+    fn direction(&self, direction: u32) -> PyResult<()> {
+        known("link directions", direction, self.engine.directions())
+    }
+
+    fn end(&self, (number, port_num): EndArgs) -> PyResult<End> {
+        match port_num {
+            None => self.port(number).map(|()| End::Hfi(number)),
+            Some(port_num) => self.switch(number).map(|()| End::Switch(number, port_num)),
+        }
+    }
+}
+
+fn no_token(token: u64) -> PyErr {
+    PyKeyError::new_err(format!("no room is held under token {token}"))
+}
+
+#[pymethods]
+impl FabricEngine {
+    #[new]
+    fn new() -> Self {
+        FabricEngine { engine: Engine::default() }
+    }
+
+    fn add_port(&mut self) -> u32 {
+        self.engine.add_port()
+    }
+
+    fn add_switch(&mut self) -> u32 {
+        self.engine.add_switch()
+    }
+
+    fn add_link(
+        &mut self,
+        ends: (EndArgs, EndArgs),
+        config: LinkArgs,
+        flow: Option<FlowArgs>,
+        streams: [(u64, u64); 2],
+    ) -> PyResult<u32> {
+        let ends = [self.end(ends.0)?, self.end(ends.1)?];
+        let flow = flow.map(FlowArgs::build).transpose()?;
+        let streams = streams.map(|(faults, jitter)| (Stream::new(faults), Stream::new(jitter)));
+        Ok(self.engine.add_link(ends, &config.build(), flow.as_ref(), streams))
+    }
+
+    fn set_port(&mut self, now: u64, port: u32, config: PortArgs) -> PyResult<()> {
+        self.port(port)?;
+        let PortArgs { active, lid, lmc, sendable, admitted, groups } = config;
+        self.engine.set_port(now, port, PortConfig::new(active, lid, lmc, sendable, admitted, groups));
+        Ok(())
+    }
+
+    fn stall_port(&mut self, now: u64, port: u32, stalled: bool) -> PyResult<()> {
+        self.port(port)?;
+        self.engine.stall_port(now, port, stalled);
+        Ok(())
+    }
+
+    fn set_switch(&mut self, now: u64, switch: u32, up: bool) -> PyResult<()> {
+        self.switch(switch)?;
+        self.engine.set_switch(now, switch, up);
+        Ok(())
+    }
+
+    fn set_switch_port(&mut self, now: u64, switch: u32, port_num: PortNum, active: bool) -> PyResult<()> {
+        self.switch(switch)?;
+        self.engine.set_switch_port(now, switch, port_num, active);
+        Ok(())
+    }
+
+    fn set_tables(
+        &mut self,
+        now: u64,
+        switch: u32,
+        entries: &[u8],
+        groups: &Bound<'_, PySequence>,
+        mft: Vec<(u32, Vec<PortNum>)>,
+    ) -> PyResult<()> {
+        self.switch(switch)?;
+        self.engine.set_tables(now, switch, linear_table(entries, groups)?, multicast_table(mft));
+        Ok(())
+    }
+
+    fn set_link(&mut self, now: u64, direction: u32, config: LinkArgs) -> PyResult<()> {
+        self.direction(direction)?;
+        self.engine.set_link(now, direction, &config.build());
+        Ok(())
+    }
+
+    fn set_tally(&mut self, tally: u32, seen: u64, hits: u64) {
+        self.engine.set_tally(tally, seen, hits);
+    }
+
+    fn set_rules(&mut self, now: u64, direction: u32, rules: Vec<RuleArgs>) -> PyResult<()> {
+        self.direction(direction)?;
+        let rules: Vec<FaultRule> = rules.into_iter().map(RuleArgs::build).collect::<PyResult<_>>()?;
+        for rule in &rules {
+            known("tallies", rule.tally, self.engine.tallies())?;
+        }
+        self.engine.set_rules(now, direction, rules);
+        Ok(())
+    }
+
+    fn observe(&mut self, now: u64, direction: u32, on: bool) -> PyResult<()> {
+        self.direction(direction)?;
+        self.engine.observe(now, direction, on);
+        Ok(())
+    }
+
+    /// Return the number of the drop reason with which the port refused the packet.
+    fn inject(
+        &mut self,
+        now: u64,
+        port: u32,
+        packet: &[u8],
+        slid: u32,
+        dlid: u32,
+        pkey: u16,
+    ) -> PyResult<Option<u8>> {
+        self.port(port)?;
+        let address = Address { slid, dlid, pkey };
+        Ok(self.engine.inject(now, port, packet.into(), address).map(|drop| drop as u8))
+    }
+
+    fn enter(&mut self, now: u64, direction: u32, packet: &[u8], hops: u32) -> PyResult<()> {
+        self.direction(direction)?;
+        self.engine.enter(now, direction, packet.into(), hops);
+        Ok(())
+    }
+
+    fn answer_congestion<'py>(
+        &mut self,
+        py: Python<'py>,
+        port: u32,
+        packet: &[u8],
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        self.port(port)?;
+        Ok(PyBytes::new(py, &self.engine.answer_congestion(port, packet.into())))
+    }
+
+    fn keep(&mut self, token: u64) -> PyResult<()> {
+        if self.engine.keep(token) { Ok(()) } else { Err(no_token(token)) }
+    }
+
+    fn release(&mut self, now: u64, token: u64) -> PyResult<()> {
+        if self.engine.release(now, token) { Ok(()) } else { Err(no_token(token)) }
+    }
+
+    fn handle_timeout(&mut self, now: u64) {
+        self.engine.handle_timeout(now);
+    }
+
+    #[getter]
+    fn deadline(&mut self) -> Option<u64> {
+        self.engine.deadline()
+    }
+
+    #[getter]
+    fn has_output(&self) -> bool {
+        self.engine.has_output()
+    }
+
+    fn take_outputs<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let outputs = PyList::empty(py);
+        while let Some(output) = self.engine.poll_output() {
+            outputs.append(output_tuple(py, output)?)?;
+        }
+        Ok(outputs)
+    }
+
+    fn is_stopped(&self, port: u32) -> PyResult<bool> {
+        self.port(port)?;
+        Ok(self.engine.is_stopped(port))
+    }
+
+    fn is_holding(&self, direction: u32) -> PyResult<bool> {
+        self.direction(direction)?;
+        Ok(self.engine.is_holding(direction))
+    }
+
+    fn lanes(&self, direction: u32) -> PyResult<Option<LaneStatus>> {
+        self.direction(direction)?;
+        Ok(self.engine.lanes(direction).map(|lanes| (lanes.credits, lanes.waiting, lanes.fecn_marked)))
+    }
+
+    fn take_counts<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let counts = PyList::empty(py);
+        for counted in self.engine.take_counted() {
+            counts.append(counted_tuple(py, &counted)?)?;
+        }
+        Ok(counts)
+    }
+}

@@ -1,0 +1,30 @@
+//! What the crates below look like from Python; opavnic/_native.pyi declares the types.
+
+mod counts;
+mod datapath;
+mod fabric_engine;
+mod functions;
+mod load_balancer;
+mod snapshot;
+
+/// The Python module `opavnic._native`: the datapath, and each app that comes with it.
+#[pyo3::pymodule]
+mod _native {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::datapath::Engine;
+    #[pymodule_export]
+    use crate::fabric_engine::FabricEngine;
+    #[pymodule_export]
+    use crate::functions::{check, hash15, icrc, relay, segment};
+    #[pymodule_export]
+    use crate::load_balancer::{EjfatPipeline, EjfatPort};
+    #[pymodule_export]
+    const VNET_HEADER_SIZE: usize = offload::vnet::SIZE;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("EJFAT_DROPS", ejfat::drops::DROP_NAMES.to_vec())
+    }
+}

@@ -1,0 +1,105 @@
+//! What stands behind the vports: a TAP, an app, or Python.
+
+use std::io::Result;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use engine::app::{Apps, Outlet};
+use engine::core::{Core, Host};
+
+use crate::{Poller, write};
+
+/// The TAP of one vport, and the reasons not to read from it.
+pub struct Device {
+    fd: OwnedFd,
+    /// Python has stopped the queue.
+    pub stopped: bool,
+    /// Too many packets wait for Python.
+    pub held: bool,
+    /// It failed permanently.
+    pub lost: bool,
+}
+
+impl Device {
+    pub fn new(fd: OwnedFd) -> Self {
+        Device { fd, stopped: false, held: false, lost: false }
+    }
+
+    fn is_read(&self) -> bool {
+        !(self.stopped || self.held || self.lost)
+    }
+}
+
+/// The devices of all vports, by index. Frames for a vport with neither device nor app are kept for Python.
+#[derive(Default)]
+pub struct Devices {
+    slots: Vec<Option<Device>>,
+    pub kept: Vec<(usize, Vec<u8>)>,
+    /// Apps that receive the frames of a vport instead of a device.
+    pub apps: Apps,
+}
+
+impl Devices {
+    pub fn fd(&self, vport: usize) -> Option<RawFd> {
+        self.slots.get(vport)?.as_ref().map(|device| device.fd.as_raw_fd())
+    }
+
+    /// Set or clear the device of a vport, and wait for its frames.
+    pub fn set(&mut self, poller: &Poller, vport: usize, device: Option<Device>) -> Result<()> {
+        if self.slots.len() <= vport {
+            self.slots.resize_with(vport + 1, || None);
+        }
+        if let Some(fd) = self.fd(vport) {
+            poller.remove(fd);
+        }
+        if let Some(device) = &device {
+            poller.add(device.fd.as_raw_fd(), vport as u64)?;
+        }
+        self.slots[vport] = device;
+        Ok(())
+    }
+
+    /// Change the reasons not to read from a device, and start or stop waiting for its frames accordingly.
+    pub fn change(&mut self, poller: &Poller, vport: usize, change: impl FnOnce(&mut Device)) -> Result<()> {
+        let Some(Some(device)) = self.slots.get_mut(vport) else { return Ok(()) };
+        let before = device.is_read();
+        change(device);
+        match (before, device.is_read()) {
+            (true, false) => poller.remove(device.fd.as_raw_fd()),
+            (false, true) => poller.add(device.fd.as_raw_fd(), vport as u64)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Resume reading from every held device.
+    pub fn release(&mut self, poller: &Poller) -> Result<()> {
+        for vport in 0..self.slots.len() {
+            self.change(poller, vport, |device| device.held = false)?;
+        }
+        Ok(())
+    }
+
+    /// Run the apps on the frames that arrived for them, until no frames are left.
+    pub fn run_apps(&mut self, core: &mut Core) {
+        while let Some((vport, app, mut batch)) = self.apps.next_batch() {
+            app.run(&mut batch, &mut Outlet::new(core, self, vport));
+            self.apps.give_back(vport, batch);
+            core.flush(self);
+        }
+    }
+}
+
+impl Host for Devices {
+    #[inline]
+    fn write(&mut self, vport: usize, parts: &[&[u8]]) -> bool {
+        match self.fd(vport) {
+            Some(fd) => write(fd, parts).is_ok(),
+            None => {
+                if !self.apps.take(vport, parts) {
+                    self.kept.push((vport, parts.concat()));
+                }
+                true
+            }
+        }
+    }
+}

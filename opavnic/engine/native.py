@@ -1,0 +1,345 @@
+"""The native engine (native/engine) as every engine looks: it carries packets in Rust, and counts where it is told to.
+
+What it was given is translated when it changes. Outputs are taken all at once and handed on one by one. Counters,
+tallies of faults and random streams of the fabric are brought up to date by `count`, for elements that did something.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.engine.api import Engine
+from hfi_sim.engine.config import End, HfiEnd, PortConfig
+from hfi_sim.engine.outputs import (
+    BufferToken,
+    Delivered,
+    DirectionId,
+    FlowChanged,
+    Observed,
+    Output,
+    PortId,
+    RuleSpent,
+    SwitchId,
+)
+from hfi_sim.link.config import FlowControl, LinkConfig
+from hfi_sim.link.credits import LanesStatus
+from hfi_sim.link.rule import FaultRule, Tally
+from hfi_sim.random_stream import RandomStream
+from hfi_sim.routing.table import LinearTable
+from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
+from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic.errors import DatapathUnavailableError
+
+if TYPE_CHECKING:
+    from opavnic import _native
+
+_DROPS: Final = tuple(Drop)
+"""By the number that the native module has for each."""
+_MOST: Final = (1 << 64) - 1
+"""The largest number of 64 bits; rates and limits beyond it mean the same."""
+
+
+class NativeEngine(Engine):
+    """Elements in Rust; the ones here are where they count."""
+
+    def __init__(self, icrc: Icrc) -> None:
+        """Make an engine without elements.
+
+        Raises:  DatapathUnavailableError: it is not built; the ICRC has a polynomial of its own.
+        """
+        native = load_native()
+        if native is None:
+            raise DatapathUnavailableError(NOT_BUILT)
+        if icrc.polynomial != IBA_POLYNOMIAL:
+            raise DatapathUnavailableError(
+                f"the native engine knows no ICRC polynomial but {IBA_POLYNOMIAL:#010x}; "
+                f"this fabric has {icrc.polynomial:#010x}"
+            )
+        self._native: _native.FabricEngine = native.FabricEngine()
+        self._take_outputs = self._native.take_outputs
+        # called once or twice for each packet, and the same there
+        self.handle_timeout = self._native.handle_timeout  # type: ignore[method-assign]
+        self._outputs: deque[Output] = deque()
+        """Taken from the native engine, and not handed on yet."""
+        self._ports: list[tuple[PacketCounters, PacketCounters, CongestionCounters]] = []
+        self._switches: list[PacketCounters] = []
+        self._directions: list[tuple[PacketCounters, RandomStream, RandomStream]] = []
+        self._flows: list[FlowControl | None] = []
+        self._tallies = _Tallies()
+
+    # --- elements ------------------------------------------------------------------------------------------
+
+    def add_port(self, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters) -> PortId:
+        self._ports.append((tx, rx, congestion))
+        return PortId(self._native.add_port())
+
+    def add_switch(self, counters: PacketCounters) -> SwitchId:
+        self._switches.append(counters)
+        return SwitchId(self._native.add_switch())
+
+    def add_link(
+        self,
+        ends: tuple[End, End],
+        config: LinkConfig,
+        counters: tuple[PacketCounters, PacketCounters],
+        streams: tuple[tuple[RandomStream, RandomStream], tuple[RandomStream, RandomStream]],
+    ) -> DirectionId:
+        (a, b), (there, back) = ends, streams
+        first = self._native.add_link(
+            (_end(a), _end(b)),
+            _link(config),
+            None if config.flow is None else _flow(config.flow),
+            ((there[0].state, there[1].state), (back[0].state, back[1].state)),
+        )
+        for here, (faults, jitter) in zip(counters, streams, strict=True):
+            self._directions.append((here, faults, jitter))
+        self._flows.append(config.flow)
+        return DirectionId(first)
+
+    # --- changes -------------------------------------------------------------------------------------------
+
+    def set_port(self, now: int, port: PortId, config: PortConfig) -> None:
+        self._native.set_port(
+            now,
+            port,
+            {
+                "active": config.active,
+                "lid": config.lid,
+                "lmc": config.lmc,
+                "sendable": list(config.pkeys.sendable),
+                "admitted": list(config.pkeys.admitted),
+                "groups": list(config.multicast_lids),
+            },
+        )
+
+    def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
+        self._native.stall_port(now, port, stalled)
+
+    def set_switch(self, now: int, switch: SwitchId, up: bool) -> None:
+        self._native.set_switch(now, switch, up)
+
+    def set_switch_port(self, now: int, switch: SwitchId, port_num: int, active: bool) -> None:
+        self._native.set_switch_port(now, switch, port_num, active)
+
+    def set_tables(
+        self, now: int, switch: SwitchId, lft: LinearTable, mft: Mapping[int, frozenset[int]]
+    ) -> None:
+        groups = [(lid, list(ports)) for lid, ports in mft.items()]
+        self._native.set_tables(now, switch, lft.entries.tobytes(), lft.groups, groups)
+
+    def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
+        if config.flow != self._flows[direction >> 1]:
+            raise ValueError("the credits of a link cannot change")
+        self._native.set_link(now, direction, _link(config))
+
+    def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
+        self._native.handle_timeout(now)  # the old rules act, and are counted, up to now
+        self.count()
+        slots = self._tallies.use(direction, [rule.tally for rule in rules])
+        for slot, rule in zip(slots, rules, strict=True):
+            self._native.set_tally(slot, rule.tally.seen, rule.tally.hits)
+        self._native.set_rules(
+            now, direction, [_rule(rule, slot) for slot, rule in zip(slots, rules, strict=True)]
+        )
+
+    def observe(self, now: int, direction: DirectionId, on: bool) -> None:
+        self._native.observe(now, direction, on)
+
+    # --- packets -------------------------------------------------------------------------------------------
+
+    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        drop = self._native.inject(now, port, packet, slid, dlid, pkey)
+        return None if drop is None else _DROPS[drop]
+
+    def enter(self, now: int, direction: DirectionId, packet: bytes, hops: int) -> None:
+        self._native.enter(now, direction, packet, hops)
+
+    def answer_congestion(self, port: PortId, packet: bytes) -> bytes:
+        return self._native.answer_congestion(port, packet)
+
+    def keep(self, token: BufferToken) -> None:
+        self._native.keep(token)
+
+    def release(self, now: int, token: BufferToken) -> None:
+        self._native.release(now, token)
+
+    # --- time and results ----------------------------------------------------------------------------------
+
+    def handle_timeout(self, now: int) -> None:
+        self._native.handle_timeout(now)
+
+    @property
+    def deadline(self) -> int | None:
+        return self._native.deadline
+
+    @property
+    def has_output(self) -> bool:
+        return bool(self._outputs) or self._native.has_output
+
+    def poll_output(self) -> Output | None:
+        outputs = self._outputs
+        if outputs:
+            return outputs.popleft()
+        taken = self._take_outputs()
+        if not taken:
+            return None
+        if len(taken) > 1:
+            outputs.extend(map(_output, taken[1:]))
+        return _output(taken[0])
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    def is_stopped(self, port: PortId) -> bool:
+        return self._native.is_stopped(port)
+
+    def is_holding(self, direction: DirectionId) -> bool:
+        return self._native.is_holding(direction)
+
+    def lanes(self, direction: DirectionId) -> LanesStatus | None:
+        lanes = self._native.lanes(direction)
+        if lanes is None:
+            return None
+        credits_left, waiting, fecn_marked = lanes
+        return LanesStatus(tuple(credits_left), tuple(waiting), fecn_marked)
+
+    def count(self) -> None:
+        """Add what has been counted since the last time to the counters that elements were given."""
+        for counted in self._native.take_counts():
+            if counted[0] == "direction":
+                counters, faults, jitter = self._directions[counted[1]]
+                _add(counters, counted[2])
+                faults.state, jitter.state = counted[3]
+            elif counted[0] == "switch":
+                _add(self._switches[counted[1]], counted[2])
+            elif counted[0] == "port":
+                tx, rx, _ = self._ports[counted[1]]
+                _add(tx, counted[2])
+                _add(rx, counted[3])
+            elif counted[0] == "congestion":
+                _add_congestion(self._ports[counted[1]][2], counted[2])
+            else:
+                tally = self._tallies.slots[counted[1]]
+                if tally is not None:
+                    tally.seen, tally.hits = counted[2], counted[3]
+
+
+class _Tallies:
+    """The numbers under which the native engine knows tallies; a number is free again when no direction uses it."""
+
+    def __init__(self) -> None:
+        self.slots: list[Tally | None] = []
+        self._users: list[int] = []
+        self._used: dict[int, list[int]] = {}
+        """The numbers in use, by direction."""
+
+    def use(self, direction: int, tallies: Sequence[Tally]) -> list[int]:
+        """Let a direction use these instead of what it used; return their numbers."""
+        numbers = [self._number(tally) for tally in tallies]
+        for number in numbers:
+            self._users[number] += 1
+        for number in self._used.pop(direction, ()):
+            self._users[number] -= 1
+            if self._users[number] == 0:
+                self.slots[number] = None
+        if numbers:
+            self._used[direction] = numbers
+        return numbers
+
+    def _number(self, tally: Tally) -> int:
+        free = len(self.slots)
+        for number, other in enumerate(self.slots):
+            if other is tally:
+                return number
+            if other is None:
+                free = min(free, number)
+        if free == len(self.slots):
+            self.slots.append(None)
+            self._users.append(0)
+        self.slots[free] = tally
+        return free
+
+
+def _end(end: End) -> tuple[int, int | None]:
+    return (end.port, None) if isinstance(end, HfiEnd) else (end.switch, end.port_num)
+
+
+def _link(config: LinkConfig) -> _native.FabricLink:
+    return {
+        "up": config.up,
+        "rate_bps": min(config.rate_bps, _MOST),
+        "latency_ns": config.latency_ns,
+        "jitter_ns": config.jitter_ns,
+        "queue_bytes": max(0, min(config.queue_bytes, _MOST)),
+    }
+
+
+def _flow(flow: FlowControl) -> _native.FabricFlow:
+    return {
+        "buffer_bytes": flow.buffer_bytes,
+        "sc_to_vl": flow.map(),
+        "fecn_bytes": max(0, min(flow.fecn_bytes, _MOST)),
+        "weights": tuple(flow.weights) or (1,) * flow.vls,
+        "high": tuple(flow.high),
+        "high_limit_bytes": flow.high_limit_bytes,
+    }
+
+
+def _rule(rule: FaultRule, tally: int) -> _native.FabricRule:
+    match = rule.match
+    return {
+        "number": rule.number,
+        "kind": rule.kind.value,
+        "chance": rule.chance,
+        "fits": {
+            "l4": match.l4,
+            "lid": match.lid,
+            "slid": match.slid,
+            "dlid": match.dlid,
+            "sc": match.sc,
+            "vesw_id": match.vesw_id,
+            "attr_id": match.attr_id,
+            "method": match.method,
+        },
+        "tally": tally,
+        "skip": rule.skip,
+        "count": rule.count,
+        "delay_ns": rule.delay_ns,
+        "bits": rule.bits,
+        "copies": rule.copies,
+        "behind": rule.behind,
+        "hold_ns": rule.hold_ns,
+    }
+
+
+def _output(output: _native.FabricOutput) -> Output:
+    if output[0] == 0:
+        return tuple.__new__(Delivered, output[1])
+    if output[0] == 1:
+        time, direction, packet, drop = output[1]
+        return Observed(time, DirectionId(direction), packet, None if drop is None else _DROPS[drop])
+    if output[0] == 2:
+        return FlowChanged._make(output[1])
+    return RuleSpent._make(output[1])
+
+
+def _add(counters: PacketCounters, more: _native.FabricCounts) -> None:
+    (in_packets, in_bytes, copies, out_packets, out_bytes), in_flight, drops = more
+    counters.in_packets += in_packets
+    counters.in_bytes += in_bytes
+    counters.copies += copies
+    counters.out_packets += out_packets
+    counters.out_bytes += out_bytes
+    counters.in_flight += in_flight
+    for reason, packets in drops:
+        counters.drop(_DROPS[reason], packets)
+
+
+def _add_congestion(counters: CongestionCounters, more: Sequence[int]) -> None:
+    fecn_received, becn_sent, becn_received, tx_stops = more
+    counters.fecn_received += fecn_received
+    counters.becn_sent += becn_sent
+    counters.becn_received += becn_received
+    counters.tx_stops += tx_stops

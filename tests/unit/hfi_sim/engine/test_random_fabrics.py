@@ -1,0 +1,574 @@
+"""Random fabrics under random inputs, on every engine that is built: the same events, and the laws of any fabric.
+
+An engine that is alone runs beside a second one of its kind: the same inputs give the same outputs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine_twins import Twins, built_engines
+from hfi_sim.counters import Drop
+from hfi_sim.engine.api import Engine, EngineFactory
+from hfi_sim.engine.config import HfiEnd, PortConfig, SwitchEnd
+from hfi_sim.engine.outputs import BufferToken, Delivered, DirectionId, Observed, PortId, SwitchId
+from hfi_sim.engine.python import PythonEngine
+from hfi_sim.instants import NS_PER_S
+from hfi_sim.link.config import FlowControl, LinkConfig
+from hfi_sim.link.rule import FaultKind, FaultRule, Match
+from hfi_sim.pkeys import PkeyTable
+from hfi_sim.routing.table import GROUP_BASE
+from hfi_sim.types import LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.wire import l4
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
+from unit.hfi_sim.engine.hand_made import L4, PKEY, HandMade, Tally, packet, port_config, rule, table
+
+GROUP: Final = 0xF00001
+LOST: Final = 7
+"""A LID that tables may lead around in circles."""
+RATES: Final = (
+    100_000_000_000,
+    1_000_000_000,
+    1_000_000_000,
+    7_777_777,
+    99_999_999_977,
+    1_000_000_000_000,
+    3,
+)
+HOUR: Final = 3600 * NS_PER_S
+LATENCIES: Final = (300, 0, 300, 1, 300, 20_000, 3_000_000, HOUR)
+JITTERS: Final = (0, 0, 0, 5, 40_000, NS_PER_S)
+QUEUES: Final = (1 << 20, 1 << 20, 40_000, 3000, 300, 0)
+FLOWS: Final = (
+    None,
+    None,
+    FlowControl(),
+    FlowControl(buffer_bytes=16_376, fecn_bytes=0),
+    FlowControl(vls=2, buffer_bytes=16400, fecn_bytes=500),
+    FlowControl(vls=3, buffer_bytes=20_000, weights=(3, 1, 2), high=(2,), high_limit_bytes=600, fecn_bytes=0),
+    FlowControl(vls=4, buffer_bytes=17_000, weights=(1, 2, 3, 7), high=(1, 3)),
+)
+SIZES: Final = (32, 64, 256, 2048, 9000, 16376)
+PAUSES: Final = (0, 0, 0, 1, 100, 5000, 1_000_000, 2_000_000_000, HOUR)
+MATCHES: Final = (
+    Match(),
+    Match(),
+    Match(l4=L4),
+    Match(sc=1),
+    Match(dlid=16),
+    Match(slid=24),
+    Match(lid=17),
+    Match(vesw_id=1),
+    Match(attr_id=1),
+    Match(attr_id=0, method=1),
+    Match(l4=L4, lid=24, sc=0),
+)
+HOLD_NS: Final = (0, 40, 100_000, NS_PER_S)
+ETHERNET: Final = {"l4": l4.L4.ETHERNET, "head": bytes([0, 0, 1, 0])}
+"""A packet of a virtual switch: VESW 1."""
+MAD: Final = {"l4": l4.L4.FM, "head": bytes([*range(8), 1, 0x34, 1, 1, *range(12), 0, 1])}
+"""A packet of the fabric manager: attribute 1 by method 1."""
+PKEYS: Final = (PKEY, 0x7FFF)
+STRAY: Final = (GROUP, GROUP, GROUP, GROUP + 1, LID_PERMISSIVE, LOST, LOST, 3000, 0)
+"""DLIDs of packets that are not for one host."""
+
+T = TypeVar("T")
+bytes_of = st.integers(0, 255)
+Step = tuple[str, int, int, int, int]
+steps = st.tuples(
+    st.sampled_from(
+        ["send"] * 4
+        + ["burst"] * 4
+        + ["rules"] * 5
+        + ["all", "no rules", "flap", "flap", "rate", "tables", "loop", "switch"]
+        + ["switch port", "stall", "port", "hosts", "keep", "let go", "answer", "enter", "observe"]
+        + ["run", "run", "jump"]
+    ),
+    bytes_of,
+    bytes_of,
+    bytes_of,
+    st.sampled_from(PAUSES),
+)
+
+scripts = st.lists(steps, max_size=10) | st.lists(steps, min_size=25, max_size=60)
+
+
+@dataclass
+class Shape:
+    """What a fabric is made of; numbers pick from the lists above."""
+
+    switches: int
+    hosts: list[int]
+    """Of each, where it stands and its LMC."""
+    trunks: list[tuple[int, int]]
+    links: list[tuple[int, int, int, int, int]]
+    """Rate, latency, jitter, queue, flow."""
+    watched: bool
+    """Whether every direction is observed; where none is, engines may do things late."""
+
+
+shapes = st.builds(
+    Shape,
+    switches=st.integers(1, 4),
+    hosts=st.lists(bytes_of, min_size=2, max_size=5),
+    trunks=st.lists(st.tuples(bytes_of, bytes_of), max_size=6),
+    links=st.lists(st.tuples(*[bytes_of] * 5), min_size=1, max_size=6),
+    watched=st.booleans(),
+)
+
+
+def pick(choices: Sequence[T], number: int) -> T:
+    return choices[number % len(choices)]
+
+
+class World:
+    """A random fabric, what was done to it, and what came of it."""
+
+    def __init__(self, shape: Shape, makers: dict[str, EngineFactory]) -> None:
+        self.twins: Twins
+
+        def make(icrc: Icrc) -> Engine:
+            self.twins = Twins(makers, icrc)
+            return self.twins
+
+        self.bed = HandMade(make)
+        self.sent = 0
+        self.shape = shape
+        self.configs: list[LinkConfig] = []
+        self.fastest: list[int] = []
+        self.shortest: list[int] = []
+        self.longest_queue: list[int] = []
+        self.damaged: set[int] = set()
+        """Directions that had a fault which changes packets."""
+        self.all_seen = True
+        """Whether every direction was observed all the time."""
+        self.entered: set[bytes] = set()
+        """Packets that came from outside."""
+        self.into: list[SwitchId | PortId] = []
+        """Where each direction leads; negative: -1 - port."""
+        self.held: list[Delivered] = []
+        self.kept: list[BufferToken] = []
+        """Room that has one holder more."""
+        self.ports: list[PortConfig] = []
+        self.cables: dict[int, dict[int, int]] = defaultdict(dict)
+        """Of each switch, where a port of it leads: another switch, or -1 - host."""
+        self.rules = 0
+        self.tallies = [Tally() for _ in range(3)]
+        """What rules share."""
+        switches = [self.bed.switch(0, {}) for _ in range(shape.switches)]
+        for number, place in enumerate(shape.hosts):
+            lmc = place % 3
+            config = port_config(
+                self.lid(number), lmc=lmc, pkeys=PkeyTable.of(PKEYS), multicast_lids=frozenset([GROUP])
+            )
+            port = self.bed.add_port(config)
+            self.ports.append(config)
+            switch = pick(switches, place // 3)
+            self.cable(switch, -1 - port)
+        for a, b in shape.trunks:
+            if pick(switches, a) != pick(switches, b):
+                self.cable(pick(switches, a), pick(switches, b))
+        for switch in switches:
+            self.set_tables(switch)
+        if not shape.watched:
+            self.all_seen = False
+            for number in range(len(self.into)):
+                self.bed.engine.observe(0, DirectionId(number), False)
+
+    @property
+    def now(self) -> int:
+        return self.bed.now
+
+    @staticmethod
+    def lid(host: int) -> int:
+        return 16 + 8 * host
+
+    def cable(self, switch: SwitchId, other: int) -> None:
+        """Lay a cable from a switch to another, or to a host."""
+        rate, latency, jitter, queue, flow = pick(self.shape.links, len(self.configs))
+        config = LinkConfig(
+            up=True,
+            rate_bps=pick(RATES, rate),
+            latency_ns=pick(LATENCIES, latency),
+            jitter_ns=pick(JITTERS, jitter),
+            queue_bytes=pick(QUEUES, queue),
+            flow=pick(FLOWS, flow),
+        )
+        near = SwitchEnd(switch, self.plug(switch, other))
+        if other < 0:
+            self.bed.cable(HfiEnd(PortId(-1 - other)), near, config)
+            self.into += [switch, other]
+        else:
+            self.bed.cable(SwitchEnd(SwitchId(other), self.plug(SwitchId(other), switch)), near, config)
+            self.into += [switch, other]
+        self.configs.append(config)
+        self.fastest += [config.rate_bps] * 2
+        self.shortest += [config.latency_ns] * 2
+        self.longest_queue += [config.queue_bytes] * 2
+
+    def plug(self, switch: SwitchId, other: int) -> int:
+        port_num = len(self.cables[switch]) + 1
+        self.cables[switch][port_num] = other
+        self.bed.engine.set_switch_port(0, switch, port_num, True)
+        return port_num
+
+    def set_tables(self, switch: SwitchId, odd: int = 0) -> None:
+        """Program shortest paths, equal ones as groups. Args: odd: lead some LIDs elsewhere, perhaps in circles."""
+        ports: dict[int, int] = {}
+        groups: list[tuple[int, ...]] = []
+        for host, place in enumerate(self.shape.hosts):
+            choice = self.next_hops(switch, -1 - host)
+            for lid in range(self.lid(host), self.lid(host) + (1 << place % 3)):
+                if len(choice) > 1:
+                    groups.append(choice)
+                    ports[lid] = GROUP_BASE + len(groups) - 1
+                elif choice:
+                    ports[lid] = choice[0]
+        every = sorted(self.cables[switch])
+        if odd and every:
+            ports[LOST] = pick(every, odd)
+            ports[pick(sorted(ports), odd)] = pick(every, odd // 7)
+        tree = frozenset(every[-3:] if odd % 3 == 2 else every[:3])
+        self.bed.engine.set_tables(self.now, switch, table(ports, groups), {GROUP: tree})
+
+    def next_hops(self, switch: int, target: int) -> tuple[int, ...]:
+        distance = {target: 0}
+        ring = [target]
+        while ring:
+            ring = [
+                near
+                for near, cables in self.cables.items()
+                if near not in distance and any(far in ring for far in cables.values())
+            ]
+            distance |= dict.fromkeys(ring, max(distance.values()) + 1)
+        here = distance.get(switch, 99)
+        return tuple(
+            number for number, far in self.cables[switch].items() if distance.get(far, 99) == here - 1
+        )
+
+    # --- steps ---------------------------------------------------------------------------------------------
+
+    def do(self, step: Step) -> None:
+        name, a, b, c, pause = step
+        self.bed.now += pause
+        action: Callable[[int, int, int], None] = getattr(self, "do_" + name.replace(" ", "_"))
+        action(a, b, c)
+        self.check()
+
+    def make(self, a: int, b: int, c: int) -> tuple[PortId, bytes]:
+        host = a % len(self.ports)
+        to = b % len(self.ports)
+        dlid = pick(
+            (*[self.lid(to) + c % (1 << self.shape.hosts[to] % 3)] * 16, *STRAY),
+            b // 5,
+        )
+        self.sent += 1
+        slid = self.lid(host) if c % 64 < 63 else 5
+        data = packet(
+            slid,
+            dlid,
+            self.sent,
+            size=pick(SIZES, c),
+            sc=c % 4,
+            entropy=a * b,
+            becn=a % 8 == 5,
+            pkey=9 if a == 6 else pick(PKEYS, a // 200),
+            **pick(({}, {}, ETHERNET, MAD, MAD | {"head": MAD["head"][:9]}), a // 8),
+        )
+        if a == 7:
+            damaged = bytearray(data)
+            damaged[b % len(data)] ^= 1 << c % 8
+            data = bytes(damaged)
+        return PortId(host), data
+
+    def do_send(self, a: int, b: int, c: int) -> None:
+        port, data = self.make(a, b, c)
+        pkey = pkey_of(data) if a < 250 else 9
+        self.bed.engine.inject(self.now, port, data, slid_of(data), dlid_of(data), pkey)
+
+    def do_burst(self, a: int, b: int, c: int) -> None:
+        for extra in range(40 - c % 40):
+            self.do_send(a, b, c + extra)
+
+    def do_all(self, a: int, b: int, c: int) -> None:
+        for host in range(len(self.ports)):
+            self.do_burst(host, a + host, 40 - c % 8)
+
+    def do_enter(self, a: int, b: int, c: int) -> None:
+        _, data = self.make(a, b, c % 250)
+        direction = a % len(self.into)
+        self.entered.add(data[16:])
+        self.bed.engine.enter(self.now, DirectionId(direction), data, c % 4)
+
+    def do_rules(self, a: int, b: int, c: int) -> None:
+        direction = a % len(self.into)
+        kinds = [FaultKind.LOSS, FaultKind.DUPLICATE, FaultKind.REORDER, FaultKind.CORRUPT, FaultKind.DELAY]
+        rules = [self.rule(pick(kinds, b + each), b + each, c + each) for each in range(1 + c % 3)]
+        if any(each.kind is FaultKind.CORRUPT for each in rules):
+            self.damaged.add(direction)
+        ways = {direction, direction ^ 1, 0} if b % 4 == 0 else {direction}
+        if b % 4 == 1 and all(each.kind is not FaultKind.DUPLICATE for each in rules):
+            ways = set(range(len(self.into)))
+        for way in sorted(ways):
+            self.damaged |= {way} if direction in self.damaged else set()
+            self.bed.engine.set_rules(self.now, DirectionId(way), rules)
+
+    def rule(self, kind: FaultKind, b: int, c: int) -> FaultRule:
+        self.rules += 1
+        many = c % 3 == 2  # once: copies of copies in a circle would take minutes
+        made = rule(
+            kind,
+            self.rules,
+            chance=pick((1.0, 0.5, 0.1, 0.0), c),
+            match=pick(MATCHES, b // 5),
+            skip=pick((0, 0, 2), c),
+            count=1 if many else pick((None, None, 1, 5), b),
+            delay_ns=pick((0, 1, 100_000), b),
+            bits=pick((1, 3, 5000), c),
+            copies=30 if many else 1,
+            behind=pick((1, 2, 10), b),
+            hold_ns=pick(HOLD_NS, c // 4),
+        )
+        return replace(made, tally=pick(self.tallies, b)) if b % 4 == 1 else made
+
+    def do_no_rules(self, a: int, b: int, c: int) -> None:
+        self.bed.engine.set_rules(self.now, DirectionId(a % len(self.into)), [])
+
+    def do_flap(self, a: int, b: int, c: int) -> None:
+        """Take a link down and mostly up again, or only the one or the other."""
+        number = a % len(self.configs)
+        if b % 2:  # best where something is held back
+            ways = range(len(self.into))
+            holding = [way for way in ways if self.bed.engine.is_holding(DirectionId(way))]
+            number = pick(holding, a) // 2 if holding else number
+        for _ in range(1 + (c % 4 > 0)):
+            self.set_link(number, replace(self.configs[number], up=not self.configs[number].up))
+
+    def do_rate(self, a: int, b: int, c: int) -> None:
+        number = a % len(self.configs)
+        changed = replace(
+            self.configs[number],
+            rate_bps=pick(RATES, b),
+            latency_ns=pick(LATENCIES, b // 6),
+            jitter_ns=pick(JITTERS, c // 6),
+            queue_bytes=pick(QUEUES, c),
+        )
+        self.set_link(number, changed)
+
+    def set_link(self, number: int, config: LinkConfig) -> None:
+        self.configs[number] = config
+        for direction in (2 * number, 2 * number + 1):
+            self.fastest[direction] = max(self.fastest[direction], config.rate_bps)
+            self.shortest[direction] = min(self.shortest[direction], config.latency_ns)
+            self.longest_queue[direction] = max(self.longest_queue[direction], config.queue_bytes)
+        self.bed.engine.set_link(self.now, DirectionId(2 * number + 1), config)
+
+    def do_tables(self, a: int, b: int, c: int) -> None:
+        self.set_tables(SwitchId(a % self.shape.switches), b)
+
+    def do_loop(self, a: int, b: int, c: int) -> None:
+        for switch in range(self.shape.switches):
+            self.set_tables(SwitchId(switch), a + switch)
+
+    def do_switch(self, a: int, b: int, c: int) -> None:
+        self.bed.engine.set_switch(self.now, SwitchId(a % self.shape.switches), b % 2 == 0)
+
+    def do_switch_port(self, a: int, b: int, c: int) -> None:
+        switch = SwitchId(a % self.shape.switches)
+        self.bed.engine.set_switch_port(self.now, switch, b % 4 + 1, c % 3 > 0)
+
+    def do_stall(self, a: int, b: int, c: int) -> None:
+        self.bed.engine.stall_port(self.now, PortId(a % len(self.ports)), b % 2 == 0)
+
+    def do_port(self, a: int, b: int, c: int) -> None:
+        number = a % len(self.ports)
+        groups = frozenset([GROUP]) if c % 2 else frozenset[int]()
+        config = replace(self.ports[number], active=b % 3 > 0, multicast_lids=groups)
+        self.bed.engine.set_port(self.now, PortId(number), config)
+
+    def do_hosts(self, a: int, b: int, c: int) -> None:
+        """Let hosts keep the room of what they get, or release it."""
+        self.bed.takes = a % 2 == 0
+        if self.bed.takes:
+            self.release()
+
+    def release(self) -> None:
+        held, self.held = self.held, []
+        for output in held:
+            self.bed.take(output)
+        while self.kept:
+            self.do_let_go(0, 0, 0)
+
+    def do_keep(self, a: int, b: int, c: int) -> None:
+        """Let a host share the room of something that it got, and take it itself or not."""
+        if not self.held:
+            self.bed.takes = False
+            return
+        output = self.held.pop(a % len(self.held))
+        if output.token is not None:
+            self.bed.engine.keep(output.token)
+            self.kept.append(output.token)
+        if b % 2:
+            self.bed.take(output)
+        else:
+            self.held.append(output)
+
+    def do_let_go(self, a: int, b: int, c: int) -> None:
+        if self.kept:
+            self.bed.engine.release(self.now, self.kept.pop(a % len(self.kept)))
+
+    def do_answer(self, a: int, b: int, c: int) -> None:
+        port, data = self.make(a, b, c)
+        self.bed.engine.answer_congestion(port, data)
+
+    def do_observe(self, a: int, b: int, c: int) -> None:
+        self.bed.engine.observe(self.now, DirectionId(a % len(self.into)), b % 3 > 0)
+        self.all_seen = False
+
+    def do_run(self, a: int, b: int, c: int) -> None:
+        self.bed.now += pick(PAUSES, a) + b * c
+        self.keep_held(self.bed.run(self.now))
+
+    def do_jump(self, a: int, b: int, c: int) -> None:
+        self.bed.now += pick(PAUSES, a)
+        self.bed.engine.handle_timeout(self.now)
+        self.keep_held(self.bed.run(self.now))
+
+    def keep_held(self, outputs: Sequence[object]) -> None:
+        if not self.bed.takes:
+            self.held += [output for output in outputs if isinstance(output, Delivered)]
+
+    def rest(self) -> None:
+        """Let everything come to its end."""
+        for port in range(len(self.ports)):
+            self.bed.engine.stall_port(self.now, PortId(port), False)
+        self.keep_held(self.bed.run(self.now))
+        self.bed.takes = True
+        self.release()
+        self.bed.run()
+        if any(counters.in_flight for counters in self.bed.directions):
+            # where routes form a circle, each lane in it can wait for room in the next: only a flap ends that
+            assert any(config.flow is not None for config in self.configs)
+            for number, config in enumerate(self.configs):
+                self.set_link(number, replace(config, up=False))
+            self.bed.run()
+
+    # --- laws ----------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Compare the engines, and hold what holds at any time against the first."""
+        assert self.twins.deadline is None or self.twins.deadline >= 0
+        self.twins.compare_counters()
+        assert self.twins.difference is None, self.twins.difference
+        assert [counters for counters in self.bed.counters() if counters.balance] == []
+        for number in range(len(self.ports)):
+            self.twins.is_stopped(PortId(number))
+        for number, limit in enumerate(self.longest_queue):
+            self.twins.is_holding(DirectionId(number))
+            lanes = self.twins.lanes(DirectionId(number))
+            if lanes is not None and number % 2 == 0 and self.into[number ^ 1] < 0:
+                assert sum(lanes.waiting) <= limit
+            if lanes is not None:
+                assert all(credit >= 0 for credit in lanes.credits)
+
+    def check_end(self) -> None:
+        """Hold the laws of a fabric at rest against it."""
+        self.check()
+        assert self.twins.deadline is None
+        self.bed.check_rest()
+        if self.all_seen:
+            self.check_time()
+        self.check_order()
+        self.check_sight()
+
+    def check_sight(self) -> None:
+        """Every packet that entered a direction, and every copy, was seen there once."""
+        seen = Counter(output.direction for output in self.bed.outputs if isinstance(output, Observed))
+        for number, counters in enumerate(self.bed.directions):
+            if self.all_seen:
+                assert seen[DirectionId(number)] == counters.in_packets + counters.copies
+
+    def least(self, direction: int, size: int) -> int:
+        """Return the shortest time in which a packet gets through a direction."""
+        return size * 8 * NS_PER_S // self.fastest[direction] + self.shortest[direction]
+
+    def check_time(self) -> None:
+        """No packet is seen before the direction that it came through can have passed it on."""
+        entered: dict[tuple[int, bytes], int] = {}
+        for output in self.bed.outputs:
+            if isinstance(output, Observed) and output.drop is None:
+                key = output.direction, output.packet[16:]
+                entered.setdefault(key, output.time)
+        for place, data, time in self.sightings():
+            if data[16:] in self.entered:
+                continue
+            came = [
+                entered[number, data[16:]] + self.least(number, len(data))
+                for number, into in enumerate(self.into)
+                if into == place and (number, data[16:]) in entered
+            ]
+            if not came:
+                assert self.damaged
+                continue
+            assert time >= min(came)
+
+    def sightings(self) -> Iterator[tuple[int, bytes, int]]:
+        """Yield when a packet came out of a switch, or of the cable of a host: the element, the packet, the time."""
+        for output in self.bed.outputs:
+            if isinstance(output, Delivered):
+                yield -1 - output.port, output.packet, output.time
+            elif (
+                isinstance(output, Observed) and output.drop is None and output.direction not in self.damaged
+            ):
+                source = self.into[output.direction ^ 1]
+                if source >= 0:
+                    yield source, output.packet, output.time
+
+    def check_order(self) -> None:
+        """What reaches a host on one service channel kept the order in which it was seen on the last cable."""
+        for number, into in enumerate(self.into):
+            if into >= 0 or not self.all_seen:
+                continue
+            for sc in range(4):
+                seen = iter(
+                    output.packet[16:]
+                    for output in self.bed.outputs
+                    if isinstance(output, Observed)
+                    and output.direction == number
+                    and output.drop is None
+                    and sc_of(output.packet) == sc
+                )
+                got = [
+                    output.packet[16:]
+                    for output in self.bed.outputs
+                    if isinstance(output, Delivered)
+                    and output.port == -1 - into
+                    and sc_of(output.packet) == sc
+                ]
+                assert all(data in seen for data in got)
+
+
+def makers() -> dict[str, EngineFactory]:
+    built = built_engines()
+    return built if len(built) > 1 else {"python": PythonEngine, "again": PythonEngine}
+
+
+@settings(max_examples=400)
+@given(shapes, scripts)
+def test_random_fabric_is_the_same_on_every_engine_and_keeps_the_laws(
+    shape: Shape, script: list[Step]
+) -> None:
+    assert is_multicast_lid(GROUP)
+    world = World(shape, makers())
+    for step in script:
+        world.do(step)
+    world.rest()
+    world.check_end()
+    assert Drop.TX_MALFORMED not in world.bed.drops()
