@@ -31,9 +31,7 @@ def load_native() -> ModuleType | None:
     return _native
 
 
-def choose_datapath(
-    wanted: EngineWanted, *, tap: bool = True, polynomial: int = IBA_POLYNOMIAL
-) -> Choice:
+def choose_datapath(wanted: EngineWanted, *, tap: bool = True, polynomial: int = IBA_POLYNOMIAL) -> Choice:
     """Return the datapath to run on.
 
     Args:    tap: whether netdevs are TAPs. polynomial: that of the fabric's ICRC.

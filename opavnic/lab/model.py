@@ -130,7 +130,9 @@ def _datapath_section(value: object) -> object:
 
 
 def _workers(value: object) -> object:
-    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_WORKERS):
+    if value == "auto" or (
+        isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_WORKERS
+    ):
         return value
     raise ValueError(f"should be auto or a number from 1 to {MAX_WORKERS}, not {value!r:.60}")
 

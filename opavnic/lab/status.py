@@ -221,9 +221,7 @@ def counter_status(
         counters[name] = packet_counters(values)
         if not number % ELEMENTS_AT_ONCE:
             yield
-    counters |= {
-        f"{port.name} congestion": asdict(port.congestion) for port in fabric.hfi_ports()
-    }
+    counters |= {f"{port.name} congestion": asdict(port.congestion) for port in fabric.hfi_ports()}
     counters |= {f"{host} agent": asdict(values) for host, values in agents.items()}
     for number, (name, adapter) in enumerate(adapters.items()):
         counters[f"{name} ethtool"] = adapter.counters.ethtool_stats()
