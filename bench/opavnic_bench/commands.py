@@ -23,6 +23,7 @@ from opavnic.signals import interruptible
 
 if TYPE_CHECKING:
     from opavnic_bench.datapath.bench import BenchResult
+    from opavnic_bench.links.bench import LinksResult
     from opavnic_bench.turns import Progress
 
 EM_SIZES: Final = (10, 100, 1000, 10000)
@@ -218,21 +219,34 @@ def _may_make_taps() -> tuple[bool, str]:
         return False, str(error)
 
 
+Only = Annotated[
+    list[str] | None, typer.Option("--only", metavar="NAME", help="measure only this; may be repeated")
+]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="draw the figures")]
+Rounds = Annotated[int, typer.Option(min=1, max=50, help="rounds; the results are medians")]
+WholeSeconds = Annotated[
+    Any,
+    typer.Option(
+        parser=_whole_seconds, metavar="TIME", help="how long each throughput is measured: 1s to 1m"
+    ),
+]
+Beside = Annotated[
+    str | None,
+    typer.Option(
+        "--beside",
+        metavar="PROGRAM",
+        help="the `opavnic` of another installation, measured in turns with this one",
+    ),
+]
+
+
 def datapath(
     as_json: AsJson = False,
-    plot_file: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE.svg", help="draw the figures")
-    ] = None,
-    rounds: Annotated[int, typer.Option(min=1, max=50, help="rounds; the results are medians")] = 3,
-    seconds: Annotated[
-        Any,
-        typer.Option(
-            parser=_whole_seconds, metavar="TIME", help="how long each throughput is measured: 1s to 1m"
-        ),
-    ] = "1s",
-    only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="VARIANT", help="measure only this; may be repeated")
-    ] = None,
+    plot_file: Plot = None,
+    rounds: Rounds = 3,
+    seconds: WholeSeconds = "1s",
+    only: Only = None,
+    beside: Beside = None,
     vports: Annotated[
         str | None,
         typer.Option(metavar="N,N,...", help="measure only the native cost of a packet with this many VNICs"),
@@ -247,36 +261,92 @@ def datapath(
     Example:
       opavnic bench datapath --json --plot datapath.svg
     """
-    from opavnic.lab.errors import PrivilegeError
-    from opavnic.lab.privileges import check_tun, has_capabilities
     from opavnic_bench.datapath.bench import bench_datapath
     from opavnic_bench.datapath.peers import variants
-    from opavnic_bench.datapath.plot import plot
+    from opavnic_bench.plot import datapath_panels, draw
 
-    known = sorted({variant.name for variant in variants()})
-    if unknown := sorted(set(only or ()) - set(known)):
-        fail(f"no variant {', '.join(unknown)} (known: {', '.join(known)})", EXIT_USAGE)
-    try:
-        check_tun()
-    except PrivilegeError as error:
-        fail(str(error))
-    if not has_capabilities():
-        fail("this benchmark creates network namespaces: run it as root")
+    _known(only, {variant.name for variant in variants()}, "variant")
+    other = _beside(beside)
+    _may_make_namespaces()
     if vports is not None:
         _vports(vports, as_json)
         return
     if plot_file is not None:
         _write(plot_file, "")  # fail now rather than after minutes of measuring
     with _measuring() as progress:
-        result = bench_datapath(rounds, seconds, only=only or (), progress=progress)
+        result = bench_datapath(rounds, seconds, only=only or (), beside=other, progress=progress)
     if plot_file is not None:
-        _write(plot_file, plot(result.rows()))
+        _write(plot_file, draw(datapath_panels(result.rows())))
     if as_json:
         print_json(result.as_json())
     else:
         _print_datapath(result)
     if not result.rows():
         raise typer.Exit(EXIT_FAILED)
+
+
+def links(
+    as_json: AsJson = False,
+    plot_file: Plot = None,
+    rounds: Rounds = 3,
+    seconds: WholeSeconds = "1s",
+    only: Only = None,
+) -> None:
+    """TCP and round trips over links that are slow, far, lossy, shared or looked at, beside the kernel's tbf on a veth.
+
+    Needs root, iperf3 and tc. Each case shows that it is what it says (`proof`); the exit status is 1 if one is not.
+
+    \b
+    Example:
+      opavnic bench links --json --rounds 3 --seconds 2s
+    """
+    from opavnic_bench.links.bench import bench_links
+    from opavnic_bench.links.cases import subjects
+    from opavnic_bench.plot import draw, links_panels
+
+    _known(only, {subject.name for subject in subjects()}, "case")
+    _may_make_namespaces()
+    if plot_file is not None:
+        _write(plot_file, "")
+    with _measuring() as progress:
+        result = bench_links(rounds, seconds, only=only or (), progress=progress)
+    if plot_file is not None:
+        _write(plot_file, draw(links_panels(result.rows())))
+    if as_json:
+        print_json(result.as_json())
+    else:
+        _print_links(result)
+    if not result.proven:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _known(only: list[str] | None, known: set[str], what: str) -> None:
+    if unknown := sorted(set(only or ()) - known):
+        fail(f"no {what} {', '.join(unknown)} (known: {', '.join(sorted(known))})", EXIT_USAGE)
+
+
+def _beside(path: str | None) -> tuple[str, ...] | None:
+    from opavnic_bench.running_lab import check_program
+    from opavnic_bench.turns import PeerError
+
+    if path is None:
+        return None
+    try:
+        return check_program(path)
+    except PeerError as error:
+        fail(f"--beside: {error}", EXIT_USAGE)
+
+
+def _may_make_namespaces() -> None:
+    from opavnic.lab.errors import PrivilegeError
+    from opavnic.lab.privileges import check_tun, has_capabilities
+
+    try:
+        check_tun()
+    except PrivilegeError as error:
+        fail(str(error))
+    if not has_capabilities():
+        fail("this benchmark creates network namespaces: run it as root")
 
 
 def _vports(text: str, as_json: bool) -> None:
@@ -310,7 +380,29 @@ def _print_datapath(result: BenchResult) -> None:
     if ratios := result.ratios():
         title = "native with an ICRC on every packet, relative to"
         print_table(columns, [pick(row, *columns) for row in ratios], title=title)
+    if beside := result.ratios_to_beside():
+        columns = ("variant", "mtu", "icrc", *RATIOS)
+        title = "relative to the installation beside; above 1, ours is better"
+        print_table(columns, [pick(row, *columns) for row in beside], title=title)
     _print_skipped(result.run.skipped)
+
+
+def _print_links(result: LinksResult) -> None:
+    from opavnic_bench.links.bench import COLUMNS
+
+    rows = result.rows()
+    title = f"medians of {result.run.rounds} rounds, {result.run.took_s:.0f} s"
+    print_table(
+        (*COLUMNS, "proof"), [[*pick(row, *COLUMNS), _proof(row["proof"])] for row in rows], title=title
+    )
+    _print_skipped(result.run.skipped)
+
+
+def _proof(proof: dict[str, Any] | None) -> str:
+    if proof is None:
+        return ""
+    said = ", ".join(f"{name} {value}" for name, value in proof.items() if name != "ok")
+    return said if proof["ok"] else f"NOT SHOWN: {said}"
 
 
 def _print_skipped(skipped: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hfi_sim.text import counted
 from opavnic.cli.common import AsJson, LabOption, lab_client
 from opavnic.cli.output import pick, print_json, print_line, print_table, say
 from opavnic.observe.rates import vesw_text
@@ -36,6 +37,7 @@ def status(
         print_json(data)
         return
     print_vnics(data)
+    print_line(engine_line(data["engine"]))
     print_table(
         ("link", "state", "packets ->", "packets <-", "drops", "datapath"),
         [
@@ -72,6 +74,20 @@ def _rows(name: str, said: dict[str, Any]) -> Iterator[tuple[object, ...]]:
             value = ", ".join(f"{key} {item}" for key, item in value.items())
         if value != "":
             yield name, what, value
+
+
+def engine_line(engine: dict[str, Any]) -> str:
+    """Return the engine and what each of its workers carries."""
+    workers = engine["workers"]
+    wanted = engine["workers_wanted"]
+    text = f"engine {engine['name']}, {counted(len(workers), 'worker')}"
+    if wanted not in ("auto", len(workers)):
+        text += f" ({wanted} asked for)"
+    carried = (
+        f"{worker['engine']} {counted(worker['vnics'], 'VNIC')}, {counted(worker['links'], 'link')}"
+        for worker in workers
+    )
+    return f"{text}: {'; '.join(carried)}"
 
 
 def _carrier(link: dict[str, Any]) -> str:

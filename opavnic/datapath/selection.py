@@ -10,6 +10,7 @@ from hfi_sim.wire.icrc import IBA_POLYNOMIAL
 from opavnic.errors import DatapathUnavailableError
 
 DatapathName = Literal["python", "native"]
+EngineWanted = Literal["auto", "python", "native"]
 NOT_BUILT: Final = "the native datapath is not built here; with cargo on PATH: make native"
 
 
@@ -30,9 +31,7 @@ def load_native() -> ModuleType | None:
     return _native
 
 
-def choose_datapath(
-    wanted: Literal["auto", "python", "native"], *, tap: bool = True, polynomial: int = IBA_POLYNOMIAL
-) -> Choice:
+def choose_datapath(wanted: EngineWanted, *, tap: bool = True, polynomial: int = IBA_POLYNOMIAL) -> Choice:
     """Return the datapath to run on.
 
     Args:    tap: whether netdevs are TAPs. polynomial: that of the fabric's ICRC.

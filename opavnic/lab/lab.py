@@ -194,7 +194,7 @@ class Lab:
     def _choose_datapath(self) -> None:
         try:
             self.datapath = choose_datapath(
-                self.model.datapath, tap=self.netdev == "tap", polynomial=self.model.icrc.polynomial
+                self.model.datapath.engine, tap=self.netdev == "tap", polynomial=self.model.icrc.polynomial
             )
         except DatapathUnavailableError as error:
             raise LabError(f"datapath: native: {error}; or write auto or python") from error
@@ -366,7 +366,10 @@ class Lab:
         names = {vesw.id: vesw.name for vesw in self.model.vesws}
         if self.manager is not None:
             names |= self.manager.vesw_names
-        return lab_status(head, self.world, self.hosts, self.parts, vesw_names=names, counters=counters)
+        wanted = self.model.datapath.workers
+        return lab_status(
+            head, self.world, self.hosts, self.parts, vesw_names=names, workers=wanted, counters=counters
+        )
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes of its parts in the control API."""

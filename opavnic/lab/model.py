@@ -27,6 +27,7 @@ from hfi_sim.errors import FabricError, FaultError, InputError
 from hfi_sim.fabric import Fabric as FabricOfNodes
 from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
+from opavnic.datapath.selection import EngineWanted
 from opavnic.errors import OpavnicError
 from opavnic.lab.fabric_model import Fabric
 from opavnic.lab.sections import AlsoAccepts
@@ -38,6 +39,7 @@ from vema.sections import PartitionKey, Section, empty_is_default
 
 MAX_VPORTS: Final = 255
 """VNICs on one HFI port, as in ClassPortInfo."""
+MAX_WORKERS: Final = 256
 SWITCH: Final = "sw0"
 """A node of every fabric, like that of the EM; no host may have the name of either."""
 
@@ -117,6 +119,24 @@ def _em_section(value: object) -> object:
     return {"mode": value} if isinstance(value, str) else value
 
 
+def _datapath_section(value: object) -> object:
+    if value is None:
+        return {}
+    if not isinstance(value, str | dict | Datapath):
+        raise ValueError(
+            f"should be auto, python, native, or a mapping with the keys engine and workers, not {value!r:.60}"
+        )
+    return {"engine": value} if isinstance(value, str) else value
+
+
+def _workers(value: object) -> object:
+    if value == "auto" or (
+        isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_WORKERS
+    ):
+        return value
+    raise ValueError(f"should be auto or a number from 1 to {MAX_WORKERS}, not {value!r:.60}")
+
+
 def _fault_text(value: object) -> str:
     try:
         return spec_text(spec_from_data(value) if isinstance(value, dict) else parse_fault(str(value)))
@@ -183,6 +203,21 @@ class IcrcModel(Section):
     """offload: the native datapath omits the ICRC on links inside the process."""
 
 
+class Datapath(Section):
+    """What carries the packets."""
+
+    engine: EngineWanted = "auto"
+    """auto: native where it can be had, else python."""
+    workers: Annotated[
+        int | Literal["auto"],
+        BeforeValidator(_workers),
+        WithJsonSchema(
+            {"anyOf": [{"enum": ["auto"]}, {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS}]}
+        ),
+    ] = "auto"
+    """Threads that carry packets. If the engine has fewer, the lab runs and `opavnic status` says so."""
+
+
 class AppModel(Section):
     """An app that runs in the lab's own process on a host, which then has neither TAPs nor a namespace."""
 
@@ -214,7 +249,9 @@ class LabModel(Section):
     """Injected once the lab is ready: `loss on h1 20% l4=mad`, or the same as a mapping with kind, on and options."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
     """Seed of all randomness in the fabric."""
-    datapath: Literal["auto", "python", "native"] = "auto"
+    datapath: Annotated[
+        Datapath, BeforeValidator(_datapath_section), AlsoAccepts("auto", "python", "native", None)
+    ] = Datapath()
     driver_quirks: bool = False
     """Follow the Linux driver even where that harms isolation and recovery."""
     icrc: Annotated[IcrcModel, BeforeValidator(empty_is_default)] = IcrcModel()

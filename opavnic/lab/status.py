@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -35,15 +35,18 @@ def lab_status(
     running: RunningParts,
     *,
     vesw_names: Mapping[int, str],
+    workers: int | str,
     counters: bool,
 ) -> Steps[dict[str, Any]]:
     """Make the status of a lab as plain data; with `counters`, also the counters of every element. Each host is a step.
 
     Args:  head: the entries of the lab itself, including `datapath`. vesw_names: names of known virtual switches by id.
+           workers: how many the lab file asks for.
     """
     carrier = world.carrier
     if carrier is not None:
         carrier.sync()
+    slow = carrier.slow_links() if carrier is not None else {}
     rows = []
     kernel: dict[str, dict[str, int]] = {}
     adapters: dict[str, Adapter] = {}
@@ -55,12 +58,11 @@ def lab_status(
         yield
     data: dict[str, Any] = {
         **head,
+        "engine": engine_status(world, head["datapath"], slow, workers),
         "mads": world.mads,
         "hosts": rows,
         "apps": running.app_status(),
-        "links": link_status(
-            world.fabric, head["datapath"], carrier.slow_links() if carrier is not None else {}
-        ),
+        "links": link_status(world.fabric, head["datapath"], slow),
         "drops": drop_status(world.fabric, kernel),
         "balance": world.fabric.balance(),
     }
@@ -71,6 +73,28 @@ def lab_status(
         data["counters"] = yield from counter_status(world.fabric, agents, adapters)
         data["counters"] |= kernel
     return data
+
+
+def engine_status(
+    world: World, name: str, slow: Collection[str], workers_wanted: int | str
+) -> dict[str, Any]:
+    """Return the engine, how many workers the lab file asks for, and what each worker carries: VNICs and links.
+
+    Args:  name: native or python. slow: names of the links that Python carries although the engine is native.
+    """
+    adapters = [adapter for port in world.vnic_ports.values() for adapter in port.adapters.values()]
+    native = (
+        (sum(adapter.offload is not None for adapter in adapters), len(world.fabric.links) - len(slow))
+        if name == "native"
+        else (0, 0)
+    )
+    python = (len(adapters) - native[0], len(world.fabric.links) - native[1])
+    workers = [
+        {"engine": engine, "vnics": vnics, "links": links}
+        for engine, (vnics, links) in (("native", native), ("python", python))
+        if engine == name or vnics or links
+    ]
+    return {"name": name, "workers_wanted": workers_wanted, "workers": workers}
 
 
 def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
@@ -197,6 +221,7 @@ def counter_status(
         counters[name] = packet_counters(values)
         if not number % ELEMENTS_AT_ONCE:
             yield
+    counters |= {f"{port.name} congestion": asdict(port.congestion) for port in fabric.hfi_ports()}
     counters |= {f"{host} agent": asdict(values) for host, values in agents.items()}
     for number, (name, adapter) in enumerate(adapters.items()):
         counters[f"{name} ethtool"] = adapter.counters.ethtool_stats()

@@ -12,7 +12,7 @@ import pytest
 from native_module import needs_native
 from opavnic.lab.identity import namespace_at
 from opavnic.lab.namespaces import NETNS_DIR, create_namespace, remove_namespace
-from opavnic_bench.datapath.peers import PREFIX, bench_namespaces, remove_namespaces
+from opavnic_bench.sites import PREFIX, bench_namespaces, remove_namespaces
 from opavnic_bench.turns import PeerError
 from processes import child
 

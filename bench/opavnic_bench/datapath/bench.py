@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from opavnic_bench.datapath.measure import Sample, measure
-from opavnic_bench.datapath.peers import Variant, remove_namespaces, variants
+from opavnic_bench.datapath.peers import BESIDE, Variant, variants
+from opavnic_bench.machine import machine
+from opavnic_bench.running_lab import end_labs
+from opavnic_bench.sites import remove_namespaces
 from opavnic_bench.turns import Progress, Run, medians, ratio, silent, take_turns
 
 BUDGET_S: Final = 285.0
@@ -18,6 +19,7 @@ COLUMNS: Final = ("variant", "mtu", "icrc", *(item.name for item in fields(Sampl
 """The figures of a variant."""
 RATIOS: Final = ("tcp_gbps", "tcp4_gbps", "udp64_kpps", "rtt_us_p50")
 """The figures of which ratios are given."""
+_LESS_IS_BETTER: Final = ("rtt_us_p50",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +46,37 @@ class BenchResult:
                     ratios.append(_ratios(ours, row))
         return ratios
 
+    def ratios_to_beside(self) -> list[dict[str, Any]]:
+        """Return our figures relative to those of the installation beside; above 1, ours are better in each."""
+        rows = {(row["variant"], row["mtu"], row["icrc"]): row for row in self.rows()}
+        pairs = [
+            (row, rows.get((f"{BESIDE}{name}", mtu, icrc)))
+            for (name, mtu, icrc), row in rows.items()
+            if icrc is not None
+        ]
+        return [
+            {"variant": ours["variant"], "mtu": ours["mtu"], "icrc": ours["icrc"]}
+            | {
+                name: ratio(theirs[name], ours[name])
+                if name in _LESS_IS_BETTER
+                else ratio(ours[name], theirs[name])
+                for name in RATIOS
+            }
+            for ours, theirs in pairs
+            if theirs is not None
+        ]
+
     def as_json(self) -> dict[str, Any]:
         """Return plain data for --json."""
         return {
             "results": self.rows(),
             "ratios": self.ratios(),
+            **({"ratio_to_beside": beside} if (beside := self.ratios_to_beside()) else {}),
             "skipped": self.run.skipped,
             "rounds": self.run.rounds,
             "took_s": round(self.run.took_s, 1),
             "machine": machine(),
         }
-
-
-def machine() -> dict[str, Any]:
-    """Return what the figures depend on."""
-    return {"cpus": os.cpu_count(), "kernel": platform.release(), "load": os.getloadavg()[0]}
 
 
 def _ratios(ours: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -71,16 +89,24 @@ def _ratios(ours: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def bench_datapath(
-    rounds: int, seconds: int, *, only: Sequence[str] = (), progress: Progress = silent
+    rounds: int,
+    seconds: int,
+    *,
+    only: Sequence[str] = (),
+    beside: Sequence[str] | None = None,
+    progress: Progress = silent,
 ) -> BenchResult:
     """Measure every variant `rounds` times, in turns.
 
     Args:  seconds: of each throughput measurement. only: names of variants; empty means all.
+           beside: the program `opavnic` of another installation, to measure as well.
     """
-    chosen = [variant for variant in variants() if not only or variant.name in only]
+    chosen = [
+        variant for variant in variants(beside) if not only or variant.name.removeprefix(BESIDE) in only
+    ]
     missing = {variant.label: reason for variant in chosen if (reason := variant.missing())}
     here = [variant for variant in chosen if variant.label not in missing]
-    remove_namespaces()
+    _clean_up()
     try:
         run = take_turns(
             here,
@@ -91,9 +117,14 @@ def bench_datapath(
             budget_s=BUDGET_S,
         )
     finally:
-        remove_namespaces()
+        _clean_up()
     run.skipped = missing | run.skipped
     return BenchResult(run)
+
+
+def _clean_up() -> None:
+    end_labs()
+    remove_namespaces()
 
 
 def _measure(variant: Variant, seconds: int) -> Sample:

@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic_bench.running_lab import OWN, running_lab
+from opavnic_bench.sites import SUBNET, Site, bench_namespaces, give_address, run, until
 from opavnic_bench.turns import PeerError
 
-PREFIX: Final = "opavnic-bench-"
-"""Prefix of the names of all namespaces of the benchmark."""
-_MARK: Final = "opavnic bench datapath"
-"""Alias of the loopback in a namespace of the benchmark. The name alone proves nothing: any program can use it."""
-_SUBNET: Final = "10.99.7"
-_READY_S: Final = 15.0
+BESIDE: Final = "beside-"
+"""What the name of a variant begins with if another installation carries its frames."""
 _OVS_JUMBO: Final = "it reads 1500 bytes from a TAP that is in another network namespace, whatever its MTU"
 _OVS_SCHEMA: Final = Path("/usr/share/openvswitch/vswitch.ovsschema")
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Two hosts that can reach each other."""
-
-    client: str
-    """Namespace of the host that sends."""
-    server: str
-    address: str
-    """IPv4 address of the server."""
-    pids: tuple[int, ...] = ()
-    """The processes that carry the frames, if any do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,56 +42,6 @@ class Variant:
     def label(self) -> str:
         """Its name in tables."""
         return f"{self.name} {self.mtu}" + (f" icrc {self.icrc}" if self.icrc else "")
-
-
-def run(*command: str, check: bool = True, text: str | None = None) -> str:
-    """Run a program to completion and return its output. Raises PeerError if it fails.
-
-    Args:  text: what it reads on its standard input.
-    """
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=30, check=False)
-    if check and done.returncode:
-        raise PeerError(f"{' '.join(command)}: {' '.join((done.stderr or done.stdout).split())[:300]}")
-    return done.stdout
-
-
-def remove_namespaces() -> list[str]:
-    """Remove all namespaces left by a benchmark, and the programs in them; return the names."""
-    found = [line.split()[0] for line in run("ip", "netns", "list").splitlines() if line.startswith(PREFIX)]
-    names = [name for name in found if _is_of_a_bench(name)]
-    for name in names:
-        for pid in run("ip", "netns", "pids", name, check=False).split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), 9)
-        run("ip", "netns", "del", name, check=False)
-    return names
-
-
-def _is_of_a_bench(name: str) -> bool:
-    shown = run("ip", "-n", name, "-json", "link", "show", "dev", "lo", check=False)
-    return bool(shown) and json.loads(shown)[0].get("ifalias") == _MARK
-
-
-@contextlib.contextmanager
-def bench_namespaces(*roles: str) -> Iterator[list[str]]:
-    """Create a namespace for each role and yield their names; remove them at the end.
-
-    Raises:  PeerError: one cannot be made, or its name is taken.
-    """
-    with contextlib.ExitStack() as stack:
-        names = [f"{PREFIX}{role}" for role in roles]
-        for name in names:
-            run("ip", "netns", "add", name)
-            stack.callback(run, "ip", "netns", "del", name, check=False)
-            run("ip", "-n", name, "link", "set", "dev", "lo", "alias", _MARK, "up")
-        yield names
-
-
-def _address(namespace: str, device: str, host: int, mtu: int) -> str:
-    run("ip", "-n", namespace, "link", "set", "dev", device, "mtu", str(mtu))
-    run("ip", "-n", namespace, "address", "add", f"{_SUBNET}.{host}/24", "dev", device)
-    run("ip", "-n", namespace, "link", "set", "dev", device, "up")
-    return f"{_SUBNET}.{host}"
 
 
 @contextlib.contextmanager
@@ -142,7 +75,9 @@ def _program(*command: str, ready: str = "", environment: dict[str, str] | None 
 # --- ours --------------------------------------------------------------------------------------------------
 
 
-def _ours(datapath: str, icrc: str) -> Callable[[int], AbstractContextManager[Site]]:
+def _ours(
+    datapath: str, icrc: str, program: Sequence[str] = OWN
+) -> Callable[[int], AbstractContextManager[Site]]:
     @contextlib.contextmanager
     def site(mtu: int) -> Iterator[Site]:
         name = f"bench-{datapath}"
@@ -152,21 +87,12 @@ def _ours(datapath: str, icrc: str) -> Callable[[int], AbstractContextManager[Si
             "icrc": {"links": icrc},
             "hosts": {"h1": {}, "h2": {}},
             "vesws": [
-                {"id": 2, "name": "eth0", "mtu": mtu, "pkey": 0x8002, "subnet": f"{_SUBNET}.0/24"}
+                {"id": 2, "name": "eth0", "mtu": mtu, "pkey": 0x8002, "subnet": f"{SUBNET}.0/24"}
                 | {"members": ["h1", "h2"]}
             ],
         }
-        program = [sys.executable, "-m", "opavnic.cli.main"]
-        with tempfile.TemporaryDirectory(prefix="opavnic-bench-") as directory:
-            file = Path(directory) / "lab.yaml"
-            file.write_text(json.dumps(lab))  # JSON is YAML
-            try:
-                run(*program, "up", str(file), "-d")
-                status = json.loads(run(*program, "status", "--lab", name, "--json"))
-                hosts = {host["name"]: host["namespace"] for host in status["hosts"]}
-                yield Site(hosts["h1"], hosts["h2"], f"{_SUBNET}.2", (status["pid"],))
-            finally:
-                run(*program, "down", name, check=False)
+        with running_lab(lab, program) as running:
+            yield running.site("h1", "h2")
 
     return site
 
@@ -178,8 +104,8 @@ def _ours(datapath: str, icrc: str) -> Callable[[int], AbstractContextManager[Si
 def _veth(mtu: int) -> Iterator[Site]:
     with bench_namespaces("veth-a", "veth-b") as (a, b):
         run("ip", "link", "add", "eth0", "netns", a, "type", "veth", "peer", "name", "eth0", "netns", b)
-        _address(a, "eth0", 1, mtu)
-        yield Site(a, b, _address(b, "eth0", 2, mtu))
+        give_address(a, "eth0", 1, mtu)
+        yield Site(a, b, give_address(b, "eth0", 2, mtu))
 
 
 @contextlib.contextmanager
@@ -194,8 +120,8 @@ def _vxlan(mtu: int) -> Iterator[Site]:
             run(
                 "ip", "-n", namespace, "link", "add", "eth0", "type", "vxlan", "id", "2", *ends, "dev", "wire"
             )
-        _address(a, "eth0", 1, mtu)
-        yield Site(a, b, _address(b, "eth0", 2, mtu))
+        give_address(a, "eth0", 1, mtu)
+        yield Site(a, b, give_address(b, "eth0", 2, mtu))
 
 
 @contextlib.contextmanager
@@ -204,8 +130,8 @@ def _tap_forwarder(mtu: int) -> Iterator[Site]:
         command = (sys.executable, "-m", "opavnic_bench.datapath.tap_forwarder", a, b)
         ready = "native" if load_native() is not None else "python"
         pid = stack.enter_context(_program(*command, ready=ready))
-        _address(a, "eth0", 1, mtu)
-        yield Site(a, b, _address(b, "eth0", 2, mtu), (pid,))
+        give_address(a, "eth0", 1, mtu)
+        yield Site(a, b, give_address(b, "eth0", 2, mtu), (pid,))
 
 
 @contextlib.contextmanager
@@ -222,8 +148,8 @@ def _vde_switch(mtu: int) -> Iterator[Site]:
             plug = ("ip", "netns", "exec", namespace, "vde_plug2tap", "-s", switch, "eth0")
             pids.append(stack.enter_context(_program(*plug)))
         until(lambda: all(_has_device(namespace) for namespace in (a, b)), "vde_plug2tap made no device")
-        _address(a, "eth0", 1, mtu)
-        yield Site(a, b, _address(b, "eth0", 2, mtu), tuple(pids))
+        give_address(a, "eth0", 1, mtu)
+        yield Site(a, b, give_address(b, "eth0", 2, mtu), tuple(pids))
 
 
 @contextlib.contextmanager
@@ -250,23 +176,12 @@ def _ovs_userspace(mtu: int) -> Iterator[Site]:
             settings = ("type=tap", f"mtu_request={mtu}")
             run(*control, "add-port", "br0", port, "--", "set", "interface", port, *settings)
             run("ip", "-n", middle, "link", "set", "dev", port, "netns", namespace)
-        _address(a, "eth1", 1, mtu)
-        yield Site(a, b, _address(b, "eth2", 2, mtu), (pid,))
+        give_address(a, "eth1", 1, mtu)
+        yield Site(a, b, give_address(b, "eth2", 2, mtu), (pid,))
 
 
 def _has_device(namespace: str) -> bool:
     return bool(run("ip", "-n", namespace, "link", "show", "dev", "eth0", check=False))
-
-
-def until(
-    condition: Callable[[], bool], otherwise: str, *, pause_s: float = 0.02, limit_s: float = _READY_S
-) -> None:
-    """Wait until a condition outside this process is true; raise PeerError after `limit_s`."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise PeerError(otherwise)
-        time.sleep(pause_s)
 
 
 # --- the list ----------------------------------------------------------------------------------------------
@@ -288,8 +203,21 @@ def _native_missing() -> str:
     return "" if load_native() is not None else NOT_BUILT
 
 
-def variants() -> list[Variant]:
-    """Return all variants, ours first."""
+def variants(beside: Sequence[str] | None = None) -> list[Variant]:
+    """Return all variants, ours first.
+
+    Args:  beside: the program `opavnic` of another installation; each datapath of ours is followed by that one's.
+    """
+    found = []
+    for variant in _variants():
+        found.append(variant)
+        if beside is not None and variant.icrc is not None:
+            site = _ours(variant.name, variant.icrc, beside)
+            found.append(replace(variant, name=f"{BESIDE}{variant.name}", site=site, missing=_nothing))
+    return found
+
+
+def _variants() -> list[Variant]:
     vde = _needs("vde_switch", "vde_plug2tap")
     ovs = _needs("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl")
     return [

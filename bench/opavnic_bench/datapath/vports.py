@@ -23,7 +23,7 @@ from hfi_sim.netdev.tap import close_descriptors, open_tap
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.lab.descriptors import raise_limit
 from opavnic.lab.namespaces import NETNS_DIR
-from opavnic_bench.datapath.peers import bench_namespaces, run, until
+from opavnic_bench.sites import bench_namespaces, run, until
 from opavnic_bench.turns import BenchError, Progress, silent, take_turns
 
 if TYPE_CHECKING:

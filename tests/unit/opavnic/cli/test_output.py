@@ -104,6 +104,11 @@ def test_what_a_lab_says_is_shown_and_not_obeyed(
         "pid": 1,
         "netdev": "tap",
         "datapath": "native",
+        "engine": {
+            "name": RUDE,
+            "workers_wanted": 2,
+            "workers": [{"engine": RUDE, "vnics": 1, "links": 1}],
+        },
         "em": RUDE,
         "driver_quirks": False,
         "mads": 1,

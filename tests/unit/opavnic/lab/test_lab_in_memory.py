@@ -75,6 +75,12 @@ async def test_status_shows_what_the_manager_has_set() -> None:
         assert vnics["h1", "blue"]["mac"] == f"06:2c:00:{lab.world.hosts['h1'].port.lid:02x}:00:00"
         assert status["balance"] == {}
         assert status["counters"]["h1/blue ethtool"]["tx_errors"] == 0
+        assert status["counters"]["h1:1 congestion"]["tx_stops"] == 0
+        assert status["engine"] == {
+            "name": "python",
+            "workers_wanted": "auto",
+            "workers": [{"engine": "python", "vnics": 4, "links": 4}],
+        }
 
 
 @pytest.mark.looptime

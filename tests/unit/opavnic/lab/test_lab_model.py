@@ -67,6 +67,26 @@ def test_host_without_a_section_of_its_own_is_a_plain_host() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "engine", "workers"),
+    [
+        ("datapath: python", "python", "auto"),
+        ("datapath:", "auto", "auto"),
+        ("datapath: {workers: 4}", "auto", 4),
+        ("datapath: {engine: native, workers: auto}", "native", "auto"),
+    ],
+)
+def test_datapath_is_a_word_or_a_section(text: str, engine: str, workers: int | str) -> None:
+    datapath = parse_lab(f"name: x\nhosts: {{h1: {{}}}}\n{text}\n", "lab.yaml").datapath
+    assert (datapath.engine, datapath.workers) == (engine, workers)
+
+
+@pytest.mark.parametrize("workers", ["0", "257", "true", "1.5", "many", "[]"])
+def test_wrong_number_of_workers_is_refused_with_what_would_be_right(workers: str) -> None:
+    (problem,) = problems(f"name: x\nhosts: {{h1: {{}}}}\ndatapath: {{workers: {workers}}}\n")
+    assert problem.startswith("lab.yaml:3: datapath.workers: should be auto or a number from 1 to 256, not ")
+
+
+@pytest.mark.parametrize(
     ("text", "mode"),
     [("em: off", "off"), ("em: external", "external"), ("em:", "builtin"), ("em: {mode: off}", None)],
 )
@@ -104,6 +124,15 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
         (
             ("members: [h1, h2]", "members: [h1, h1]"),
             'lab.yaml:4: vesws[0].members[1]: host "h1" appears twice',
+        ),
+        (
+            ("vesws:", "datapath: 3\nvesws:"),
+            "lab.yaml:3: datapath: should be auto, python, native, or a mapping with the keys engine and workers, "
+            "not 3",
+        ),
+        (
+            ("vesws:", "datapath: fast\nvesws:"),
+            "lab.yaml:3: datapath.engine: should be 'auto', 'python' or 'native', not 'fast'",
         ),
         (
             ("vesws:", "em: 3\nvesws:"),

@@ -1,0 +1,119 @@
+"""`opavnic bench links`: each case and each peer, measured in turns in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final
+
+from opavnic_bench.links.cases import PLAIN, Case, Subject, Veth, subjects
+from opavnic_bench.links.measure import measure
+from opavnic_bench.links.proof import Sample, prove
+from opavnic_bench.links.theory import FULL_FRAME, packet_bytes, round_trip_us, tcp_limit_gbps
+from opavnic_bench.machine import machine
+from opavnic_bench.running_lab import end_labs
+from opavnic_bench.sites import remove_namespaces
+from opavnic_bench.turns import Progress, Run, ratio, silent, take_turns
+
+COLUMNS: Final = (
+    "case", "engine", "tcp_gbps", "possible_gbps", "share", "rtt_us_p50", "rtt_expected_us",
+    "rtt_over_us_per_direction",
+)  # fmt: skip
+"""The figures of a case in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinksResult:
+    """The results of a run."""
+
+    run: Run[Subject, Sample]
+
+    @property
+    def proven(self) -> bool:
+        """Whether every case of ours was measured, and was what it says."""
+        rows = {row["case"]: row for row in self.rows()}
+        ours = [subject for subject in self.run.samples if isinstance(subject, Case)]
+        return all(case.name in rows for case in ours) and all(
+            row["proof"] is None or row["proof"]["ok"] for row in rows.values()
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the medians of each case, in the order of the run, with what proves it."""
+        return [self._row(subject, samples) for subject, samples in self.run.samples.items() if samples]
+
+    def _row(self, subject: Subject, samples: Sequence[Sample]) -> dict[str, Any]:
+        gbps = median(sample.tcp_gbps for sample in samples)
+        rtt = median(sample.rtt_us_p50 for sample in samples)
+        possible = self._possible_gbps(subject)
+        expected = self._expected_us(subject)
+        return {
+            "case": subject.name,
+            "tcp_gbps": round(gbps, 3),
+            "possible_gbps": round(possible, 3),
+            "share": ratio(gbps, possible),
+            "rtt_us_p50": round(rtt, 1),
+            "rtt_expected_us": None if expected is None else round(expected, 1),
+            "rtt_over_us_per_direction": None
+            if expected is None or isinstance(subject, Veth)
+            else round((rtt - expected) / (2 * len(subject.way)), 1),
+            "engine": "+".join(dict.fromkeys(sample.engine for sample in samples)),
+            "proof": prove(subject, samples, self._plain),
+        }
+
+    @property
+    def _plain(self) -> Sequence[Sample]:
+        found = (samples for subject, samples in self.run.samples.items() if subject.name == PLAIN)
+        return next(found, [])
+
+    def _possible_gbps(self, subject: Subject) -> float:
+        """Return what the slowest link leaves for TCP, and no more than the plain case carries in this run."""
+        if isinstance(subject, Veth):
+            return tcp_limit_gbps(subject.rate_bps, FULL_FRAME)
+        limit = tcp_limit_gbps(min(wire.rate_bps for wire in subject.way), packet_bytes(FULL_FRAME))
+        return min([limit, *([median(sample.tcp_gbps for sample in self._plain)] if self._plain else [])])
+
+    def _expected_us(self, subject: Subject) -> float | None:
+        """Return the round trip of the plain case, and what the links of this one add to it."""
+        if isinstance(subject, Veth) or not self._plain:
+            return None
+        plain = next(one for one in self.run.samples if isinstance(one, Case) and one.name == PLAIN)
+        added = round_trip_us(subject.way) - round_trip_us(plain.way)
+        return median(sample.rtt_us_p50 for sample in self._plain) + added
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain data for --json."""
+        return {
+            "runs": self.rows(),
+            "proven": self.proven,
+            "skipped": self.run.skipped,
+            "rounds": self.run.rounds,
+            "took_s": round(self.run.took_s, 1),
+            "machine": machine(),
+        }
+
+
+def bench_links(
+    rounds: int, seconds: int, *, only: Sequence[str] = (), progress: Progress = silent
+) -> LinksResult:
+    """Measure every case `rounds` times, in turns.
+
+    Args:  seconds: of each TCP measurement. only: names of cases; empty means all. The plain case is always measured.
+    """
+    _clean_up()
+    try:
+        run = take_turns(
+            subjects(only),
+            lambda subject: measure(subject, seconds),
+            rounds,
+            label=lambda subject: subject.name,
+            progress=progress,
+        )
+    finally:
+        _clean_up()
+    return LinksResult(run)
+
+
+def _clean_up() -> None:
+    end_labs()
+    remove_namespaces()

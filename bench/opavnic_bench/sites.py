@@ -1,0 +1,110 @@
+"""Two hosts that a benchmark measures between, and the network namespaces that it makes for them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from opavnic_bench.turns import PeerError
+
+PREFIX: Final = "opavnic-bench-"
+"""Prefix of the names of all namespaces of the benchmarks."""
+SUBNET: Final = "10.99.7"
+"""What the addresses of hosts begin with."""
+_MARK: Final = "opavnic bench"
+"""Alias of the loopback in a namespace of a benchmark. The name alone proves nothing: any program can use it."""
+_READY_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Two hosts that can reach each other."""
+
+    client: str
+    """Namespace of the host that sends."""
+    server: str
+    address: str
+    """IPv4 address of the server."""
+    pids: tuple[int, ...] = ()
+    """The processes that carry the frames, if any do."""
+
+
+def run(
+    *command: str,
+    check: bool = True,
+    text: str | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 60.0,
+) -> str:
+    """Run a program to completion and return its output. Raises PeerError if it fails.
+
+    Args:  text: what it reads on its standard input. env: its environment; default: that of this process.
+    """
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=timeout_s, check=False, env=env
+        )
+    except FileNotFoundError:
+        raise PeerError(f"{command[0]} is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise PeerError(f"{' '.join(command)}: did not end within {timeout_s:g} s") from None
+    if check and done.returncode:
+        raise PeerError(f"{' '.join(command)}: {' '.join((done.stderr or done.stdout).split())[:300]}")
+    return done.stdout
+
+
+def remove_namespaces() -> list[str]:
+    """Remove all namespaces left by a benchmark, and the programs in them; return the names."""
+    found = [line.split()[0] for line in run("ip", "netns", "list").splitlines() if line.startswith(PREFIX)]
+    names = [name for name in found if _is_of_a_bench(name)]
+    for name in names:
+        for pid in run("ip", "netns", "pids", name, check=False).split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), 9)
+        run("ip", "netns", "del", name, check=False)
+    return names
+
+
+def _is_of_a_bench(name: str) -> bool:
+    shown = run("ip", "-n", name, "-json", "link", "show", "dev", "lo", check=False)
+    return bool(shown) and json.loads(shown)[0].get("ifalias") == _MARK
+
+
+@contextlib.contextmanager
+def bench_namespaces(*roles: str) -> Iterator[list[str]]:
+    """Create a namespace for each role and yield their names; remove them at the end.
+
+    Raises:  PeerError: one cannot be made, or its name is taken.
+    """
+    with contextlib.ExitStack() as stack:
+        names = [f"{PREFIX}{role}" for role in roles]
+        for name in names:
+            run("ip", "netns", "add", name)
+            stack.callback(run, "ip", "netns", "del", name, check=False)
+            run("ip", "-n", name, "link", "set", "dev", "lo", "alias", _MARK, "up")
+        yield names
+
+
+def give_address(namespace: str, device: str, host: int, mtu: int) -> str:
+    """Bring a device up with an MTU and the address of the host of this number; return the address."""
+    run("ip", "-n", namespace, "link", "set", "dev", device, "mtu", str(mtu))
+    run("ip", "-n", namespace, "address", "add", f"{SUBNET}.{host}/24", "dev", device)
+    run("ip", "-n", namespace, "link", "set", "dev", device, "up")
+    return f"{SUBNET}.{host}"
+
+
+def until(
+    condition: Callable[[], bool], otherwise: str, *, pause_s: float = 0.02, limit_s: float = _READY_S
+) -> None:
+    """Wait until a condition outside this process is true; raise PeerError after `limit_s`."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise PeerError(otherwise)
+        time.sleep(pause_s)
