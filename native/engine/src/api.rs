@@ -15,7 +15,7 @@ use crate::link::credits::LanesStatus;
 use crate::link::direction::Direction;
 use crate::link::rule::FaultRule;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
-use crate::packet::{Packet, Travelling};
+use crate::packet::{Packet, Packets, Travelling};
 use crate::port::{Address, Port};
 use crate::random::Stream;
 use crate::state::{Congestion, ElementId, State};
@@ -196,6 +196,11 @@ impl Engine {
     }
 
     // --- packets ---------------------------------------------------------------------------------------------
+
+    /// Where packets to inject come from, and those that were delivered or observed go when they are done with.
+    pub fn packets(&mut self) -> &mut Packets {
+        &mut self.state.packets
+    }
 
     /// Send a complete packet from an HFI port; return why the port refused it.
     pub fn inject(&mut self, now: u64, port: PortId, packet: Packet, address: Address) -> Option<Drop> {

@@ -1,7 +1,6 @@
 //! Reports each packet of a direction to whoever observes it.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::counters::Drop;
 use crate::outputs::{DirectionId, Output};
@@ -15,5 +14,5 @@ pub fn report(
     packet: &Packet,
     drop: Option<Drop>,
 ) {
-    outputs.push_back(Output::Observed { time, direction, packet: Arc::clone(packet), drop });
+    outputs.push_back(Output::Observed { time, direction, packet: packet.clone(), drop });
 }
