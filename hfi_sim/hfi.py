@@ -62,7 +62,6 @@ class HfiPort:
         """Its number in the engine."""
         self._driver = driver
         self._config = PortConfig()
-        self._state = PortState.DOWN
         self._told_to_stop = False
         self._flow_handlers: list[Callable[[bool], None]] = []
         self._l4_handlers: dict[int, L4Handler] = {}
@@ -107,7 +106,7 @@ class HfiPort:
         For packets from elsewhere: the port reads the fields that it checks from the bytes. Code that has just built a
         packet knows them and calls `send_built` instead.
         """
-        if self._state is not PortState.ACTIVE:
+        if self._state is PortState.DOWN:
             drop = Drop.TX_PORT_DOWN
         elif not MIN_PACKET <= (size := len(packet)) <= MAX_PACKET:
             drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
@@ -214,7 +213,7 @@ class HfiPort:
     @property
     def state(self) -> PortState:
         """The logical state."""
-        return self._state
+        return self._config.state
 
     @property
     def lid(self) -> Lid:
@@ -247,9 +246,9 @@ class HfiPort:
 
     def set_state(self, state: PortState) -> None:
         """Enter the state set by the subnet manager; becoming ACTIVE raises PORT_ACTIVE, leaving it PORT_ERR."""
-        before, self._state = self._state, state
-        if (active := state is PortState.ACTIVE) != self._config.active:
-            self._configure(active=active)
+        before = self.state
+        if state is not before:
+            self._configure(state=state)
         if state is PortState.ACTIVE and before is not PortState.ACTIVE:
             self.report(PortEventKind.PORT_ACTIVE)
         elif before is PortState.ACTIVE and state is not PortState.ACTIVE:

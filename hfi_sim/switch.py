@@ -6,11 +6,12 @@ Both tables are immutable snapshots that the subnet manager swaps whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from hfi_sim.cable import Link
 from hfi_sim.counters import PacketCounters
-from hfi_sim.engine.config import SwitchEnd
+from hfi_sim.engine.config import SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.driver import EngineDriver
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
@@ -25,7 +26,7 @@ class SwitchPort:
         self.port_num = port_num
         self.name = f"{switch.name}:{port_num}"
         self.link: Link | None = None
-        self._state = PortState.DOWN
+        self._config = SwitchPortConfig()
 
     @property
     def engine_end(self) -> SwitchEnd:
@@ -35,13 +36,17 @@ class SwitchPort:
     @property
     def state(self) -> PortState:
         """DOWN without a link, INIT with it, until the subnet manager activates the port."""
-        return self._state
+        return self._config.state
 
     @state.setter
     def state(self, state: PortState) -> None:
-        was_active, self._state = self._state is PortState.ACTIVE, state
-        if was_active != (state is PortState.ACTIVE):
-            self.switch.port_changed(self)
+        self._configure(state=state)
+
+    def _configure(self, **changes: object) -> None:
+        config = replace(self._config, **changes)  # type: ignore[arg-type]
+        if config != self._config:
+            self._config = config
+            self.switch.configure_port(self.port_num, config)
 
     def link_changed(self, up: bool) -> None:
         """Follow the link."""
@@ -101,8 +106,7 @@ class Switch:
         self._driver.run_soon()
         self._on_program(self)
 
-    def port_changed(self, port: SwitchPort) -> None:
-        """Let a port forward once it is ACTIVE, and no more when it is not."""
-        active = port.state is PortState.ACTIVE
-        self._driver.engine.set_switch_port(self._driver.now, self.number, port.port_num, active)
+    def configure_port(self, port_num: int, config: SwitchPortConfig) -> None:
+        """Tell the engine how a port is set up now; the port calls this."""
+        self._driver.engine.set_switch_port(self._driver.now, self.number, port_num, config)
         self._driver.run_soon()

@@ -25,6 +25,9 @@ LID_PERMISSIVE: Final = Lid(0xFFFFFF)
 LID_MULTICAST_FIRST: Final = Lid(0xF00000)
 """The first multicast LID: DLID[23:20] = 0xF."""
 
+SC_MANAGEMENT: Final = 15
+"""The service channel of subnet management: SMPs, to and from QP0. Nothing else travels on it."""
+
 PKEY_FULL_MANAGEMENT: Final = Pkey(0xFFFF)
 PKEY_LIMITED_MANAGEMENT: Final = Pkey(0x7FFF)
 PKEY_FULL_MEMBER: Final = 0x8000

@@ -148,12 +148,16 @@ class FabricFlow(TypedDict):
     high_limit_bytes: int | None
 
 class FabricPort(TypedDict):
-    active: bool
+    state: int
+    """As `PortState` has it."""
     lid: int
     lmc: int
     sendable: Sequence[int]
     admitted: Sequence[int]
     groups: Sequence[int]
+
+class FabricSwitchPort(TypedDict):
+    state: int
 
 class FabricMatch(TypedDict):
     l4: int | None
@@ -217,7 +221,7 @@ class FabricEngine:
     def set_port(self, now: int, port: int, config: FabricPort) -> None: ...
     def stall_port(self, now: int, port: int, stalled: bool) -> None: ...
     def set_switch(self, now: int, switch: int, up: bool) -> None: ...
-    def set_switch_port(self, now: int, switch: int, port_num: int, active: bool) -> None: ...
+    def set_switch_port(self, now: int, switch: int, port_num: int, config: FabricSwitchPort) -> None: ...
     def set_tables(
         self,
         now: int,

@@ -17,7 +17,7 @@ import pytest
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.api import Engine, EngineFactory
-from hfi_sim.engine.config import End, PortConfig
+from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import LanesStatus
@@ -223,9 +223,9 @@ class Twins(Engine):
         what = self._input("set_switch", now, switch, up)
         self._all(what, lambda _, engine: engine.set_switch(now, switch, up))
 
-    def set_switch_port(self, now: int, switch: SwitchId, port_num: int, active: bool) -> None:
-        what = self._input("set_switch_port", now, switch, port_num, active)
-        self._all(what, lambda _, engine: engine.set_switch_port(now, switch, port_num, active))
+    def set_switch_port(self, now: int, switch: SwitchId, port_num: int, config: SwitchPortConfig) -> None:
+        what = self._input("set_switch_port", now, switch, port_num, config)
+        self._all(what, lambda _, engine: engine.set_switch_port(now, switch, port_num, config))
 
     def set_tables(
         self, now: int, switch: SwitchId, lft: LinearTable, mft: Mapping[int, frozenset[int]]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.engine.config import End, PortConfig
+from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import LanesStatus
@@ -27,11 +27,11 @@ class Engine(Protocol):
     # --- elements, once each -------------------------------------------------------------------------------
 
     def add_port(self, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters) -> PortId:
-        """Add an HFI port, without a cable and not active; it counts here."""
+        """Add an HFI port, without a cable and DOWN; it counts here."""
         ...
 
     def add_switch(self, counters: PacketCounters) -> SwitchId:
-        """Add a switch, with empty tables and no active port; it counts here."""
+        """Add a switch, with empty tables and all ports DOWN; it counts here."""
         ...
 
     def add_link(
@@ -61,8 +61,8 @@ class Engine(Protocol):
         """Switch a switch on or off."""
         ...
 
-    def set_switch_port(self, now: int, switch: SwitchId, port_num: int, active: bool) -> None:
-        """Let a port of a switch forward, or not."""
+    def set_switch_port(self, now: int, switch: SwitchId, port_num: int, config: SwitchPortConfig) -> None:
+        """Give a port of a switch a new configuration."""
         ...
 
     def set_tables(

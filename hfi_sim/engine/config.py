@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from hfi_sim.engine.outputs import PortId, SwitchId
 from hfi_sim.pkeys import PkeyTable
+from hfi_sim.port_state import PortState
 from hfi_sim.types import LID_NONE, Lid
 
 
@@ -14,13 +15,20 @@ from hfi_sim.types import LID_NONE, Lid
 class PortConfig:
     """An HFI port as an engine sees it."""
 
-    active: bool = False
+    state: PortState = PortState.DOWN
     lid: Lid = LID_NONE
     lmc: int = 0
     """It has 2**lmc LIDs."""
     pkeys: PkeyTable = field(default_factory=PkeyTable)
     multicast_lids: frozenset[int] = frozenset()
     """The groups that it has joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPortConfig:
+    """A port of a switch as an engine sees it."""
+
+    state: PortState = PortState.DOWN
 
 
 class HfiEnd(NamedTuple):

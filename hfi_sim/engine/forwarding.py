@@ -1,10 +1,14 @@
-"""Rules of forwarding that every datapath keeps, as pure functions: native/engine/src/core.rs states the same in Rust.
+"""Rules that every engine keeps, as pure functions: native/engine/src/forwarding.rs states the same in Rust.
 
 A packet's hops are the switches that it has come to. They travel beside it, from link to link, and are nowhere on the
 wire: 16B packets have no field for them.
 """
 
 from __future__ import annotations
+
+from hfi_sim.port_state import PortState
+from hfi_sim.types import SC_MANAGEMENT
+from hfi_sim.wire.lrh16b import SIZE, sc_of
 
 
 def is_astray(hops: int, switches: int) -> bool:
@@ -13,3 +17,17 @@ def is_astray(hops: int, switches: int) -> bool:
     Args:  hops: switches that it has come to, this one included; switches: all of the fabric, also those that are off.
     """
     return hops > switches
+
+
+def is_management(packet: bytes) -> bool:
+    """Return whether a packet is one of subnet management: it is on SC15. Too short for a header: it is not."""
+    return len(packet) >= SIZE and sc_of(packet) == SC_MANAGEMENT
+
+
+def lets_pass(state: PortState, packet: bytes) -> bool:
+    """Return whether a port in this state lets a packet in or out.
+
+    ACTIVE any; INIT and ARMED those of subnet management, which is to bring the port to ACTIVE; DOWN none.
+    Source:  InfiniBand architecture 7.2.7 (link states); for OPA, SC15 is what VL15 is there.
+    """
+    return state is PortState.ACTIVE or (state is not PortState.DOWN and is_management(packet))

@@ -12,9 +12,11 @@ from typing import Final
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.config import PortConfig
+from hfi_sim.engine.forwarding import is_management, lets_pass
 from hfi_sim.engine.outputs import BufferToken, Delivered, FlowChanged, PortId
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.direction import Direction
+from hfi_sim.port_state import PortState
 from hfi_sim.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, dlid_of, pkey_of, slid_of, with_becn
@@ -22,6 +24,7 @@ from hfi_sim.wire.packet import check_packet
 
 RX_BUFFER_BYTES: Final = 1 << 20
 """Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow)."""
+_ACTIVE: Final = PortState.ACTIVE
 
 
 class EnginePort:
@@ -67,9 +70,12 @@ class EnginePort:
         tx.in_packets += 1
         tx.in_bytes += size
         config = self.config
-        if not config.active or self.leaving is None:
+        if self.leaving is None or (config.state is not _ACTIVE and not lets_pass(config.state, packet)):
             drop = Drop.TX_PORT_DOWN
-        elif slid >> config.lmc != config.lid >> config.lmc:
+        elif slid >> config.lmc != config.lid >> config.lmc and not (
+            # who has no LID yet is managed by directed routes, from the permissive LID
+            slid == LID_PERMISSIVE and is_management(packet)
+        ):
             drop = Drop.TX_SLID
         elif dlid == LID_NONE:
             drop = Drop.TX_DLID
@@ -126,7 +132,7 @@ class EnginePort:
 
     def _refusal(self, packet: bytes) -> Drop | None:
         config = self.config
-        if not config.active:
+        if config.state is not _ACTIVE and not lets_pass(config.state, packet):
             return Drop.RX_PORT_DOWN
         drop = check_packet(packet, self._icrc)
         if drop is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.api import Engine
-from hfi_sim.engine.config import End, HfiEnd, PortConfig
+from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
 from hfi_sim.engine.port import EnginePort
 from hfi_sim.engine.state import EngineState, Space
@@ -105,9 +105,9 @@ class PythonEngine(Engine):
         self.handle_timeout(now)
         self._switches[switch].up = up
 
-    def set_switch_port(self, now: int, switch: SwitchId, port_num: int, active: bool) -> None:
+    def set_switch_port(self, now: int, switch: SwitchId, port_num: int, config: SwitchPortConfig) -> None:
         self.handle_timeout(now)
-        self._switches[switch].port(port_num).active = active
+        self._switches[switch].port(port_num).configure(config)
 
     def set_tables(
         self, now: int, switch: SwitchId, lft: LinearTable, mft: Mapping[int, frozenset[int]]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hfi_sim.counters import Drop, PacketCounters
-from hfi_sim.engine.forwarding import is_astray
+from hfi_sim.engine.config import SwitchPortConfig
+from hfi_sim.engine.forwarding import is_astray, lets_pass
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.direction import Direction
+from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
 from hfi_sim.types import is_multicast_lid
 from hfi_sim.wire.lrh16b import L2_16B, SIZE, dlid_of, entropy_of, l2_of
@@ -16,18 +18,25 @@ from hfi_sim.wire.lrh16b import L2_16B, SIZE, dlid_of, entropy_of, l2_of
 class EngineSwitchPort:
     """One external port of a switch."""
 
-    __slots__ = ("active", "leaving", "number", "switch")
+    __slots__ = ("config", "is_active", "leaving", "number", "switch")
 
     def __init__(self, switch: EngineSwitch, number: int) -> None:
         self.switch = switch
         self.number = number
-        self.active = False
+        self.config = SwitchPortConfig()
+        self.is_active = False
+        """Whether every packet passes."""
         self.leaving: Direction | None = None
         """The direction in which it sends; None: it has no cable."""
 
     def receive(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
         """Take a packet from the link: the switch forwards it."""
         self.switch.forward(now, self, packet, hops + 1, space)
+
+    def configure(self, config: SwitchPortConfig) -> None:
+        """Take a new configuration."""
+        self.config = config
+        self.is_active = config.state is PortState.ACTIVE
 
 
 class EngineSwitch:
@@ -63,7 +72,7 @@ class EngineSwitch:
         if not self.up:
             counters.drop(Drop.SW_DOWN)
             return
-        if not in_port.active:
+        if not in_port.is_active and not lets_pass(in_port.config.state, packet):
             counters.drop(Drop.SW_PORT_DOWN)
             return
         if len(packet) < SIZE or l2_of(packet) != L2_16B:
@@ -99,7 +108,11 @@ class EngineSwitch:
     def _send(self, now: int, port_num: int, packet: bytes, hops: int, space: Space | None) -> None:
         counters = self.counters
         port = self.ports.get(port_num)
-        if port is None or not port.active or port.leaving is None:
+        if (
+            port is None
+            or port.leaving is None
+            or (not port.is_active and not lets_pass(port.config.state, packet))
+        ):
             counters.drop(Drop.SW_PORT_DOWN)
             return
         counters.out_packets += 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.api import Engine
-from hfi_sim.engine.config import End, HfiEnd, PortConfig
+from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import (
     BufferToken,
     Delivered,
@@ -108,7 +108,7 @@ class NativeEngine(Engine):
             now,
             port,
             {
-                "active": config.active,
+                "state": config.state,
                 "lid": config.lid,
                 "lmc": config.lmc,
                 "sendable": list(config.pkeys.sendable),
@@ -123,8 +123,8 @@ class NativeEngine(Engine):
     def set_switch(self, now: int, switch: SwitchId, up: bool) -> None:
         self._native.set_switch(now, switch, up)
 
-    def set_switch_port(self, now: int, switch: SwitchId, port_num: int, active: bool) -> None:
-        self._native.set_switch_port(now, switch, port_num, active)
+    def set_switch_port(self, now: int, switch: SwitchId, port_num: int, config: SwitchPortConfig) -> None:
+        self._native.set_switch_port(now, switch, port_num, {"state": config.state})
 
     def set_tables(
         self, now: int, switch: SwitchId, lft: LinearTable, mft: Mapping[int, frozenset[int]]

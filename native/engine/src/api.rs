@@ -7,7 +7,7 @@
 //!
 //! Elements are numbered from 0, and a number stays theirs. Methods panic on a number that was never given.
 
-use crate::config::{End, PortConfig, PortNum};
+use crate::config::{End, PortConfig, PortNum, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
 use crate::events::Event;
 use crate::link::config::{FlowControl, LinkConfig};
@@ -65,7 +65,7 @@ pub struct Engine {
 impl Engine {
     // --- elements, once each ---------------------------------------------------------------------------------
 
-    /// Add an HFI port, without a cable and not active.
+    /// Add an HFI port, without a cable and DOWN.
     pub fn add_port(&mut self) -> PortId {
         let number = self.ports.len() as PortId;
         self.ports.push(Port::new(number));
@@ -73,7 +73,7 @@ impl Engine {
         number
     }
 
-    /// Add a switch, with empty tables and no active port.
+    /// Add a switch, with empty tables and all ports DOWN.
     pub fn add_switch(&mut self) -> SwitchId {
         let number = self.switches.len() as SwitchId;
         self.switches.push(Switch::new(number));
@@ -146,10 +146,10 @@ impl Engine {
         self.switches[switch as usize].up = up;
     }
 
-    /// Let a port of a switch forward, or not.
-    pub fn set_switch_port(&mut self, now: u64, switch: SwitchId, port: PortNum, active: bool) {
+    /// Give a port of a switch a new configuration.
+    pub fn set_switch_port(&mut self, now: u64, switch: SwitchId, port: PortNum, config: SwitchPortConfig) {
         self.handle_timeout(now);
-        self.switches[switch as usize].port(port).active = active;
+        self.switches[switch as usize].port(port).configure(config);
     }
 
     /// Swap in new forwarding tables, both at once.

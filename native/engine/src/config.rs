@@ -5,10 +5,26 @@ use crate::outputs::{PortId, SwitchId};
 /// The number of a port of a switch, from 1.
 pub type PortNum = u16;
 
+/// Logical state of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortState {
+    #[default]
+    Down,
+    Init,
+    Armed,
+    Active,
+}
+
+/// A port of a switch as an engine sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SwitchPortConfig {
+    pub state: PortState,
+}
+
 /// An HFI port as an engine sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortConfig {
-    pub active: bool,
+    pub state: PortState,
     pub lid: u32,
     /// It has 2^lmc LIDs.
     pub lmc: u32,
@@ -27,7 +43,7 @@ fn sorted<T: Ord>(mut values: Vec<T>) -> Box<[T]> {
 
 impl PortConfig {
     pub fn new(
-        active: bool,
+        state: PortState,
         lid: u32,
         lmc: u32,
         sendable: Vec<u16>,
@@ -35,7 +51,7 @@ impl PortConfig {
         groups: Vec<u32>,
     ) -> Self {
         PortConfig {
-            active,
+            state,
             lid,
             lmc,
             sendable: sorted(sendable),

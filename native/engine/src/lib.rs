@@ -10,6 +10,7 @@ pub mod core;
 pub mod counters;
 pub mod encap;
 pub mod events;
+pub mod forwarding;
 pub mod hash;
 pub mod link;
 pub mod outputs;

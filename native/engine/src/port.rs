@@ -9,6 +9,7 @@ use wire::{Fault, LID_PERMISSIVE, check, is_multicast, pkey};
 
 use crate::config::PortConfig;
 use crate::counters::{Drop, Passing};
+use crate::forwarding::{is_management, lets_pass};
 use crate::link::direction::Direction;
 use crate::outputs::{DirectionId, Output, PortId};
 use crate::packet::{Packet, Travelling, becn, dlid, fecn, slid};
@@ -79,7 +80,9 @@ impl Port {
         self.change(state);
         self.tx.element.enter(packet.len());
         let (drop, leaving) = match self.leaving {
-            Some(leaving) if self.config.active => (self.refusal_to_send(address), leaving),
+            Some(leaving) if lets_pass(self.config.state, &packet) => {
+                (self.refusal_to_send(&packet, address), leaving)
+            }
             _ => (Some(Drop::TxPortDown), 0),
         };
         if let Some(drop) = drop {
@@ -98,8 +101,10 @@ impl Port {
     }
 
     #[inline]
-    fn refusal_to_send(&self, address: Address) -> Option<Drop> {
-        if !self.config.has_lid(address.slid) {
+    fn refusal_to_send(&self, packet: &[u8], address: Address) -> Option<Drop> {
+        // who has no LID yet is managed by directed routes, from the permissive LID
+        let is_own = |slid| self.config.has_lid(slid) || (slid == LID_PERMISSIVE && is_management(packet));
+        if !is_own(address.slid) {
             Some(Drop::TxSlid)
         } else if address.dlid == 0 {
             Some(Drop::TxDlid)
@@ -151,7 +156,7 @@ impl Port {
     #[inline]
     fn refusal(&self, packet: &Packet) -> Option<Drop> {
         let config = &self.config;
-        if !config.active {
+        if !lets_pass(config.state, packet) {
             return Some(Drop::RxPortDown);
         }
         if let Err(fault) = check(packet, packet.is_sealed()) {

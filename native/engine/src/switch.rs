@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use wire::{HEADER, is_multicast, l2, lrh16b};
 
-use crate::config::PortNum;
+use crate::config::{PortNum, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
+use crate::forwarding::{is_astray, lets_pass};
 use crate::hash::FastMap;
 use crate::link::direction::Direction;
 use crate::outputs::{DirectionId, SwitchId};
@@ -27,11 +28,26 @@ pub struct LinearTable {
 pub type MulticastTable = FastMap<u32, Arc<[PortNum]>>;
 
 /// One external port of a switch.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SwitchPort {
-    pub active: bool,
+    config: SwitchPortConfig,
+    /// Whether every packet passes.
+    is_active: bool,
     /// The direction in which it sends; None: it has no cable.
     pub leaving: Option<DirectionId>,
+}
+
+impl SwitchPort {
+    /// Take a new configuration.
+    pub fn configure(&mut self, config: SwitchPortConfig) {
+        self.is_active = config.state == PortState::Active;
+        self.config = config;
+    }
+
+    #[inline]
+    fn lets_pass(&self, packet: &[u8]) -> bool {
+        self.is_active || lets_pass(self.config.state, packet)
+    }
 }
 
 #[derive(Debug)]
@@ -45,14 +61,8 @@ pub struct Switch {
     ports: Vec<SwitchPort>,
 }
 
-/// Whether a packet goes in a circle, and would for ever: it has come to more switches than the fabric has.
-#[inline]
-fn is_astray(hops: u32, switches: u32) -> bool {
-    hops > switches
-}
-
 impl Switch {
-    /// Make a switch with empty tables and no active port.
+    /// Make a switch with empty tables and all ports DOWN.
     pub fn new(number: SwitchId) -> Self {
         Switch {
             up: true,
@@ -96,7 +106,7 @@ impl Switch {
         if !self.up {
             return self.drop(state, travelling.packet, Drop::SwDown);
         }
-        if !self.port(in_port).active {
+        if !self.port(in_port).lets_pass(packet) {
             return self.drop(state, travelling.packet, Drop::SwPortDown);
         }
         if packet.len() < HEADER || u32::from(l2(packet)) != lrh16b::L2_16B {
@@ -151,7 +161,7 @@ impl Switch {
         travelling: Travelling,
     ) {
         match self.ports.get(usize::from(port)) {
-            Some(SwitchPort { active: true, leaving: Some(leaving) }) => {
+            Some(port @ SwitchPort { leaving: Some(leaving), .. }) if port.lets_pass(&travelling.packet) => {
                 self.counters.element.leave(travelling.packet.len());
                 directions[*leaving as usize].enter(state, now, travelling);
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::api::{Counted, Engine};
-use engine::config::{End, PortConfig, PortNum};
+use engine::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
 use engine::counters::{DROP_NAMES, Passing};
 use engine::hash::FastMap;
 use engine::link::config::{FlowControl, LinkConfig, SERVICE_CHANNELS};
@@ -80,12 +80,29 @@ impl FlowArgs {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct PortArgs {
-    active: bool,
+    state: u8,
     lid: u32,
     lmc: u32,
     sendable: Vec<u16>,
     admitted: Vec<u16>,
     groups: Vec<u32>,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct SwitchPortArgs {
+    state: u8,
+}
+
+/// Return a state by its number in InfiniBand.
+fn port_state(number: u8) -> PyResult<PortState> {
+    match number {
+        1 => Ok(PortState::Down),
+        2 => Ok(PortState::Init),
+        3 => Ok(PortState::Armed),
+        4 => Ok(PortState::Active),
+        _ => Err(PyValueError::new_err(format!("{number} is not the number of a port state: 1 to 4"))),
+    }
 }
 
 #[derive(FromPyObject)]
@@ -299,8 +316,9 @@ impl FabricEngine {
 
     fn set_port(&mut self, now: u64, port: u32, config: PortArgs) -> PyResult<()> {
         self.port(port)?;
-        let PortArgs { active, lid, lmc, sendable, admitted, groups } = config;
-        self.engine.set_port(now, port, PortConfig::new(active, lid, lmc, sendable, admitted, groups));
+        let PortArgs { state, lid, lmc, sendable, admitted, groups } = config;
+        let state = port_state(state)?;
+        self.engine.set_port(now, port, PortConfig::new(state, lid, lmc, sendable, admitted, groups));
         Ok(())
     }
 
@@ -316,9 +334,16 @@ impl FabricEngine {
         Ok(())
     }
 
-    fn set_switch_port(&mut self, now: u64, switch: u32, port_num: PortNum, active: bool) -> PyResult<()> {
+    fn set_switch_port(
+        &mut self,
+        now: u64,
+        switch: u32,
+        port_num: PortNum,
+        config: SwitchPortArgs,
+    ) -> PyResult<()> {
         self.switch(switch)?;
-        self.engine.set_switch_port(now, switch, port_num, active);
+        let config = SwitchPortConfig { state: port_state(config.state)? };
+        self.engine.set_switch_port(now, switch, port_num, config);
         Ok(())
     }
 

@@ -7,11 +7,11 @@ use crate::counters::Tally;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Drop {
-    /// The sending port is not ACTIVE.
+    /// The sending port is not ACTIVE; in INIT and ARMED it sends management packets (SC15) only.
     TxPortDown,
     /// The sender did not supply a complete 16B packet: too short, wrong L2, or wrong Length.
     TxMalformed,
-    /// The SLID does not belong to the sending port.
+    /// The SLID does not belong to the sending port; 0xffffff does, on a management packet (SC15).
     TxSlid,
     /// The P_Key is not in the sending port's table.
     TxPkey,
@@ -32,11 +32,11 @@ pub enum Drop {
     /// The multicast group has no other port, or not the one where the packet arrived; or the packet is in a
     /// loop.
     SwNoGroup,
-    /// The switch port where it arrived, or from which it is to leave, is not ACTIVE.
+    /// The switch port where it arrived, or is to leave, is not ACTIVE, nor is the packet management (SC15).
     SwPortDown,
     /// The switch is off or booting.
     SwDown,
-    /// The receiving port is not ACTIVE.
+    /// The receiving port is not ACTIVE; in INIT and ARMED it receives management packets (SC15) only.
     RxPortDown,
     /// The packet is shorter than 24 bytes, the shortest packet with header, ICRC and tail.
     RxTruncated,

@@ -3,7 +3,7 @@
 use wire::{HeaderFields, HeaderWords, VNIC_HEADER, seal, sizes};
 
 use crate::api::Engine;
-use crate::config::{End, PortConfig};
+use crate::config::{End, PortConfig, PortState, SwitchPortConfig};
 use crate::counters::Drop;
 use crate::link::config::{FlowControl, LinkConfig};
 use crate::outputs::{DirectionId, PortId};
@@ -50,7 +50,7 @@ impl Line {
         for lid in [1, 2] {
             let port = engine.add_port();
             let pkeys = || vec![PKEY];
-            engine.set_port(0, port, PortConfig::new(true, lid, 0, pkeys(), pkeys(), vec![]));
+            engine.set_port(0, port, PortConfig::new(PortState::Active, lid, 0, pkeys(), pkeys(), vec![]));
         }
         let mut way = Vec::new();
         let mut before = End::Hfi(SENDER);
@@ -58,7 +58,7 @@ impl Line {
         for number in 0..hops {
             let switch = engine.add_switch();
             for port in [1, 2] {
-                engine.set_switch_port(0, switch, port, true);
+                engine.set_switch_port(0, switch, port, SwitchPortConfig { state: PortState::Active });
             }
             let lft = LinearTable { entries: [0, 1, 2].into(), groups: vec![] };
             engine.set_tables(0, switch, lft, MulticastTable::default());

@@ -10,13 +10,14 @@ from typing import Any
 from engine_twins import Twins, built_engines
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.api import Engine, EngineFactory
-from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchEnd
+from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.outputs import Delivered, DirectionId, FlowChanged, Observed, Output, PortId, SwitchId
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.instants import FOREVER
 from hfi_sim.link.config import DEFAULT_QUEUE_BYTES, LinkConfig
 from hfi_sim.link.rule import FaultKind, FaultRule, Match
 from hfi_sim.pkeys import PkeyTable
+from hfi_sim.port_state import PortState
 from hfi_sim.random_stream import RandomStream, threshold
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
@@ -28,6 +29,7 @@ PKEY = 0x8001
 L4 = 0x55
 GBIT = 1_000_000_000
 SECOND = 1_000_000_000
+ACTIVE = SwitchPortConfig(PortState.ACTIVE)
 
 
 def link(**changes: Any) -> LinkConfig:
@@ -123,7 +125,7 @@ class HandMade:
         self.switches.append(counters)
         number = self.engine.add_switch(counters)
         for port_num in range(1, ports + 1):
-            self.engine.set_switch_port(0, number, port_num, True)
+            self.engine.set_switch_port(0, number, port_num, ACTIVE)
         self.engine.set_tables(0, number, lft if isinstance(lft, LinearTable) else table(lft), {})
         return number
 
@@ -229,7 +231,7 @@ class HandMade:
 
 def port_config(lid: int, **more: Any) -> PortConfig:
     """Return an active port with a LID."""
-    return PortConfig(**{"active": True, "lid": lid, "pkeys": PkeyTable.of([PKEY]), **more})
+    return PortConfig(**{"state": PortState.ACTIVE, "lid": lid, "pkeys": PkeyTable.of([PKEY]), **more})
 
 
 def two_hosts(config: LinkConfig, make: EngineFactory = every_engine) -> HandMade:

@@ -16,19 +16,20 @@ from hypothesis import strategies as st
 from engine_twins import Twins, built_engines
 from hfi_sim.counters import Drop
 from hfi_sim.engine.api import Engine, EngineFactory
-from hfi_sim.engine.config import HfiEnd, PortConfig, SwitchEnd
+from hfi_sim.engine.config import HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, Delivered, DirectionId, Observed, PortId, SwitchId
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.instants import NS_PER_S
 from hfi_sim.link.config import FlowControl, LinkConfig
 from hfi_sim.link.rule import FaultKind, FaultRule, Match
 from hfi_sim.pkeys import PkeyTable
+from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import GROUP_BASE
-from hfi_sim.types import LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.types import LID_PERMISSIVE, SC_MANAGEMENT, is_multicast_lid
 from hfi_sim.wire import l4
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
-from unit.hfi_sim.engine.hand_made import L4, PKEY, HandMade, Tally, packet, port_config, rule, table
+from unit.hfi_sim.engine.hand_made import ACTIVE, L4, PKEY, HandMade, Tally, packet, port_config, rule, table
 
 GROUP: Final = 0xF00001
 LOST: Final = 7
@@ -78,6 +79,9 @@ MAD: Final = {"l4": l4.L4.FM, "head": bytes([*range(8), 1, 0x34, 1, 1, *range(12
 PKEYS: Final = (PKEY, 0x7FFF)
 STRAY: Final = (GROUP, GROUP, GROUP, GROUP + 1, LID_PERMISSIVE, LOST, LOST, 3000, 0)
 """DLIDs of packets that are not for one host."""
+
+STATES: Final = (PortState.ACTIVE, PortState.INIT, PortState.ACTIVE, PortState.ARMED, PortState.DOWN)
+SERVICE_CHANNELS: Final = (0, 1, 2, 3, 0, 1, SC_MANAGEMENT)
 
 T = TypeVar("T")
 bytes_of = st.integers(0, 255)
@@ -216,7 +220,7 @@ class World:
     def plug(self, switch: SwitchId, other: int) -> int:
         port_num = len(self.cables[switch]) + 1
         self.cables[switch][port_num] = other
-        self.bed.engine.set_switch_port(0, switch, port_num, True)
+        self.bed.engine.set_switch_port(0, switch, port_num, ACTIVE)
         return port_num
 
     def set_tables(self, switch: SwitchId, odd: int = 0) -> None:
@@ -270,13 +274,13 @@ class World:
             b // 5,
         )
         self.sent += 1
-        slid = self.lid(host) if c % 64 < 63 else 5
+        slid = self.lid(host) if c % 64 < 63 else pick((5, LID_PERMISSIVE), b)
         data = packet(
             slid,
             dlid,
             self.sent,
             size=pick(SIZES, c),
-            sc=c % 4,
+            sc=pick(SERVICE_CHANNELS, c),
             entropy=a * b,
             becn=a % 8 == 5,
             pkey=9 if a == 6 else pick(PKEYS, a // 200),
@@ -382,7 +386,8 @@ class World:
 
     def do_switch_port(self, a: int, b: int, c: int) -> None:
         switch = SwitchId(a % self.shape.switches)
-        self.bed.engine.set_switch_port(self.now, switch, b % 4 + 1, c % 3 > 0)
+        config = SwitchPortConfig(pick(STATES, c))
+        self.bed.engine.set_switch_port(self.now, switch, b % 4 + 1, config)
 
     def do_stall(self, a: int, b: int, c: int) -> None:
         self.bed.engine.stall_port(self.now, PortId(a % len(self.ports)), b % 2 == 0)
@@ -390,7 +395,7 @@ class World:
     def do_port(self, a: int, b: int, c: int) -> None:
         number = a % len(self.ports)
         groups = frozenset([GROUP]) if c % 2 else frozenset[int]()
-        config = replace(self.ports[number], active=b % 3 > 0, multicast_lids=groups)
+        config = replace(self.ports[number], state=pick(STATES, b), multicast_lids=groups)
         self.bed.engine.set_port(self.now, PortId(number), config)
 
     def do_hosts(self, a: int, b: int, c: int) -> None:
@@ -536,7 +541,7 @@ class World:
         for number, into in enumerate(self.into):
             if into >= 0 or not self.all_seen:
                 continue
-            for sc in range(4):
+            for sc in {*SERVICE_CHANNELS}:
                 seen = iter(
                     output.packet[16:]
                     for output in self.bed.outputs

@@ -1,0 +1,47 @@
+//! Rules that every engine keeps, as pure functions: hfi_sim/engine/forwarding.py states the same in Python.
+//!
+//! A packet's hops are the switches that it has come to. They travel beside it, and are nowhere on the wire.
+
+use crate::config::PortState;
+use crate::packet::sc;
+
+/// The service channel of subnet management.
+const SC_MANAGEMENT: u32 = 15;
+
+/// Whether a packet goes in a circle, and would for ever: it has come to more switches than the fabric has.
+#[inline]
+pub fn is_astray(hops: u32, switches: u32) -> bool {
+    hops > switches
+}
+
+/// Whether a packet is one of subnet management: it is on SC15. One too short for a header is not.
+#[inline]
+pub fn is_management(packet: &[u8]) -> bool {
+    sc(packet) == SC_MANAGEMENT
+}
+
+/// Whether a port in this state lets a packet in or out: ACTIVE any; INIT and ARMED those of subnet management, which is
+/// to bring the port to ACTIVE; DOWN none.
+#[inline]
+pub fn lets_pass(state: PortState, packet: &[u8]) -> bool {
+    state == PortState::Active || (state != PortState::Down && is_management(packet))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_management_passes_a_port_that_is_not_active_yet() {
+        let data = [0u8; 24];
+        let mut management = data;
+        management[6] = 15 << 4;
+        let passes = |packet: &[u8]| {
+            [PortState::Down, PortState::Init, PortState::Armed, PortState::Active]
+                .map(|state| lets_pass(state, packet))
+        };
+        assert_eq!(passes(&data), [false, false, false, true]);
+        assert_eq!(passes(&management), [false, true, true, true]);
+        assert_eq!(passes(&management[..15]), [false, false, false, true]);
+    }
+}
