@@ -22,6 +22,7 @@ from hfi_sim.engine.python import PythonEngine
 from hfi_sim.errors import FabricError
 from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
 from hfi_sim.instants import to_seconds
+from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS, FlowControl
 from hfi_sim.mad.stack import MadStack
 from hfi_sim.port_state import PortEventKind
@@ -115,6 +116,8 @@ class Fabric:
         self._observers: list[PacketObserver] = []
         """Those of all links, cabled later or not."""
         self._watched: dict[LinkDirection, list[PacketObserver]] = {}
+        self._captured: dict[CaptureRing, frozenset[LinkDirection]] = {}
+        """What each capture looks at."""
         self._handlers: list[Callable[[FabricNotice], None]] = []
 
     # --- building ------------------------------------------------------------------------------------------
@@ -237,9 +240,33 @@ class Fabric:
             self.driver.engine.observe(self.driver.now, direction.number, bool(observers))
             self.driver.run_soon()
 
+    def capture(
+        self, directions: Iterable[LinkDirection], config: CaptureConfig
+    ) -> tuple[CaptureRing, Callable[[], None]]:
+        """Copy the packets that enter links into a ring, until the returned function is called.
+
+        Args:  directions: `config.interfaces` many; the place of each is its number as an interface.
+        """
+        captured = tuple(directions)
+        engine = self.driver.engine
+        ring = engine.capture_ring(config)
+        for interface, direction in enumerate(captured):
+            engine.attach(self.driver.now, direction.number, ring, interface)
+        self._captured[ring] = frozenset(captured)
+        self.driver.run_soon()
+
+        def end() -> None:
+            self._captured.pop(ring, None)
+            for direction in captured:
+                engine.detach(self.driver.now, direction.number, ring)
+            self.driver.run_soon()
+
+        return ring, end
+
     def is_observed(self, link: Link) -> bool:
-        """Return whether anybody observes a link, either way."""
-        return any(direction in self._watched for direction in link.directions)
+        """Return whether anybody observes or captures a link, either way."""
+        seen = [self._watched, *self._captured.values()]
+        return any(direction in those for direction in link.directions for those in seen)
 
     def _dispatch(self, output: Output) -> None:
         if isinstance(output, Delivered):

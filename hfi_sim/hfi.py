@@ -106,7 +106,7 @@ class HfiPort:
         For packets from elsewhere: the port reads the fields that it checks from the bytes. Code that has just built a
         packet knows them and calls `send_built` instead.
         """
-        if self._state is PortState.DOWN:
+        if self.state is PortState.DOWN:
             drop = Drop.TX_PORT_DOWN
         elif not MIN_PACKET <= (size := len(packet)) <= MAX_PACKET:
             drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED

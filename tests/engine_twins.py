@@ -19,6 +19,7 @@ from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule, Tally
@@ -85,6 +86,24 @@ class _Raised:
 
     def __hash__(self) -> int:
         return hash(self.kind)
+
+
+class TwinRing(CaptureRing):
+    """One ring of each engine; what is asked of it is asked of all."""
+
+    def __init__(self, twins: Twins, rings: Sequence[CaptureRing]) -> None:
+        self.rings = rings
+        self._twins = twins
+
+    def take(self, rest: bool) -> bytes:
+        return self._twins.ask_rings(self, ("take", rest), lambda ring: ring.take(rest))
+
+    def counts(self) -> list[tuple[int, int]]:
+        return self._twins.ask_rings(self, ("counts",), lambda ring: ring.counts())
+
+    @property
+    def is_complete(self) -> bool:
+        return self._twins.ask_rings(self, ("is_complete",), lambda ring: ring.is_complete)
 
 
 class Twins(Engine):
@@ -250,6 +269,24 @@ class Twins(Engine):
     def observe(self, now: int, direction: DirectionId, on: bool) -> None:
         what = self._input("observe", now, direction, on)
         self._all(what, lambda _, engine: engine.observe(now, direction, on))
+
+    def capture_ring(self, config: CaptureConfig) -> TwinRing:
+        self._input("capture_ring", config)
+        return TwinRing(self, [engine.capture_ring(config) for engine in self._engines])
+
+    def attach(self, now: int, direction: DirectionId, ring: CaptureRing, interface: int) -> None:
+        assert isinstance(ring, TwinRing)
+        what = self._input("attach", now, direction, interface)
+        self._all(what, lambda index, engine: engine.attach(now, direction, ring.rings[index], interface))
+
+    def detach(self, now: int, direction: DirectionId, ring: CaptureRing) -> None:
+        assert isinstance(ring, TwinRing)
+        what = self._input("detach", now, direction)
+        self._all(what, lambda index, engine: engine.detach(now, direction, ring.rings[index]))
+
+    def ask_rings(self, ring: TwinRing, what: _Question, call: Callable[[CaptureRing], T]) -> T:
+        """Ask the ring of each engine the same, and return what the first one's says."""
+        return self._all(("ring", *what), lambda index, _: call(ring.rings[index]))
 
     # --- packets -------------------------------------------------------------------------------------------
 

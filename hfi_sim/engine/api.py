@@ -13,6 +13,7 @@ from typing import Protocol
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule
@@ -81,6 +82,21 @@ class Engine(Protocol):
 
     def observe(self, now: int, direction: DirectionId, on: bool) -> None:
         """Report the packets of one direction, or no more."""
+        ...
+
+    def capture_ring(self, config: CaptureConfig) -> CaptureRing:
+        """Make a ring for copies of packets, attached to no direction yet."""
+        ...
+
+    def attach(self, now: int, direction: DirectionId, ring: CaptureRing, interface: int) -> None:
+        """Copy the packets of one direction into a ring that this engine made, once each.
+
+        Args:  interface: what this direction is called there, a number below `CaptureConfig.interfaces`.
+        """
+        ...
+
+    def detach(self, now: int, direction: DirectionId, ring: CaptureRing) -> None:
+        """Copy no more of them; harmless when the ring is not attached there."""
         ...
 
     # --- packets -------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, Swi
 from hfi_sim.engine.port import EnginePort
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.engine.switch import EngineSwitch, EngineSwitchPort
+from hfi_sim.link.capture import CaptureConfig, CaptureRing, PythonRing
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.direction import Direction
@@ -134,6 +135,17 @@ class PythonEngine(Engine):
         self._directions[direction].observe(on)
         self._lookahead_is_old = True
 
+    def capture_ring(self, config: CaptureConfig) -> PythonRing:
+        return PythonRing(config)
+
+    def attach(self, now: int, direction: DirectionId, ring: CaptureRing, interface: int) -> None:
+        self.handle_timeout(now)
+        self._directions[direction].attach(_own(ring), interface)
+
+    def detach(self, now: int, direction: DirectionId, ring: CaptureRing) -> None:
+        self.handle_timeout(now)
+        self._directions[direction].detach(_own(ring))
+
     # --- packets -------------------------------------------------------------------------------------------
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
@@ -215,3 +227,9 @@ class PythonEngine(Engine):
 
     def count(self) -> None:
         """Do nothing: elements count into what they were given."""
+
+
+def _own(ring: CaptureRing) -> PythonRing:
+    if not isinstance(ring, PythonRing):
+        raise TypeError(f"{type(ring).__name__} is no ring of the Python engine")
+    return ring

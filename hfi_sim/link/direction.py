@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hfi_sim.counters import Drop, PacketCounters
-from hfi_sim.engine.outputs import DirectionId, Observed
+from hfi_sim.engine.outputs import DirectionId
 from hfi_sim.engine.state import EngineState, Space
+from hfi_sim.link.capture import PythonRing
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import Lanes, LanesStatus
 from hfi_sim.link.faults import FaultLayer
@@ -49,11 +50,11 @@ class Direction:
         self.number = number
         self.counters = counters
         self.target: Receiver
-        self.is_observed = False
         self._state = state
         self._config = config
         self._wire = Wire(state.events, self._arrive, config, streams[1], is_outward=is_outward)
         self._faults = FaultLayer(self, state, streams[0])
+        self._observer = Observer(number, state.outputs)
         limit = config.queue_bytes
         self._room: Queue | Lanes = (
             Queue(self._wire, limit)
@@ -66,8 +67,9 @@ class Direction:
     def compose(self) -> None:
         """Put the layers together that are needed now."""
         layer: Layer = self._wire if isinstance(self._room, Queue) else self._room
-        if self.is_observed:
-            layer = Observer(self.number, self._state.outputs, layer)
+        if not self._observer.is_idle:
+            self._observer.before(layer)
+            layer = self._observer
         self._faults.before(layer)
         if not self._faults.is_idle:
             layer = self._faults
@@ -105,8 +107,7 @@ class Direction:
     def end(self, now: int, packet: bytes, drop: Drop) -> None:
         """End a packet before it is on its way."""
         self._lose(packet, drop)
-        if self.is_observed:
-            self._state.outputs.append(Observed(now, self.number, packet, drop))
+        self._observer.show(now, packet, drop)
 
     def _lose(self, packet: bytes, drop: Drop) -> None:
         self.counters.in_flight -= 1
@@ -166,7 +167,17 @@ class Direction:
 
     def observe(self, on: bool) -> None:
         """Report packets from now on, or no more."""
-        self.is_observed = on
+        self._observer.reports = on
+        self.compose()
+
+    def attach(self, ring: PythonRing, interface: int) -> None:
+        """Copy packets into a ring from now on."""
+        self._observer.attach(ring, interface)
+        self.compose()
+
+    def detach(self, ring: PythonRing) -> None:
+        """Copy no more into a ring."""
+        self._observer.detach(ring)
         self.compose()
 
     # --- looking -------------------------------------------------------------------------------------------
@@ -174,7 +185,7 @@ class Direction:
     @property
     def shows_after(self) -> int | None:
         """How much later a packet that enters brings about an output, at least, in nanoseconds; None: never here."""
-        if self.is_observed or not self._faults.is_idle or self._config.flow is not None:
+        if self._observer.reports or not self._faults.is_idle or self._config.flow is not None:
             return 0
         return self._config.latency_ns if self._wire.is_outward else None
 

@@ -1,25 +1,56 @@
-"""The layer that reports each packet of a direction to whoever observes it."""
+"""The layer that shows each packet of a direction to whoever looks: as an output, or copied into rings of captures."""
 
 from __future__ import annotations
 
 from collections import deque
 
+from hfi_sim.counters import Drop
 from hfi_sim.engine.outputs import DirectionId, Observed, Output
 from hfi_sim.engine.state import Space
+from hfi_sim.link.capture import PythonRing
 from hfi_sim.link.layer import Layer
 
 
 class Observer:
-    """Reports what passes; a packet that ends before it is reported by the direction, which knows why."""
+    """Shows what passes; a packet that ends before it is shown by the direction, which knows why."""
 
-    __slots__ = ("_direction", "_next", "_outputs")
+    __slots__ = ("_direction", "_next", "_outputs", "_taps", "reports")
 
-    def __init__(self, direction: DirectionId, outputs: deque[Output], following: Layer) -> None:
+    def __init__(self, direction: DirectionId, outputs: deque[Output]) -> None:
+        """Begin with nobody who looks."""
+        self.reports = False
+        """Whether packets are outputs."""
+        self._taps: tuple[tuple[PythonRing, int], ...] = ()
+        """Rings that get copies, and which interface this direction is to each."""
         self._direction = direction
         self._outputs = outputs
-        self._next = following.enter
+        self._next: Layer
+
+    def before(self, following: Layer) -> None:
+        """Stand before another layer."""
+        self._next = following
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody looks."""
+        return not self.reports and not self._taps
+
+    def attach(self, ring: PythonRing, interface: int) -> None:
+        """Copy packets into a ring from now on."""
+        self._taps += ((ring, interface),)
+
+    def detach(self, ring: PythonRing) -> None:
+        """Copy no more into a ring; harmless when it is not attached."""
+        self._taps = tuple(tap for tap in self._taps if tap[0] is not ring)
 
     def enter(self, now: int, packet: bytes, hops: int, delay_ns: int, space: Space | None) -> None:
-        """Report a packet and pass it on."""
-        self._outputs.append(Observed(now, self._direction, packet, None))
-        self._next(now, packet, hops, delay_ns, space)
+        """Show a packet and pass it on."""
+        self.show(now, packet, None)
+        self._next.enter(now, packet, hops, delay_ns, space)
+
+    def show(self, now: int, packet: bytes, drop: Drop | None) -> None:
+        """Show a packet. Args: drop: why it ended here, if it did."""
+        if self.reports:
+            self._outputs.append(Observed(now, self._direction, packet, drop))
+        for ring, interface in self._taps:
+            ring.push(now, interface, packet, drop)

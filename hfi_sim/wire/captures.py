@@ -42,7 +42,8 @@ _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER_MARK: Final = 0x1A2B3C4D
 _BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 _SECTION, _INTERFACE, _SIMPLE_PACKET, _STATISTICS, _ENHANCED_PACKET = 0x0A0D0D0A, 1, 3, 5, 6
-_OPT_END, _OPT_COMMENT, _OPT_IF_NAME, _OPT_ISB_IFDROP, _OPT_IF_TSRESOL = 0, 1, 2, 5, 9
+_OPT_END, _OPT_COMMENT, _OPT_IF_NAME, _OPT_IF_TSRESOL = 0, 1, 2, 9
+_OPT_ISB_IFRECV, _OPT_ISB_IFDROP = 4, 5
 _TSRESOL_MICROSECONDS, _TSRESOL_NANOSECONDS = b"\x06", b"\x09"
 _BINARY_RESOLUTION: Final = 0x80
 _SMALLEST_BLOCK: Final = 12
@@ -81,11 +82,16 @@ class CaptureReader:
     """Reads a pcap or pcapng file as it comes. Bounded: neither a block nor a packet is longer than `longest`."""
 
     def __init__(self, stream: BinaryIO, *, longest: int = MAX_BLOCK) -> None:
-        self.missed = 0
-        """Packets that the capture could not keep up with, as far as it was read."""
         self._read = stream.read
         self._longest = longest
         self._offset = 0
+        self._statistics: dict[tuple[int, int], int] = {}
+        """Packets that were missed, by section and interface."""
+
+    @property
+    def missed(self) -> int:
+        """Packets that the capture could not keep up with, as far as it was read."""
+        return sum(self._statistics.values())
 
     def packets(self) -> Iterator[CapturedPacket]:
         """Yield the packets until the stream ends.
@@ -132,7 +138,7 @@ class CaptureReader:
             yield CapturedPacket(link_type, take(captured, "pcap record", "a packet"), wire_len, time_ns)
 
     def _pcapng(self, head: bytes) -> Iterator[CapturedPacket]:
-        section = _Section("<")
+        section, sections = _Section("<"), 0
         while head:
             start = self._offset - len(head)
             what, begun = "pcapng block", b""
@@ -141,7 +147,7 @@ class CaptureReader:
                 begun = self._take(4, what, "a header")
                 if begun not in _BYTE_ORDERS:
                     raise WireError(what, start + len(head), "unknown byte order mark")
-                section = _Section(_BYTE_ORDERS[begun])
+                section, sections = _Section(_BYTE_ORDERS[begun]), sections + 1
             kind, size = section.head.unpack(head)
             left = size - len(head) - len(begun)
             if size % 4 or left < 4 or size > self._longest:
@@ -154,7 +160,8 @@ class CaptureReader:
             elif kind == _INTERFACE:
                 section.add_interface(body, start)
             elif kind == _STATISTICS:
-                self.missed = section.missed(body)
+                interface, missed = section.missed(body, start)
+                self._statistics[sections, interface] = missed
             head = self._take(8, "pcapng block", "a block", may_end=True)
 
 
@@ -227,10 +234,18 @@ class _Section:
             interface.link_type, body[first : first + wire_len], wire_len, 0, interface.name
         )
 
-    def missed(self, body: bytes) -> int:
-        """Return how many packets the capture has missed, by an interface statistics block."""
+    def missed(self, body: bytes, start: int) -> tuple[int, int]:
+        """Return an interface and how many of its packets were missed, by an interface statistics block.
+
+        Raises:  WireError: the block is too short, or of an interface that is not described.
+        """
+        if len(body) < 12:
+            raise WireError("pcapng block", start, f"statistics block with a body of {len(body)} bytes")
+        (number,) = Struct(self._order + "I").unpack_from(body)
+        if number >= len(self._interfaces):
+            raise _unknown_interface(number, start)
         count = self._options(body, 12).get(_OPT_ISB_IFDROP, b"")
-        return int.from_bytes(count, "little" if self._order == "<" else "big")
+        return number, int.from_bytes(count[:8], "little" if self._order == "<" else "big")
 
     def _options(self, body: bytes, at: int) -> dict[int, bytes]:
         """Return the options that begin at `at`, by code; what is cut off there is left out."""
@@ -249,7 +264,7 @@ def _no_capture() -> WireError:
 
 
 def _unknown_interface(number: int, start: int) -> WireError:
-    return WireError("pcapng block", start, f"packet of interface {number}, which the file does not describe")
+    return WireError("pcapng block", start, f"interface {number}, which the file does not describe")
 
 
 # --- writing -------------------------------------------------------------------------------------------------
@@ -258,6 +273,7 @@ _HEAD: Final = Struct("<II")
 _SIZE: Final = Struct("<I")
 _OPTION: Final = Struct("<HH")
 _PACKET: Final = Struct("<IIIII")
+_STATISTICS_HEAD: Final = Struct("<III")
 _END_OF_OPTIONS: Final = bytes(4)
 
 
@@ -274,27 +290,34 @@ class PcapngWriter:
 
     def packet(self, data: bytes, time_ns: int, interface: str, comment: str = "") -> bytes:
         """Return one packet; the first of an interface has that interface in front."""
-        new, size = b"", len(data)
-        if interface not in self._interfaces:
-            new = self._interface(interface)
-        body = _PACKET.pack(
-            self._interfaces[interface], time_ns >> 32, time_ns & 0xFFFFFFFF, size, size
-        ) + _padded(data)
-        if comment:
-            body += _option(_OPT_COMMENT, comment.encode()) + _END_OF_OPTIONS
-        return new + _block(_ENHANCED_PACKET, body)
+        new = b"" if interface in self._interfaces else self.interface(interface)
+        return new + enhanced_packet(self._interfaces[interface], time_ns, data, len(data), comment.encode())
 
-    def missed(self, count: int, time_ns: int) -> bytes:
-        """Return the statistics that say: `count` packets so far were too many to be captured."""
-        new = b"" if self._interfaces else self._interface("")
-        options = _option(_OPT_ISB_IFDROP, count.to_bytes(8, "little")) + _END_OF_OPTIONS
-        body = Struct("<III").pack(0, time_ns >> 32, time_ns & 0xFFFFFFFF) + options
-        return new + _block(_STATISTICS, body)
+    def interface(self, name: str, snap: int = 0) -> bytes:
+        """Return the description of the next interface, counted from 0.
 
-    def _interface(self, name: str) -> bytes:
+        Args:  snap: bytes that are kept of a packet at most; 0: all.
+        """
         self._interfaces[name] = len(self._interfaces)
         options = _option(_OPT_IF_NAME, name.encode()) + _option(_OPT_IF_TSRESOL, _TSRESOL_NANOSECONDS)
-        return _block(_INTERFACE, Struct("<HHI").pack(self._link_type, 0, 0) + options + _END_OF_OPTIONS)
+        return _block(_INTERFACE, Struct("<HHI").pack(self._link_type, 0, snap) + options + _END_OF_OPTIONS)
+
+
+def enhanced_packet(interface: int, time_ns: int, data: bytes, wire_len: int, comment: bytes = b"") -> bytes:
+    """Return one packet of an interface that was described. Args: data: what is kept of its `wire_len` bytes."""
+    body = _PACKET.pack(interface, time_ns >> 32, time_ns & 0xFFFFFFFF, len(data), wire_len) + _padded(data)
+    if comment:
+        body += _option(_OPT_COMMENT, comment) + _END_OF_OPTIONS
+    return _block(_ENHANCED_PACKET, body)
+
+
+def interface_statistics(interface: int, time_ns: int, received: int, missed: int) -> bytes:
+    """Return what an interface has counted so far. Args: missed: those of `received` that were not kept."""
+    options = _option(_OPT_ISB_IFRECV, received.to_bytes(8, "little"))
+    options += _option(_OPT_ISB_IFDROP, missed.to_bytes(8, "little")) + _END_OF_OPTIONS
+    return _block(
+        _STATISTICS, _STATISTICS_HEAD.pack(interface, time_ns >> 32, time_ns & 0xFFFFFFFF) + options
+    )
 
 
 def pcap_header(link_type: int) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.api import Engine
@@ -24,9 +24,10 @@ from hfi_sim.engine.outputs import (
     RuleSpent,
     SwitchId,
 )
+from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import FlowControl, LinkConfig
 from hfi_sim.link.credits import LanesStatus
-from hfi_sim.link.rule import FaultRule, Tally
+from hfi_sim.link.rule import FaultRule, Match, Tally
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
@@ -59,6 +60,7 @@ class NativeEngine(Engine):
                 f"this fabric has {icrc.polynomial:#010x}"
             )
         self._native: _native.FabricEngine = native.FabricEngine(_DROPS)
+        self._make_ring: type[_native.CaptureRing] = native.CaptureRing
         self._take_outputs = self._native.take_outputs
         self._step = self._native.step
         # called for each packet, and the same there
@@ -149,6 +151,25 @@ class NativeEngine(Engine):
 
     def observe(self, now: int, direction: DirectionId, on: bool) -> None:
         self._native.observe(now, direction, on)
+
+    def capture_ring(self, config: CaptureConfig) -> CaptureRing:
+        return self._make_ring(
+            {
+                "interfaces": config.interfaces,
+                "fits": _match(config.match),
+                "snap": config.snap,
+                "limit": config.limit,
+                "epoch_ns": config.epoch_ns,
+                "segments": config.segments,
+                "segment_bytes": config.segment_bytes,
+            }
+        )
+
+    def attach(self, now: int, direction: DirectionId, ring: CaptureRing, interface: int) -> None:
+        self._native.attach(now, direction, cast("_native.CaptureRing", ring), interface)
+
+    def detach(self, now: int, direction: DirectionId, ring: CaptureRing) -> None:
+        self._native.detach(now, direction, cast("_native.CaptureRing", ring))
 
     # --- packets -------------------------------------------------------------------------------------------
 
@@ -292,22 +313,25 @@ def _flow(flow: FlowControl) -> _native.FabricFlow:
     }
 
 
+def _match(match: Match) -> _native.FabricMatch:
+    return {
+        "l4": match.l4,
+        "lid": match.lid,
+        "slid": match.slid,
+        "dlid": match.dlid,
+        "sc": match.sc,
+        "vesw_id": match.vesw_id,
+        "attr_id": match.attr_id,
+        "method": match.method,
+    }
+
+
 def _rule(rule: FaultRule, tally: int) -> _native.FabricRule:
-    match = rule.match
     return {
         "number": rule.number,
         "kind": rule.kind.value,
         "chance": rule.chance,
-        "fits": {
-            "l4": match.l4,
-            "lid": match.lid,
-            "slid": match.slid,
-            "dlid": match.dlid,
-            "sc": match.sc,
-            "vesw_id": match.vesw_id,
-            "attr_id": match.attr_id,
-            "method": match.method,
-        },
+        "fits": _match(rule.match),
         "tally": tally,
         "skip": rule.skip,
         "count": rule.count,

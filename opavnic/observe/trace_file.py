@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from hfi_sim.counters import Drop
+from hfi_sim.link.capture import DROP_COMMENTS
 from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.captures import NS_PER_S, CaptureReader, PcapngWriter
 
-_DROPPED: Final = "dropped: "
-_DROPS: Final = {f"{_DROPPED}{drop.value}": drop for drop in Drop}
+_DROPS: Final = {comment.decode(): drop for drop, comment in DROP_COMMENTS.items()}
 
 
 class TraceWriter:
@@ -31,12 +30,8 @@ class TraceWriter:
 
     def packet(self, record: TraceRecord) -> bytes:
         """Return the bytes of one packet."""
-        comment = "" if record.drop is None else f"{_DROPPED}{record.drop.value}"
+        comment = "" if record.drop is None else DROP_COMMENTS[record.drop].decode()
         return self._packet(record.packet, round(record.time_s * NS_PER_S), record.direction, comment)
-
-    def missed(self, time_s: float, count: int) -> bytes:
-        """Return interface statistics saying that the capture has missed `count` packets so far."""
-        return self._writer.missed(count, round(time_s * NS_PER_S))
 
 
 class TraceReader:

@@ -7,9 +7,12 @@
 //!
 //! Elements are numbered from 0, and a number stays theirs. Methods panic on a number that was never given.
 
+use std::sync::Arc;
+
 use crate::config::{End, PortConfig, PortNum, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
 use crate::events::Event;
+use crate::link::capture::CaptureRing;
 use crate::link::config::{FlowControl, LinkConfig};
 use crate::link::credits::LanesStatus;
 use crate::link::direction::Direction;
@@ -193,6 +196,18 @@ impl Engine {
         self.handle_timeout(now);
         self.lookahead = None;
         self.directions[direction as usize].observe(on);
+    }
+
+    /// Copy the packets of one direction into a ring, once each; it is `interface` there, a number that the ring has.
+    pub fn attach(&mut self, now: u64, direction: DirectionId, ring: Arc<CaptureRing>, interface: u32) {
+        self.handle_timeout(now);
+        self.directions[direction as usize].attach(ring, interface);
+    }
+
+    /// Copy no more of them; harmless when the ring is not attached there.
+    pub fn detach(&mut self, now: u64, direction: DirectionId, ring: &Arc<CaptureRing>) {
+        self.handle_timeout(now);
+        self.directions[direction as usize].detach(ring);
     }
 
     // --- packets ---------------------------------------------------------------------------------------------

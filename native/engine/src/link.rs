@@ -3,6 +3,7 @@
 //! A direction without faults, an observer or credits pays a branch for each of them.
 
 pub mod arbiter;
+pub mod capture;
 pub mod config;
 pub mod credits;
 pub mod direction;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::capture_ring::CaptureRing;
 use engine::api::{Counted, Engine};
 use engine::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
 use engine::counters::{DROP_NAMES, Passing};
@@ -135,16 +136,22 @@ pub struct RuleArgs {
     hold_ns: u64,
 }
 
+impl MatchArgs {
+    pub fn build(self) -> Match {
+        let MatchArgs { l4, lid, slid, dlid, sc, vesw_id, attr_id, method } = self;
+        Match { l4, lid, slid, dlid, sc, vesw_id, attr_id, method }
+    }
+}
+
 impl RuleArgs {
     fn build(self) -> PyResult<FaultRule> {
         let kind = FaultKind::named(&self.kind)
             .ok_or_else(|| PyValueError::new_err(format!("no fault of packets is a {:?}", self.kind)))?;
-        let MatchArgs { l4, lid, slid, dlid, sc, vesw_id, attr_id, method } = self.fits;
         Ok(FaultRule {
             number: self.number,
             kind,
             chance: self.chance,
-            fits: Match { l4, lid, slid, dlid, sc, vesw_id, attr_id, method },
+            fits: self.fits.build(),
             tally: self.tally,
             skip: self.skip,
             count: self.count,
@@ -250,11 +257,11 @@ pub struct FabricEngine {
     drops: Vec<Py<PyAny>>,
 }
 
-fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
+pub fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
     if (number as usize) < known {
         return Ok(());
     }
-    Err(PyValueError::new_err(format!("the engine has {known} {what}, none with number {number}")))
+    Err(PyValueError::new_err(format!("there are {known} {what}, none with number {number}")))
 }
 
 impl FabricEngine {
@@ -383,6 +390,19 @@ impl FabricEngine {
     fn observe(&mut self, now: u64, direction: u32, on: bool) -> PyResult<()> {
         self.direction(direction)?;
         self.engine.observe(now, direction, on);
+        Ok(())
+    }
+
+    fn attach(&mut self, now: u64, direction: u32, ring: &CaptureRing, interface: u32) -> PyResult<()> {
+        self.direction(direction)?;
+        ring.interface(interface)?;
+        self.engine.attach(now, direction, ring.shared(), interface);
+        Ok(())
+    }
+
+    fn detach(&mut self, now: u64, direction: u32, ring: &CaptureRing) -> PyResult<()> {
+        self.direction(direction)?;
+        self.engine.detach(now, direction, &ring.shared());
         Ok(())
     }
 

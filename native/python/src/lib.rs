@@ -1,5 +1,6 @@
 //! What the crates below look like from Python; opavnic/_native.pyi declares the types.
 
+mod capture_ring;
 mod counts;
 mod datapath;
 mod fabric_engine;
@@ -12,6 +13,8 @@ mod snapshot;
 mod _native {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::capture_ring::CaptureRing;
     #[pymodule_export]
     use crate::datapath::Engine;
     #[pymodule_export]

@@ -1,9 +1,12 @@
 //! One direction of a link: it admits packets, counts them, and hands what arrives to the far end.
 
+use std::sync::Arc;
+
+use super::capture::CaptureRing;
 use super::config::{FlowControl, LinkConfig};
 use super::credits::{Lanes, LanesStatus};
 use super::faults::{Faults, Held};
-use super::observe::report;
+use super::observe::Observer;
 use super::queue::Queue;
 use super::rule::FaultRule;
 use super::wire::Wire;
@@ -28,12 +31,12 @@ pub struct Direction {
     pub mark: Mark,
     number: DirectionId,
     is_up: bool,
-    is_observed: bool,
     /// Whether there are faults, or packets that they hold back.
     is_disturbed: bool,
     wire: Wire,
     room: Room,
     faults: Faults,
+    observer: Observer,
 }
 
 impl Direction {
@@ -53,7 +56,6 @@ impl Direction {
             mark: Mark::default(),
             number,
             is_up: config.up,
-            is_observed: false,
             is_disturbed: false,
             wire: Wire::new(number, matches!(target, End::Hfi(_)), config, streams.1),
             room: match flow {
@@ -61,6 +63,7 @@ impl Direction {
                 Some(flow) => Room::Lanes(Box::new(Lanes::new(number, source, flow, config.queue_bytes))),
             },
             faults: Faults::new(number, streams.0),
+            observer: Observer::new(number),
         }
     }
 
@@ -171,8 +174,8 @@ impl Direction {
     /// Send a packet that nothing disturbs any more.
     #[inline]
     fn pass(&mut self, state: &mut State, now: u64, travelling: Travelling, delay_ns: u64) {
-        if self.is_observed {
-            report(&mut state.outputs, now, self.number, &travelling.packet, None);
+        if !self.observer.is_idle() {
+            self.observer.show(&mut state.outputs, now, &travelling.packet, None);
         }
         match &mut self.room {
             Room::Queue(_) => {
@@ -184,9 +187,7 @@ impl Direction {
 
     /// End a packet before it is on its way.
     fn end(&mut self, state: &mut State, now: u64, packet: Packet, drop: Drop) {
-        if self.is_observed {
-            report(&mut state.outputs, now, self.number, &packet, Some(drop));
-        }
+        self.observer.show(&mut state.outputs, now, &packet, Some(drop));
         self.lose(state, packet, drop);
     }
 
@@ -272,7 +273,17 @@ impl Direction {
 
     /// Report packets from now on, or no more.
     pub fn observe(&mut self, on: bool) {
-        self.is_observed = on;
+        self.observer.reports = on;
+    }
+
+    /// Copy packets into a ring from now on.
+    pub fn attach(&mut self, ring: Arc<CaptureRing>, interface: u32) {
+        self.observer.attach(ring, interface);
+    }
+
+    /// Copy no more into a ring.
+    pub fn detach(&mut self, ring: &Arc<CaptureRing>) {
+        self.observer.detach(ring);
     }
 
     // --- looking ---------------------------------------------------------------------------------------------
@@ -280,7 +291,7 @@ impl Direction {
     /// After how long at the earliest a packet that enters shows outside: at once where something reports it, else when
     /// it arrives at an HFI port; None: never here.
     pub fn shows_after(&self) -> Option<u64> {
-        if self.is_observed || self.is_disturbed || matches!(self.room, Room::Lanes(_)) {
+        if self.observer.reports || self.is_disturbed || matches!(self.room, Room::Lanes(_)) {
             return Some(0);
         }
         self.wire.outward_latency()

@@ -1,18 +1,53 @@
-//! Reports each packet of a direction to whoever observes it.
+//! Shows each packet of a direction to whoever looks: as an output, or copied into rings of captures.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use super::capture::CaptureRing;
 use crate::counters::Drop;
 use crate::outputs::{DirectionId, Output};
 use crate::packet::Packet;
 
-/// Report a packet as it enters, with the reason if it ends there.
-pub fn report(
-    outputs: &mut VecDeque<Output>,
-    time: u64,
+/// Who looks at one direction.
+#[derive(Debug)]
+pub struct Observer {
+    /// Whether packets are outputs.
+    pub reports: bool,
+    /// Rings that get copies, and which interface this direction is to each.
+    taps: Vec<(Arc<CaptureRing>, u32)>,
     direction: DirectionId,
-    packet: &Packet,
-    drop: Option<Drop>,
-) {
-    outputs.push_back(Output::Observed { time, direction, packet: packet.clone(), drop });
+}
+
+impl Observer {
+    /// Begin with nobody who looks.
+    pub fn new(direction: DirectionId) -> Self {
+        Observer { reports: false, taps: Vec::new(), direction }
+    }
+
+    /// Whether nobody looks.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        !self.reports && self.taps.is_empty()
+    }
+
+    /// Copy packets into a ring from now on.
+    pub fn attach(&mut self, ring: Arc<CaptureRing>, interface: u32) {
+        self.taps.push((ring, interface));
+    }
+
+    /// Copy no more into a ring; harmless when it is not attached.
+    pub fn detach(&mut self, ring: &Arc<CaptureRing>) {
+        self.taps.retain(|(other, _)| !Arc::ptr_eq(other, ring));
+    }
+
+    /// Show a packet as it enters, with the reason if it ends there.
+    pub fn show(&self, outputs: &mut VecDeque<Output>, time: u64, packet: &Packet, drop: Option<Drop>) {
+        if self.reports {
+            let direction = self.direction;
+            outputs.push_back(Output::Observed { time, direction, packet: packet.clone(), drop });
+        }
+        for (ring, interface) in &self.taps {
+            ring.push(time, *interface, packet, drop);
+        }
+    }
 }

@@ -6,7 +6,7 @@ An engine that is alone runs beside a second one of its kind: the same inputs gi
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -20,6 +20,7 @@ from hfi_sim.engine.config import HfiEnd, PortConfig, SwitchEnd, SwitchPortConfi
 from hfi_sim.engine.outputs import BufferToken, Delivered, DirectionId, Observed, PortId, SwitchId
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.instants import NS_PER_S
+from hfi_sim.link.capture import MAX_SNAP, CaptureConfig, CaptureRing
 from hfi_sim.link.config import FlowControl, LinkConfig
 from hfi_sim.link.rule import FaultKind, FaultRule, Match
 from hfi_sim.pkeys import PkeyTable
@@ -93,7 +94,7 @@ steps = st.tuples(
         + ["rules"] * 5
         + ["all", "no rules", "flap", "flap", "rate", "tables", "loop", "switch"]
         + ["switch port", "stall", "port", "hosts", "keep", "let go", "answer", "enter", "observe"]
-        + ["run", "run", "jump"]
+        + ["capture", "capture", "take", "run", "run", "jump"]
     ),
     bytes_of,
     bytes_of,
@@ -185,6 +186,16 @@ class World:
             self.all_seen = False
             for number in range(len(self.into)):
                 self.bed.engine.observe(0, DirectionId(number), False)
+        self.captures: list[CaptureRing] = []
+        self.ring = self.capture(range(len(self.into)), CaptureConfig(len(self.into), snap=20))
+        """Captures everything from the beginning to the end."""
+
+    def capture(self, ways: Iterable[int], config: CaptureConfig) -> CaptureRing:
+        ring = self.bed.engine.capture_ring(config)
+        for way in ways:
+            self.bed.engine.attach(self.now, DirectionId(way), ring, way)
+        self.captures.append(ring)
+        return ring
 
     @property
     def now(self) -> int:
@@ -437,6 +448,28 @@ class World:
         self.bed.engine.observe(self.now, DirectionId(a % len(self.into)), b % 3 > 0)
         self.all_seen = False
 
+    def do_capture(self, a: int, b: int, c: int) -> None:
+        """Begin a capture, or end one on some of its links."""
+        ways = {each % len(self.into) for each in range(a, a + 1 + b % 4)}
+        if c % 4 == 3 and len(self.captures) > 1:
+            for way in ways:
+                self.bed.engine.detach(self.now, DirectionId(way), pick(self.captures[1:], b))
+            return
+        config = CaptureConfig(
+            len(self.into),
+            match=pick(MATCHES, b // 5),
+            snap=pick((1, 40, 5000, MAX_SNAP), c),
+            limit=pick((None, None, 0, 3), a // 4),
+            epoch_ns=a << 32,
+            segments=2 + a % 3,
+            segment_bytes=pick((60, 300, 20_000), b),
+        )
+        self.capture(ways, config)
+
+    def do_take(self, a: int, b: int, c: int) -> None:
+        for ring in self.captures:
+            ring.take(a % 2 == 0)
+
     def do_run(self, a: int, b: int, c: int) -> None:
         self.bed.now += pick(PAUSES, a) + b * c
         self.keep_held(self.bed.run(self.now))
@@ -497,8 +530,16 @@ class World:
         """Every packet that entered a direction, and every copy, was seen there once."""
         seen = Counter(output.direction for output in self.bed.outputs if isinstance(output, Observed))
         for number, counters in enumerate(self.bed.directions):
+            entered = counters.in_packets + counters.copies
             if self.all_seen:
-                assert seen[DirectionId(number)] == counters.in_packets + counters.copies
+                assert seen[DirectionId(number)] == entered
+            assert self.ring.counts()[number][0] == entered
+        for ring in self.captures:
+            ring.counts()
+            assert isinstance(ring.is_complete, bool)
+            while ring.take(True):
+                pass
+        self.check()
 
     def least(self, direction: int, size: int) -> int:
         """Return the shortest time in which a packet gets through a direction."""

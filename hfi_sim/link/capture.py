@@ -1,0 +1,120 @@
+"""A ring that takes copies of packets, as many bytes of each as wanted, until somebody takes them out.
+
+Whoever looks never slows a link down: where the ring is full, a packet is missed and counted. What is taken out are
+enhanced packet blocks of a pcapng file, one for each packet, with the reason of a drop as its comment.
+
+The ring consists of segments. One is being filled, the full ones wait in order to be taken, and the others are free. The
+native ring (native/engine/src/link/capture.rs) fills them alike, so both keep and miss the same packets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from hfi_sim.counters import Drop
+from hfi_sim.link.rule import Match
+from hfi_sim.wire.captures import enhanced_packet
+
+MAX_SNAP: Final = 1 << 18
+"""Bytes of a packet; no link carries longer ones."""
+SEGMENT_BYTES: Final = 1 << 20
+"""Bytes of a segment, and so of what is taken out at once."""
+DROP_COMMENTS: Final = {drop: f"dropped: {drop.value}".encode() for drop in Drop}
+"""What a packet that ended where it was captured bears as its comment."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureConfig:
+    """What is captured, and how much of it is kept until it is taken."""
+
+    interfaces: int
+    """How many there are; each is one direction of a link."""
+    match: Match = field(default_factory=Match)
+    """Which packets; its direction is not looked at."""
+    snap: int = MAX_SNAP
+    """Bytes that are kept of a packet at most."""
+    limit: int | None = None
+    """The capture is complete with this many packets."""
+    epoch_ns: int = 0
+    """Added to the fabric's time."""
+    segments: int = 16
+    """2 and more."""
+    segment_bytes: int = SEGMENT_BYTES
+
+
+class CaptureRing(Protocol):
+    """The packets of one capture, as those see it who take them out."""
+
+    def take(self, rest: bool) -> bytes:
+        """Take the packets of the oldest full segment; empty if none is full.
+
+        Args:  rest: if none is full, take what the one being filled has so far.
+        """
+        ...
+
+    def counts(self) -> list[tuple[int, int]]:
+        """Return for each interface the packets that were to be captured so far, and those of them that were missed."""
+        ...
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has kept as many packets as it was to."""
+        ...
+
+
+class PythonRing(CaptureRing):
+    """The ring of the Python engine."""
+
+    def __init__(self, config: CaptureConfig) -> None:
+        self._config = config
+        self._fits = config.match.fits
+        self._counts = [[0, 0] for _ in range(config.interfaces)]
+        self._kept = 0
+        self._filling = bytearray()
+        self._full: deque[bytes] = deque()
+
+    def push(self, time: int, interface: int, packet: bytes, drop: Drop | None) -> None:
+        """Copy a packet that fits, or count it as missed. Args: drop: why it ended there, if it did."""
+        if self.is_complete or not self._fits(packet):
+            return
+        config = self._config
+        counts = self._counts[interface]
+        counts[0] += 1
+        comment = b"" if drop is None else DROP_COMMENTS[drop]
+        block = enhanced_packet(
+            interface, time + config.epoch_ns, packet[: config.snap], len(packet), comment
+        )
+        if self._has_room(len(block)):
+            self._filling += block
+            self._kept += 1
+        else:
+            counts[1] += 1
+
+    def _has_room(self, size: int) -> bool:
+        """Return whether the segment being filled takes a block; a fresh one takes its place if it does not."""
+        config = self._config
+        if len(self._filling) + size <= config.segment_bytes:
+            return True
+        if size > config.segment_bytes or len(self._full) + 1 >= config.segments:
+            return False
+        self._full.append(bytes(self._filling))
+        self._filling.clear()
+        return True
+
+    def take(self, rest: bool) -> bytes:
+        if self._full:
+            return self._full.popleft()
+        if not rest:
+            return b""
+        taken = bytes(self._filling)
+        self._filling.clear()
+        return taken
+
+    def counts(self) -> list[tuple[int, int]]:
+        return [(seen, missed) for seen, missed in self._counts]
+
+    @property
+    def is_complete(self) -> bool:
+        return self._kept == self._config.limit

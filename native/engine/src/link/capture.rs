@@ -1,0 +1,279 @@
+//! A ring that takes copies of packets, as many bytes of each as wanted, until somebody takes them out.
+//!
+//! Whoever looks never slows a link down: where the ring is full, a packet is missed and counted. What is taken out are
+//! enhanced packet blocks of a pcapng file, one for each packet, with the reason of a drop as its comment.
+//!
+//! The ring consists of segments, all allocated when it is made. One is being filled, the full ones wait in order to be
+//! taken, and the others are free. Its lock is held while one packet is copied or one segment changes hands, and never
+//! while somebody reads a segment.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::rule::Match;
+use crate::counters::{DROP_NAMES, Drop};
+
+/// What is captured, and how much of it is kept until it is taken.
+#[derive(Clone, Debug)]
+pub struct CaptureConfig {
+    /// How many there are; each is one direction of a link.
+    pub interfaces: u32,
+    pub fits: Match,
+    /// Bytes that are kept of a packet at most.
+    pub snap: usize,
+    /// The capture is complete with this many packets; None: it never is.
+    pub limit: Option<u64>,
+    /// Added to the fabric's time.
+    pub epoch_ns: u64,
+    /// 2 and more.
+    pub segments: usize,
+    pub segment_bytes: usize,
+}
+
+/// What one interface has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets that were to be captured.
+    pub seen: u64,
+    /// Those of them for which there was no room.
+    pub missed: u64,
+}
+
+#[derive(Debug)]
+struct Segments {
+    filling: Vec<u8>,
+    full: VecDeque<Vec<u8>>,
+    free: Vec<Vec<u8>>,
+    counts: Vec<Count>,
+    kept: u64,
+}
+
+/// See the module. Engines push, one reader takes.
+#[derive(Debug)]
+pub struct CaptureRing {
+    config: CaptureConfig,
+    segments: Mutex<Segments>,
+}
+
+const ENHANCED_PACKET: u32 = 6;
+const HEAD: usize = 28;
+/// The size of a block stands at both of its ends.
+const SIZE: usize = 4;
+const DROPPED: &[u8] = b"dropped: ";
+const COMMENT: u16 = 1;
+const OPTION_HEAD: usize = 4;
+const END_OF_OPTIONS: [u8; 4] = [0; 4];
+
+fn padding(size: usize) -> &'static [u8] {
+    &[0; 3][..size.wrapping_neg() % 4]
+}
+
+/// One packet, as it will stand in the file.
+struct Block<'a> {
+    time_ns: u64,
+    interface: u32,
+    wire_len: usize,
+    kept: &'a [u8],
+    reason: Option<&'static str>,
+}
+
+impl Block<'_> {
+    fn size(&self) -> usize {
+        let comment = self.reason.map_or(0, |reason| {
+            OPTION_HEAD + (DROPPED.len() + reason.len()).next_multiple_of(4) + END_OF_OPTIONS.len()
+        });
+        HEAD + self.kept.len().next_multiple_of(4) + comment + SIZE
+    }
+
+    /// Append it to a segment that has room for it.
+    fn write(&self, segment: &mut Vec<u8>) {
+        let size = (self.size() as u32).to_le_bytes();
+        let words = [
+            self.interface,
+            (self.time_ns >> 32) as u32,
+            self.time_ns as u32,
+            self.kept.len() as u32,
+            self.wire_len as u32,
+        ];
+        let mut head = [0; HEAD];
+        head[..4].copy_from_slice(&ENHANCED_PACKET.to_le_bytes());
+        head[4..8].copy_from_slice(&size);
+        for (bytes, word) in head[8..].as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
+        }
+        segment.extend_from_slice(&head);
+        segment.extend_from_slice(self.kept);
+        segment.extend_from_slice(padding(self.kept.len()));
+        if let Some(reason) = self.reason {
+            let len = DROPPED.len() + reason.len();
+            segment.extend_from_slice(&COMMENT.to_le_bytes());
+            segment.extend_from_slice(&(len as u16).to_le_bytes());
+            segment.extend_from_slice(DROPPED);
+            segment.extend_from_slice(reason.as_bytes());
+            segment.extend_from_slice(padding(len));
+            segment.extend_from_slice(&END_OF_OPTIONS);
+        }
+        segment.extend_from_slice(&size);
+    }
+}
+
+impl CaptureRing {
+    pub fn new(config: CaptureConfig) -> Self {
+        let mut free: Vec<_> =
+            (0..config.segments.max(2)).map(|_| Vec::with_capacity(config.segment_bytes)).collect();
+        let segments = Segments {
+            filling: free.pop().unwrap_or_default(),
+            full: VecDeque::with_capacity(free.len() + 1),
+            free,
+            counts: vec![Count::default(); config.interfaces as usize],
+            kept: 0,
+        };
+        CaptureRing { config, segments: Mutex::new(segments) }
+    }
+
+    /// How many interfaces it has.
+    pub fn interfaces(&self) -> u32 {
+        self.config.interfaces
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Segments> {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copy a packet that fits, or count it as missed; with the reason if it ended there.
+    pub fn push(&self, time: u64, interface: u32, packet: &[u8], drop: Option<Drop>) {
+        if !self.config.fits.fits(packet) {
+            return;
+        }
+        let block = Block {
+            time_ns: time.wrapping_add(self.config.epoch_ns),
+            interface,
+            wire_len: packet.len(),
+            kept: &packet[..packet.len().min(self.config.snap)],
+            reason: drop.map(|drop| DROP_NAMES[drop as usize]),
+        };
+        let size = block.size();
+        let mut segments = self.lock();
+        if self.config.limit == Some(segments.kept) {
+            return;
+        }
+        let has_room = segments.has_room(size, self.config.segment_bytes);
+        let count = &mut segments.counts[interface as usize];
+        count.seen += 1;
+        count.missed += u64::from(!has_room);
+        if has_room {
+            block.write(&mut segments.filling);
+            segments.kept += 1;
+        }
+    }
+
+    /// Let somebody read the packets of the oldest full segment, after which it is free; None: none is full. With
+    /// `rest`, and if none is full, they get what the one being filled has so far.
+    pub fn take<T>(&self, rest: bool, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let mut taken = self.lock().take(rest)?;
+        let result = read(&taken);
+        taken.clear();
+        self.lock().free.push(taken);
+        Some(result)
+    }
+
+    /// What each interface has counted so far.
+    pub fn counts(&self) -> Vec<Count> {
+        self.lock().counts.clone()
+    }
+
+    /// Whether it has kept as many packets as it was to.
+    pub fn is_complete(&self) -> bool {
+        self.config.limit == Some(self.lock().kept)
+    }
+}
+
+impl Segments {
+    /// Whether the segment being filled takes a block; a free one takes its place if it does not.
+    fn has_room(&mut self, size: usize, segment_bytes: usize) -> bool {
+        if self.filling.len() + size <= segment_bytes {
+            return true;
+        }
+        if size > segment_bytes {
+            return false;
+        }
+        let Some(next) = self.free.pop() else { return false };
+        self.full.push_back(std::mem::replace(&mut self.filling, next));
+        true
+    }
+
+    fn take(&mut self, rest: bool) -> Option<Vec<u8>> {
+        if let Some(full) = self.full.pop_front() {
+            return Some(full);
+        }
+        if !rest || self.filling.is_empty() {
+            return None;
+        }
+        let next = self.free.pop()?;
+        Some(std::mem::replace(&mut self.filling, next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(segments: usize, segment_bytes: usize) -> CaptureRing {
+        CaptureRing::new(CaptureConfig {
+            interfaces: 2,
+            fits: Match::default(),
+            snap: 64,
+            limit: None,
+            epoch_ns: 1000,
+            segments,
+            segment_bytes,
+        })
+    }
+
+    fn taken(ring: &CaptureRing, rest: bool) -> usize {
+        ring.take(rest, <[u8]>::len).unwrap_or(0)
+    }
+
+    #[test]
+    fn packets_that_find_no_room_are_missed_until_somebody_takes_some() {
+        let ring = ring(2, 200);
+        for _ in 0..6 {
+            ring.push(5, 1, &[7; 64], None); // 96 bytes, two to a segment
+        }
+        assert_eq!(ring.counts(), [Count::default(), Count { seen: 6, missed: 2 }]);
+        assert_eq!(taken(&ring, false), 192);
+        ring.push(5, 0, &[7; 300], Some(Drop::LinkDown));
+        assert_eq!(ring.counts()[0], Count { seen: 1, missed: 0 });
+        assert_eq!([taken(&ring, false), taken(&ring, false)], [192, 0]);
+        assert_eq!([taken(&ring, true), taken(&ring, true)], [96 + 28, 0]);
+    }
+
+    #[test]
+    fn a_packet_longer_than_a_segment_is_missed_and_moves_nothing() {
+        let ring = ring(2, 90);
+        ring.push(5, 0, &[7; 64], None);
+        ring.push(5, 0, &[7; 48], None);
+        assert_eq!(ring.counts()[0], Count { seen: 2, missed: 1 });
+        assert_eq!([taken(&ring, false), taken(&ring, true)], [0, 80]);
+    }
+
+    #[test]
+    fn a_packet_stands_there_with_its_time_its_length_and_the_reason_of_its_drop() {
+        let ring = ring(2, 1000);
+        ring.push(1 << 32, 1, &[7; 65], Some(Drop::LinkFault));
+        let block = ring.take(true, <[u8]>::to_vec).unwrap();
+        let words: Vec<u32> = block.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        assert_eq!(words[..7], [6, block.len() as u32, 1, 1, 1000, 64, 65]);
+        assert_eq!(&block[92..92 + 4 + 19], b"\x01\0\x13\0dropped: link_fault");
+        assert_eq!(words.last(), Some(&(block.len() as u32)));
+    }
+
+    #[test]
+    fn packets_are_pushed_while_a_segment_is_read() {
+        let ring = ring(2, 100);
+        ring.push(0, 0, &[7; 64], None);
+        ring.take(true, |_| ring.push(0, 0, &[7; 64], None)).unwrap();
+        assert_eq!(ring.counts()[0], Count { seen: 2, missed: 0 });
+        assert_eq!(taken(&ring, true), 96);
+    }
+}
