@@ -267,8 +267,8 @@ def test_command_prints_json_and_draws(
     assert measured == {"rounds": 2, "seconds": 5, "only": ()}
     assert document["proven"]
     assert set(document["runs"][1]) == {
-        "case", "tcp_gbps", "possible_gbps", "share", "to_veth", "rtt_us_p50", "rtt_expected_us", "rtt_over_us_per_direction",
-        "engine", "proof",
+        "case", "tcp_gbps", "possible_gbps", "share", "to_veth", "rtt_us_p50", "rtt_expected_us",
+        "rtt_over_us_per_direction", "engine", "proof",
     }  # fmt: skip
     assert plot.read_text().startswith("<svg")
 
