@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::api::{Counted, Engine};
 use engine::config::{End, PortConfig, PortNum};
-use engine::counters::Passing;
+use engine::counters::{DROP_NAMES, Passing};
 use engine::hash::FastMap;
 use engine::link::config::{FlowControl, LinkConfig, SERVICE_CHANNELS};
 use engine::link::rule::{FaultKind, FaultRule, Match};
@@ -218,6 +218,8 @@ fn output_tuple(py: Python<'_>, output: Output) -> PyResult<Bound<'_, PyTuple>> 
 #[pyclass]
 pub struct FabricEngine {
     engine: Engine,
+    /// The drop reasons of Python, by number.
+    drops: Vec<Py<PyAny>>,
 }
 
 fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
@@ -255,8 +257,12 @@ fn no_token(token: u64) -> PyErr {
 #[pymethods]
 impl FabricEngine {
     #[new]
-    fn new() -> Self {
-        FabricEngine { engine: Engine::default() }
+    fn new(drops: Vec<Py<PyAny>>) -> PyResult<Self> {
+        if drops.len() != DROP_NAMES.len() {
+            let text = format!("{} drop reasons were given, there are {}", drops.len(), DROP_NAMES.len());
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(FabricEngine { engine: Engine::default(), drops })
     }
 
     fn add_port(&mut self) -> u32 {
@@ -344,19 +350,21 @@ impl FabricEngine {
         Ok(())
     }
 
-    /// Return the number of the drop reason with which the port refused the packet.
+    /// Return the drop reason with which the port refused the packet.
     fn inject(
         &mut self,
+        py: Python<'_>,
         now: u64,
         port: u32,
         packet: &[u8],
         slid: u32,
         dlid: u32,
         pkey: u16,
-    ) -> PyResult<Option<u8>> {
+    ) -> PyResult<Option<Py<PyAny>>> {
         self.port(port)?;
         let address = Address { slid, dlid, pkey };
-        Ok(self.engine.inject(now, port, packet.into(), address).map(|drop| drop as u8))
+        let drop = self.engine.inject(now, port, packet.into(), address);
+        Ok(drop.map(|drop| self.drops[drop as usize].clone_ref(py)))
     }
 
     fn enter(&mut self, now: u64, direction: u32, packet: &[u8], hops: u32) -> PyResult<()> {
@@ -389,12 +397,18 @@ impl FabricEngine {
 
     #[getter]
     fn deadline(&mut self) -> Option<u64> {
-        self.engine.deadline()
+        if self.engine.has_output() { Some(0) } else { self.engine.deadline() }
     }
 
-    #[getter]
-    fn has_output(&self) -> bool {
-        self.engine.has_output()
+    /// Do what is due, and return all outputs and the next deadline.
+    fn step<'py>(
+        &mut self,
+        py: Python<'py>,
+        now: u64,
+    ) -> PyResult<(Option<Bound<'py, PyList>>, Option<u64>)> {
+        self.engine.handle_timeout(now);
+        let outputs = if self.engine.has_output() { Some(self.take_outputs(py)?) } else { None };
+        Ok((outputs, self.engine.deadline()))
     }
 
     fn take_outputs<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
