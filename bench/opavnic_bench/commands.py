@@ -40,6 +40,27 @@ def _whole_seconds(value: object) -> int:
     return int(seconds)
 
 
+Only = Annotated[
+    list[str] | None, typer.Option("--only", metavar="NAME", help="measure only this; may be repeated")
+]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="draw the figures")]
+Rounds = Annotated[int, typer.Option(min=1, max=50, help="rounds; the results are medians")]
+WholeSeconds = Annotated[
+    Any,
+    typer.Option(
+        parser=_whole_seconds, metavar="TIME", help="how long each throughput is measured: 1s to 1m"
+    ),
+]
+Beside = Annotated[
+    str | None,
+    typer.Option(
+        "--beside",
+        metavar="PROGRAM",
+        help="the `opavnic` of another installation, measured in turns with this one",
+    ),
+]
+
+
 @contextmanager
 def _measuring(*errors: type[Exception]) -> Iterator[Progress]:
     """Show progress if stderr is a terminal; end with one line if measuring fails.
@@ -125,6 +146,8 @@ def fabric(
     hosts: Annotated[
         list[int] | None, typer.Option(min=2, help="hosts of a fat tree to route; may be repeated")
     ] = None,
+    rounds: Rounds = 1,
+    beside: Beside = None,
     as_json: AsJson = False,
 ) -> None:
     """Packets per second over 1, 3 and 5 switches; time to route fat trees; memory per host.
@@ -135,17 +158,28 @@ def fabric(
     """
     from opavnic_bench.fabric import bench_fabric
 
+    other = _beside(beside)
     with _measuring() as progress:
-        result = bench_fabric(seconds, tuple(hosts or FABRIC_HOSTS), progress)
+        result = bench_fabric(
+            seconds, tuple(hosts or FABRIC_HOSTS), rounds=rounds, beside=other, progress=progress
+        )
     if as_json:
         print_json(result)
         return
+    line = ("hops", "time", "engine", "endpoints")
     print_table(
-        ("switches", "time", "engine", "endpoints", "packets/s"),
-        [list(one.values()) for one in result["hops"]],
+        ("switches", *line[1:], "packets/s"),
+        [pick(row, *line, "packets_per_second") for row in result["hops"]],
     )
+    if beside is not None:
+        print_table(
+            ("switches", *line[1:], "packets/s to its Python engine's"),
+            [pick(row, *line, "ratio") for row in result["ratio_to_beside"]],
+            title="relative to the installation beside",
+        )
     columns = ("hosts", "switches", "engine", "build s", "route s", "bytes/host")
     print_table(columns, [list(one.values()) for one in result["routing"]])
+    _print_skipped(result["skipped"])
 
 
 def lnet(
@@ -217,27 +251,6 @@ def _may_make_taps() -> tuple[bool, str]:
         return obtain(), ""
     except PrivilegeError as error:
         return False, str(error)
-
-
-Only = Annotated[
-    list[str] | None, typer.Option("--only", metavar="NAME", help="measure only this; may be repeated")
-]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="draw the figures")]
-Rounds = Annotated[int, typer.Option(min=1, max=50, help="rounds; the results are medians")]
-WholeSeconds = Annotated[
-    Any,
-    typer.Option(
-        parser=_whole_seconds, metavar="TIME", help="how long each throughput is measured: 1s to 1m"
-    ),
-]
-Beside = Annotated[
-    str | None,
-    typer.Option(
-        "--beside",
-        metavar="PROGRAM",
-        help="the `opavnic` of another installation, measured in turns with this one",
-    ),
-]
 
 
 def datapath(

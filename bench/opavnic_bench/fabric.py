@@ -4,9 +4,11 @@ It measures only hfi_sim and so uses no World, which would take about 4 % more m
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from time import perf_counter
 from typing import Any, Final
 
@@ -19,21 +21,25 @@ from hfi_sim.topology import Topology
 from hfi_sim.topology.generators import fat_tree_for
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
+from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.engine import ENGINES, engine_factory
 from opavnic.errors import DatapathUnavailableError
-from opavnic_bench.turns import PeerError, Progress, repeat, silent, take_turns
+from opavnic_bench.sites import run
+from opavnic_bench.turns import PeerError, Progress, Run, ratio, repeat, silent, take_turns
 
 HOPS: Final = (1, 3, 5)
 TIMES: Final = ("at-once", "virtual")
 ROUTINGS: Final = ("min-hop", "fat-tree")
 _BATCH: Final = 500
+_BESIDE_S: Final = 120.0
+"""For what another installation does besides measuring lines."""
 _L4: Final = 0x55
 _PAYLOAD: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class HopFigure:
-    """Packets of 1 KiB payload from host to host."""
+class Line:
+    """Packets of 1 KiB payload from host to host, over switches in a row."""
 
     hops: int
     """Number of switches on the path."""
@@ -41,9 +47,12 @@ class HopFigure:
     """at-once: no clock; virtual: every link with its rate and latency on virtual time."""
     engine: str
     """What carries the packets: python or native."""
-    endpoints: str
+    endpoints: str = "python"
     """What sends and receives them."""
-    packets_per_second: float
+
+    def __str__(self) -> str:
+        """Return its name for progress."""
+        return f"{self.hops} switches, {self.time}, {self.engine} engine, {self.endpoints} ends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +69,44 @@ class RoutingFigure:
     """Python's memory for fabric and tables, switches included, divided by the hosts."""
 
 
-def bench_fabric(seconds: float, hosts: Sequence[int], progress: Progress = silent) -> dict[str, Any]:
-    """Measure all; `seconds` is how long each packet measurement lasts."""
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The lines of another installation, as its own benchmark measures them."""
+
+    program: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return its name for progress."""
+        return f"{self.program[0]} bench fabric"
+
+
+Speeds = dict[Line, float]
+"""Packets per second."""
+
+
+def bench_fabric(
+    seconds: float,
+    hosts: Sequence[int],
+    *,
+    rounds: int = 1,
+    beside: tuple[str, ...] | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Measure all.
+
+    Args:  seconds: how long each packet measurement lasts. rounds: of the packet measurements; medians count.
+           beside: the program `opavnic` of another installation, to measure in turns with this one.
+    """
+    lines: list[Line | Beside] = [
+        Line(hops, time, engine) for hops in HOPS for time in TIMES for engine in ENGINES
+    ]
+    lines += [Line(hops, "virtual", "native", "native") for hops in HOPS]
+    if beside is not None:
+        lines.append(Beside(beside))
     hops = take_turns(
-        [(hops, time, engine) for hops in HOPS for time in TIMES for engine in ENGINES],
-        lambda line: _hops(*line, seconds),
-        label=lambda line: "{} switches, {}, {} engine".format(*line),
+        lines,
+        lambda line: _beside(line, seconds) if isinstance(line, Beside) else {line: _speed(line, seconds)},
+        rounds,
         progress=progress,
     )
     routing = take_turns(
@@ -74,10 +115,62 @@ def bench_fabric(seconds: float, hosts: Sequence[int], progress: Progress = sile
         label=lambda tree: "{} hosts, {}".format(*tree),
         progress=progress,
     )
-    return {
-        "hops": [asdict(figure) for figure in hops.single()],
-        "routing": [asdict(figure) for figure in routing.single()],
-    }
+    ours, theirs = _medians(hops, Line), _medians(hops, Beside)
+    result = {"hops": _rows(ours), "routing": [asdict(figure) for figure in routing.single()]}
+    if beside is not None:
+        result |= {"beside": _rows(theirs), "ratio_to_beside": _ratios(ours, theirs)}
+    return result | {"rounds": hops.rounds, "skipped": hops.skipped}
+
+
+def _medians(turns: Run[Line | Beside, Speeds], kind: type[Line | Beside]) -> Speeds:
+    found: dict[Line, list[float]] = {}
+    for subject, samples in turns.samples.items():
+        for sample in samples if isinstance(subject, kind) else ():
+            for line, speed in sample.items():
+                found.setdefault(line, []).append(speed)
+    return {line: median(speeds) for line, speeds in found.items()}
+
+
+def _rows(speeds: Speeds) -> list[dict[str, Any]]:
+    return [{**asdict(line), "packets_per_second": round(speed)} for line, speed in speeds.items()]
+
+
+def _ratios(ours: Speeds, theirs: Speeds) -> list[dict[str, Any]]:
+    """Return our speeds relative to that of the other installation's Python engine on the same line."""
+    found = []
+    for line, speed in ours.items():
+        other = theirs.get(Line(line.hops, line.time, "python"))
+        if other is not None:
+            found.append({**asdict(line), "ratio": ratio(speed, other)})
+    return found
+
+
+def _beside(beside: Beside, seconds: float) -> Speeds:
+    words = ("bench", "fabric", "--json", "--seconds", f"{seconds:g}", "--hosts", "2")
+    text = run(
+        *beside.program, *words, timeout_s=_BESIDE_S + len(HOPS) * len(TIMES) * len(ENGINES) * 2 * seconds
+    )
+    try:
+        return {
+            # before there were two engines, it did not say which
+            Line(row["hops"], row["time"], row.get("engine", "python"), row.get("endpoints", "python")): row[
+                "packets_per_second"
+            ]
+            for row in json.loads(text)["hops"]
+        }
+    except (ValueError, KeyError, TypeError) as error:
+        raise PeerError(f"{beside}: no figures of hops in what it printed") from error
+
+
+def _speed(line: Line, seconds: float) -> float:
+    return _native_ends(line, seconds) if line.endpoints == "native" else _hops(line, seconds)
+
+
+def _native_ends(line: Line, seconds: float) -> float:
+    native = load_native()
+    if native is None:
+        raise PeerError(NOT_BUILT)
+    return float(native.measure_line(line.hops, seconds))
 
 
 def _line(hops: int) -> Topology:
@@ -92,10 +185,10 @@ def _line(hops: int) -> Topology:
     return topology
 
 
-def _hops(hops: int, time: str, engine: str, seconds: float) -> HopFigure:
-    clock = ManualClock() if time == "virtual" else None
+def _hops(line: Line, seconds: float) -> float:
+    clock = ManualClock() if line.time == "virtual" else None
     try:
-        fabric = _line(hops).build(Fabric(clock, seed=1, engine=engine_factory(engine)))
+        fabric = _line(line.hops).build(Fabric(clock, seed=1, engine=engine_factory(line.engine)))
     except DatapathUnavailableError as error:
         raise PeerError(str(error)) from error
     a, b = (fabric.hfis[name].ports[1] for name in "ab")
@@ -117,8 +210,10 @@ def _hops(hops: int, time: str, engine: str, seconds: float) -> HopFigure:
             clock.advance(1e-3)
         return _BATCH
 
-    _, elapsed = repeat(step, seconds)
-    return HopFigure(hops, time, engine, "python", round(arrived / elapsed))
+    sent, elapsed = repeat(step, seconds)
+    if arrived != sent:
+        raise PeerError(f"{sent - arrived} of {sent} packets were lost")
+    return arrived / elapsed
 
 
 def _routing(hosts: int, engine: str) -> RoutingFigure:

@@ -38,7 +38,11 @@ class RunningLab:
 
     def ask(self, *words: str) -> Any:
         """Run a command that prints JSON about the lab, and return that. Raises PeerError if it fails."""
-        return json.loads(run(*self.program, *words, "--lab", self.name, "--json", env=environment()))
+        text = run(*self.program, *words, "--lab", self.name, "--json", env=environment())
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise PeerError(f"opavnic {' '.join(words)} printed no JSON: {text!r:.80}") from error
 
     def site(self, client: str, server: str) -> Site:
         """Return two of its hosts; the server has one VNIC, with an address."""

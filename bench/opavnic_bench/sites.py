@@ -48,10 +48,17 @@ def run(
     """
     try:
         done = subprocess.run(
-            command, input=text, capture_output=True, text=True, timeout=timeout_s, check=False, env=env
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+            env=env,
         )
-    except FileNotFoundError:
-        raise PeerError(f"{command[0]} is not installed") from None
+    except OSError as error:
+        raise PeerError(f"{command[0]} cannot be run: {error.strerror}") from error
     except subprocess.TimeoutExpired:
         raise PeerError(f"{' '.join(command)}: did not end within {timeout_s:g} s") from None
     if check and done.returncode:

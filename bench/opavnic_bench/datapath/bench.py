@@ -42,7 +42,7 @@ class BenchResult:
         ratios = []
         for ours in (row for row in rows if row["variant"] == "native" and row["icrc"] == "always"):
             for row in rows:
-                if row is not ours and row["mtu"] == ours["mtu"]:
+                if row is not ours and row["mtu"] == ours["mtu"] and not row["variant"].startswith(BESIDE):
                     ratios.append(_ratios(ours, row))
         return ratios
 

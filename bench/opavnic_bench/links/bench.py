@@ -17,7 +17,7 @@ from opavnic_bench.sites import remove_namespaces
 from opavnic_bench.turns import Progress, Run, ratio, silent, take_turns
 
 COLUMNS: Final = (
-    "case", "engine", "tcp_gbps", "possible_gbps", "share", "rtt_us_p50", "rtt_expected_us",
+    "case", "engine", "tcp_gbps", "possible_gbps", "share", "to_veth", "rtt_us_p50", "rtt_expected_us",
     "rtt_over_us_per_direction",
 )  # fmt: skip
 """The figures of a case in the table."""
@@ -52,6 +52,7 @@ class LinksResult:
             "tcp_gbps": round(gbps, 3),
             "possible_gbps": round(possible, 3),
             "share": ratio(gbps, possible),
+            "to_veth": self._to_veth(subject, gbps),
             "rtt_us_p50": round(rtt, 1),
             "rtt_expected_us": None if expected is None else round(expected, 1),
             "rtt_over_us_per_direction": None
@@ -72,6 +73,16 @@ class LinksResult:
             return tcp_limit_gbps(subject.rate_bps, FULL_FRAME)
         limit = tcp_limit_gbps(min(wire.rate_bps for wire in subject.way), packet_bytes(FULL_FRAME))
         return min([limit, *([median(sample.tcp_gbps for sample in self._plain)] if self._plain else [])])
+
+    def _to_veth(self, subject: Subject, gbps: float) -> float | None:
+        """Return TCP relative to a veth with tbf of the same rate, None where there is none in this run."""
+        if isinstance(subject, Veth):
+            return None
+        slowest = min(wire.rate_bps for wire in subject.way)
+        for other, samples in self.run.samples.items():
+            if isinstance(other, Veth) and other.rate_bps == slowest and samples:
+                return ratio(gbps, median(sample.tcp_gbps for sample in samples))
+        return None
 
     def _expected_us(self, subject: Subject) -> float | None:
         """Return the round trip of the plain case, and what the links of this one add to it."""

@@ -60,6 +60,38 @@ def test_ratios_compare_native_with_variants_of_its_mtu() -> None:
     ]
 
 
+def test_installation_beside_is_compared_variant_by_variant_and_above_one_is_better() -> None:
+    theirs = replace(SAMPLE, tcp_gbps=6.0, udp64_kpps=400.0, rtt_us_p50=30.0)
+    both = BenchResult(
+        Run(
+            {
+                variant("native", "always"): [SAMPLE],
+                variant("beside-native", "always"): [theirs],
+                variant("native", "offload"): [SAMPLE],
+                variant("tap_forwarder"): [SAMPLE],
+            },
+            rounds=1,
+        )
+    )
+    assert both.as_json()["ratio_to_beside"] == [
+        {"variant": "native", "mtu": 1500, "icrc": "always"}
+        | {"tcp_gbps": 2.0, "tcp4_gbps": 1.0, "udp64_kpps": 0.5, "rtt_us_p50": 2.0}
+    ]
+    assert [ratio["native_to"] for ratio in both.ratios()] == ["native", "tap_forwarder"]
+    assert "ratio_to_beside" not in result().as_json()
+
+
+def test_each_datapath_of_ours_is_followed_by_that_of_the_installation_beside() -> None:
+    names = [(one.name, one.mtu, one.icrc) for one in variants(["/elsewhere/opavnic"])]
+    ours = [(name, mtu, icrc) for name, mtu, icrc in names if icrc and not name.startswith("beside-")]
+    assert len(ours) == 6
+    for name, mtu, icrc in ours:
+        assert names[names.index((name, mtu, icrc)) + 1] == (f"beside-{name}", mtu, icrc)
+    assert [name for name in names if not name[0].startswith("beside-")] == [
+        (one.name, one.mtu, one.icrc) for one in variants()
+    ]
+
+
 def test_iperf_report_that_says_busy_may_be_tried_again() -> None:
     for error in (
         "unable to connect to server: Connection refused",

@@ -9,6 +9,8 @@ import pytest
 from opavnic.cli import plugin_group
 from opavnic.cli.main import main
 
+BENCHMARKS = ("datapath", "ejfat", "em", "fabric", "links", "lnet", "mad")
+
 
 @pytest.mark.parametrize("arguments", [[], ["mad"], ["mad", "--json"]])
 def test_without_benchmarks_one_line_says_what_to_install(
@@ -42,11 +44,11 @@ def test_benchmark_of_another_package_runs_where_ours_are_missing(
 def test_list_has_every_benchmark_with_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--help"]) == 0
     shown = capsys.readouterr().out
-    for name in ("datapath", "ejfat", "em", "fabric", "lnet", "mad"):
+    for name in BENCHMARKS:
         assert f"\n  {name} " in shown
 
 
-@pytest.mark.parametrize("name", ["datapath", "ejfat", "em", "fabric", "lnet", "mad"])
+@pytest.mark.parametrize("name", BENCHMARKS)
 def test_help_of_a_benchmark_has_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", name, "--help"]) == 0
     assert f"opavnic bench {name} " in capsys.readouterr().out.partition("Example")[2]

@@ -1,0 +1,67 @@
+"""`opavnic bench links` for real, one short round of some cases, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from opavnic.lab.namespaces import NETNS_DIR
+from opavnic_bench.running_lab import OWN, RunningLab, end_labs, environment, running_lab
+from opavnic_bench.sites import PREFIX, run
+from opavnic_bench.turns import PeerError
+
+CASES = ("loss-match", "multipath")
+LAB = {"name": "bench-left", "hosts": {"h1": {}}}
+
+
+def labs() -> list[str]:
+    """Return the labs of benchmarks that are there."""
+    return [lab["lab"] for lab in json.loads(run(*OWN, "ps", "--json", env=environment()))]
+
+
+@pytest.mark.slow
+def test_cases_are_measured_in_labs_and_show_that_they_bite() -> None:
+    command = [*OWN, "bench", "links", "--json", "--rounds", "1"]
+    for case in CASES:
+        command += ["--only", case]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    report = json.loads(done.stdout)
+    assert done.returncode == (0 if report["proven"] else 1), done.stderr
+    assert report["skipped"] == {}
+    rows = {row["case"]: row for row in report["runs"]}
+    assert tuple(rows) == ("plain", *CASES)
+    assert all(row["tcp_gbps"] > 0 and row["rtt_us_p50"] > 0 and row["engine"] for row in rows.values())
+    loss, paths = (rows[case]["proof"] for case in CASES)
+    assert loss["seen"] == loss["packets"] > 100  # hits are a matter of chance
+    assert paths["ok"]
+    assert set(paths["via"]) == {"spine0", "spine1"}
+    assert labs() == []
+    assert not list(NETNS_DIR.glob(f"{PREFIX}*"))
+    assert not list(NETNS_DIR.glob("opavnic-bench-*"))
+
+
+def test_lab_of_a_benchmark_is_apart_from_those_of_the_user_and_ends_although_its_benchmark_was_killed() -> (
+    None
+):
+    with running_lab(LAB) as lab:
+        assert labs() == ["bench-left"]
+        assert "bench-left" not in run(*OWN, "ps", "--json")
+        assert lab.ask("status")["lab"] == "bench-left"
+        assert end_labs() == ["bench-left"]
+        assert labs() == []
+        with pytest.raises(PeerError, match="bench-left"):
+            lab.ask("status")
+
+
+def test_lab_that_does_not_start_is_left_out_with_its_reason() -> None:
+    with pytest.raises(PeerError, match="unknown key"), running_lab({**LAB, "hots": {}}):
+        pytest.fail("there is no such section")
+
+
+def test_program_that_prints_no_json_is_no_answer() -> None:
+    lab = RunningLab("x", (sys.executable, "-c", "print('hello')"))
+    with pytest.raises(PeerError, match="printed no JSON"):
+        lab.ask("status")
