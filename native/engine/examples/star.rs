@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use engine::api::Engine;
 use engine::outputs::Output;
 use engine::testing::line::FAST;
 use engine::testing::star::{address, packet, star};
@@ -11,7 +12,8 @@ const MEASURE: Duration = Duration::from_millis(200);
 
 fn main() {
     for ports in [2, 8, 64, 512] {
-        let mut engine = star(ports, &FAST, None);
+        let mut engine = Engine::default();
+        star(&mut engine, ports, &FAST, None);
         let (start, mut now, mut arrived, mut sent) = (Instant::now(), 0, 0u64, 0u32);
         while start.elapsed() < MEASURE {
             for _ in 0..BATCH {

@@ -5,8 +5,9 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::hash::FastSet;
 use crate::outputs::DirectionId;
+use crate::share::WorkerId;
 
-/// Something that happens to one direction of a link.
+/// Something that happens, mostly to one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The first packet on its wire arrives.
@@ -15,6 +16,8 @@ pub enum Event {
     WireFree(DirectionId),
     /// It has held a packet back for as long as a fault wanted.
     HeldLongEnough(DirectionId),
+    /// The first packet that this worker has handed over enters its direction.
+    HandedOver(WorkerId),
 }
 
 /// What is in a queue: when, the sequence number, and the event.
@@ -29,12 +32,13 @@ struct Entry {
 
 impl Event {
     fn code(self) -> u64 {
-        let (kind, direction) = match self {
+        let (kind, subject) = match self {
             Event::Arrival(direction) => (0, direction),
             Event::WireFree(direction) => (1, direction),
             Event::HeldLongEnough(direction) => (2, direction),
+            Event::HandedOver(worker) => (3, worker),
         };
-        kind << 32 | u64::from(direction)
+        kind << 32 | u64::from(subject)
     }
 }
 
@@ -46,11 +50,12 @@ impl Entry {
     }
 
     fn event(self) -> Event {
-        let direction = self.code as u32;
+        let subject = self.code as u32;
         match self.code >> 32 {
-            0 => Event::Arrival(direction),
-            1 => Event::WireFree(direction),
-            _ => Event::HeldLongEnough(direction),
+            0 => Event::Arrival(subject),
+            1 => Event::WireFree(subject),
+            2 => Event::HeldLongEnough(subject),
+            _ => Event::HandedOver(subject),
         }
     }
 }

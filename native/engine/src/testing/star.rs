@@ -15,9 +15,8 @@ pub const PKEY: u16 = 0x8002;
 /// The group that all ports have joined.
 pub const GROUP: u32 = 0xf0_0000;
 
-/// Return an engine with so many ports on one switch.
-pub fn star(ports: u32, config: &LinkConfig, flow: Option<&FlowControl>) -> Engine {
-    let mut engine = Engine::default();
+/// Add so many ports on one switch to an empty engine.
+pub fn star(engine: &mut Engine, ports: u32, config: &LinkConfig, flow: Option<&FlowControl>) {
     let switch = engine.add_switch();
     for number in 0..ports {
         let port = engine.add_port();
@@ -34,7 +33,6 @@ pub fn star(ports: u32, config: &LinkConfig, flow: Option<&FlowControl>) -> Engi
     let lft = LinearTable { entries: (0..=ports as PortNum).collect(), groups: vec![] };
     let all = (1..=ports as PortNum).collect();
     engine.set_tables(0, switch, lft, MulticastTable::from_iter([(GROUP, all)]));
-    engine
 }
 
 /// Who a packet from one port to another says it is from and to.
