@@ -16,12 +16,13 @@ use crate::link::capture::CaptureRing;
 use crate::link::config::{FlowControl, LinkConfig};
 use crate::link::credits::LanesStatus;
 use crate::link::direction::Direction;
-use crate::link::rule::FaultRule;
+use crate::link::rule::{FaultRule, Tally};
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, Packets, Travelling};
 use crate::port::{Address, Port};
 use crate::random::Stream;
-use crate::state::{Congestion, ElementId, State};
+use crate::share::{Handover, Outbox, Share, WorkerId};
+use crate::state::{Congestion, ElementId, POOL_BYTES, State};
 use crate::switch::{LinearTable, MulticastTable, Switch};
 
 /// What one element has counted since it was last asked.
@@ -40,11 +41,11 @@ pub enum Counted {
         switch: SwitchId,
         counted: Passing,
     },
-    /// With the states of its streams, for faults and for jitter.
+    /// With the states of its streams, for faults and for jitter; None: another worker carries it and draws from them.
     Direction {
         direction: DirectionId,
         counted: Passing,
-        streams: (u64, u64),
+        streams: Option<(u64, u64)>,
     },
     /// All that it has ever counted.
     Tally {
@@ -66,6 +67,39 @@ pub struct Engine {
 }
 
 impl Engine {
+    // --- one of several --------------------------------------------------------------------------------------
+
+    /// Make the engine of one worker of several, which all get the same elements and changes in the same order. Packets
+    /// are injected into the engine of the worker that owns their port.
+    pub fn of_worker(worker: WorkerId, workers: u32) -> Self {
+        let mut engine = Engine::default();
+        engine.state.share = Share::new(worker, workers);
+        engine.state.pool = POOL_BYTES / i64::from(workers);
+        engine
+    }
+
+    /// Return the worker that owns a port, once it has its cable.
+    pub fn owner(&self, port: PortId) -> WorkerId {
+        self.state.share.owner(port)
+    }
+
+    /// What waits to be handed to another worker.
+    pub fn outbox(&mut self, worker: WorkerId) -> &mut Outbox {
+        &mut self.state.share.outboxes[worker as usize]
+    }
+
+    /// Take in a packet that another worker has handed over: it enters with the next `handle_timeout`, as of its own
+    /// time.
+    pub fn take_in(&mut self, from: WorkerId, handover: Handover) {
+        self.state.share.take_in(&mut self.state.events, from, handover);
+    }
+
+    /// Count a packet that could not be handed over: there was no room for it.
+    pub fn overflow(&mut self, handover: Handover) {
+        let Handover { time, packet, direction, .. } = handover;
+        self.directions[direction as usize].overflow(&mut self.state, time, packet);
+    }
+
     // --- elements, once each ---------------------------------------------------------------------------------
 
     /// Add an HFI port, without a cable and DOWN.
@@ -73,6 +107,7 @@ impl Engine {
         let number = self.ports.len() as PortId;
         self.ports.push(Port::new(number));
         self.state.congestion.push(Default::default());
+        self.state.share.add_port();
         number
     }
 
@@ -95,10 +130,15 @@ impl Engine {
     ) -> DirectionId {
         let first = self.directions.len() as DirectionId;
         self.lookahead = None;
+        let owners = self.state.share.lay(ends, first, flow.is_some());
         for side in 0..2 {
             let (source, target) = (ends[side], ends[1 - side]);
             let number = first + side as DirectionId;
-            self.directions.push(Direction::new(number, (source, target), config, flow, streams[side]));
+            let mut direction = Direction::new(number, (source, target), config, flow, streams[side]);
+            if owners[side] != self.state.share.worker {
+                direction.leave_to(owners[side]);
+            }
+            self.directions.push(direction);
             match source {
                 End::Hfi(port) => self.ports[port as usize].leaving = Some(number),
                 End::Switch(switch, port) => self.switches[switch as usize].port(port).leaving = Some(number),
@@ -181,14 +221,13 @@ impl Engine {
         self.directions[direction as usize].set_rules(rules);
     }
 
-    /// Set what a tally has counted so far, before the first rule names it.
-    pub fn set_tally(&mut self, tally: u32, seen: u64, hits: u64) {
-        let index = tally as usize;
+    /// Set a tally before the first rule names it: the same one in the engines of all workers.
+    pub fn set_tally(&mut self, number: u32, tally: Arc<Tally>) {
+        let index = number as usize;
         if index >= self.state.tallies.len() {
             self.state.tallies.resize_with(index + 1, Default::default);
         }
-        let tally = &mut self.state.tallies[index];
-        (tally.seen, tally.hits) = (seen, hits);
+        self.state.tallies[index].0 = tally;
     }
 
     /// Report the packets of one direction, or no more.
@@ -266,6 +305,7 @@ impl Engine {
                 Event::HeldLongEnough(direction) => {
                     self.directions[direction as usize].held_long_enough(&mut self.state, when, number);
                 }
+                Event::HandedOver(worker) => self.enter_next(when, worker),
             }
             self.settle(when);
         }
@@ -286,6 +326,16 @@ impl Engine {
         if let Some(space) = space {
             self.state.release(space);
         }
+    }
+
+    /// Let the next packet enter that a worker has handed over.
+    #[inline]
+    fn enter_next(&mut self, now: u64, worker: WorkerId) {
+        let state = &mut self.state;
+        let Some(handover) = state.share.next_in(&mut state.events, worker) else { return };
+        let Handover { packet, direction, hops, .. } = handover;
+        let travelling = Travelling { packet, hops, space: None };
+        self.directions[direction as usize].enter(state, now, travelling);
     }
 
     /// Pass on the credits that have come back, in their order, and those that come back through it.
@@ -309,8 +359,16 @@ impl Engine {
 
     fn lookahead(&mut self) -> u64 {
         let directions = &self.directions;
-        let shortest = || directions.iter().filter_map(Direction::shows_after).min().unwrap_or(0);
+        // what is handed to another worker is to be there in time
+        let parts = if self.state.share.is_alone() { 1 } else { 2 };
+        let shortest = || directions.iter().filter_map(Direction::shows_after).min().unwrap_or(0) / parts;
         *self.lookahead.get_or_insert_with(shortest)
+    }
+
+    /// When something happens next, whether it shows outside or not.
+    pub fn next_event(&self) -> Option<u64> {
+        let events = &self.state.events;
+        events.next_outward().into_iter().chain(events.next_inner()).min()
     }
 
     /// Whether `poll_output` has something to give.
@@ -371,9 +429,9 @@ impl Engine {
                 Counted::Direction { direction: number, counted, streams: direction.streams() }
             }
             ElementId::Tally(number) => {
-                let tally = &mut self.state.tallies[number as usize];
-                tally.mark.clear();
-                Counted::Tally { tally: number, seen: tally.seen, hits: tally.hits }
+                let (tally, mark) = &mut self.state.tallies[number as usize];
+                mark.clear();
+                Counted::Tally { tally: number, seen: tally.seen(), hits: tally.hits() }
             }
         }
     }

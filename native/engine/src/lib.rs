@@ -17,6 +17,7 @@ pub mod outputs;
 pub mod packet;
 pub mod port;
 pub mod random;
+pub mod share;
 pub mod state;
 pub mod switch;
 #[doc(hidden)]

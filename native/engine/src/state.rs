@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use crate::events::Events;
 use crate::hash::FastMap;
 use crate::link::rule::Tally;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId};
 use crate::packet::Packets;
+use crate::share::Share;
 
 /// Bytes of packets that one engine holds on its links; a further packet is a link_overflow.
 ///
@@ -83,6 +85,8 @@ pub struct State {
     pub outputs: VecDeque<Output>,
     /// Buffers for packets.
     pub packets: Packets,
+    /// What this engine carries of the fabric, if there are several.
+    pub share: Share,
     /// Bytes that links may still take.
     pub pool: i64,
     /// Credits that have come back during an event. Passing them on at once would recurse along the whole path.
@@ -92,7 +96,7 @@ pub struct State {
     /// By HFI port, with whether they have changed; here because links count in them, too.
     pub congestion: Vec<(Congestion, Mark)>,
     /// What faults have done, over all the directions that they are on.
-    pub tallies: Vec<Tally>,
+    pub tallies: Vec<(Arc<Tally>, Mark)>,
     /// Elements whose counters have changed since they were last taken.
     pub changed: Vec<ElementId>,
     /// Room that hosts occupy, and by how many holders.
@@ -108,6 +112,7 @@ impl Default for State {
             events: Events::default(),
             outputs: VecDeque::new(),
             packets: Packets::default(),
+            share: Share::default(),
             pool: POOL_BYTES,
             returns: VecDeque::new(),
             switches: 0,

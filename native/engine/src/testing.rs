@@ -1,6 +1,8 @@
 //! A small fabric for tests and fuzz targets: two hosts with a vport each, on one switch.
 
 pub mod line;
+pub mod several;
+pub mod star;
 
 use crate::core::fabric::{
     Demux, Direction, End, Fabric, Fault, HfiPort, Link, NO_ROUTE, PkeySet, Switch, SwitchPort,

@@ -2,6 +2,8 @@
 
 mod allocations;
 
+use std::sync::Arc;
+
 use engine::api::Counted;
 use engine::counters::Drop;
 use engine::link::config::LinkConfig;
@@ -57,7 +59,7 @@ fn rule(kind: FaultKind) -> FaultRule {
 }
 
 fn set_rule(line: &mut Line, rule: FaultRule) {
-    line.engine.set_tally(rule.tally, 0, 0);
+    line.engine.set_tally(rule.tally, Arc::default());
     line.engine.set_rules(0, line.way[0], vec![rule]);
 }
 

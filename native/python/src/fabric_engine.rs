@@ -8,7 +8,7 @@ use engine::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
 use engine::counters::{DROP_NAMES, Passing};
 use engine::hash::FastMap;
 use engine::link::config::{FlowControl, LinkConfig, SERVICE_CHANNELS};
-use engine::link::rule::{FaultKind, FaultRule, Match};
+use engine::link::rule::{FaultKind, FaultRule, Match, Tally};
 use engine::outputs::Output;
 use engine::packet::{Packet, Packets};
 use engine::port::Address;
@@ -374,7 +374,7 @@ impl FabricEngine {
     }
 
     fn set_tally(&mut self, tally: u32, seen: u64, hits: u64) {
-        self.engine.set_tally(tally, seen, hits);
+        self.engine.set_tally(tally, Arc::new(Tally::new(seen, hits)));
     }
 
     fn set_rules(&mut self, now: u64, direction: u32, rules: Vec<RuleArgs>) -> PyResult<()> {

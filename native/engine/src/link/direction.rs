@@ -15,6 +15,7 @@ use crate::counters::{Drop, Passing};
 use crate::outputs::{DirectionId, PortId};
 use crate::packet::{Packet, Travelling};
 use crate::random::Stream;
+use crate::share::{Handover, WorkerId};
 use crate::state::{Credit, ElementId, Mark, SpaceId, State};
 
 /// Where packets wait for the wire.
@@ -30,6 +31,10 @@ pub struct Direction {
     pub counters: Passing,
     pub mark: Mark,
     number: DirectionId,
+    /// Who carries it, if another worker does: packets that are to enter go there.
+    elsewhere: Option<WorkerId>,
+    /// When a packet last entered, kept where there are several workers.
+    latest: u64,
     is_up: bool,
     /// Whether there are faults, or packets that they hold back.
     is_disturbed: bool,
@@ -55,6 +60,8 @@ impl Direction {
             counters: Passing::default(),
             mark: Mark::default(),
             number,
+            elsewhere: None,
+            latest: 0,
             is_up: config.up,
             is_disturbed: false,
             wire: Wire::new(number, matches!(target, End::Hfi(_)), config, streams.1),
@@ -77,6 +84,10 @@ impl Direction {
     /// Admit a packet that has visited `hops` switches, or count why not.
     #[inline]
     pub fn enter(&mut self, state: &mut State, now: u64, travelling: Travelling) {
+        if let Some(worker) = self.elsewhere {
+            return self.hand_over(worker, state, now, travelling);
+        }
+        let now = if state.share.is_alone() { now } else { self.not_before_the_last(now) };
         self.change(state);
         let size = travelling.packet.len() as u64;
         self.counters.enter(travelling.packet.len());
@@ -90,6 +101,36 @@ impl Direction {
         } else {
             self.pass(state, now, travelling, 0);
         }
+    }
+
+    /// What another worker hands over comes as of its own time, which may have passed here; but a queue knows only how
+    /// long it is now.
+    fn not_before_the_last(&mut self, now: u64) -> u64 {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    /// Hand a packet to the worker that carries this direction.
+    fn hand_over(&mut self, worker: WorkerId, state: &mut State, time: u64, travelling: Travelling) {
+        // room that it occupies was released when this event is over: no direction with credits is elsewhere
+        let Travelling { packet, hops, .. } = travelling;
+        let handover = Handover { time, packet, direction: self.number, hops };
+        if let Err(refused) = state.share.outboxes[worker as usize].push(handover) {
+            self.overflow(state, time, refused.packet);
+        }
+    }
+
+    /// Count a packet that could not be handed to the worker that carries this direction.
+    pub fn overflow(&mut self, state: &mut State, now: u64, packet: Packet) {
+        self.change(state);
+        self.counters.enter(packet.len());
+        state.pool -= packet.len() as i64;
+        self.end(state, now, packet, Drop::LinkOverflow);
+    }
+
+    /// Leave this direction to another worker.
+    pub fn leave_to(&mut self, worker: WorkerId) {
+        self.elsewhere = Some(worker);
     }
 
     /// Return why a packet that is in flight finds no room.
@@ -315,8 +356,8 @@ impl Direction {
         }
     }
 
-    /// Where the streams of its faults and of its jitter stand.
-    pub fn streams(&self) -> (u64, u64) {
-        (self.faults.stream.state(), self.wire.jitter.state())
+    /// Where the streams of its faults and of its jitter stand; None: another worker draws from them.
+    pub fn streams(&self) -> Option<(u64, u64)> {
+        self.elsewhere.is_none().then(|| (self.faults.stream.state(), self.wire.jitter.state()))
     }
 }

@@ -56,18 +56,17 @@ impl Faults {
         let mut passages = std::mem::take(&mut self.passages);
         passages.push(Passage { packet: packet.clone(), delay_ns: 0, behind: 0, hold_ns: 0 });
         for rule in &self.rules {
-            let tally = &mut state.tallies[rule.tally as usize];
-            let is_spent = rule.count.is_some_and(|count| tally.hits >= count);
+            let (tally, mark) = &mut state.tallies[rule.tally as usize];
+            let is_spent = rule.count.is_some_and(|count| tally.hits() >= count);
             if is_spent || !rule.fits.fits(packet) {
                 continue;
             }
-            tally.mark.set(&mut state.changed, ElementId::Tally(rule.tally));
-            tally.seen += 1;
-            if tally.seen <= rule.skip || !self.stream.hits(rule.chance) {
+            mark.set(&mut state.changed, ElementId::Tally(rule.tally));
+            if tally.see() <= rule.skip || !self.stream.hits(rule.chance) {
                 continue;
             }
-            tally.hits += 1;
-            if rule.count == Some(tally.hits) {
+            let Some(hits) = tally.hit(rule.count) else { continue };
+            if rule.count == Some(hits) {
                 state.outputs.push_back(Output::RuleSpent { time: now, rule: rule.number });
             }
             if rule.kind == FaultKind::Loss {

@@ -1,9 +1,10 @@
 //! What a fault does to packets, as an engine is told: the kind, the packets that it means, and how often it hits.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use wire::{HEADER, L4_ETHERNET, L4_FM, VNIC_HEADER, ethernet_l4, l4};
 
 use crate::packet::{Packet, dlid, sc, slid};
-use crate::state::Mark;
 
 /// What a fault does to the packets that it hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,14 +86,39 @@ fn be(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte))
 }
 
-/// What a fault has done, over all the directions that it is on.
+/// What a fault has done, over all the directions that it is on; their workers share it.
 #[derive(Debug, Default)]
 pub struct Tally {
+    seen: AtomicU64,
+    hits: AtomicU64,
+}
+
+impl Tally {
+    /// Begin with what was counted before.
+    pub fn new(seen: u64, hits: u64) -> Self {
+        Tally { seen: seen.into(), hits: hits.into() }
+    }
+
     /// Packets that fitted.
-    pub seen: u64,
+    pub fn seen(&self) -> u64 {
+        self.seen.load(Relaxed)
+    }
+
     /// Packets that it hit.
-    pub hits: u64,
-    pub mark: Mark,
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Relaxed)
+    }
+
+    /// Count a packet that fits, and return how many there have been.
+    pub fn see(&self) -> u64 {
+        self.seen.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Count a packet that it hits, and return how many there have been; None: as many as there may be were hit before.
+    pub fn hit(&self, limit: Option<u64>) -> Option<u64> {
+        let next = |hits| (limit != Some(hits)).then(|| hits + 1);
+        self.hits.fetch_update(Relaxed, Relaxed, next).ok().map(|hits| hits + 1)
+    }
 }
 
 /// One packet fault, the same on every direction that it is on.

@@ -1,0 +1,145 @@
+//! What one of several workers carries of a fabric, and what it hands to the others: see docs/engine.md.
+//!
+//! Each worker has an engine of its own, with all elements under the same numbers, that gets all changes. A direction has
+//! one owner: only in its engine do packets enter it. Owners follow from what was added, in its order, so all engines
+//! agree on them without a word.
+
+use std::collections::VecDeque;
+
+use crate::config::End;
+use crate::events::{Event, Events};
+use crate::outputs::{DirectionId, PortId};
+use crate::packet::Packet;
+
+/// The number of a worker, from 0.
+pub type WorkerId = u32;
+
+/// Bytes that may wait for one other worker; a further packet is a link_overflow.
+pub const HANDOVER_BYTES: usize = 4 << 20;
+
+/// A packet that is to enter a direction of another worker.
+#[derive(Debug)]
+pub struct Handover {
+    pub time: u64,
+    pub packet: Packet,
+    pub direction: DirectionId,
+    /// Switches that it has visited.
+    pub hops: u32,
+}
+
+impl Handover {
+    /// What it takes up of `HANDOVER_BYTES`: small packets are not for free.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.packet.len() + size_of::<Handover>()
+    }
+}
+
+/// Packets that wait for one other worker, in order.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    pub packets: Vec<Handover>,
+    /// What they take up.
+    pub bytes: usize,
+}
+
+impl Outbox {
+    /// Add a packet; one that finds no room is returned.
+    #[inline]
+    pub fn push(&mut self, handover: Handover) -> Result<(), Handover> {
+        let bytes = self.bytes + handover.size();
+        if bytes > HANDOVER_BYTES {
+            return Err(handover);
+        }
+        self.bytes = bytes;
+        self.packets.push(handover);
+        Ok(())
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Share {
+    pub worker: WorkerId,
+    pub outboxes: Vec<Outbox>,
+    /// By the worker that they came from: packets that enter in its order, with their sequence numbers. As on a wire,
+    /// only the first is in the queue of events.
+    inboxes: Vec<VecDeque<(u64, Handover)>>,
+    /// The owner of each port.
+    ports: Vec<WorkerId>,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share::new(0, 1)
+    }
+}
+
+impl Share {
+    pub fn new(worker: WorkerId, workers: u32) -> Self {
+        assert!(worker < workers, "there is no worker {worker} of {workers}");
+        Share {
+            worker,
+            outboxes: (0..workers).map(|_| Outbox::default()).collect(),
+            inboxes: (0..workers).map(|_| VecDeque::new()).collect(),
+            ports: Vec::new(),
+        }
+    }
+
+    pub fn workers(&self) -> u32 {
+        self.outboxes.len() as u32
+    }
+
+    pub fn is_alone(&self) -> bool {
+        self.outboxes.len() == 1
+    }
+
+    pub fn add_port(&mut self) {
+        self.ports.push(self.ports.len() as WorkerId % self.workers());
+    }
+
+    /// Return the owner of a port, once it has its cable.
+    pub fn owner(&self, port: PortId) -> WorkerId {
+        self.ports[port as usize]
+    }
+
+    /// Lay a cable: return the owners of both its directions.
+    ///
+    /// Credits run back through switches, in one order with the packets: worker 0 has all links with credits and the
+    /// ports at their ends. Of others, the ports are spread, with what leads to and from them, and what is between
+    /// switches.
+    pub fn lay(&mut self, ends: [End; 2], first: DirectionId, has_credits: bool) -> [WorkerId; 2] {
+        if has_credits {
+            for end in ends {
+                if let End::Hfi(port) = end {
+                    self.ports[port as usize] = 0;
+                }
+            }
+            return [0, 0];
+        }
+        [(ends[0], ends[1]), (ends[1], ends[0])].map(|way| match way {
+            (_, End::Hfi(port)) | (End::Hfi(port), _) => self.owner(port),
+            _ => first / 2 % self.workers(),
+        })
+    }
+
+    /// Take in a packet that another worker has handed over. Those of one worker enter in its order.
+    pub fn take_in(&mut self, events: &mut Events, from: WorkerId, handover: Handover) {
+        let number = events.number();
+        let inbox = &mut self.inboxes[from as usize];
+        if inbox.is_empty() {
+            events.push(handover.time, number, Event::HandedOver(from), false);
+        }
+        inbox.push_back((number, handover));
+    }
+
+    /// Take the packet whose event is due.
+    pub fn next_in(&mut self, events: &mut Events, from: WorkerId) -> Option<Handover> {
+        let inbox = &mut self.inboxes[from as usize];
+        let (_, first) = inbox.pop_front()?;
+        if let Some((number, next)) = inbox.front() {
+            events.push(next.time, *number, Event::HandedOver(from), false);
+        }
+        Some(first)
+    }
+}

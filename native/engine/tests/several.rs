@@ -1,0 +1,334 @@
+//! Several workers carry a fabric as one does: the same packets, at the same times, each counted once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::api::Engine;
+use engine::config::{End, PortConfig, PortNum};
+use engine::counters::Drop;
+use engine::link::config::LinkConfig;
+use engine::link::rule::{FaultKind, FaultRule, Match};
+use engine::outputs::Output;
+use engine::packet::Packets;
+use engine::port::Address;
+use engine::random::Stream;
+use engine::share::HANDOVER_BYTES;
+use engine::switch::{GROUP_BASE, LinearTable};
+use engine::testing::line::{FAST, one_lane};
+use engine::testing::several::Several;
+use engine::testing::star::{GROUP, PKEY, address, mark, packet, star};
+
+const SWITCHES: u32 = 4;
+const PORTS: u32 = 8;
+/// The directions of the links between switches, each to the next one.
+const RING: u32 = 2 * PORTS;
+
+/// Two ports on each of the switches, which are in a ring; a multicast tree that leaves one link of it out.
+///
+/// Where `astray` is, the tables of one switch send LID 1 back to where it came from: round in a circle.
+fn ring(engine: &mut Engine, config: &LinkConfig, trunk_credits: bool, astray: bool) {
+    let flow = one_lane();
+    (0..SWITCHES).for_each(|_| _ = engine.add_switch());
+    let streams = |number: u32| {
+        [1, 2].map(|end| {
+            let seed = u64::from(number * 7 + end);
+            (Stream::new(seed), Stream::new(!seed))
+        })
+    };
+    for number in 0..PORTS {
+        let port = engine.add_port();
+        let pkeys = || vec![PKEY];
+        engine.set_port(0, port, PortConfig::new(true, number + 1, 0, pkeys(), pkeys(), vec![GROUP]));
+        let (switch, switch_port) = (number / 2, number as PortNum % 2 + 1);
+        engine.set_switch_port(0, switch, switch_port, true);
+        engine.add_link([End::Hfi(port), End::Switch(switch, switch_port)], config, None, streams(number));
+    }
+    for switch in 0..SWITCHES {
+        let ends = [End::Switch(switch, 4), End::Switch((switch + 1) % SWITCHES, 3)];
+        engine.set_switch_port(0, switch, 3, true);
+        engine.set_switch_port(0, switch, 4, true);
+        engine.add_link(ends, config, trunk_credits.then_some(&flow), streams(PORTS + switch));
+    }
+    for switch in 0..SWITCHES {
+        let way = |lid: u32| match (lid - 1) / 2 {
+            home if home == switch => (lid as PortNum - 1) % 2 + 1,
+            home if astray && lid == 1 && home != switch => 4 - (switch as PortNum & 1),
+            home if (home + SWITCHES - switch) % SWITCHES == 2 => GROUP_BASE,
+            home if (home + SWITCHES - switch) % SWITCHES == 1 => 4,
+            _ => 3,
+        };
+        let entries = std::iter::once(0).chain((1..=PORTS).map(way)).collect();
+        let tree: Vec<PortNum> = match switch {
+            0 => vec![1, 2, 4],
+            3 => vec![1, 2, 3],
+            _ => vec![1, 2, 3, 4],
+        };
+        let lft = LinearTable { entries, groups: vec![[3, 4].into()] };
+        engine.set_tables(0, switch, lft, [(GROUP, Arc::from(tree))].into_iter().collect());
+    }
+}
+
+fn rule(number: usize, kind: FaultKind, chance: u64, count: Option<u64>) -> FaultRule {
+    FaultRule {
+        number: number as u64,
+        kind,
+        chance: (1 << 53) / 100 * chance,
+        fits: Match::default(),
+        tally: number as u32,
+        skip: if count.is_some() { 3 } else { 0 },
+        count,
+        delay_ns: 1_700,
+        bits: 2,
+        copies: 2,
+        behind: 3,
+        hold_ns: 40_003,
+    }
+}
+
+/// What is asked of several workers: everything that happened, in an order that does not depend on who did it.
+struct Happened {
+    outputs: Vec<String>,
+    totals: BTreeMap<String, (Vec<u64>, i64)>,
+}
+
+struct Run {
+    several: Several,
+    random: Stream,
+    packets: Packets,
+    now: u64,
+    sent: u64,
+}
+
+impl Run {
+    fn new(workers: u32, build: impl Fn(&mut Engine)) -> Self {
+        let several = Several::new(workers, build);
+        Run { several, random: Stream::new(5), packets: Packets::default(), now: 0, sent: 0 }
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random.word() % limit
+    }
+
+    /// Send packets of many sizes from anywhere to anywhere, one in ten to all.
+    fn send(&mut self, packets: u64, apart_ns: u64) {
+        for _ in 0..packets {
+            self.now += 1 + self.below(apart_ns * 2);
+            let (from, to) = (self.below(PORTS.into()) as u32, self.below(PORTS.into()) as u32);
+            let mut address = address(from, to);
+            if self.below(10) == 0 {
+                address = Address { dlid: GROUP, ..address };
+            }
+            let frame = 60 + self.below(1441) as usize;
+            let packet = packet(&mut self.packets, address, frame, self.sent);
+            self.sent += 1;
+            assert_eq!(self.several.inject(self.now, from, packet, address), None);
+        }
+    }
+
+    fn at(&mut self, change: impl Fn(&mut Engine, u64)) {
+        let now = self.now;
+        self.several.advance(now);
+        self.several.each(|engine| change(engine, now));
+    }
+
+    fn happened(&mut self) -> Happened {
+        self.several.advance(u64::MAX);
+        let mut outputs: Vec<String> = self.several.outputs.drain(..).map(told).collect();
+        outputs.sort();
+        Happened { outputs, totals: self.several.totals() }
+    }
+}
+
+fn told(output: Output) -> String {
+    match output {
+        Output::Delivered { time, port, packet, token } => {
+            format!("{time:>12} delivered to port {port}: {} {token:?}", mark(&packet))
+        }
+        Output::Observed { time, packet, drop, .. } => {
+            format!("{time:>12} observed: {} {drop:?}", mark(&packet))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// Run the same on one worker and on several.
+fn assert_same(build: impl Fn(&mut Engine), happen: impl Fn(&mut Run)) -> Happened {
+    let run = |workers| {
+        let mut run = Run::new(workers, &build);
+        happen(&mut run);
+        (run.happened(), run.several.handed)
+    };
+    let (alone, _) = run(1);
+    assert!(alone.outputs.len() > 100, "{} outputs", alone.outputs.len());
+    for (name, (_, in_flight)) in &alone.totals {
+        assert_eq!(*in_flight, if name.ends_with("rx") { delivered(&alone, name) } else { 0 }, "{name}");
+    }
+    for workers in [2, 3, 5] {
+        let (several, handed) = run(workers);
+        for (output, same) in several.outputs.iter().zip(&alone.outputs) {
+            assert_eq!(output, same, "{workers} workers");
+        }
+        assert_eq!(several.totals, alone.totals, "{workers} workers");
+        assert_eq!(several.outputs.len(), alone.outputs.len(), "{workers} workers");
+        assert!(handed > 100, "{handed} packets handed over by {workers} workers");
+    }
+    alone
+}
+
+/// How many packets ended for this reason, anywhere.
+fn dropped(happened: &Happened, reason: Drop) -> u64 {
+    let elements = happened.totals.iter().filter(|(name, _)| !name.starts_with(['t', 'c']));
+    elements.map(|(_, (numbers, _))| numbers[5 + reason as usize]).sum()
+}
+
+/// Packets that were passed to the host of a port, which has not said what became of them.
+fn delivered(happened: &Happened, name: &str) -> i64 {
+    let port = format!("to {}:", name.trim_end_matches(" rx"));
+    happened.outputs.iter().filter(|output| output.contains(&port)).count() as i64
+}
+
+const UNEVEN: LinkConfig = LinkConfig { rate_bps: 9_973_000_000, latency_ns: 1_013, jitter_ns: 977, ..FAST };
+
+#[test]
+fn packets_arrive_as_with_one_worker() {
+    let happened = assert_same(|engine| ring(engine, &UNEVEN, false, false), |run| run.send(2000, 500));
+    assert!(happened.outputs.len() > 2000, "multicast included");
+}
+
+#[test]
+fn queues_overflow_as_with_one_worker() {
+    let short = LinkConfig { queue_bytes: 5_000, rate_bps: 99_730_000, ..UNEVEN };
+    let happened = assert_same(|engine| ring(engine, &short, false, false), |run| run.send(3000, 6_000));
+    assert!(dropped(&happened, Drop::LinkOverflow) > 100);
+}
+
+#[test]
+fn loops_end_as_with_one_worker() {
+    let happened = assert_same(|engine| ring(engine, &UNEVEN, false, true), |run| run.send(1000, 700));
+    assert!(dropped(&happened, Drop::SwNoRoute) > 10);
+}
+
+#[test]
+fn faults_hit_as_with_one_worker_and_no_more_than_they_are_to() {
+    let kinds = [
+        (FaultKind::Loss, 10, Some(40)),
+        (FaultKind::Corrupt, 10, None),
+        (FaultKind::Duplicate, 10, Some(30)),
+        (FaultKind::Delay, 20, None),
+        (FaultKind::Reorder, 5, Some(25)),
+    ];
+    let tallies = || kinds.map(|_| Arc::default());
+    let shared = std::sync::Mutex::new(tallies());
+    assert_same(
+        |engine| ring(engine, &UNEVEN, false, false),
+        |run| {
+            *shared.lock().unwrap() = tallies();
+            run.send(200, 500);
+            run.at(|engine, now| {
+                for (number, tally) in shared.lock().unwrap().iter().enumerate() {
+                    engine.set_tally(number as u32, Arc::clone(tally));
+                }
+                for direction in 0..engine.directions() as u32 {
+                    // copies enter links at one instant: which comes first is up to the workers, so it must not matter
+                    let is_first = direction < RING && direction % 2 == 0;
+                    let rules =
+                        kinds.iter().enumerate().filter(|(_, (.., count))| count.is_none() || is_first);
+                    let rules =
+                        rules.map(|(tally, (kind, chance, count))| rule(tally, *kind, *chance, *count));
+                    engine.set_rules(now, direction, rules.collect());
+                }
+                engine.observe(now, RING + 1, true);
+            });
+            run.send(2000, 500);
+        },
+    );
+    let hits: Vec<u64> = shared.lock().unwrap().iter().map(|tally| tally.hits()).collect();
+    assert_eq!((hits[0], hits[2], hits[4]), (40, 30, 25));
+}
+
+#[test]
+fn links_and_switches_that_go_down_lose_the_same_as_with_one_worker() {
+    let happened = assert_same(
+        |engine| ring(engine, &UNEVEN, false, false),
+        |run| {
+            for round in 0..40 {
+                run.send(50, 300);
+                let link = LinkConfig { up: round % 3 != 0, rate_bps: 5_000_000_000 + round * 977, ..UNEVEN };
+                run.at(|engine, now| {
+                    engine.set_link(now, (round as u32 * 2) % (RING + 2 * SWITCHES), &link);
+                    engine.set_switch(now, round as u32 % SWITCHES, round % 4 != 1);
+                    engine.stall_port(now, 3, round % 5 == 0);
+                });
+            }
+        },
+    );
+    assert!(dropped(&happened, Drop::LinkDown) > 10 && dropped(&happened, Drop::SwDown) > 10);
+}
+
+#[test]
+fn links_with_credits_are_one_workers_and_lose_nothing() {
+    let happened = assert_same(|engine| ring(engine, &UNEVEN, true, false), |run| run.send(2000, 500));
+    assert_eq!(dropped(&happened, Drop::LinkOverflow), 0);
+    let engines = Several::new(3, |engine| star(engine, 6, &FAST, Some(&one_lane()))).engines;
+    assert!((0..6).all(|port| engines[2].owner(port) == 0));
+}
+
+#[test]
+fn what_finds_no_room_on_its_way_to_another_worker_is_a_link_overflow_once() {
+    let mut engine = Engine::of_worker(0, 2);
+    star(&mut engine, 2, &FAST, None);
+    let (mut kept, mut dropped) = (0, 0);
+    for sent in 0..6000u64 {
+        let address = address(0, 1);
+        let packet = packet(engine.packets(), address, 1400, sent);
+        assert_eq!(engine.inject(sent * 1000, 0, packet, address), None);
+    }
+    engine.handle_timeout(u64::MAX);
+    let outbox = std::mem::take(engine.outbox(1));
+    assert!(outbox.bytes <= HANDOVER_BYTES && outbox.bytes > HANDOVER_BYTES - 2000);
+    kept += outbox.packets.len() as u64;
+    let mut marks = outbox.packets.iter().map(|handover| mark(&handover.packet));
+    assert!((0..kept).all(|sent| marks.next() == Some(sent)), "the first ones, in order");
+    let mut several = Several { engines: vec![engine], outputs: vec![], handed: 0 };
+    for (name, (numbers, in_flight)) in several.totals() {
+        assert_eq!(in_flight, 0);
+        if name == "direction 3" {
+            dropped = numbers[5 + Drop::LinkOverflow as usize];
+            assert_eq!(numbers[0], dropped, "the other worker counts the others");
+        }
+    }
+    assert_eq!(kept + dropped, 6000);
+    assert!(several.outputs.is_empty());
+}
+
+#[test]
+fn flow_keeps_its_order_however_late_its_packets_are_handed_over() {
+    // the second worker is ahead, then far behind: neither is seen within a flow
+    let mut engines = [0, 1].map(|worker| Engine::of_worker(worker, 2));
+    engines.iter_mut().for_each(|engine| star(engine, 2, &UNEVEN, None));
+    let [first, second] = &mut engines;
+    let mut marks = Vec::new();
+    for round in 0..50u64 {
+        for number in 0..20 {
+            let address = address(0, 1);
+            let packet =
+                packet(first.packets(), address, 60 + (number * 331 % 1400) as usize, round * 20 + number);
+            first.inject(round * 10_000 + number * 13, 0, packet, address);
+        }
+        let now = round * 10_000 + if round % 2 == 0 { 30_000 } else { 0 };
+        second.handle_timeout(now);
+        first.handle_timeout(round * 10_000 + 9_000);
+        std::mem::take(first.outbox(1)).packets.into_iter().for_each(|handover| second.take_in(0, handover));
+    }
+    first.handle_timeout(u64::MAX);
+    std::mem::take(first.outbox(1)).packets.into_iter().for_each(|handover| second.take_in(0, handover));
+    second.handle_timeout(u64::MAX);
+    let mut latest = 0;
+    while let Some(output) = second.poll_output() {
+        let Output::Delivered { time, packet, .. } = output else { panic!("{output:?}") };
+        marks.push(mark(&packet));
+        assert!(time >= latest);
+        latest = time;
+    }
+    assert_eq!(marks, (0..1000).collect::<Vec<_>>());
+}
