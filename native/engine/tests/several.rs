@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::api::Engine;
-use engine::config::{End, PortConfig, PortNum};
+use engine::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
 use engine::counters::Drop;
 use engine::link::config::LinkConfig;
 use engine::link::rule::{FaultKind, FaultRule, Match};
@@ -38,15 +38,19 @@ fn ring(engine: &mut Engine, config: &LinkConfig, trunk_credits: bool, astray: b
     for number in 0..PORTS {
         let port = engine.add_port();
         let pkeys = || vec![PKEY];
-        engine.set_port(0, port, PortConfig::new(true, number + 1, 0, pkeys(), pkeys(), vec![GROUP]));
+        engine.set_port(
+            0,
+            port,
+            PortConfig::new(PortState::Active, number + 1, 0, pkeys(), pkeys(), vec![GROUP]),
+        );
         let (switch, switch_port) = (number / 2, number as PortNum % 2 + 1);
-        engine.set_switch_port(0, switch, switch_port, true);
+        engine.set_switch_port(0, switch, switch_port, SwitchPortConfig { state: PortState::Active });
         engine.add_link([End::Hfi(port), End::Switch(switch, switch_port)], config, None, streams(number));
     }
     for switch in 0..SWITCHES {
         let ends = [End::Switch(switch, 4), End::Switch((switch + 1) % SWITCHES, 3)];
-        engine.set_switch_port(0, switch, 3, true);
-        engine.set_switch_port(0, switch, 4, true);
+        engine.set_switch_port(0, switch, 3, SwitchPortConfig { state: PortState::Active });
+        engine.set_switch_port(0, switch, 4, SwitchPortConfig { state: PortState::Active });
         engine.add_link(ends, config, trunk_credits.then_some(&flow), streams(PORTS + switch));
     }
     for switch in 0..SWITCHES {

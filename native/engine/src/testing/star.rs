@@ -3,7 +3,7 @@
 use wire::{HeaderFields, HeaderWords, VNIC_HEADER, seal, sizes};
 
 use crate::api::Engine;
-use crate::config::{End, PortConfig, PortNum};
+use crate::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
 use crate::link::config::{FlowControl, LinkConfig};
 use crate::outputs::PortId;
 use crate::packet::{Packet, Packets};
@@ -21,9 +21,13 @@ pub fn star(engine: &mut Engine, ports: u32, config: &LinkConfig, flow: Option<&
     for number in 0..ports {
         let port = engine.add_port();
         let pkeys = || vec![PKEY];
-        engine.set_port(0, port, PortConfig::new(true, number + 1, 0, pkeys(), pkeys(), vec![GROUP]));
+        engine.set_port(
+            0,
+            port,
+            PortConfig::new(PortState::Active, number + 1, 0, pkeys(), pkeys(), vec![GROUP]),
+        );
         let switch_port = number as PortNum + 1;
-        engine.set_switch_port(0, switch, switch_port, true);
+        engine.set_switch_port(0, switch, switch_port, SwitchPortConfig { state: PortState::Active });
         let streams = [0, 1].map(|end| {
             let seed = u64::from(number) * 2 + end;
             (Stream::new(seed), Stream::new(!seed))
