@@ -80,6 +80,7 @@ def capture(
     query |= {name: str(value) for name, value in options.items() if value is not None}
     client = lab_client(lab)
     stream = client.open(f"/capture?{urlencode(query)}")
+    target = None
     if write is None:
         reader = TraceReader(stream)
         kept, has_ended = _show(reader, _print_json if as_json else _print_line)

@@ -27,14 +27,14 @@ def copy_capture(client: LabClient, stream: HTTPResponse, target: Target) -> tup
     Raises:  OSError: the target cannot be written.
     """
     copying = _Copying(stream, target)
-    copying.start()
     try:
         with interruptible():
-            copying.join()
+            copying.start()
+            copying.done.wait()
     except KeyboardInterrupt:
         with contextlib.suppress(KeyboardInterrupt, LabError), interruptible():
             client.post("/capture/end", {"number": int(stream.headers[NUMBER_HEADER])})
-            copying.join(_END_S)
+            copying.done.wait(_END_S)
     if copying.fault is not None:
         raise copying.fault
     return copying.copy, copying.lab_has_ended
@@ -46,6 +46,8 @@ class _Copying(threading.Thread):
     def __init__(self, stream: HTTPResponse, target: Target) -> None:
         super().__init__(name="capture", daemon=True)  # a stuck pipe does not keep the program from its end
         self.copy = CaptureCopy(target)
+        self.done = threading.Event()
+        """Set at the end. A join() that a signal interrupts may take the thread for ended (CPython 3.11)."""
         self.lab_has_ended = False
         self.fault: OSError | None = None
         """Why the target cannot be written."""
@@ -61,6 +63,8 @@ class _Copying(threading.Thread):
             self.lab_has_ended = True
         except OSError as error:
             self.fault = error
+        finally:
+            self.done.set()
 
     def _read(self) -> bytes:
         """Return the next piece; empty at the end, also where that comes too early."""
