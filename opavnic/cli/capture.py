@@ -17,10 +17,10 @@ from hfi_sim.errors import FaultError, WireError
 from hfi_sim.faults import parse_match
 from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.summary import summarize
+from opavnic.cli.capture_targets import FileTarget, PipeTarget
 from opavnic.cli.capture_write import copy_capture
 from opavnic.cli.common import LabOption, lab_client, size_option
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_line, say
-from opavnic.observe.capture_files import FileTarget, PipeTarget
 from opavnic.observe.trace_file import TraceReader
 from opavnic.signals import followed
 

@@ -10,7 +10,7 @@ from typing import Final
 from hfi_sim.errors import WireError
 from opavnic.lab.client import LabClient
 from opavnic.lab.errors import LabError
-from opavnic.observe.capture_files import NUMBER_HEADER, CaptureCopy, Target
+from opavnic.observe.capture_copy import NUMBER_HEADER, CaptureCopy, Target
 from opavnic.signals import interruptible
 
 _PIECE: Final = 1 << 20

@@ -27,7 +27,7 @@ from hfi_sim.link.capture import MAX_SNAP
 from hfi_sim.quantities import parse_size, size_text
 from opavnic.errors import TooManyError
 from opavnic.observe.capture import DEFAULT_BUFFER, MAX_BUFFER, MIN_BUFFER, Capture
-from opavnic.observe.capture_files import NUMBER_HEADER
+from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.world.connections import MAX_FOLLOWERS
 from opavnic.world.json_body import json_object
 from opavnic.world.part import RunningPart

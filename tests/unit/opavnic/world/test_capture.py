@@ -13,7 +13,7 @@ from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.captures import read_capture
 from opavnic.lab.lab import Lab
 from opavnic.observe.capture import Capture
-from opavnic.observe.capture_files import NUMBER_HEADER
+from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.observe.trace_file import TraceReader
 from opavnic.world.connections import MAX_FOLLOWERS
 from opavnic.world.parts.capture import CONTENT_TYPE

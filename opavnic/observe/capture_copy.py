@@ -1,4 +1,4 @@
-"""A capture that comes as a stream, written to a file, or to a ring of files of which each can be read by itself.
+"""A capture that comes as a stream, copied to files of which each can be read by itself.
 
 The stream comes in pieces that end anywhere; what is written ends with a whole block. Packets are only counted, so this
 keeps up with a fast link where a program that looks at each packet does not.
@@ -6,12 +6,8 @@ keeps up with a fast link where a program that looks at each packet does not.
 
 from __future__ import annotations
 
-import errno
-import os
-from collections import deque
-from pathlib import Path
 from struct import Struct
-from typing import BinaryIO, Final, Protocol
+from typing import Final, Protocol
 
 from hfi_sim.errors import WireError
 from hfi_sim.wire.captures import ENHANCED_PACKET, MAX_BLOCK, STATISTICS, missed_packets
@@ -37,74 +33,6 @@ class Target(Protocol):
 
     def close(self) -> None:
         """Write no more. Raises OSError: what was written has not arrived."""
-
-
-class PipeTarget(Target):
-    """A pipe, which takes everything. A reader at its other end sees each packet at once."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def write(self, data: memoryview) -> None:
-        while data:
-            data = data[os.write(self._fd, data) :]
-
-    def room(self) -> None:
-        return None
-
-    def next(self, head: bytes) -> None:
-        raise AssertionError("a pipe is never full")
-
-    def close(self) -> None:
-        pass
-
-
-class FileTarget(Target):
-    """A file, or where `size` is given, files with a number in their name, from NAME_00001.pcapng on."""
-
-    def __init__(self, path: Path, *, size: int | None = None, ring: int | None = None) -> None:
-        """Open the first file.
-
-        Args:    size: bytes that a file has at most; one always takes a packet. ring: how many files are kept; the
-                 oldest is removed when another one begins. None: all.
-        Raises:  OSError: the file cannot be written.
-        """
-        if not path.name:
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        self._path, self._size, self._ring = path, size, ring
-        self._number = 0
-        self.names: deque[Path] = deque()
-        """The files that are there, the oldest first."""
-        self._file = self._open()
-        self._written = 0
-
-    def _open(self) -> BinaryIO:
-        self._number += 1
-        path = self._path
-        if self._size is not None:
-            path = path.with_name(f"{path.stem}_{self._number:05}{path.suffix}")
-        file = path.open("wb", buffering=0)
-        self.names.append(path)
-        if self._ring is not None and len(self.names) > self._ring:
-            self.names.popleft().unlink(missing_ok=True)
-        return file
-
-    def write(self, data: memoryview) -> None:
-        self._written += len(data)
-        while data:
-            data = data[self._file.write(data) or 0 :]
-
-    def room(self) -> int | None:
-        return None if self._size is None else max(0, self._size - self._written)
-
-    def next(self, head: bytes) -> None:
-        self._file.close()
-        self._file = self._open()
-        self._written = 0
-        self.write(memoryview(head))
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class CaptureCopy:

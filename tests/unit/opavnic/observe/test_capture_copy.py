@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from itertools import chain, pairwise
-from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.errors import WireError
 from hfi_sim.wire.captures import (
-    CapturedPacket,
     PcapngWriter,
     enhanced_packet,
     interface_statistics,
     read_capture,
 )
-from opavnic.observe.capture_files import CaptureCopy, FileTarget, Target
+from opavnic.observe.capture_copy import CaptureCopy, Target
 
 WRITER = PcapngWriter()
 HEAD = WRITER.head() + WRITER.interface("h1->sw0") + WRITER.interface("sw0->h1")
@@ -103,29 +99,3 @@ def test_any_bytes_are_copied_or_refused(junk: bytes, at: int) -> None:
     except WireError:
         pass
     assert copy.missed >= 0
-
-
-def test_ring_of_files_keeps_the_last_ones_and_names_them(tmp_path: Path) -> None:
-    target = FileTarget(tmp_path / "last.pcapng", size=300, ring=3)
-    copy = CaptureCopy(target)
-    for number in range(40):
-        copy.feed((HEAD if number == 0 else b"") + enhanced_packet(0, number, bytes(100), 100))
-    target.close()
-    assert [name.name for name in target.names] == [f"last_{number:05}.pcapng" for number in (38, 39, 40)]
-    assert sorted(os.listdir(tmp_path)) == [name.name for name in target.names]
-    assert [numbers(name.read_bytes()) for name in target.names] == [[37], [38], [39]]
-
-
-def test_file_without_a_size_bears_its_own_name_and_takes_everything(tmp_path: Path) -> None:
-    target = FileTarget(tmp_path / "all.pcapng")
-    CaptureCopy(target).feed(STREAM)
-    target.close()
-    assert list(target.names) == [tmp_path / "all.pcapng"]
-    (first, *_) = read_capture((tmp_path / "all.pcapng").read_bytes())
-    assert first == CapturedPacket(147, b"", 0, 0, "h1->sw0", "lost")
-
-
-@pytest.mark.parametrize("name", ["", "/", "."])
-def test_name_that_is_none_is_refused_as_a_directory(name: str) -> None:
-    with pytest.raises(IsADirectoryError):
-        FileTarget(Path(name), size=100)
