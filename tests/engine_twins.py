@@ -101,6 +101,9 @@ class TwinRing(CaptureRing):
     def counts(self) -> list[tuple[int, int]]:
         return self._twins.ask_rings(self, ("counts",), lambda ring: ring.counts())
 
+    def totals(self) -> tuple[int, int]:
+        return self._twins.ask_rings(self, ("totals",), lambda ring: ring.totals())
+
     @property
     def is_complete(self) -> bool:
         return self._twins.ask_rings(self, ("is_complete",), lambda ring: ring.is_complete)

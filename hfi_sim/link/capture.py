@@ -3,8 +3,8 @@
 Whoever looks never slows a link down: where the ring is full, a packet is missed and counted. What is taken out are
 enhanced packet blocks of a pcapng file, one for each packet, with the reason of a drop as its comment.
 
-The ring consists of segments. One is being filled, the full ones wait in order to be taken, and the others are free. The
-native ring (native/engine/src/link/capture.rs) fills them alike, so both keep and miss the same packets.
+The ring consists of segments. One is being filled, the full ones wait in order to be taken, and the others are free.
+The native ring (native/engine/src/link/capture.rs) fills them alike, so both keep and miss the same packets.
 """
 
 from __future__ import annotations
@@ -58,6 +58,10 @@ class CaptureRing(Protocol):
         """Return for each interface the packets that were to be captured so far, and those of them that were missed."""
         ...
 
+    def totals(self) -> tuple[int, int]:
+        """Return how many packets were kept and missed so far, on all interfaces together."""
+        ...
+
     @property
     def is_complete(self) -> bool:
         """Whether it has kept as many packets as it was to."""
@@ -71,7 +75,7 @@ class PythonRing(CaptureRing):
         self._config = config
         self._fits = config.match.fits
         self._counts = [[0, 0] for _ in range(config.interfaces)]
-        self._kept = 0
+        self._kept = self._missed = 0
         self._filling = bytearray()
         self._full: deque[bytes] = deque()
 
@@ -91,6 +95,7 @@ class PythonRing(CaptureRing):
             self._kept += 1
         else:
             counts[1] += 1
+            self._missed += 1
 
     def _has_room(self, size: int) -> bool:
         """Return whether the segment being filled takes a block; a fresh one takes its place if it does not."""
@@ -114,6 +119,9 @@ class PythonRing(CaptureRing):
 
     def counts(self) -> list[tuple[int, int]]:
         return [(seen, missed) for seen, missed in self._counts]
+
+    def totals(self) -> tuple[int, int]:
+        return self._kept, self._missed
 
     @property
     def is_complete(self) -> bool:

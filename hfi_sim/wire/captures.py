@@ -41,7 +41,7 @@ _SNAPLEN: Final = 0xFFFF
 _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER_MARK: Final = 0x1A2B3C4D
 _BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
-_SECTION, _INTERFACE, _SIMPLE_PACKET, _STATISTICS, _ENHANCED_PACKET = 0x0A0D0D0A, 1, 3, 5, 6
+_SECTION, _INTERFACE, _SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET = 0x0A0D0D0A, 1, 3, 5, 6
 _OPT_END, _OPT_COMMENT, _OPT_IF_NAME, _OPT_IF_TSRESOL = 0, 1, 2, 9
 _OPT_ISB_IFRECV, _OPT_ISB_IFDROP = 4, 5
 _TSRESOL_MICROSECONDS, _TSRESOL_NANOSECONDS = b"\x06", b"\x09"
@@ -153,13 +153,13 @@ class CaptureReader:
             if size % 4 or left < 4 or size > self._longest:
                 raise WireError(what, start, f"a block of {size} bytes")
             body = begun + self._take(left, what, "a block")[:-4]
-            if kind == _ENHANCED_PACKET:
+            if kind == ENHANCED_PACKET:
                 yield section.enhanced_packet(body, start)
             elif kind == _SIMPLE_PACKET:
                 yield section.simple_packet(body, start)
             elif kind == _INTERFACE:
                 section.add_interface(body, start)
-            elif kind == _STATISTICS:
+            elif kind == STATISTICS:
                 interface, missed = section.missed(body, start)
                 self._statistics[sections, interface] = missed
             head = self._take(8, "pcapng block", "a block", may_end=True)
@@ -237,14 +237,12 @@ class _Section:
     def missed(self, body: bytes, start: int) -> tuple[int, int]:
         """Return an interface and how many of its packets were missed, by an interface statistics block.
 
-        Raises:  WireError: the block is too short, or of an interface that is not described.
+        Raises:  WireError: the block is too short.
         """
-        if len(body) < 12:
+        if len(body) < _STATISTICS_HEAD.size:
             raise WireError("pcapng block", start, f"statistics block with a body of {len(body)} bytes")
         (number,) = Struct(self._order + "I").unpack_from(body)
-        if number >= len(self._interfaces):
-            raise _unknown_interface(number, start)
-        count = self._options(body, 12).get(_OPT_ISB_IFDROP, b"")
+        count = self._options(body, _STATISTICS_HEAD.size).get(_OPT_ISB_IFDROP, b"")
         return number, int.from_bytes(count[:8], "little" if self._order == "<" else "big")
 
     def _options(self, body: bytes, at: int) -> dict[int, bytes]:
@@ -257,6 +255,14 @@ class _Section:
             options[code] = body[at + 4 : at + 4 + size]
             at += 4 + size + -size % 4
         return options
+
+
+def missed_packets(block: bytes) -> tuple[int, int]:
+    """Return an interface and how many of its packets were missed, by a whole statistics block in little-endian order.
+
+    Raises:  WireError: the block is too short.
+    """
+    return _Section("<").missed(block[_HEAD.size : -_SIZE.size], 0)
 
 
 def _no_capture() -> WireError:
@@ -308,16 +314,14 @@ def enhanced_packet(interface: int, time_ns: int, data: bytes, wire_len: int, co
     body = _PACKET.pack(interface, time_ns >> 32, time_ns & 0xFFFFFFFF, len(data), wire_len) + _padded(data)
     if comment:
         body += _option(_OPT_COMMENT, comment) + _END_OF_OPTIONS
-    return _block(_ENHANCED_PACKET, body)
+    return _block(ENHANCED_PACKET, body)
 
 
 def interface_statistics(interface: int, time_ns: int, received: int, missed: int) -> bytes:
     """Return what an interface has counted so far. Args: missed: those of `received` that were not kept."""
     options = _option(_OPT_ISB_IFRECV, received.to_bytes(8, "little"))
     options += _option(_OPT_ISB_IFDROP, missed.to_bytes(8, "little")) + _END_OF_OPTIONS
-    return _block(
-        _STATISTICS, _STATISTICS_HEAD.pack(interface, time_ns >> 32, time_ns & 0xFFFFFFFF) + options
-    )
+    return _block(STATISTICS, _STATISTICS_HEAD.pack(interface, time_ns >> 32, time_ns & 0xFFFFFFFF) + options)
 
 
 def pcap_header(link_type: int) -> bytes:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
 from http.client import HTTPException
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import typer
@@ -19,10 +17,12 @@ from hfi_sim.errors import FaultError, WireError
 from hfi_sim.faults import parse_match
 from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.summary import summarize
-from opavnic.cli.common import LabOption, lab_client
+from opavnic.cli.capture_targets import FileTarget, PipeTarget
+from opavnic.cli.capture_write import copy_capture
+from opavnic.cli.common import LabOption, lab_client, size_option
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_line, say
-from opavnic.observe.trace_file import TraceReader, TraceWriter
-from opavnic.signals import followed, interruptible
+from opavnic.observe.trace_file import TraceReader
+from opavnic.signals import followed
 
 
 def capture(
@@ -37,8 +37,25 @@ def capture(
     count: Annotated[
         int | None, typer.Option("-c", "--count", min=1, help="End after this many packets.")
     ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Capture a packet only where it enters the fabric.")
+    ] = False,
+    snap: Annotated[
+        Any, size_option("-s", "--snap", help="Keep this much of a packet at most (with -w).")
+    ] = None,
+    size: Annotated[
+        Any, size_option("-C", "--size", help="Begin another file, FILE_00002 and so on, after this much.")
+    ] = None,
+    ring: Annotated[
+        int | None,
+        typer.Option("-W", "--ring", min=1, metavar="COUNT", help="Keep the last of these files only."),
+    ] = None,
+    buffer: Annotated[
+        Any, size_option("-B", "--buffer", help="What may wait to be written before packets are missed.")
+    ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object for each packet, one per line.")
+        bool,
+        typer.Option("--json", help="Print a JSON object for each packet, one per line, and a last one."),
     ] = False,
     lab: LabOption = None,
 ) -> None:
@@ -46,43 +63,69 @@ def capture(
 
     Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one direction of it (h1->sw0), * for all. Matches:
     l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=, direction=, as in `opavnic fault`. A packet is shown on each
-    link that it enters. Captured links are carried by the Python datapath meanwhile.
+    link that it enters, or with --once on the first only. No link waits for whoever looks: what arrives faster than it
+    can be written is missed. At the end you are told how many packets were captured and missed; with --json, by the
+    last object, and with --json -w FILE, by the only one.
 
     \b
     Example:
       opavnic capture on h1 vesw=2
       opavnic capture l4=mad -c 20 -w mads.pcapng
+      opavnic capture --once --snap 128 --size 100M --ring 10 -w last.pcapng
       opavnic capture on 'h1->sw0' -w - | wireshark -k -i -
     """
-    if as_json and write is not None:
-        fail("capture: --json and --write cannot be combined", EXIT_USAGE)
-    if write == "-" and sys.stdout.isatty():
+    _refuse(write, as_json=as_json, snap=snap, size=size, ring=ring)
+    query = _query(list(what or []))
+    options = {"count": count, "snap": snap, "buffer": buffer, "once": int(once) or None}
+    query |= {name: str(value) for name, value in options.items() if value is not None}
+    client = lab_client(lab)
+    stream = client.open(f"/capture?{urlencode(query)}")
+    target = None
+    if write is None:
+        reader = TraceReader(stream)
+        kept, has_ended = _show(reader, _print_json if as_json else _print_line)
+        missed = reader.missed
+    else:
+        try:
+            target = PipeTarget(1) if write == "-" else FileTarget(Path(write), size=size, ring=ring)
+            copy, has_ended = copy_capture(client, stream, target)
+        except OSError as error:
+            if isinstance(error, ConnectionError):
+                raise  # the reader of our output has gone
+            fail(f"{'stdout' if write == '-' else write}: {error.strerror}", EXIT_FAILED)
+        kept, missed = copy.packets, copy.missed
+    if as_json:
+        files = {"files": [str(name) for name in target.names]} if isinstance(target, FileTarget) else {}
+        print_line(json.dumps({"kept": kept, "missed": missed, **files}), flush=True)
+    why = ": they arrived faster than they were read" if missed else ""
+    say(f"{kept} packets captured, {missed} missed{why}{'; the lab has ended' if has_ended else ''}")
+    if has_ended and count is not None:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _refuse(write: str | None, *, as_json: bool, snap: Any, size: Any, ring: int | None) -> None:
+    """Refuse options that do not go together."""
+    if write is None:
+        for option, value in (("--snap", snap), ("--size", size), ("--ring", ring)):
+            if value is not None:
+                fail(f"capture: {option} is for files; give -w FILE as well", EXIT_USAGE)
+        return
+    if write != "-":
+        if ring is not None and size is None:
+            fail("capture: --ring needs --size: when does another file begin?", EXIT_USAGE)
+        return
+    if size is not None:
+        fail("capture: --size is for files, not for stdout", EXIT_USAGE)
+    if as_json:
+        fail("capture: --json and -w - cannot be combined: both are for stdout", EXIT_USAGE)
+    if sys.stdout.isatty():
         fail(
             "capture: -w - writes binary data, not for a terminal; redirect it to a program or a file",
             EXIT_USAGE,
         )
-    query = urlencode(_query(list(what or []), count))
-    client = lab_client(lab)
-    reader = TraceReader(client.open(f"/capture?{query}"))
-    seen, end = 0, ""
-    try:
-        with interruptible() if write else followed(), _sink(write, as_json) as put:
-            for record in reader.records():
-                put(record)
-                seen += 1
-    except KeyboardInterrupt:
-        pass
-    except (WireError, HTTPException, ConnectionError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise  # the reader of our output has gone
-        end = "; the lab has ended"
-    missed = f", {reader.missed} missed: they arrived faster than they were read" if reader.missed else ""
-    say(f"{seen} packets captured{missed}{end}")
-    if end and count is not None:
-        raise typer.Exit(EXIT_FAILED)
 
 
-def _query(words: list[str], count: int | None) -> dict[str, str]:
+def _query(words: list[str]) -> dict[str, str]:
     """Return the query for the lab: place and matches."""
     if words and words[0] == "on":
         del words[0]
@@ -95,33 +138,24 @@ def _query(words: list[str], count: int | None) -> dict[str, str]:
         parse_match(words)
     except FaultError as error:
         fail(f"capture: {error}", EXIT_USAGE)
-    query |= dict(word.split("=", 1) for word in words)
-    if count is not None:
-        query["count"] = str(count)
-    return query
+    return query | dict(word.split("=", 1) for word in words)
 
 
-@contextmanager
-def _sink(write: str | None, as_json: bool) -> Iterator[Callable[[TraceRecord], None]]:
-    """Yield a function that prints or writes a packet."""
-    if write is None:
-        yield _print_json if as_json else _print_line
-        return
+def _show(reader: TraceReader, show: Callable[[TraceRecord], None]) -> tuple[int, bool]:
+    """Show packets until the capture ends or a signal ends it; return their number, and whether the lab has ended."""
+    seen = 0
     try:
-        with contextlib.nullcontext(sys.stdout.buffer) if write == "-" else Path(write).open("wb") as file:
-            writer = TraceWriter()
-            file.write(writer.head())
-            file.flush()
-
-            def put(record: TraceRecord) -> None:
-                file.write(writer.packet(record))
-                file.flush()  # a reader at the other end of a pipe sees it now
-
-            yield put
-    except OSError as error:
-        if isinstance(error, ConnectionError):
-            raise
-        fail(f"{'stdout' if write == '-' else write}: {error.strerror}", EXIT_FAILED)
+        with followed():
+            for record in reader.records():
+                show(record)
+                seen += 1
+    except KeyboardInterrupt:
+        pass
+    except (WireError, HTTPException, ConnectionError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise  # the reader of our output has gone
+        return seen, True
+    return seen, False
 
 
 def _print_line(record: TraceRecord) -> None:

@@ -75,6 +75,20 @@ def time_option(*names: str, low: str, high: str = "", help: str) -> Any:  # noq
     return typer.Option(*names, parser=quantity(time_within(low, high)), metavar="TIME", help=help)
 
 
+def size_option(*names: str, help: str) -> Any:  # noqa: A002 - typer's own name for it
+    """Return an option that takes a size above 0 in bytes: `128`, `64K`, `100M`. Its annotation is Any."""
+
+    def parse(value: object) -> int:
+        from hfi_sim.quantities import parse_size  # `exec` takes no size and must start quickly
+
+        size = parse_size(value)
+        if not size:
+            raise QuantityError(f"{value} is not a size above 0 such as 65536, 64K or 16M (bytes)")
+        return size
+
+    return typer.Option(*names, parser=quantity(parse), metavar="SIZE", help=help)
+
+
 def quantity(parse: Callable[[object], Quantity]) -> Callable[[object], Quantity]:
     """Return a `parser` for a typer.Option that uses a parser of `hfi_sim.quantities`.
 

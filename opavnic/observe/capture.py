@@ -1,24 +1,29 @@
-"""A capture: the packets that enter chosen links and fit a match, kept until they are taken."""
+"""A capture: copies of the packets that enter chosen links and fit a match, as a pcapng file in pieces.
+
+The engine copies them into a ring; nothing here is called for a single packet. The file has one interface for each
+direction of a link, and link type USER0 (147).
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from typing import Final
 
-from hfi_sim.fabric import Fabric, Sighting
+from hfi_sim.errors import FaultError
+from hfi_sim.fabric import Fabric
 from hfi_sim.faults.targets import directions_of
+from hfi_sim.hfi import HfiPort
+from hfi_sim.link.capture import MAX_SNAP, SEGMENT_BYTES, CaptureConfig
 from hfi_sim.link.rule import Match
-from hfi_sim.trace import TraceRecord
+from hfi_sim.wire.captures import NS_PER_S, PcapngWriter, interface_statistics
 
-MAX_WAITING: Final = 8 << 20
-"""Bytes of packets waiting to be taken. Packets beyond this are missed: the fabric does not wait for a reader."""
-MAX_RECORDS: Final = 1 << 16
-"""Number of packets waiting to be taken; it bounds the memory for short packets, whose records are mostly overhead."""
+DEFAULT_BUFFER: Final = 16 << 20
+MIN_BUFFER: Final = 2 * SEGMENT_BYTES
+MAX_BUFFER: Final = 64 << 20
+"""Bytes that may wait to be taken. Packets beyond this are missed: the fabric does not wait for a reader."""
 
 
 class Capture:
-    """Records packets from its creation until `stop`. Links that are cabled later are not included."""
+    """Copies packets from its creation until `stop`. Links that are cabled later are not included."""
 
     def __init__(
         self,
@@ -27,41 +32,70 @@ class Capture:
         match: Match,
         *,
         epoch_s: float = 0.0,
-        on_packet: Callable[[], None] = lambda: None,
+        snap: int = MAX_SNAP,
+        limit: int | None = None,
+        once: bool = False,
+        buffer_bytes: int = DEFAULT_BUFFER,
+        segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
-        """Start recording.
+        """Start copying.
 
         Args:    place: a host, switch, port, link, one direction of a link, or `*`, as for faults. epoch_s: added to
-                 the fabric's clock to get the time of a record. on_packet: called when there is something to take.
-        Raises:  FaultError: no place has that name; the message suggests the nearest one.
+                 the fabric's clock to get the time of a packet. snap: bytes that are kept of a packet at most. limit:
+                 packets to keep before it is complete; None: it never is. once: capture packets only where they enter
+                 the fabric, on the links from HFI ports, so that none is captured twice on its way. buffer_bytes: what
+                 may wait to be taken, at least two segments, each of `segment_bytes`.
+        Raises:  FaultError: no place has that name, and the message suggests the nearest one; with `once`, no packet
+                 enters the fabric there.
         """
-        self.missed = 0
-        """Packets that arrived while `MAX_WAITING` bytes or `MAX_RECORDS` packets were waiting."""
-        self._match = match
-        self._epoch_s = epoch_s
-        self._on_packet = on_packet
-        self._waiting: deque[TraceRecord] = deque()
-        self._waiting_bytes = 0
-        self._end = fabric.observe(self._observe, directions_of(fabric, place, match.direction))
+        ways = directions_of(fabric, place, match.direction)
+        if once:
+            ways = [way for way in ways if isinstance(way.source, HfiPort)]
+        if not ways:
+            raise FaultError(
+                f'no packet enters the fabric on "{place}": it has no link that leads away from an HFI port'
+            )
+        self._fabric = fabric
+        self._epoch_ns = max(0, round(epoch_s * NS_PER_S))
+        config = CaptureConfig(
+            len(ways),
+            match=match,
+            snap=snap,
+            limit=limit,
+            epoch_ns=self._epoch_ns,
+            segments=buffer_bytes // segment_bytes,
+            segment_bytes=segment_bytes,
+        )
+        writer = PcapngWriter()
+        shown_snap = 0 if snap == MAX_SNAP else snap
+        self.head = writer.head() + b"".join(writer.interface(way.name, shown_snap) for way in ways)
+        """What the file begins with."""
+        self._ring, self._end = fabric.capture(ways, config)
+        self._told = [0] * len(ways)
+        """The packets that each interface has missed, according to the statistics so far."""
+        self.take = self._ring.take
+        """Return what the file goes on with, as `CaptureRing.take`."""
 
-    def _observe(self, seen: Sighting) -> None:
-        if not self._match.fits(seen.packet):
-            return
-        if self._waiting_bytes >= MAX_WAITING or len(self._waiting) >= MAX_RECORDS:
-            self.missed += 1
-        else:
-            self._waiting_bytes += len(seen.packet)
-            when = seen.time_s + self._epoch_s
-            self._waiting.append(TraceRecord(when, seen.direction.name, seen.packet, seen.drop))
-        self._on_packet()
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has kept as many packets as it was to."""
+        return self._ring.is_complete
 
-    def take(self) -> list[TraceRecord]:
-        """Return the packets recorded since the last call, in order."""
-        records = list(self._waiting)
-        self._waiting.clear()
-        self._waiting_bytes = 0
-        return records
+    @property
+    def totals(self) -> tuple[int, int]:
+        """Packets that were kept and missed so far."""
+        return self._ring.totals()
+
+    def statistics(self, *, final: bool = False) -> bytes:
+        """Return statistics of the interfaces that have missed packets since the last time; with `final`, of all."""
+        time_ns = max(0, round(self._fabric.clock.time() * NS_PER_S)) + self._epoch_ns
+        data = b""
+        for number, (seen, missed) in enumerate(self._ring.counts()):
+            if final or missed != self._told[number]:
+                self._told[number] = missed
+                data += interface_statistics(number, time_ns, seen, missed)
+        return data
 
     def stop(self) -> None:
-        """Stop recording. May be called twice."""
+        """Copy no more; what was not taken yet still can be. May be called twice."""
         self._end()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +16,11 @@ from scapy.layers.inet import ICMP
 from scapy.utils import PcapNgReader
 
 from e2e.conftest import Program
+from hfi_sim.wire.captures import read_capture
 from hfi_sim.wire.layers import OPA16B
 from native_module import needs_native
 from processes import child
+from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 LAB = f"captured-{os.getpid()}"
 TEXT = f"""
@@ -53,7 +56,7 @@ def links(opavnic: Program) -> dict[str, tuple[str, str]]:
 def test_capture_writes_what_was_asked_for(opavnic: Program, tmp_path: Path) -> None:
     file = tmp_path / "red.pcapng"
     done = opavnic("capture", "on", "h1", "vesw=3", "-c", "6", "-w", file)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "6 packets captured\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "6 packets captured, 0 missed\n")
     with PcapNgReader(str(file)) as reader:
         packets = [OPA16B(bytes(packet)) for packet in reader]
     assert len(packets) == 6
@@ -66,9 +69,74 @@ def test_capture_prints_json_lines_to_a_pipe(opavnic: Program) -> None:
     done = opavnic("capture", "h2->sw0", "l4=eth", "-c", "3", "--json")
     assert done.returncode == 0
     rows: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows.pop() == {"kept": 3, "missed": 0}
     assert len(rows) == 3
     assert {row["link"].split("->")[0] for row in rows} == {"h2:1"}
     assert all(bytes.fromhex(row["packet"])[8] == 0x78 and row["drop"] is None for row in rows)
+
+
+@pytest.mark.usefixtures("pinged")
+@needs_tshark
+def test_capture_keeps_the_beginning_of_each_packet_for_tshark(opavnic: Program, tmp_path: Path) -> None:
+    file = tmp_path / "short.pcapng"
+    done = opavnic("capture", "on", "h1", "l4=eth", "-c", "8", "--snap", "64", "-w", file)
+    assert done.returncode == 0, done.stderr
+    rows = Tshark(tmp_path).columns(file, "frame.cap_len", "frame.len", "frame.interface_name", "opa.slid")
+    assert len(rows) == 8
+    assert {int(kept) for kept, *_ in rows} == {64}
+    assert all(int(size) > 64 for _, size, *_ in rows)
+    assert {name.split("->")[0].split(":")[0] for _, _, name, _ in rows} == {"h1", "sw0"}
+    assert all(int(slid, 0) > 0 for *_, slid in rows)
+
+
+@pytest.mark.usefixtures("pinged")
+def test_capture_keeps_the_last_files_of_a_ring(opavnic: Program, tmp_path: Path) -> None:
+    done = opavnic(
+        *("capture", "--once", "vesw=2", "--size", "1500", "--ring", "2", "-c", "30"),
+        *("-w", tmp_path / "last.pcapng", "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["kept"], said["missed"]) == (30, 0)
+    files = [Path(name) for name in said["files"]]
+    assert sorted(tmp_path.glob("last*")) == files
+    assert len(files) == 2
+    for file in files:
+        packets = list(read_capture(file.read_bytes()))
+        assert packets
+        assert {packet.interface.split("->")[0] for packet in packets} <= {"h1:1", "h2:1"}
+        assert file.stat().st_size <= 1500 or file is files[-1]  # the last one has the statistics as well
+
+
+@pytest.mark.usefixtures("pinged")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_capture_that_is_ended_has_statistics_of_every_link(
+    tmp_path: Path, number: signal.Signals, opavnic: Program
+) -> None:
+    file = tmp_path / "all.pcapng"
+    command = [sys.executable, "-m", "opavnic.cli.main", "capture", "-w", str(file), "--json"]
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+    with child(command, env=environment, stdout=-1, stderr=-1) as capture:
+        while not (file.exists() and list(whole_blocks(file, 6))):
+            assert capture.poll() is None
+            opavnic("status")  # takes a while
+        capture.send_signal(number)
+        out, said = capture.communicate(timeout=60)
+    assert capture.returncode == 0, said
+    kept = json.loads(out)["kept"]
+    assert kept == len(list(whole_blocks(file, 6)))
+    assert said == f"{kept} packets captured, 0 missed\n"
+    assert len(list(whole_blocks(file, 5))) == len(list(whole_blocks(file, 1)))
+
+
+def whole_blocks(file: Path, wanted: int) -> Iterator[bytes]:
+    """Yield the blocks of a kind in a pcapng file that grows."""
+    data = file.read_bytes()
+    while len(data) >= 8:
+        kind, size = struct.unpack_from("<II", data)
+        if kind == wanted and len(data) >= size:
+            yield data[:size]
+        data = data[size:]
 
 
 @pytest.mark.usefixtures("pinged")
@@ -86,7 +154,7 @@ def test_capture_takes_its_links_from_the_native_datapath_and_gives_them_back(
         capture.send_signal(signal.SIGINT)
         _, said = capture.communicate(timeout=60)
     assert capture.returncode == 0
-    assert said.endswith("packets captured\n")
+    assert said.endswith("packets captured, 0 missed\n")
     for _ in range(100):  # each look takes a while
         if links(opavnic)["h1"] == ("native", ""):
             break
@@ -104,7 +172,7 @@ def test_capture_ends_with_the_lab_and_says_so(opavnic: Program, tmp_path: Path)
         assert opavnic("down").returncode == 0
         _, said = capture.communicate(timeout=60)
     assert capture.returncode == 0
-    assert said.endswith("packets captured; the lab has ended\n")
+    assert said.endswith("packets captured, 0 missed; the lab has ended\n")
 
 
 @pytest.mark.usefixtures("pinged")
@@ -113,7 +181,13 @@ def test_capture_of_nothing_that_is_there_is_refused_in_one_line(opavnic: Progra
         (["on", "h9"], 2, 'unknown link, port or node "h9"'),
         (["on"], 2, "on which link, port or node?"),
         (["vsw=2"], 2, 'unknown match "vsw"'),
-        (["--json", "-w", "x"], 2, "cannot be combined"),
+        (["--json", "-w", "-"], 2, "cannot be combined"),
+        (["--snap", "64"], 2, "--snap is for files; give -w FILE as well"),
+        (["--ring", "2", "-w", "x"], 2, "--ring needs --size"),
+        (["--size", "1M", "-w", "-"], 2, "--size is for files"),
+        (["--size", "0", "-w", "x"], 2, "is not a size above 0"),
+        (["--snap", "1M", "-w", "-"], 2, "snap is 1048576; it is 1 to 256K bytes"),
+        (["--once", "on", "sw0->h1"], 2, "no packet enters the fabric"),
         (["-c", "0"], 2, "greater than or equal to 1"),
         (["-w", "/nowhere/x.pcapng"], 1, "/nowhere/x.pcapng: No such file or directory"),
         (["--lab", "other"], 1, 'lab "other" is not running'),

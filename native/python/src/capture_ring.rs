@@ -59,6 +59,10 @@ impl CaptureRing {
         self.ring.counts().iter().map(|count| (count.seen, count.missed)).collect()
     }
 
+    fn totals(&self) -> (u64, u64) {
+        self.ring.totals()
+    }
+
     #[getter]
     fn is_complete(&self) -> bool {
         self.ring.is_complete()

@@ -46,6 +46,7 @@ struct Segments {
     free: Vec<Vec<u8>>,
     counts: Vec<Count>,
     kept: u64,
+    missed: u64,
 }
 
 /// See the module. Engines push, one reader takes.
@@ -127,6 +128,7 @@ impl CaptureRing {
             free,
             counts: vec![Count::default(); config.interfaces as usize],
             kept: 0,
+            missed: 0,
         };
         CaptureRing { config, segments: Mutex::new(segments) }
     }
@@ -160,10 +162,12 @@ impl CaptureRing {
         let has_room = segments.has_room(size, self.config.segment_bytes);
         let count = &mut segments.counts[interface as usize];
         count.seen += 1;
-        count.missed += u64::from(!has_room);
         if has_room {
             block.write(&mut segments.filling);
             segments.kept += 1;
+        } else {
+            count.missed += 1;
+            segments.missed += 1;
         }
     }
 
@@ -180,6 +184,12 @@ impl CaptureRing {
     /// What each interface has counted so far.
     pub fn counts(&self) -> Vec<Count> {
         self.lock().counts.clone()
+    }
+
+    /// How many packets were kept and missed so far, on all interfaces together.
+    pub fn totals(&self) -> (u64, u64) {
+        let segments = self.lock();
+        (segments.kept, segments.missed)
     }
 
     /// Whether it has kept as many packets as it was to.

@@ -22,6 +22,8 @@ from hfi_sim.wire.captures import (
     CapturedPacket,
     CaptureReader,
     PcapngWriter,
+    enhanced_packet,
+    interface_statistics,
     is_capture,
     pcap_header,
     pcap_record,
@@ -125,6 +127,32 @@ def test_times_names_and_comments_of_pcapng(order: str, resolution: int | None, 
         CapturedPacket(DLT_USER0, b"xyz", 3, 0, "h1->sw0"),
     ]
     assert reader.missed == 70_000
+
+
+def test_missed_packets_of_all_interfaces_and_sections_are_added_up() -> None:
+    def section(*missed: int) -> bytes:
+        writer = PcapngWriter()
+        data = writer.head() + b"".join(writer.interface(f"way {number}") for number in range(2))
+        return data + b"".join(
+            interface_statistics(number % 2, 0, 1 << 40, count) for number, count in enumerate(missed)
+        )
+
+    reader = CaptureReader(io.BytesIO(section(5, 7, 6) + section(100)))
+    assert list(reader.packets()) == []
+    assert reader.missed == 6 + 7 + 100
+
+
+def test_statistics_that_are_too_short_are_refused() -> None:
+    data = PcapngWriter().head() + struct.pack("<IIII", 5, 16, 0, 16)
+    with pytest.raises(WireError, match="statistics block with a body of 4 bytes"):
+        list(CaptureReader(io.BytesIO(data)).packets())
+
+
+@pytest.mark.parametrize("size", range(5))
+def test_packet_that_was_cut_is_read_with_the_length_that_it_had(size: int) -> None:
+    writer = PcapngWriter()
+    data = writer.head() + writer.interface("h1->sw0", 4) + enhanced_packet(0, 7, b"abcd"[:size], 99, b"lost")
+    assert list(read_capture(data)) == [CapturedPacket(DLT_USER0, b"abcd"[:size], 99, 7, "h1->sw0", "lost")]
 
 
 @given(

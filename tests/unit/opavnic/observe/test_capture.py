@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from hfi_sim.clock import ManualClock
@@ -9,8 +11,10 @@ from hfi_sim.counters import Drop
 from hfi_sim.errors import FaultError
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Match, parse_match
-from opavnic.observe import capture
+from hfi_sim.trace import TraceRecord
+from hfi_sim.wire.captures import CaptureReader
 from opavnic.observe.capture import Capture
+from opavnic.observe.trace_file import TraceReader
 from unit.hfi_sim.fabric_pair import TEST_L4, Pair, make_pair
 
 
@@ -23,6 +27,14 @@ def send(pair: Pair, payload: bytes = bytes(40)) -> None:
     pair.a.send(pair.packet(payload))
     assert isinstance(pair.fabric.clock, ManualClock)
     pair.fabric.clock.advance(1)
+
+
+def taken(watch: Capture) -> list[TraceRecord]:
+    """Return the packets captured since the last time."""
+    data = watch.head
+    while piece := watch.take(True):
+        data += piece
+    return list(TraceReader(io.BytesIO(data)).records())
 
 
 @pytest.mark.parametrize(
@@ -39,26 +51,24 @@ def send(pair: Pair, payload: bytes = bytes(40)) -> None:
 def test_capture_sees_the_links_it_was_told(pair: Pair, place: str, links: list[str]) -> None:
     watch = Capture(pair.fabric, place, parse_match(["l4=0x55"]), epoch_s=1000)
     send(pair)
-    records = watch.take()
+    records = taken(watch)
     assert [record.direction for record in records] == links
     assert all(1000 <= record.time_s < 1001 for record in records)
     assert all(record.packet == pair.packet(bytes(40)) for record in records)
-    assert watch.take() == []
+    assert watch.take(True) == b""
 
 
 def test_capture_sees_the_packets_it_was_told(pair: Pair) -> None:
-    told = []
-    watch = Capture(pair.fabric, "a", Match(l4=0x77), on_packet=lambda: told.append(1))
+    watch = Capture(pair.fabric, "a", Match(l4=0x77))
     send(pair)
     pair.a.send(pair.packet(l4=0x77))
-    assert [record.packet[8] for record in watch.take()] == [0x77]
-    assert len(told) == 1
+    assert [record.packet[8] for record in taken(watch)] == [0x77]
 
 
 def test_capture_direction_is_as_seen_from_the_place(pair: Pair) -> None:
     tx, rx = (Capture(pair.fabric, "a", parse_match([f"direction={way}", "l4=0x55"])) for way in ("tx", "rx"))
     send(pair)
-    assert (len(tx.take()), len(rx.take())) == (1, 0)
+    assert (len(taken(tx)), len(taken(rx))) == (1, 0)
 
 
 def test_capture_says_why_a_packet_ended_on_the_link(pair: Pair) -> None:
@@ -68,18 +78,53 @@ def test_capture_says_why_a_packet_ended_on_the_link(pair: Pair) -> None:
     link.queue_bytes = 0
     pair.a.send(pair.packet())
     pair.a.send(pair.packet())  # while the first is still being sent
-    assert [record.drop for record in watch.take()] == [None, Drop.LINK_OVERFLOW]
+    assert [record.drop for record in taken(watch)] == [None, Drop.LINK_OVERFLOW]
 
 
-def test_capture_that_nobody_reads_misses_and_counts(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "MAX_WAITING", 100)
-    watch = Capture(pair.fabric, "a->sw0", Match(l4=TEST_L4))
+def test_capture_that_nobody_reads_misses_and_counts(pair: Pair) -> None:
+    watch = Capture(pair.fabric, "a->sw0", Match(l4=TEST_L4), buffer_bytes=200, segment_bytes=100)
     for _ in range(5):
         send(pair)
-    assert (len(watch.take()), watch.missed) == (2, 3)
+    assert watch.totals == (2, 3)
+    assert len(taken(watch)) == 2
     assert len(pair.received) == 5
     send(pair)
-    assert (len(watch.take()), watch.missed) == (1, 3)
+    assert (len(taken(watch)), watch.totals) == (1, (3, 3))
+
+
+def test_statistics_say_what_was_missed_since_the_last_and_in_the_end_all(pair: Pair) -> None:
+    def told(data: bytes) -> tuple[int, int]:
+        reader = CaptureReader(io.BytesIO(watch.head + data))
+        list(reader.packets())
+        return len(data), reader.missed
+
+    watch = Capture(pair.fabric, "a", Match(l4=TEST_L4), buffer_bytes=200, segment_bytes=100)
+    assert watch.statistics() == b""
+    for _ in range(4):
+        send(pair)
+    one = len(watch.statistics())
+    assert one > 0
+    assert watch.statistics() == b""
+    send(pair)
+    assert told(watch.statistics()) == (one, 3)
+    assert told(watch.statistics(final=True)) == (2 * one, 3)
+
+
+def test_capture_once_keeps_each_packet_where_it_enters_the_fabric(pair: Pair) -> None:
+    watch = Capture(pair.fabric, "*", Match(l4=TEST_L4), once=True)
+    send(pair)
+    assert [record.direction for record in taken(watch)] == ["a:1->sw0:1"]
+    with pytest.raises(FaultError, match='no packet enters the fabric on "sw0->b"'):
+        Capture(pair.fabric, "sw0->b", Match(), once=True)
+
+
+def test_capture_is_complete_after_as_many_packets_as_were_wanted(pair: Pair) -> None:
+    watch = Capture(pair.fabric, "*", Match(l4=TEST_L4), limit=3, snap=16)
+    for _ in range(2):
+        assert not watch.is_complete
+        send(pair)
+    assert watch.is_complete
+    assert [len(record.packet) for record in taken(watch)] == [16] * 3
 
 
 def test_capture_stopped_sees_no_more_and_leaves_others(pair: Pair) -> None:
@@ -87,7 +132,7 @@ def test_capture_stopped_sees_no_more_and_leaves_others(pair: Pair) -> None:
     first.stop()
     first.stop()
     send(pair)
-    assert (len(first.take()), len(second.take())) == (0, 2)
+    assert (len(taken(first)), len(taken(second))) == (0, 2)
     second.stop()
     assert not any(pair.fabric.is_observed(link) for link in pair.fabric.links)
 
@@ -112,15 +157,3 @@ def test_capture_of_what_is_not_there_names_the_nearest(pair: Pair) -> None:
 def test_match_that_is_none_is_refused(words: list[str], reason: str) -> None:
     with pytest.raises(FaultError, match=reason):
         parse_match(words)
-
-
-def test_packets_that_nobody_takes_are_bounded_in_number_too(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(capture, "MAX_RECORDS", 2)
-    watch = Capture(pair.fabric, "a", parse_match(["l4=0x55"]))
-    for _ in range(5):
-        send(pair)
-    assert (len(watch.take()), watch.missed) == (2, 3)
-    send(pair)
-    assert (len(watch.take()), watch.missed) == (1, 3)

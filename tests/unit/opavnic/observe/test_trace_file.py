@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hfi_sim.counters import Drop
 from hfi_sim.errors import WireError
 from hfi_sim.trace import TraceRecord
-from hfi_sim.wire.captures import DLT_USER0, read_capture
+from hfi_sim.wire.captures import DLT_USER0, interface_statistics, read_capture
 from opavnic.observe.trace_file import TraceReader, TraceWriter
 
 RECORDS = st.builds(
@@ -40,11 +40,12 @@ def test_records_are_read_back(records: list[TraceRecord]) -> None:
 def test_missed_packets_are_said_wherever_they_were_missed() -> None:
     record = TraceRecord(1.0, "h1:1->sw0:1", b"x" * 21, None)
     writer = TraceWriter()
-    data = writer.head() + writer.missed(0.5, 3) + writer.packet(record) + writer.missed(2.0, 70_000)
+    data = writer.head() + writer.packet(record) + interface_statistics(0, 5, 4, 3)
+    data += writer.packet(record) + interface_statistics(0, 9, 70_009, 70_000)
     reader = TraceReader(io.BytesIO(data))
-    assert list(reader.records()) == [record]
+    assert list(reader.records()) == [record, record]
     assert reader.missed == 70_000
-    assert len(list(read_capture(data))) == 1
+    assert len(list(read_capture(data))) == 2
 
 
 def test_file_that_ends_early_is_said_after_what_could_be_read() -> None:

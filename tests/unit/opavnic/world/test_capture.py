@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import io
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession
 
 from hfi_sim.trace import TraceRecord
+from hfi_sim.wire.captures import read_capture
 from opavnic.lab.lab import Lab
-from opavnic.observe import capture
 from opavnic.observe.capture import Capture
+from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.observe.trace_file import TraceReader
-from opavnic.world import connections
+from opavnic.world.connections import MAX_FOLLOWERS
 from opavnic.world.parts.capture import CONTENT_TYPE
 
 TEXT = """
@@ -54,7 +56,6 @@ async def test_capture_ends_after_the_packets_that_were_asked_for(lab: Lab, http
 async def test_reader_that_leaves_ends_the_capture_though_nothing_passes(
     lab: Lab, http: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "LOOK_S", 0.01)
     stopped, stop = asyncio.Event(), Capture.stop
 
     def stop_and_tell(self: Capture) -> None:
@@ -69,17 +70,63 @@ async def test_reader_that_leaves_ends_the_capture_though_nothing_passes(
     assert observers(lab) == 0
 
 
-async def test_reader_that_does_not_read_makes_nobody_wait(
+def send(lab: Lab, count: int) -> None:
+    """Let packets with L4 0x55 enter the link of h1, all at once."""
+    link = lab.world.hosts["h1"].port.link
+    assert link is not None
+    for _ in range(count):
+        link.directions[0].enter(bytes(7) + b"\xc0" + b"\x55" + bytes(91))
+
+
+async def test_reader_that_does_not_read_makes_nobody_wait_and_is_told_what_it_missed(
     lab: Lab, http: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture, "MAX_WAITING", 200)
-    async with http.get("/capture?on=h1->sw0&count=2") as answer:
-        link = lab.world.hosts["h1"].port.link
-        assert link is not None
-        for _ in range(5):  # at once, before anything can be taken
-            link.directions[0].enter(bytes(7) + b"\xc0" + b"\x55" + bytes(91))
-        first = records(await answer.read())
-    assert len(first) == 2
+    def small(*args: Any, **options: Any) -> Capture:
+        return Capture(*args, **options | {"buffer_bytes": 400, "segment_bytes": 200})
+
+    monkeypatch.setattr("opavnic.world.parts.capture.Capture", small)
+    async with http.get("/capture?on=h1->sw0&l4=0x55") as answer:
+        send(lab, 7)  # before anything can be taken
+        await end(http, answer.headers[NUMBER_HEADER])
+        reader = TraceReader(io.BytesIO(await answer.read()))
+    assert (len(list(reader.records())), reader.missed) == (2, 5)
+    assert lab.status()["balance"] == {}
+
+
+async def end(http: ClientSession, number: str) -> None:
+    async with http.post("/capture/end", json={"number": int(number)}) as done:
+        assert done.status == 200
+
+
+async def test_capture_that_is_told_to_end_has_all_that_entered_until_then(
+    lab: Lab, http: ClientSession
+) -> None:
+    async with http.get("/capture?on=h1&l4=0x55&snap=40") as answer:
+        send(lab, 5)
+        await end(http, answer.headers[NUMBER_HEADER])
+        send(lab, 1)
+        found = list(read_capture(await answer.read()))
+    assert [(len(packet.data), packet.wire_len) for packet in found] == [(40, 100)] * 5
+    assert observers(lab) == 0
+
+
+async def test_capture_that_does_not_run_cannot_be_ended(lab: Lab, http: ClientSession) -> None:
+    for number in (1, -1, "1", True, None, [1], 10**400):
+        async with http.post("/capture/end", json={"number": number}) as done:
+            assert done.status == 400
+            assert "is running" in (await done.json())["error"]
+
+
+async def test_captures_are_limited_in_number(lab: Lab, http: ClientSession) -> None:
+    answers = [await http.get("/capture?l4=0x55") for _ in range(MAX_FOLLOWERS)]
+    async with http.get("/capture") as refused:
+        assert (refused.status, (await refused.json())["error"][:2]) == (503, str(MAX_FOLLOWERS))
+    for answer in answers:
+        await end(http, answer.headers[NUMBER_HEADER])
+        assert list(read_capture(await answer.read())) == []
+    async with http.get("/capture?on=h1&vesw=2&count=1") as answer:
+        assert await ping(lab)
+        assert len(records(await answer.read())) == 1
 
 
 @pytest.mark.parametrize(
@@ -91,6 +138,13 @@ async def test_reader_that_does_not_read_makes_nobody_wait(
         ("count=%C2%B2", "is not a number of packets"),
         ("count=" + "9" * 40, "is not a number of packets"),
         ("l4=", "unknown L4 type"),
+        ("snap=0", "snap is 0; it is 1 to 256K bytes"),
+        ("snap=257K", "snap is 257K"),
+        ("snap=x", "'x' is not a size"),
+        ("buffer=1M", "buffer is 1M; it is 2M to 64M bytes"),
+        ("buffer=65M", "buffer is 65M"),
+        ("once=yes", "once='yes' is neither 0 nor 1"),
+        ("on=sw0->h1&once=1", "no packet enters the fabric"),
     ],
 )
 async def test_capture_that_makes_no_sense_is_refused(
