@@ -403,11 +403,9 @@ def _print_datapath(result: BenchResult) -> None:
 def _print_links(result: LinksResult) -> None:
     from opavnic_bench.links.bench import COLUMNS
 
-    rows = result.rows()
     title = f"medians of {result.run.rounds} rounds, {result.run.took_s:.0f} s"
-    print_table(
-        (*COLUMNS, "proof"), [[*pick(row, *COLUMNS), _proof(row["proof"])] for row in rows], title=title
-    )
+    rows = [[*pick(row, *COLUMNS), _proof(row["proof"])] for row in result.rows()]
+    print_table((*COLUMNS.values(), "proof"), rows, title=title)
     _print_skipped(result.run.skipped)
 
 

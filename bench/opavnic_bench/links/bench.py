@@ -16,11 +16,18 @@ from opavnic_bench.running_lab import end_labs
 from opavnic_bench.sites import remove_namespaces
 from opavnic_bench.turns import Progress, Run, ratio, silent, take_turns
 
-COLUMNS: Final = (
-    "case", "engine", "tcp_gbps", "possible_gbps", "share", "to_veth", "rtt_us_p50", "rtt_expected_us",
-    "rtt_over_us_per_direction",
-)  # fmt: skip
-"""The figures of a case in the table."""
+COLUMNS: Final = {
+    "case": "case",
+    "engine": "engine",
+    "tcp_gbps": "TCP Gbit/s",
+    "possible_gbps": "possible",
+    "share": "share",
+    "to_veth": "to veth",
+    "rtt_us_p50": "RTT us",
+    "rtt_expected_us": "expected",
+    "rtt_over_us_per_direction": "over/link",
+}
+"""The figures of a case in the table, and what they are called there."""
 
 
 @dataclass(frozen=True, slots=True)
