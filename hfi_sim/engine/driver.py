@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 
 from hfi_sim.clock import Clock, SkippingClock, TimerHandle
 from hfi_sim.counters import Drop
@@ -25,12 +26,14 @@ class EngineDriver:
         """Start with nothing due.
 
         Args:  timer_resolution_s: what is due sooner happens at once: a real event loop cannot wait that briefly.
+               Infinite: everything happens at once, and the engine's time passes with what happens.
                dispatch: takes each output.
         """
         self.engine = engine
         self._clock = clock
         self._skip_to = clock.skip_to if isinstance(clock, SkippingClock) else _never
-        self._early_ns = to_ns(timer_resolution_s)
+        self._is_timeless = timer_resolution_s == inf
+        self._early_ns = 0 if self._is_timeless else to_ns(timer_resolution_s)
         self._dispatch = dispatch
         self._now = 0
         self._clock_s = 0.0
@@ -53,7 +56,7 @@ class EngineDriver:
         clock_s = self._clock.time()
         if clock_s > self._clock_s:
             self._clock_s = clock_s
-            self._now = round(clock_s * NS_PER_S)
+            self._now = max(self._now, round(clock_s * NS_PER_S))
         return self._now
 
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
@@ -62,7 +65,7 @@ class EngineDriver:
         drop = self.engine.inject(now, port, packet, slid, dlid, pkey)
         if not self._running:
             deadline = self.engine.deadline
-            if deadline is not None and deadline <= now + self._early_ns:
+            if deadline is not None and (deadline <= now + self._early_ns or self._is_timeless):
                 self._run(now + self._early_ns)
             else:
                 self._wake_at(deadline)
@@ -89,11 +92,13 @@ class EngineDriver:
                     dispatch(waiting.popleft())
                 if self._touched or (outputs and early_ns):
                     until = max(until, self.now + early_ns)  # that took its time
-                elif due is None or not (skips and self._skip_to(to_seconds(due))):
+                elif due is not None and self._is_timeless:
+                    until = self._now = max(due, self._now)
+                elif due is not None and skips and self._skip_to(to_seconds(due)):
+                    until = due
+                else:
                     deadline = due
                     break
-                else:
-                    until = due
         finally:
             self._running = False
             self._wake_at(deadline)

@@ -53,6 +53,15 @@ def test_clock_that_goes_a_day_ahead_delivers_what_was_on_its_way() -> None:
     assert pair.fabric.balance() == {}
 
 
+def test_fabric_without_a_clock_delivers_any_number_of_packets_at_once() -> None:
+    pair = make_pair(Fabric())
+    packet = pair.packet(bytes(8000))
+    for count in range(3000):
+        assert pair.a.send(packet) is None
+        assert len(pair.received) == count + 1
+    assert pair.fabric.drops() == {}
+
+
 def test_each_packet_of_a_burst_is_received_at_its_own_time_and_in_turn_with_timers() -> None:
     clock = ManualClock()
     pair = make_pair(Fabric(clock))
