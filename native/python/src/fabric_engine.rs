@@ -407,6 +407,10 @@ impl FabricEngine {
     }
 
     /// Return the drop reason with which the port refused the packet.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "they are those of Engine.inject, and a tuple more would cost each packet"
+    )]
     fn inject(
         &mut self,
         py: Python<'_>,
