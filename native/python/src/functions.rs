@@ -2,6 +2,7 @@
 
 use std::os::fd::RawFd;
 
+use engine::link::capture;
 use offload::segment::Segments;
 use offload::vnet::{SIZE, VnetHeader};
 use pyo3::exceptions::PyValueError;
@@ -55,4 +56,11 @@ pub fn segment<'py>(py: Python<'py>, header: [u8; SIZE], frame: &[u8]) -> PyResu
 #[pyfunction]
 pub fn relay(py: Python<'_>, a: RawFd, b: RawFd, stop: RawFd) -> PyResult<()> {
     Ok(py.detach(|| tap::relay::relay(a, b, stop))?)
+}
+
+/// Return how far whole enhanced packet blocks reach from `at` on, which have at most `room` bytes, and how many these
+/// are. The reference is opavnic/observe/capture_copy.py.
+#[pyfunction]
+pub fn packet_blocks(data: &[u8], at: usize, room: usize) -> (usize, usize) {
+    capture::whole(data, at, room)
 }
