@@ -14,7 +14,7 @@ from opavnic.observe.capture_copy import NUMBER_HEADER, CaptureCopy, Target
 from opavnic.signals import interruptible
 
 _PIECE: Final = 1 << 20
-_END_S: Final = 10.0
+_END_S: Final = 5.0
 """Seconds that what is left may take to be written, once the capture was told to end: a reader may have stopped."""
 
 

@@ -16,7 +16,7 @@ from hfi_sim.link.capture import MAX_SNAP, SEGMENT_BYTES, CaptureConfig
 from hfi_sim.link.rule import Match
 from hfi_sim.wire.captures import NS_PER_S, PcapngWriter, interface_statistics
 
-DEFAULT_BUFFER: Final = 16 << 20
+DEFAULT_BUFFER: Final = 32 << 20
 MIN_BUFFER: Final = 2 * SEGMENT_BYTES
 MAX_BUFFER: Final = 64 << 20
 """Bytes that may wait to be taken. Packets beyond this are missed: the fabric does not wait for a reader."""

@@ -11,11 +11,12 @@ from typing import Final, Protocol
 
 from hfi_sim.errors import WireError
 from hfi_sim.wire.captures import ENHANCED_PACKET, MAX_BLOCK, STATISTICS, missed_packets
+from opavnic.datapath.selection import load_native
 
 NUMBER_HEADER: Final = "Capture-Number"
 """The header of the stream that says which capture it is."""
 _HEAD: Final = Struct("<II")
-_SMALLEST: Final = 12
+_SMALLEST: Final = {ENHANCED_PACKET: 32}
 
 
 class Target(Protocol):
@@ -49,6 +50,8 @@ class CaptureCopy:
         self._rest = b""
         """The beginning of a block that is not there yet."""
         self._missed: dict[int, int] = {}
+        native = load_native()
+        self._skip = packet_blocks if native is None else native.packet_blocks
 
     @property
     def missed(self) -> int:
@@ -61,24 +64,29 @@ class CaptureCopy:
         Raises:  WireError: these are no blocks. OSError: the target cannot be written.
         """
         data = self._rest + piece if self._rest else piece
-        size, start, at, end = len(data), 0, 0, len(data) - _SMALLEST
-        unpack, target = _HEAD.unpack_from, self._target
+        size, at, blocks = len(data), 0, memoryview(data)
+        target, start = self._target, 0  # what precedes the start is written
         room = target.room()
-        blocks = memoryview(data)
-        while at <= end:
-            kind, length = unpack(data, at)
-            if length < _SMALLEST or length > MAX_BLOCK or length % 4:
+        while True:
+            at, packets = self._skip(data, at, size if room is None else max(0, room - (at - start)))
+            self._in_file += packets
+            self.packets += packets
+            if at + _HEAD.size > size:
+                break
+            kind, length = _HEAD.unpack_from(data, at)
+            if length < _SMALLEST.get(kind, _HEAD.size + 4) or length > MAX_BLOCK or length % 4:
                 raise WireError("pcapng block", at, f"a block of {length} bytes")
             if at + length > size:
                 break
-            if kind == ENHANCED_PACKET:
-                if room is not None and at - start + length > room and self._in_file:
+            if kind == ENHANCED_PACKET:  # for which there is no room
+                if self._in_file:
                     target.write(blocks[start:at])
                     target.next(bytes(self._head))
-                    room, start, self._in_file = target.room() or 0, at, 0
-                self._in_file += 1
-                self.packets += 1
-            elif kind == STATISTICS:
+                    start, self._in_file = at, 0
+                    room = target.room()
+                room = max(room or 0, at - start + length)  # each file takes one
+                continue
+            if kind == STATISTICS:
                 interface, missed = missed_packets(data[at : at + length])
                 self._missed[interface] = missed
             elif not self.packets:
@@ -87,3 +95,17 @@ class CaptureCopy:
         if at > start:
             target.write(blocks[start:at])
         self._rest = data[at:]
+
+
+def packet_blocks(data: bytes, at: int, room: int) -> tuple[int, int]:
+    """Return how far whole enhanced packet blocks reach from `at` on, which have at most `room` bytes, and how many."""
+    start, packets, last = at, 0, len(data) - _HEAD.size
+    unpack, least = _HEAD.unpack_from, _SMALLEST[ENHANCED_PACKET]
+    while at <= last:
+        kind, length = unpack(data, at)
+        end = at + length
+        if kind != ENHANCED_PACKET or length < least or length % 4 or end > len(data) or end - start > room:
+            break
+        at = end
+        packets += 1
+    return at, packets

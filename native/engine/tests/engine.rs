@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use engine::api::Counted;
 use engine::counters::Drop;
+use engine::link::capture::{CaptureConfig, CaptureRing};
 use engine::link::config::LinkConfig;
 use engine::link::rule::{FaultKind, FaultRule, Match};
 use engine::outputs::Output;
@@ -310,6 +311,62 @@ fn packet_without_an_icrc_is_not_checked_but_damage_to_it_is_found() {
     });
     assert_eq!(refused, Some(1));
     assert!(!packet.is_sealed(), "the sender's own has not changed");
+}
+
+#[test]
+fn captured_packet_needs_no_memory_and_no_call_of_its_own() {
+    let deadline = |captured: bool| {
+        let mut line = Line::new(1);
+        if captured {
+            capture(&mut line);
+        }
+        let packet = line.packet(1024);
+        line.send(0, packet);
+        line.engine.deadline()
+    };
+    assert_eq!(deadline(true), deadline(false));
+
+    let mut line = Line::new(1);
+    let ring = capture(&mut line);
+    let packet = line.packet(1024);
+    let mut taken = 0;
+    let mut round = |now: u64| {
+        for _ in 0..20 {
+            line.send(now, packet.clone());
+        }
+        line.engine.handle_timeout(now + 1_000_000);
+        while line.engine.poll_output().is_some() {}
+        taken += ring.take(now.is_multiple_of(3), <[u8]>::len).unwrap_or(0);
+    };
+    for number in 0..8 {
+        round(number * 2_000_000);
+    }
+    let before = allocations::count();
+    for number in 8..100 {
+        round(number * 2_000_000);
+    }
+    assert_eq!(allocations::count(), before);
+    while let Some(more) = ring.take(true, <[u8]>::len) {
+        taken += more;
+    }
+    assert_eq!(taken as u64, ring.totals().0 * (32 + 128));
+    assert_eq!(ring.totals().0 + ring.totals().1, 100 * 20 * 2);
+}
+
+fn capture(line: &mut Line) -> Arc<CaptureRing> {
+    let ring = Arc::new(CaptureRing::new(CaptureConfig {
+        interfaces: 4,
+        fits: Match::default(),
+        snap: 128,
+        limit: None,
+        epoch_ns: 0,
+        segments: 3,
+        segment_bytes: 4096,
+    }));
+    for direction in 0..4 {
+        line.engine.attach(0, direction, Arc::clone(&ring), direction);
+    }
+    ring
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+use engine::link::capture;
+use engine::outputs::Output;
 use engine::testing::line::{Line, PAYLOAD};
 use offload::segment::Segments;
 use offload::vnet::{SIZE, VnetHeader};
@@ -77,14 +79,25 @@ pub fn measure_line(py: Python<'_>, switches: u32, seconds: f64) -> PyResult<f64
         while start.elapsed() < limit {
             for _ in 0..BATCH {
                 // as a host would: each packet is a buffer of its own
-                line.send(now, packet[..].into());
+                let packet = line.engine.packets().copy(&packet);
+                line.send(now, packet);
             }
             now += STEP_NS;
             line.engine.handle_timeout(now);
-            while line.engine.poll_output().is_some() {
+            while let Some(output) = line.engine.poll_output() {
+                if let Output::Delivered { packet, .. } = output {
+                    line.engine.packets().recycle(packet);
+                }
                 arrived += 1;
             }
         }
         arrived as f64 / start.elapsed().as_secs_f64()
     }))
+}
+
+/// Return how far whole enhanced packet blocks reach from `at` on, which have at most `room` bytes, and how many these
+/// are. The reference is opavnic/observe/capture_copy.py.
+#[pyfunction]
+pub fn packet_blocks(data: &[u8], at: usize, room: usize) -> (usize, usize) {
+    capture::whole(data, at, room)
 }

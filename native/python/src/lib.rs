@@ -20,7 +20,7 @@ mod _native {
     #[pymodule_export]
     use crate::fabric_engine::FabricEngine;
     #[pymodule_export]
-    use crate::functions::{check, hash15, icrc, measure_line, relay, segment};
+    use crate::functions::{check, hash15, icrc, measure_line, packet_blocks, relay, segment};
     #[pymodule_export]
     use crate::load_balancer::{EjfatPipeline, EjfatPort};
     #[pymodule_export]

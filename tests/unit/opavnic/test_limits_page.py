@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from hfi_sim.quantities import size_text
 from opavnic import files, mad_socket
 from opavnic.lab import descriptors, em_file, loader, yaml_source
 from opavnic.mad_frames import MAX_MESSAGE
+from opavnic.observe import capture
 from opavnic.world import connections, json_body
 from vema.em.desired import VESWS_MAX
 
@@ -29,7 +31,8 @@ PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="ut
         f"control API of a lab | {json_body.MAX_BODY} bytes, {json_body.MAX_VALUES} values |",
         f"The control socket takes {connections.MAX_CONNECTIONS} connections at once.",
         f"Up to {connections.MAX_FOLLOWERS} connections may follow the log, and {connections.MAX_FOLLOWERS} may "
-        "capture. "
+        f"capture. A capture keeps at most {size_text(capture.MAX_BUFFER)} of packets that its reader has not read; "
+        "the others are missed. "
         f"A connection that has sent no whole request after {connections.PATIENCE_S:g} seconds is closed",
         f"The raw MAD socket takes {mad_socket.MAX_PROGRAMS} programs;",
         f"At most {mad_socket.MAX_WAITING} requests of one program wait for their response at a time, in messages "

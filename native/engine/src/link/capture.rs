@@ -118,6 +118,22 @@ impl Block<'_> {
     }
 }
 
+/// Return how far whole blocks reach from `at` on, which have at most `room` bytes, and how many these are.
+pub fn whole(data: &[u8], at: usize, room: usize) -> (usize, usize) {
+    let (mut end, mut packets) = (at, 0);
+    while let Some((kind, rest)) = data.get(end..).and_then(<[u8]>::split_first_chunk::<4>) {
+        let Some((size, _)) = rest.split_first_chunk::<4>() else { break };
+        let size = u32::from_le_bytes(*size) as usize;
+        let fits = (HEAD + SIZE..=data.len() - end).contains(&size) && end - at + size <= room;
+        if u32::from_le_bytes(*kind) != ENHANCED_PACKET || !fits || !size.is_multiple_of(4) {
+            break;
+        }
+        end += size;
+        packets += 1;
+    }
+    (end, packets)
+}
+
 impl CaptureRing {
     pub fn new(config: CaptureConfig) -> Self {
         let mut free: Vec<_> =

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from itertools import chain, pairwise
 
 from hypothesis import given
@@ -14,7 +15,9 @@ from hfi_sim.wire.captures import (
     interface_statistics,
     read_capture,
 )
-from opavnic.observe.capture_copy import CaptureCopy, Target
+from native_module import needs_native
+from opavnic.datapath.selection import load_native
+from opavnic.observe.capture_copy import CaptureCopy, Target, packet_blocks
 
 WRITER = PcapngWriter()
 HEAD = WRITER.head() + WRITER.interface("h1->sw0") + WRITER.interface("sw0->h1")
@@ -99,3 +102,17 @@ def test_any_bytes_are_copied_or_refused(junk: bytes, at: int) -> None:
     except WireError:
         pass
     assert copy.missed >= 0
+
+
+@needs_native
+@given(
+    st.lists(st.sampled_from([*BLOCKS, HEAD, BLOCKS[3][:17], struct.pack("<II", 6, 0)])),
+    st.binary(max_size=12),
+    st.integers(0, 3000),
+    st.integers(0, 5000),
+)
+def test_native_module_counts_packets_alike(blocks: list[bytes], end: bytes, at: int, room: int) -> None:
+    native = load_native()
+    assert native is not None
+    data = b"".join(blocks) + end
+    assert native.packet_blocks(data, at, room) == packet_blocks(data, at, room)
