@@ -125,7 +125,7 @@ pub fn whole(data: &[u8], at: usize, room: usize) -> (usize, usize) {
         let Some((size, _)) = rest.split_first_chunk::<4>() else { break };
         let size = u32::from_le_bytes(*size) as usize;
         let fits = (HEAD + SIZE..=data.len() - end).contains(&size) && end - at + size <= room;
-        if u32::from_le_bytes(*kind) != ENHANCED_PACKET || !fits || size % 4 != 0 {
+        if u32::from_le_bytes(*kind) != ENHANCED_PACKET || !fits || !size.is_multiple_of(4) {
             break;
         }
         end += size;
