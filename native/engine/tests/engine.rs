@@ -289,7 +289,7 @@ fn captured_packet_needs_no_memory_and_no_call_of_its_own() {
         }
         line.engine.handle_timeout(now + 1_000_000);
         while line.engine.poll_output().is_some() {}
-        taken += ring.take(now % 3 == 0, <[u8]>::len).unwrap_or(0);
+        taken += ring.take(now.is_multiple_of(3), <[u8]>::len).unwrap_or(0);
     };
     for number in 0..8 {
         round(number * 2_000_000);
