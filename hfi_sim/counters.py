@@ -74,6 +74,8 @@ class Drop(StrEnum):
     """No agent is registered for the class, OUI and method."""
     MAD_UNMATCHED = "mad_unmatched"
     """A response without a pending request: it is late, or a duplicate."""
+    MAD_UNREAD = "mad_unread"
+    """The program whose agent it is for leaves too much unread, or the message is longer than one read can be."""
 
     RC_MALFORMED = "rc_malformed"
     """Not a valid packet of the reliable connection service."""

@@ -19,6 +19,8 @@ class MadRequest:
     pkey: int
     sc: int
     src_qp: int
+    dlid: int = 0
+    """The LID that it was sent to: one of the port's."""
 
 
 AgentHandler = Callable[[MadRequest], bytes | None]
@@ -50,11 +52,15 @@ class AgentTable:
         """
         registration = AgentRegistration(mgmt_class, oui, frozenset(methods), handler)
         for method in registration.methods:
-            if (mgmt_class, oui, method) in self._agents:
+            if self.is_taken(mgmt_class, oui, (method,)):
                 raise FabricError(f"method {method:#04x} of class {mgmt_class:#04x} already has an agent")
         for method in registration.methods:
             self._agents[mgmt_class, oui, method] = registration
         return registration
+
+    def is_taken(self, mgmt_class: int, oui: bytes | None, methods: Iterable[int]) -> bool:
+        """Return whether one of these methods has an agent."""
+        return any((mgmt_class, oui, method) in self._agents for method in methods)
 
     def unregister(self, registration: AgentRegistration) -> None:
         """Take an agent off; harmless when it is gone already."""

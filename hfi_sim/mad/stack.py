@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.clock import Clock
@@ -25,7 +25,7 @@ from hfi_sim.mad.header import (
 from hfi_sim.mad.message import Mad
 from hfi_sim.mad.transactions import Done, Outgoing, TransactionTable
 from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import pkey_of, sc_of, slid_of
+from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
 from hfi_sim.wire.packet import strip
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ log = logging.getLogger("hfi_sim.mad")
 QP_SMI: Final = 0
 QP_GSI: Final = 1
 BASE_VERSIONS: Final = (1, 0x80)
+RestHandler = Callable[[MadRequest], Drop | None]
+"""Takes a MAD that the stack has no use for; returns why it is dropped, or None."""
 _TURN: Final = 32
 """Retries and timeouts after which the rest waits for the next iteration of the loop."""
 
@@ -56,6 +58,7 @@ class MadStack:
             turn=_TURN,
         )
         self._next_tid = 1
+        self._take_rest: RestHandler | None = None
         self.sent = 0
         """MADs sent, retries included."""
         self.counters = PacketCounters()
@@ -79,6 +82,14 @@ class MadStack:
     def unregister_agent(self, registration: AgentRegistration) -> None:
         """Take an agent off; harmless when it is gone already."""
         self._agents.unregister(registration)
+
+    def is_taken(self, mgmt_class: int, oui: bytes | None, methods: Iterable[int]) -> bool:
+        """Return whether an agent has one of these methods of a class and OUI."""
+        return self._agents.is_taken(mgmt_class, oui, methods)
+
+    def give_rest_to(self, handler: RestHandler | None) -> None:
+        """Pass what no agent takes, and responses to no request of this stack, to `handler`; None: drop them."""
+        self._take_rest = handler
 
     # --- sending -------------------------------------------------------------------------------------------
 
@@ -220,17 +231,17 @@ class MadStack:
         ):
             return Drop.MAD_MALFORMED
         slid = slid_of(packet)
+        request = MadRequest(mad, header, slid, pkey_of(packet), sc_of(packet), fm.src_qp, dlid_of(packet))
         if header.method & RESPONSE_BIT or header.method == Method.TRAP_REPRESS:
             done = self._transactions.complete((slid, header.tid, header.mgmt_class))
             if done is not None:
                 done(Mad(header, mad[MadHeader.SIZE :]))
                 return None
             if header.method & RESPONSE_BIT:
-                return Drop.MAD_UNMATCHED
+                return Drop.MAD_UNMATCHED if self._take_rest is None else self._take_rest(request)
         handler = self._agents.handler_of(header, mad)
         if handler is None:
-            return Drop.MAD_NO_AGENT
-        request = MadRequest(mad, header, slid, pkey_of(packet), sc_of(packet), fm.src_qp)
+            return Drop.MAD_NO_AGENT if self._take_rest is None else self._take_rest(request)
         response = handler(request)
         if response is not None:
             pkey = self._port.pkeys.answering(request.pkey)  # in the partition of the request

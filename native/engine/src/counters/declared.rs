@@ -63,6 +63,9 @@ pub enum Drop {
     MadNoAgent,
     /// A response without a pending request: it is late, or a duplicate.
     MadUnmatched,
+    /// The program whose agent it is for leaves too much unread, or the message is longer than one read can
+    /// be.
+    MadUnread,
     /// Not a valid packet of the reliable connection service.
     RcMalformed,
     /// No VNIC on this port belongs to the virtual Ethernet switch (rx_nohandler).
@@ -86,7 +89,7 @@ pub enum Drop {
 }
 
 /// Their names, by number.
-pub const DROP_NAMES: [&str; 37] = [
+pub const DROP_NAMES: [&str; 38] = [
     "tx_port_down",
     "tx_malformed",
     "tx_slid",
@@ -114,6 +117,7 @@ pub const DROP_NAMES: [&str; 37] = [
     "mad_qp",
     "mad_no_agent",
     "mad_unmatched",
+    "mad_unread",
     "rc_malformed",
     "vnic_no_vesw",
     "vnic_rx_state",

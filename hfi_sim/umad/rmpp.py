@@ -1,0 +1,203 @@
+"""RMPP: messages of several MADs, taken apart and put together for programs that leave it to the kernel.
+
+The receiver acknowledges a window of segments at a time, the sender repeats what is not acknowledged. `Reassembly` is
+one message that comes in, `Segmented` one that goes out.
+
+Source: drivers/infiniband/core/mad_rmpp.c of Linux; the InfiniBand architecture, 13.6 (RMPP).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Final
+
+from hfi_sim.mad.header import (
+    DATA_OFFSET_VENDOR,
+    METHOD_OFFSET,
+    RESPONSE_BIT,
+    MadClass,
+    MadHeader,
+    RmppHeader,
+    mad_size,
+)
+from hfi_sim.umad.abi import RMPP_VERSION
+
+RMPP_END: Final = MadHeader.SIZE + RmppHeader.SIZE
+"""Where the RMPP header of a MAD ends."""
+WINDOW: Final = 64
+"""Segments that the receiver lets the sender be ahead."""
+_DATA_OFFSET_SA: Final = 56
+_LAYOUT: Final = struct.Struct(">4B2I")  # version, type, rtime and flags, status, segment, length or window
+_RTIME_MASK: Final = 0xF8
+
+
+class RmppType(IntEnum):
+    """What a MAD with RMPP is."""
+
+    DATA = 1
+    ACK = 2
+    STOP = 3
+    ABORT = 4
+
+
+class RmppFlag(IntFlag):
+    """The lower three bits beside the response time."""
+
+    ACTIVE = 1
+    FIRST = 2
+    LAST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rmpp:
+    """The RMPP header of a MAD."""
+
+    version: int
+    type: int
+    rtime: int
+    flags: int
+    status: int
+    segment: int
+    length: int
+    """Bytes of payload in a first or last segment; the last segment of the window in an acknowledgement."""
+
+    @classmethod
+    def of(cls, mad: bytes) -> Rmpp:
+        """Read the header of a MAD that is long enough for it."""
+        version, kind, flags, status, segment, length = _LAYOUT.unpack_from(mad, MadHeader.SIZE)
+        return cls(version, kind, flags & _RTIME_MASK, flags & ~_RTIME_MASK, status, segment, length)
+
+    def build(self) -> bytes:
+        """Return its 12 bytes."""
+        return _LAYOUT.pack(
+            self.version, self.type, self.rtime | self.flags, self.status, self.segment, self.length
+        )
+
+    @property
+    def active(self) -> bool:
+        """Whether the MAD is part of an RMPP transfer."""
+        return bool(self.flags & RmppFlag.ACTIVE)
+
+
+def data_offset(mgmt_class: int) -> int:
+    """Return where the data of a MAD starts: what stands before it is repeated in every segment."""
+    if mgmt_class == MadClass.SUBN_ADM:
+        return _DATA_OFFSET_SA
+    return DATA_OFFSET_VENDOR if 0x30 <= mgmt_class <= 0x4F else MadHeader.SIZE
+
+
+class Reassembly:
+    """A message that arrives in segments."""
+
+    def __init__(self, limit: int) -> None:
+        """Args:  limit: bytes that the message may have."""
+        self.complete = False
+        self._segments: list[bytes] = []
+        self._received = 0
+        self._early: dict[int, bytes] = {}
+        """Segments that have come before one that precedes them, by number."""
+        self._window = 1
+        self._limit = limit
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the segments that are there exceed the limit."""
+        return bool(self._segments) and self._received * mad_size(self._segments[0][0]) > self._limit
+
+    def add(self, mad: bytes) -> bytes | None:
+        """Take a segment, its MAD at full size; return the acknowledgement to send, or None."""
+        number = Rmpp.of(mad).segment
+        if number <= self._received or self.complete:
+            return self._ack(mad)
+        if number > self._window:
+            return None
+        self._early[number] = mad
+        while (following := self._early.pop(self._received + 1, None)) is not None:
+            self._segments.append(following)
+            self._received += 1
+            if Rmpp.of(following).flags & RmppFlag.LAST:
+                self.complete = True
+                self._early.clear()
+                return self._ack(mad)
+        if self._received < self._window:
+            return None
+        self._window += WINDOW
+        return self._ack(mad)
+
+    def _ack(self, mad: bytes) -> bytes:
+        """Return the acknowledgement of everything so far, in answer to one of the segments."""
+        offset = data_offset(mad[1])
+        ack = bytearray(mad[:offset].ljust(mad_size(mad[0]), b"\0"))
+        ack[METHOD_OFFSET] ^= RESPONSE_BIT
+        rmpp = Rmpp.of(mad)
+        header = Rmpp(
+            rmpp.version, RmppType.ACK, rmpp.rtime, RmppFlag.ACTIVE, 0, self._received, self._window
+        )
+        ack[MadHeader.SIZE : RMPP_END] = header.build()
+        return bytes(ack)
+
+    def take(self) -> bytes:
+        """Return the complete message, once: the first segment, and the data of the others, without what pads the last.
+
+        In a vendor class the length counts the bytes after the RMPP header, while a segment repeats 4 bytes more; the
+        message then has up to 4 bytes too many for each segment, as it has from the kernel.
+        """
+        segments, self._segments = self._segments, []
+        offset, size = data_offset(segments[0][1]), mad_size(segments[0][0])
+        room = size - RMPP_END
+        pad = room - Rmpp.of(segments[-1]).length
+        total = offset + len(segments) * (size - offset) - (pad if 0 <= pad <= room else 0)
+        return (segments[0] + b"".join(segment[offset:] for segment in segments[1:]))[:total]
+
+
+class Segmented:
+    """A message that leaves in segments; it is sent as far as the receiver's window goes."""
+
+    def __init__(self, message: bytes) -> None:
+        """Take a message of a program apart: the header of a MAD up to its data, then all data."""
+        size, offset = mad_size(message[0]), data_offset(message[1])
+        head, data = message[:offset], message[offset:]
+        step, room = size - offset, size - RMPP_END
+        chunks = [data[at : at + step] for at in range(0, len(data), step)] or [b""]
+        pad = step - len(chunks[-1])
+        asked = Rmpp.of(message)
+        self._segments = []
+        for number, chunk in enumerate(chunks, start=1):
+            flags, length = RmppFlag.ACTIVE, 0
+            if number == 1:
+                flags, length = flags | RmppFlag.FIRST, len(chunks) * room - pad
+            if number == len(chunks):
+                flags, length = flags | RmppFlag.LAST, room - pad
+            header = Rmpp(RMPP_VERSION, RmppType.DATA, asked.rtime, flags, 0, number, max(0, length))
+            segment = head[: MadHeader.SIZE] + header.build() + head[RMPP_END:] + chunk
+            self._segments.append(segment.ljust(size, b"\0"))
+        self._acknowledged = 0
+        self._sent = 0
+        self._window = 1
+
+    @property
+    def complete(self) -> bool:
+        """Whether the receiver has acknowledged all of it."""
+        return self._acknowledged == len(self._segments)
+
+    def due(self) -> Iterator[bytes]:
+        """Yield the segments that may leave now."""
+        while self._sent < min(self._window, len(self._segments)):
+            self._sent += 1
+            yield self._segments[self._sent - 1]
+
+    def acknowledge(self, rmpp: Rmpp) -> bool:
+        """Take an acknowledgement; return whether it told anything new."""
+        if rmpp.segment > self._sent or rmpp.segment < self._acknowledged:
+            return False
+        news = rmpp.segment > self._acknowledged or rmpp.length > self._window
+        self._acknowledged = rmpp.segment
+        self._window = max(self._window, rmpp.length)
+        return news
+
+    def repeat(self) -> None:
+        """Send again what is not acknowledged, from the first on."""
+        self._sent = self._acknowledged
