@@ -41,9 +41,10 @@ class Libc:
         """Give this thread namespaces of its own."""
         self._check(self._lib.unshare(flags), "unshare", hex(flags))
 
-    def mount(self, source: str, target: str, kind: str, flags: int) -> None:
-        """Mount `source` on `target`; `flags` are MS_* of mount(2)."""
-        status = self._lib.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), None)
+    def mount(self, source: str, target: str, kind: str, flags: int, options: str | None = None) -> None:
+        """Mount `source` on `target`; `flags` are MS_* of mount(2), `options` those of the file system."""
+        data = None if options is None else options.encode()
+        status = self._lib.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data)
         self._check(status, "mount", target)
 
     def umount(self, target: str, flags: int) -> None:

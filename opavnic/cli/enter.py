@@ -11,6 +11,14 @@ from opavnic.cli.common import LabOption
 from opavnic.cli.output import EXIT_USAGE, fail, print_line
 
 Host = Annotated[str, typer.Argument(help="A host of the lab.")]
+Umad = Annotated[
+    bool | None,
+    typer.Option(
+        "--umad/--no-umad",
+        help="Fail unless the program has the host's umad devices, or do without; default: where possible.",
+        show_default=False,
+    ),
+]
 Plain = Annotated[bool, typer.Option("--print", help="Print the equivalent plain command and exit.")]
 
 
@@ -21,6 +29,7 @@ def exec_command(
     ] = None,
     lab: LabOption = None,
     plain: Plain = False,
+    umad: Umad = None,
 ) -> None:
     """Run a program on a host of a lab; its exit code is passed on.
 
@@ -33,30 +42,30 @@ def exec_command(
     """
     if not command:
         fail("exec: which program? Example: opavnic exec h1 -- ping -c3 10.9.2.2", EXIT_USAGE)
-    _run(host, command, lab, plain)
+    _run(host, command, lab, plain, umad)
 
 
-def shell(host: Host, lab: LabOption = None, plain: Plain = False) -> None:
+def shell(host: Host, lab: LabOption = None, plain: Plain = False, umad: Umad = None) -> None:
     """Open a shell on a host of a lab.
 
     \b
     Example:
       opavnic shell h1
     """
-    _run(host, [os.environ.get("SHELL") or "/bin/sh"], lab, plain)
+    _run(host, [os.environ.get("SHELL") or "/bin/sh"], lab, plain, umad)
 
 
-def _run(host: str, command: list[str], lab: str | None, plain: bool) -> None:
+def _run(host: str, command: list[str], lab: str | None, plain: bool, umad: bool | None) -> None:
     from opavnic.lab.enter import become, plain_command
     from opavnic.lab.errors import ProgramError
     from opavnic.lab.runtime import running_lab
 
-    _, journal = running_lab(lab)
+    directory, journal = running_lab(lab)
     if plain:
         print_line(plain_command(journal, host, command))
         return
     try:
-        become(journal, host, command)
+        become(directory, journal, host, command, devices=umad)
     except ProgramError as error:
         fail(str(error), error.exit_code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shlex
 import signal
@@ -12,9 +13,13 @@ from typing import Final, NoReturn
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, Libc
 from opavnic import signals
+from opavnic.devices.entry import EntryError
+from opavnic.lab.device_entry import enter_devices
 from opavnic.lab.errors import LabError, LabInputError, PrivilegeError, ProgramError
 from opavnic.lab.identity import current_namespace
-from opavnic.lab.runtime import Journal
+from opavnic.lab.runtime import Journal, LabDir
+
+log = logging.getLogger("opavnic.lab")
 
 _MS_REC: Final = 0x4000
 _MS_SLAVE: Final = 1 << 19
@@ -46,17 +51,25 @@ def plain_command(journal: Journal, host: str, command: list[str]) -> str:
     return shlex.join(words)
 
 
-def become(journal: Journal, host: str, command: list[str]) -> NoReturn:
+def become(
+    lab: LabDir, journal: Journal, host: str, command: list[str], *, devices: bool | None = None
+) -> NoReturn:
     """Replace this process with `command` on a host of a running lab.
 
     The environment variables OPAVNIC_LAB and OPAVNIC_HOST tell the program where it runs.
 
-    Raises:  LabInputError: no such host. PrivilegeError, LabError: it cannot be entered. ProgramError: the program
-             cannot be started.
+    Args:    devices: whether it finds the HFI of the host in /dev/infiniband and /sys/class; None: where possible.
+    Raises:  LabInputError: no such host. PrivilegeError, LabError: it cannot be entered, or has no devices although it
+             must. ProgramError: the program cannot be started.
     """
     path = host_namespace(journal, host)
     if path is not None:
         _enter(journal, host, path)
+    directory = os.getcwd()
+    is_private = _own_mounts(own_sysfs=path is not None)
+    if devices is not False:
+        _enter_devices(lab, host, is_private, required=devices is True)
+    os.chdir(directory)
     for number in (
         signal.SIGPIPE,
         signal.SIGXFSZ,
@@ -91,7 +104,6 @@ def _enter(journal: Journal, host: str, path: Path) -> None:
         raise LabError(f"cannot enter host {host} ({path}): {error.strerror}") from error
     if current_namespace() not in journal.identities:
         raise LabError(f"{path} is not the namespace that lab {journal.lab} created; it is left alone")
-    _show_own_interfaces(libc)
 
 
 def _enter_private(libc: Libc, pid: int) -> None:
@@ -104,15 +116,33 @@ def _enter_private(libc: Libc, pid: int) -> None:
         os.close(fd)
 
 
-def _show_own_interfaces(libc: Libc) -> None:
-    """Make /sys/class/net show the interfaces of the namespace; without permission it keeps showing others."""
-    directory = os.getcwd()
+def _own_mounts(*, own_sysfs: bool) -> bool:
+    """Move into a mount namespace of one's own; return whether that is permitted.
+
+    Args:  own_sysfs: make /sys/class/net show the interfaces of this network namespace. Without permission it keeps
+           showing those of another.
+    """
+    libc = Libc()
     try:
         libc.unshare(CLONE_NEWNS)
         libc.mount("none", "/", "none", _MS_SLAVE | _MS_REC)
-        with contextlib.suppress(OSError):  # without privilege the old one can only be covered
-            libc.umount("/sys", _MNT_DETACH)
-        libc.mount("sysfs", "/sys", "sysfs", 0)
     except OSError:
-        pass
-    os.chdir(directory)
+        return False
+    if own_sysfs:
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # without privilege the old one can only be covered
+                libc.umount("/sys", _MNT_DETACH)
+            libc.mount("sysfs", "/sys", "sysfs", 0)
+    return True
+
+
+def _enter_devices(lab: LabDir, host: str, is_private: bool, *, required: bool) -> None:
+    """Let this process find the devices of the host. Raises LabError if it must and cannot."""
+    try:
+        if not is_private:
+            raise EntryError("a mount namespace of its own is not permitted")
+        enter_devices(lab.device_socket, host)
+    except EntryError as error:
+        if required:
+            raise LabError(f"no umad devices on host {host}: {error}") from error
+        log.debug("no umad devices on host %s: %s", host, error)

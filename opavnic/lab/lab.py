@@ -38,6 +38,7 @@ from opavnic.world.ground.host import GroundHost, Interface
 from opavnic.world.part import PartHost, PartVnic, PartWorld
 from opavnic.world.parts.capture import Captures
 from opavnic.world.parts.datapath import native_datapath
+from opavnic.world.parts.devices import host_devices
 from opavnic.world.parts.em import BuiltinManager, ethernet_manager
 from opavnic.world.parts.em_routes import NoManager
 from opavnic.world.parts.fabric import FabricRoutes
@@ -242,6 +243,9 @@ class Lab:
             icrc = self.model.icrc.links == "always"
             datapath = native_datapath(world, icrc=icrc, on_failure=self._datapath_failed)
             await self.parts.start_own("native datapath", datapath)
+        for_programs = [name for name, host in self.hosts.items() if not host.runs_no_programs]
+        device_socket = self.directory.device_socket if self._claimed else None
+        await self.parts.start_own("HFI devices", host_devices(world, for_programs, device_socket))
         self._ends.add("programs", self._machine.end_programs, patience_s=None)
         socket = self.directory.mad_socket if self._claimed else None
         await self.parts.start_own("MAD socket", mad_socket(world, socket))

@@ -1,7 +1,7 @@
 """The state of running labs on disk, and how to tell whether a lab is still running.
 
     ROOT/LAB/state.json    the journal: boot, process, namespaces, interfaces; written before they are created
-    ROOT/LAB/control.sock  HTTP and JSON; ROOT/LAB/mad.sock: raw MADs
+    ROOT/LAB/control.sock  HTTP and JSON; ROOT/LAB/mad.sock: raw MADs; ROOT/LAB/devices.sock: lets programs have umad
     ROOT/LAB/log           the log; ROOT/LAB/log.1: its older part
 
 The process of a lab holds a lock on its directory as long as it lives; the kernel releases it even after kill -9. So
@@ -32,11 +32,20 @@ ROOT_VARIABLE: Final = "OPAVNIC_RUNTIME_DIR"
 STATE_FILE: Final = "state.json"
 CONTROL_SOCKET: Final = "control.sock"
 MAD_SOCKET: Final = "mad.sock"
+DEVICE_SOCKET: Final = "devices.sock"
 LOG_FILE: Final = "log"
 OLD_LOG_FILE: Final = LOG_FILE + OLD_SUFFIX
 PRIVATE_DIR: Final = "netns"
 """Directory of namespace names for labs that may not use the system's directory."""
-_FILES: Final = (CONTROL_SOCKET, MAD_SOCKET, LOG_FILE, OLD_LOG_FILE, STATE_FILE + ".new", STATE_FILE)
+_FILES: Final = (
+    CONTROL_SOCKET,
+    MAD_SOCKET,
+    DEVICE_SOCKET,
+    LOG_FILE,
+    OLD_LOG_FILE,
+    STATE_FILE + ".new",
+    STATE_FILE,
+)
 _MNT_DETACH: Final = 2
 _SOCKET_PATH_MAX: Final = 107  # sun_path
 _JOURNAL_MAX: Final = 1 << 24
@@ -226,6 +235,7 @@ class LabDir:
         self.name = path.name
         self.control_socket = path / CONTROL_SOCKET
         self.mad_socket = path / MAD_SOCKET
+        self.device_socket = path / DEVICE_SOCKET
         self.log_file = path / LOG_FILE
         self.old_log_file = path / OLD_LOG_FILE
         self.private_names = path / PRIVATE_DIR

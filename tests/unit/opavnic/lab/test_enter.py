@@ -7,9 +7,11 @@ import sys
 
 PROGRAM = """
 from types import SimpleNamespace
+from pathlib import Path
 from opavnic.lab.enter import become
+from opavnic.lab.runtime import LabDir
 journal = SimpleNamespace(lab="x", namespaces=[], hosts=["me"])
-become(journal, "me", ["grep", "SigIgn", "/proc/self/status"])
+become(LabDir(Path("/nowhere")), journal, "me", ["grep", "SigIgn", "/proc/self/status"])
 """
 
 

@@ -1,0 +1,334 @@
+"""Serves a tree by the FUSE protocol: what one mount asks, and what it gets. Sans-IO.
+
+`receive` takes requests; `replies` holds what to write to /dev/fuse. Reads of devices wait here until there is
+something to read. A read whose buffer is too small for an RMPP message is special: the kernel's device fills the
+buffer and says ENOSPC as well, FUSE can do one of the two. So a `Deposit` asks for somebody who writes into the memory
+of the caller.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import stat
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from hfi_sim.umad.abi import UmadError
+from opavnic.devices import fuse
+from opavnic.devices.fuse import Attributes, Opcode, Request
+from opavnic.devices.tree import DeviceFile, Directory, Handle, Node, Symlink, Text, Tree
+
+MAX_HANDLES: Final = 4096
+"""Files that the programs of one mount may have open."""
+_TEXT_SIZE: Final = 4096
+"""The size that files of sysfs show."""
+_POLLIN: Final = 0x41  # POLLIN, POLLRDNORM
+_POLLOUT: Final = 0x104  # POLLOUT, POLLWRNORM
+_POLLERR: Final = 0x8
+_NONBLOCK: Final = 0o4000
+_ACCESS_MODE: Final = 0o3
+_TRUNCATE: Final = 1 << 3
+_CHANGES: Final = frozenset(
+    {
+        Opcode.SYMLINK, Opcode.MKNOD, Opcode.MKDIR, Opcode.UNLINK, Opcode.RMDIR, Opcode.RENAME, Opcode.LINK,
+        Opcode.CREATE, Opcode.RENAME2,
+    }
+)  # fmt: skip
+_U32: Final = struct.Struct("<I")
+_UNANSWERED: Final = frozenset({Opcode.FORGET, Opcode.BATCH_FORGET, Opcode.INTERRUPT})
+
+
+@dataclass(frozen=True, slots=True)
+class Deposit:
+    """Bytes for the buffer of a read that fails all the same: `unique` then gets its reply, ENOSPC."""
+
+    unique: int
+    tid: int
+    size: int
+    """Of the buffer."""
+    data: bytes
+
+
+@dataclass(slots=True)
+class _Open:
+    """An open file: a device, or the bytes of a text or directory."""
+
+    device: Handle | None = None
+    content: bytes = b""
+    entries: tuple[bytes, ...] = ()
+    poll_handle: int | None = None
+    """Whom to wake; None: nobody polls."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    request: Request
+    fh: int
+    size: int
+
+
+class FileSystem:
+    """One mount of a tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.replies: deque[bytes | Deposit] = deque()
+        """What to do next, in order; the caller takes it out."""
+        self.on_replies: Callable[[], None] = _nothing
+        """Called when a device has made replies without a request."""
+        self._tree = tree
+        self._open: dict[int, _Open] = {}
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, _Waiting] = {}
+        self._closed = False
+
+    @property
+    def open_files(self) -> int:
+        """Number of open files and directories."""
+        return len(self._open)
+
+    def receive(self, data: bytes | memoryview) -> None:
+        """Take one request of the kernel.
+
+        Raises:  WireError: not a request.
+        """
+        request = Request.parse(data)
+        if request.opcode == Opcode.DESTROY:
+            self.close()
+            return
+        handler = _HANDLERS.get(request.opcode)
+        try:
+            if handler is not None:
+                body = handler(self, request)
+                if body is not None:
+                    self._reply(request, body)
+            elif request.opcode not in _UNANSWERED:
+                self._fail(request, errno.EPERM if request.opcode in _CHANGES else errno.ENOSYS)
+        except UmadError as error:
+            self._fail(request, error.errno)
+        except (LookupError, struct.error):  # not from a kernel
+            self._fail(request, errno.EIO)
+
+    def close(self) -> None:
+        """Close all files: the mount has gone."""
+        self._closed = True
+        self._waiting.clear()
+        for file in self._open.values():
+            if file.device is not None:
+                file.device.close()
+        self._open.clear()
+        self.replies.clear()
+
+    def _reply(self, request: Request, body: bytes) -> None:
+        self.replies.append(fuse.reply(request.unique, body))
+
+    def _fail(self, request: Request, number: int) -> None:
+        self.replies.append(fuse.reply(request.unique, error=number))
+
+    # --- names ---------------------------------------------------------------------------------------------
+
+    def _init(self, request: Request) -> bytes:
+        major, minor, _, flags = fuse.INIT_IN.unpack_from(request.body)
+        if major != fuse.MAJOR or minor < fuse.OLDEST_MINOR:
+            raise UmadError(errno.EPROTO, f"FUSE {major}.{minor}")
+        return fuse.init_out(minor, flags)
+
+    def _lookup(self, request: Request) -> bytes:
+        directory = self._tree.nodes[request.ino]
+        name = request.body.rstrip(b"\0").decode(errors="replace")
+        node = directory.entries.get(name) if isinstance(directory, Directory) else None
+        if node is None:
+            raise UmadError(errno.ENOENT, name)
+        return fuse.entry_out(attributes_of(node))
+
+    def _getattr(self, request: Request) -> bytes:
+        return fuse.attr_out(attributes_of(self._tree.nodes[request.ino]))
+
+    def _setattr(self, request: Request) -> bytes:
+        """Let devices be truncated, which does nothing, as `> umad0` in a shell does; refuse the rest."""
+        node = self._tree.nodes[request.ino]
+        (valid,) = _U32.unpack_from(request.body)
+        if not isinstance(node, DeviceFile) or not valid & _TRUNCATE:
+            raise UmadError(errno.EPERM, "a file of the device's driver")
+        return fuse.attr_out(attributes_of(node))
+
+    def _readlink(self, request: Request) -> bytes:
+        node = self._tree.nodes[request.ino]
+        if not isinstance(node, Symlink):
+            raise UmadError(errno.EINVAL, "not a link")
+        return node.target.encode()
+
+    def _statfs(self, _request: Request) -> bytes:
+        return fuse.statfs_out()
+
+    def _agree(self, _request: Request) -> bytes:
+        return b""
+
+    # --- open files ----------------------------------------------------------------------------------------
+
+    def _open_file(self, request: Request) -> bytes:
+        node = self._tree.nodes[request.ino]
+        (flags, _) = fuse.OPEN_IN.unpack_from(request.body)
+        if len(self._open) >= MAX_HANDLES or self._closed:
+            raise UmadError(errno.ENFILE, f"{MAX_HANDLES} files are open")
+        how = fuse.FOPEN_DIRECT_IO
+        if isinstance(node, DeviceFile):
+            file = _Open(device=node.open())
+            how |= fuse.FOPEN_NONSEEKABLE | fuse.FOPEN_STREAM | fuse.FOPEN_NOFLUSH
+        elif isinstance(node, Text):
+            if flags & _ACCESS_MODE:
+                raise UmadError(errno.EACCES, "nothing to be written")
+            file = _Open(content=node.content().encode())
+        elif isinstance(node, Directory):
+            file = _Open(entries=_entries(node))
+        else:
+            raise UmadError(errno.ELOOP, "a link")
+        fh = next(self._numbers)
+        self._open[fh] = file
+        if file.device is not None:
+            file.device.on_news = lambda: self._news(fh)
+        return fuse.open_out(fh, how)
+
+    def _read(self, request: Request) -> bytes | None:
+        fh, offset, size, _, _, flags = fuse.READ_IN.unpack_from(request.body)
+        file = self._open[fh]
+        if file.device is None:
+            return file.content[offset : offset + size]
+        waiting = _Waiting(request, fh, size)
+        if self._attempt(waiting):
+            return None
+        if flags & _NONBLOCK:
+            raise UmadError(errno.EAGAIN, "nothing to read")
+        self._waiting[request.unique] = waiting
+        return None
+
+    def _attempt(self, waiting: _Waiting) -> bool:
+        """Answer a read if there is something to read; return whether it was answered."""
+        file, request = self._open[waiting.fh], waiting.request
+        assert file.device is not None  # noqa: S101 - others do not wait
+        try:
+            data = file.device.read(waiting.size)
+        except UmadError as error:
+            if error.head:
+                self.replies.append(Deposit(request.unique, request.tid, waiting.size, error.head))
+            else:
+                self._fail(request, error.errno)
+            return True
+        if data is None:
+            return False
+        self._reply(request, data)
+        return True
+
+    def _readdir(self, request: Request) -> bytes:
+        fh, offset, size, *_ = fuse.READ_IN.unpack_from(request.body)
+        data = b""
+        for entry in self._open[fh].entries[offset:]:
+            if len(data) + len(entry) > size:
+                break
+            data += entry
+        return data
+
+    def _write(self, request: Request) -> bytes:
+        fh, _, size, *_ = fuse.WRITE_IN.unpack_from(request.body)
+        device = self._open[fh].device
+        if device is None:
+            raise UmadError(errno.EBADF, "nothing to be written")
+        return fuse.write_out(device.write(request.body[fuse.WRITE_IN.size :][:size]))
+
+    def _ioctl(self, request: Request) -> bytes:
+        fh, _, command, _, in_size, out_size = fuse.IOCTL_IN.unpack_from(request.body)
+        device = self._open[fh].device
+        if device is None:
+            raise UmadError(errno.ENOTTY, "not a device")
+        data = device.ioctl(command, request.body[fuse.IOCTL_IN.size :][:in_size])
+        return fuse.ioctl_out(data[:out_size])
+
+    def _poll(self, request: Request) -> bytes:
+        fh, poll_handle, flags, _ = fuse.POLL_IN.unpack_from(request.body)
+        file = self._open[fh]
+        if file.device is None:
+            return fuse.poll_out(_POLLIN | _POLLOUT)
+        if flags & fuse.POLL_SCHEDULE_NOTIFY:
+            file.poll_handle = poll_handle
+        events = _POLLOUT | (_POLLIN if file.device.readable else 0) | (_POLLERR if file.device.dead else 0)
+        return fuse.poll_out(events)
+
+    def _release(self, request: Request) -> bytes:
+        (fh,) = fuse.RELEASE_IN.unpack_from(request.body)
+        file = self._open.pop(fh)
+        if file.device is not None:
+            file.device.close()
+        return b""
+
+    def _interrupt(self, request: Request) -> bytes | None:
+        """Let a read fail whose thread has got a signal."""
+        (unique,) = fuse.INTERRUPT_IN.unpack_from(request.body)
+        waiting = self._waiting.pop(unique, None)
+        if waiting is not None:
+            self._fail(waiting.request, errno.EINTR)
+        return None
+
+    # --- devices -------------------------------------------------------------------------------------------
+
+    def _news(self, fh: int) -> None:
+        """Serve whoever waits for a device that can be read now."""
+        file = self._open.get(fh)
+        if file is None:
+            return
+        for unique, waiting in list(self._waiting.items()):
+            if waiting.fh == fh:
+                if not self._attempt(waiting):
+                    break
+                del self._waiting[unique]
+        if file.poll_handle is not None:
+            self.replies.append(fuse.poll_news(file.poll_handle))
+            file.poll_handle = None
+        self.on_replies()
+
+
+_HANDLERS: Final[dict[int, Callable[[FileSystem, Request], bytes | None]]] = {
+    Opcode.INIT: FileSystem._init,
+    Opcode.LOOKUP: FileSystem._lookup,
+    Opcode.GETATTR: FileSystem._getattr,
+    Opcode.SETATTR: FileSystem._setattr,
+    Opcode.READLINK: FileSystem._readlink,
+    Opcode.STATFS: FileSystem._statfs,
+    Opcode.ACCESS: FileSystem._agree,
+    Opcode.FLUSH: FileSystem._agree,
+    Opcode.OPEN: FileSystem._open_file,
+    Opcode.OPENDIR: FileSystem._open_file,
+    Opcode.READ: FileSystem._read,
+    Opcode.READDIR: FileSystem._readdir,
+    Opcode.WRITE: FileSystem._write,
+    Opcode.IOCTL: FileSystem._ioctl,
+    Opcode.POLL: FileSystem._poll,
+    Opcode.RELEASE: FileSystem._release,
+    Opcode.RELEASEDIR: FileSystem._release,
+    Opcode.INTERRUPT: FileSystem._interrupt,
+}
+
+
+def attributes_of(node: Node) -> Attributes:
+    """Return what stat(2) shows of a node."""
+    if isinstance(node, Directory):
+        return Attributes(node.ino, stat.S_IFDIR | 0o755)
+    if isinstance(node, Symlink):
+        return Attributes(node.ino, stat.S_IFLNK | 0o777, len(node.target.encode()))
+    if isinstance(node, DeviceFile):
+        return Attributes(node.ino, stat.S_IFREG | 0o600)
+    return Attributes(node.ino, stat.S_IFREG | 0o444, _TEXT_SIZE)
+
+
+def _entries(directory: Directory) -> tuple[bytes, ...]:
+    named = {".": directory, "..": directory.parent, **directory.entries}
+    return tuple(
+        fuse.directory_entry(node.ino, number, stat.S_IFMT(attributes_of(node).mode) >> 12, name)
+        for number, (name, node) in enumerate(named.items(), start=1)
+    )
+
+
+def _nothing() -> None:
+    """Do nothing."""

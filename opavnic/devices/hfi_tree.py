@@ -1,0 +1,208 @@
+"""The files of a host with HFIs: sysfs as the hfi1 driver and the IB core fill it, and the devices umadN and issmN.
+
+    infiniband/hfi1_0/ports/1/    infiniband_mad/umad0/    infiniband_verbs/uverbs0/    dev/{umad0,issm0,uverbs0}
+
+Values are read when a file is opened. uverbs0 leads to /dev/null: libibverbs wants a character device with the number
+that sysfs names, which no file of FUSE is; what it asks of it is answered elsewhere (`opavnic.devices.verbs`).
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from hfi_sim.hfi import Hfi, HfiPort
+from hfi_sim.port_state import PortState
+from hfi_sim.umad.abi import ABI_VERSION, UmadError
+from hfi_sim.umad.file import UmadFile
+from hfi_sim.umad.service import UmadService
+from opavnic.devices.tree import DeviceFile, Symlink, Tree
+
+SYS_CLASSES: Final = ("infiniband", "infiniband_mad", "infiniband_verbs")
+"""The directories that belong into /sys/class."""
+DEV: Final = "dev"
+"""The directory that belongs at /dev/infiniband."""
+NULL_DEVICE: Final = "/dev/null"
+_NULL_NUMBER: Final = "1:3"
+_VERBS_ABI: Final = "6"
+_PKEYS: Final = 32
+"""Entries of a P_Key table in sysfs."""
+_MODALIAS: Final = "pci:v00008086d000024F0sv00008086sd00002628bc02sc08i00"
+_IS_SM: Final = 1 << 1
+"""The bit of the capability mask that issmN sets while it is open."""
+_SUBNET_PREFIX: Final = 0xFE80 << 48
+
+
+class UmadHandle:
+    """An open umadN, with the time that its core needs."""
+
+    def __init__(self, service: UmadService) -> None:
+        self._service = service
+        self._file: UmadFile = service.open()
+        self.ioctl = self._file.ioctl
+        self.read = self._file.read
+        self.close = self._file.close
+
+    @property
+    def on_news(self) -> Callable[[], None]:
+        """Called when it may be read."""
+        return self._file.on_news
+
+    @on_news.setter
+    def on_news(self, handler: Callable[[], None]) -> None:
+        self._file.on_news = handler
+
+    @property
+    def readable(self) -> bool:
+        """Whether a read returns at once."""
+        return self._file.readable
+
+    @property
+    def dead(self) -> bool:
+        """Whether the device has gone."""
+        return self._file.dead
+
+    def write(self, data: bytes) -> int:
+        """Send a MAD now."""
+        return self._file.write(self._service.time(), data)
+
+
+class IsSm:
+    """issmN: while a program has it open, the port says that a subnet manager runs there."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+
+    def open(self) -> IsSmHandle:
+        """Open it.
+
+        Raises:  UmadError: EAGAIN: another program has it open. (The kernel lets one that may wait do so.)
+        """
+        if self.is_open:
+            raise UmadError(errno.EAGAIN, "another subnet manager has it open")
+        self.is_open = True
+        return IsSmHandle(self)
+
+
+class IsSmHandle:
+    """An open issmN; there is nothing to do with it but to close it."""
+
+    readable = False
+    dead = False
+
+    def __init__(self, device: IsSm) -> None:
+        self.on_news: Callable[[], None] = _nothing
+        self._device = device
+
+    def read(self, size: int) -> bytes | None:
+        """Raises UmadError: EINVAL, as a file without reads does."""
+        raise UmadError(errno.EINVAL, f"nothing to read, not even {size} bytes")
+
+    def write(self, data: bytes) -> int:
+        """Raises UmadError: EINVAL."""
+        raise UmadError(errno.EINVAL, f"nothing to write, not even {len(data)} bytes")
+
+    def ioctl(self, command: int, data: bytes) -> bytes:
+        """Raises UmadError: ENOTTY."""
+        raise UmadError(errno.ENOTTY, f"no ioctl {command:#x} of {len(data)} bytes")
+
+    def close(self) -> None:
+        """Let another program have it."""
+        self._device.is_open = False
+
+
+def hfi_tree(host: str, hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> Tree:
+    """Return the files of a host.
+
+    Args:  devices: those of all ports, HFI by HFI: umad0, umad1, ...
+    """
+    tree = Tree()
+    tree.text("infiniband_mad/abi_version", str(ABI_VERSION))
+    tree.text("infiniband_verbs/abi_version", _VERBS_ABI)
+    numbers = {service.port: (index, service) for index, service in enumerate(devices)}
+    for index, hfi in enumerate(hfis):
+        name = f"hfi1_{index}"
+        _add_hfi(tree, f"infiniband/{name}", hfi, f"{host} {name}")
+        _add_verbs(tree, f"uverbs{index}", name)
+        for port in hfi.ports.values():
+            number, service = numbers[port]
+            is_sm = IsSm()
+            _add_port(tree, f"infiniband/{name}/ports/{port.opa_port_num}", port, is_sm)
+            for kind in ("umad", "issm"):
+                about = f"infiniband_mad/{kind}{number}"
+                tree.text(f"{about}/ibdev", name)
+                tree.text(f"{about}/port", str(port.opa_port_num))
+            tree.add(f"{DEV}/umad{number}", DeviceFile(_opener(service)))
+            tree.add(f"{DEV}/issm{number}", DeviceFile(is_sm.open))
+    return tree
+
+
+def _opener(service: UmadService) -> Callable[[], UmadHandle]:
+    return lambda: UmadHandle(service)
+
+
+def _add_hfi(tree: Tree, path: str, hfi: Hfi, description: str) -> None:
+    guid = _grouped(hfi.node_guid, 64)
+    values = {
+        "node_type": "1: CA",
+        "node_guid": guid,
+        "sys_image_guid": guid,
+        "node_desc": description,
+        "fw_ver": "1.27.0",
+        "hw_rev": "10",
+        "hca_type": "hfi1",
+        "board_id": "opavnic, emulated",
+        "device/modalias": _MODALIAS,
+        "device/vendor": "0x8086",
+        "device/device": "0x24f0",
+        "device/numa_node": "-1",
+    }
+    for name, value in values.items():
+        tree.text(f"{path}/{name}", value)
+
+
+def _add_verbs(tree: Tree, device: str, hfi: str) -> None:
+    for name, value in {"ibdev": hfi, "abi_version": "1", "dev": _NULL_NUMBER}.items():
+        tree.text(f"infiniband_verbs/{device}/{name}", value)
+    tree.add(f"{DEV}/{device}", Symlink(NULL_DEVICE))
+
+
+def _add_port(tree: Tree, path: str, port: HfiPort, is_sm: IsSm) -> None:
+    gid = _SUBNET_PREFIX << 64
+    values: dict[str, Callable[[], str]] = {
+        "lid": lambda: f"{port.lid:#x}",
+        "lid_mask_count": lambda: str(port.lmc),
+        "sm_lid": lambda: f"{port.sm_lid:#x}",
+        "sm_sl": lambda: "0",
+        "state": lambda: f"{port.state.value}: {port.state.name}",
+        "phys_state": lambda: "2: Polling" if port.state is PortState.DOWN else "5: LinkUp",
+        "rate": lambda: _rate(port),
+        "cap_mask": lambda: f"{_IS_SM if is_sm.is_open else 0:#010x}",
+        "link_layer": lambda: "InfiniBand",
+        "gids/0": lambda: _grouped(gid | port.guid, 128),
+    }
+    for name, value in values.items():
+        tree.text(f"{path}/{name}", value)
+    for index in range(_PKEYS):
+        tree.text(f"{path}/pkeys/{index}", lambda index=index: f"{_pkey(port, index):#06x}")  # type: ignore[misc]
+
+
+def _pkey(port: HfiPort, index: int) -> int:
+    entries = port.pkeys.entries
+    return entries[index] if index < len(entries) else 0
+
+
+def _rate(port: HfiPort) -> str:
+    gigabits = (100e9 if port.link is None else port.link.rate_bps) / 1e9
+    return f"{gigabits:g} Gb/sec (4X{' EDR' if gigabits == 100 else ''})"
+
+
+def _grouped(number: int, bits: int) -> str:
+    """Return a number as sysfs has GUIDs and GIDs: groups of four digits."""
+    digits = f"{number:0{bits // 4}x}"
+    return ":".join(digits[at : at + 4] for at in range(0, len(digits), 4))
+
+
+def _nothing() -> None:
+    """Do nothing."""

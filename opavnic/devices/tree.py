@@ -1,0 +1,137 @@
+"""What a file system consists of: directories, texts, links, and devices that a program can open."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
+
+ROOT_INO: Final = 1
+
+
+class Handle(Protocol):
+    """A device file that a program has open. Its methods raise UmadError with the errno of the call."""
+
+    on_news: Callable[[], None]
+    """Called by the device when it may be read, or has died."""
+
+    @property
+    def readable(self) -> bool:
+        """Whether a read returns at once."""
+        ...
+
+    @property
+    def dead(self) -> bool:
+        """Whether the device has gone away."""
+        ...
+
+    def read(self, size: int) -> bytes | None:
+        """Return the next message, None where there is none yet."""
+
+    def write(self, data: bytes) -> int:
+        """Take a message; return the number of bytes taken."""
+        ...
+
+    def ioctl(self, command: int, data: bytes) -> bytes:
+        """Do what an ioctl asks for; return its argument afterwards."""
+        ...
+
+    def close(self) -> None:
+        """End it: the program has closed its last descriptor, or has been killed."""
+
+
+class Node:
+    """One file; its number is its place in the tree."""
+
+    def __init__(self) -> None:
+        self.ino = 0
+
+
+class Directory(Node):
+    """A directory; `parent` is itself at the root."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: dict[str, Node] = {}
+        self.parent = self
+
+
+class Text(Node):
+    """A file whose content is made when it is opened."""
+
+    def __init__(self, content: Callable[[], str]) -> None:
+        super().__init__()
+        self.content = content
+
+
+class Symlink(Node):
+    """A symbolic link."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__()
+        self.target = target
+
+
+class DeviceFile(Node):
+    """A device; `open` makes the handle of one opening, and may raise UmadError."""
+
+    def __init__(self, open_: Callable[[], Handle]) -> None:
+        super().__init__()
+        self.open = open_
+
+
+class Tree:
+    """A whole file system; it does not change but in the contents of its texts."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(ROOT_INO)
+        self.nodes: dict[int, Node] = {}
+        self.root = Directory()
+        self._enter(self.root)
+
+    def _enter(self, node: Node) -> None:
+        node.ino = next(self._numbers)
+        self.nodes[node.ino] = node
+
+    def add(self, path: str, node: Node) -> None:
+        """Put a node at a path such as `infiniband/hfi1_0/node_guid`; directories on the way are made.
+
+        Raises:  ValueError: something is there already.
+        """
+        *above, name = path.split("/")
+        directory = self.root
+        for part in above:
+            found = directory.entries.get(part)
+            if found is None:
+                found = Directory()
+                found.parent = directory
+                directory.entries[part] = found
+                self._enter(found)
+            if not isinstance(found, Directory):
+                raise ValueError(f"{part} in {path} is no directory")
+            directory = found
+        if name in directory.entries:
+            raise ValueError(f"{path} is there already")
+        directory.entries[name] = node
+        if isinstance(node, Directory):
+            node.parent = directory
+        self._enter(node)
+
+    def text(self, path: str, content: str | Callable[[], str]) -> None:
+        """Put a text at a path, with a line feed at its end, as in sysfs."""
+        if isinstance(content, str):
+            self.add(path, Text(lambda: content + "\n"))
+        else:
+            self.add(path, Text(lambda: content() + "\n"))
+
+    def paths(self) -> Iterator[str]:
+        """Yield the paths of everything but directories, in the order of their making."""
+
+        def below(directory: Directory, prefix: str) -> Iterator[str]:
+            for name, node in directory.entries.items():
+                if isinstance(node, Directory):
+                    yield from below(node, f"{prefix}{name}/")
+                else:
+                    yield prefix + name
+
+        return below(self.root, "")

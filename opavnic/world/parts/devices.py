@@ -1,0 +1,165 @@
+"""The devices of the hosts' HFIs, for programs that enter a host: umad, issm, uverbs and their sysfs.
+
+It listens on a socket. A program that enters a host mounts a file system of its own there and passes it on; see
+`opavnic.devices.entry`. The mount goes with the last program of its mount namespace, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from hfi_sim.did_you_mean import unknown_name
+from hfi_sim.umad.service import UmadService
+from opavnic.devices.entry import EntryError, receive_arrival, why_no_fuse
+from opavnic.devices.fuse import REQUEST_MAX
+from opavnic.devices.hfi_tree import DEV, SYS_CLASSES, hfi_tree
+from opavnic.devices.session import Session
+from opavnic.devices.tree import Tree
+from opavnic.unix_peer import foreign_peer
+from opavnic.world.part import RunningPart
+from opavnic.world.world import World
+
+log = logging.getLogger("opavnic.devices")
+
+MAX_SESSIONS: Final = 256
+"""Programs that have entered a host, each with all that it starts, at a time."""
+PATIENCE_S: Final = 2.0
+"""Seconds that a program may take to say what it wants."""
+
+
+class HostDevices(RunningPart):
+    """The devices of all hosts, and the programs that have them."""
+
+    def __init__(self, trees: dict[str, Tree], services: Iterable[UmadService]) -> None:
+        self.sessions: set[Session] = set()
+        self.unavailable = ""
+        """Why programs cannot have the devices; empty: they can."""
+        self._trees = trees
+        self._services = list(services)
+        self._buffer = bytearray(REQUEST_MAX)
+
+    def status(self) -> dict[str, Any]:
+        if self.unavailable:
+            return {"unavailable": self.unavailable}
+        opened = sum(service.open_files for service in self._services)
+        return {"programs": len(self.sessions), "open": opened} if self.sessions else {}
+
+    def admit(self, connected: socket.socket) -> bytes:
+        """Serve the mount of a program that has asked for devices; return the answer to it."""
+        try:
+            if foreign_peer(connected) is not None:
+                raise EntryError("the lab belongs to another user")
+            arrival = receive_arrival(connected)
+        except (EntryError, OSError) as error:
+            return _refusal(error)
+        tree = self._trees.get(arrival.host)
+        if tree is None or len(self.sessions) >= MAX_SESSIONS:
+            os.close(arrival.fuse_fd)
+            if arrival.listener is not None:
+                os.close(arrival.listener)
+            full = f"{MAX_SESSIONS} programs have devices, the most a lab allows"
+            return _refusal(full if tree is not None else unknown_name("host", arrival.host, self._trees))
+        session = Session(
+            tree,
+            fuse_fd=arrival.fuse_fd,
+            listener=arrival.listener,
+            device=arrival.device,
+            buffer=self._buffer,
+            on_end=self.sessions.discard,
+        )
+        self.sessions.add(session)
+        return json.dumps({"classes": SYS_CLASSES, "dev": DEV}).encode()
+
+    def close(self) -> None:
+        """End everything: programs that are still there get errors."""
+        for service in self._services:
+            service.close()
+        for session in tuple(self.sessions):
+            session.close()
+        self.sessions.clear()
+
+
+@contextlib.asynccontextmanager
+async def host_devices(world: World, hosts: Iterable[str], path: Path | None) -> AsyncIterator[HostDevices]:
+    """Give the devices of their host to programs.
+
+    Args:    hosts: those that programs can run on. path: where to listen; None: nowhere.
+    Raises:  OSError: the socket cannot be created.
+    """
+    trees, services = {}, []
+    for name in hosts if path is not None else ():
+        host = world.hosts[name]
+        own = [UmadService(port, world.clock) for port in host.ports]
+        trees[name] = hfi_tree(name, host.hfis, own)
+        services += own
+    devices = HostDevices(trees, services)
+    with contextlib.ExitStack() as ends:
+        ends.callback(devices.close)
+        if path is not None and trees:
+            devices.unavailable = why_no_fuse()
+            ends.enter_context(_listening(path, devices))
+        yield devices
+
+
+@contextlib.contextmanager
+def _listening(path: Path, devices: HostDevices) -> Iterator[None]:
+    """Take programs in at a socket as long as the context lasts. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as listener:
+        path.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+        listener.listen()
+        arrivals: set[_Connection] = set()
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                connected, _ = listener.accept()
+                connected.setblocking(False)
+                arrivals.add(_Connection(connected, devices, arrivals))
+
+        loop.add_reader(listener, accept)
+        try:
+            yield
+        finally:
+            loop.remove_reader(listener)
+            for connection in tuple(arrivals):
+                connection.close()
+
+
+class _Connection:
+    """A program that has not said yet what it wants."""
+
+    def __init__(self, connected: socket.socket, devices: HostDevices, others: set[_Connection]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = connected
+        self._devices = devices
+        self._others = others
+        self._timer = self._loop.call_later(PATIENCE_S, self.close)
+        self._loop.add_reader(connected, self._arrived)
+
+    def _arrived(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.send(self._devices.admit(self._socket))
+        self.close()
+
+    def close(self) -> None:
+        self._timer.cancel()
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self._others.discard(self)
+
+
+def _refusal(reason: object) -> bytes:
+    return json.dumps({"error": str(reason)}).encode()
