@@ -35,6 +35,7 @@ ACK_S: Final = 2.0
 _REASSEMBLY_S: Final = 40.0
 _REMEMBERED_S: Final = 10.0
 """How long a complete message is acknowledged again to a sender that has not heard it."""
+_ANYBODY: Final = 0
 _MAX_TIMEOUT_S: Final = 24 * 3600.0
 
 
@@ -65,8 +66,10 @@ class Outgoing(NamedTuple):
 
 
 FileAgent = Agent[UmadFile]
-_SendKey = tuple[int, int]  # transaction id, class
-_MessageKey = tuple[int, int, int]  # source LID, transaction id, class
+_SendKey = tuple[
+    int, int, int
+]  # transaction id, class; of a response also whom it is for: his id can be another's, too
+_MessageKey = tuple[int, int, int, int]  # source LID, transaction id, class, method
 
 
 @dataclass(slots=True)
@@ -141,13 +144,14 @@ class UmadPort:
         if not _is_response(message):
             low = message[TID][4:]
             message = message[: TID.start] + agent.hi_tid.to_bytes(4, "big") + low + message[TID.stop :]
-        key = int.from_bytes(message[TID]), mgmt_class
+        dlid = self._facts.lid if header.lid == LID_PERMISSIVE else header.lid
+        key = int.from_bytes(message[TID]), mgmt_class, dlid if _is_response(message) else _ANYBODY
         waits = not _is_response(message) and header.timeout_ms > 0
         if key in self._sends:
             raise UmadError(errno.EINVAL, f"transaction id {key[0]:#x} is in use")
         outgoing = Outgoing(
             b"" if in_segments else message.ljust(size, b"\0"),
-            self._facts.lid if header.lid == LID_PERMISSIVE else header.lid,
+            dlid,
             header.sl,
             header.qpn & 0xFFFFFF,
             self._pkey_at(header.pkey_index),
@@ -201,12 +205,12 @@ class UmadPort:
             if rmpp is None or not rmpp.active or agent.kernel_rmpp:
                 return Drop.MAD_UNMATCHED
         elif is_response:
-            self._end_send((header.tid, header.mgmt_class))
+            self._end_send((header.tid, header.mgmt_class, _ANYBODY))
         return self._deliver(agent, request, mad)
 
     def _is_answer(self, request: MadRequest) -> bool:
         """Return whether a program waits for a response, from where it comes."""
-        send = self._sends.get((request.header.tid, request.header.mgmt_class))
+        send = self._sends.get((request.header.tid, request.header.mgmt_class, _ANYBODY))
         return send is not None and send.outgoing.dlid == request.slid and send.header.timeout_ms > 0
 
     def _deliver(self, agent: FileAgent, request: MadRequest, message: bytes) -> Drop | None:
@@ -238,7 +242,11 @@ class UmadPort:
             return Drop.MAD_MALFORMED
         if rmpp.type == RmppType.DATA:
             return self._receive_segment(now, agent, request, mad)
-        key = request.header.tid, request.header.mgmt_class
+        header = request.header
+        is_of_request = _is_response(
+            mad
+        )  # the methods of a message and its acknowledgement differ by the bit
+        key = header.tid, header.mgmt_class, _ANYBODY if is_of_request else request.slid
         send = self._sends.get(key)
         if send is None or send.segments is None or send.outgoing.dlid != request.slid:
             return Drop.MAD_UNMATCHED
@@ -248,7 +256,7 @@ class UmadPort:
             send.retries_left = send.header.retries
             if not send.segments.complete:
                 self._send_segments(now, key, send)
-            elif _awaits_response(request.header.method) and send.header.timeout_ms:
+            elif is_of_request and send.header.timeout_ms:
                 self._send_timers.set(key, now + _timeout_s(send.header))
             else:
                 self._end_send(key)
@@ -256,7 +264,7 @@ class UmadPort:
 
     def _receive_segment(self, now: float, agent: FileAgent, request: MadRequest, mad: bytes) -> Drop | None:
         header = request.header
-        key = request.slid, header.tid, header.mgmt_class
+        key = request.slid, header.tid, header.mgmt_class, header.method
         message = self._messages.get(key)
         answers = _is_response(mad)
         if message is None:
@@ -276,7 +284,7 @@ class UmadPort:
             )
         if was_complete:
             return None
-        send_key = header.tid, header.mgmt_class
+        send_key = header.tid, header.mgmt_class, _ANYBODY
         if message.complete:
             self._message_timers.set(key, now + _REMEMBERED_S)
             if answers:
@@ -329,11 +337,6 @@ def _timeout_s(header: UmadHeader) -> float:
 
 def _is_response(mad: bytes) -> bool:
     return bool(mad[3] & RESPONSE_BIT) or mad[3] == Method.TRAP_REPRESS
-
-
-def _awaits_response(method_of_ack: int) -> bool:
-    """Return whether the message that an acknowledgement is of was a request: their methods differ by the bit."""
-    return bool(method_of_ack & RESPONSE_BIT)
 
 
 def _nothing() -> None:

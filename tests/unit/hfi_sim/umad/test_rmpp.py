@@ -89,6 +89,23 @@ def test_table_of_many_segments_is_read_as_one_message() -> None:
     assert talk.pair.fabric.balance() == {}
 
 
+def test_port_answers_itself_and_others_under_one_transaction_id() -> None:
+    talk = Talk()
+    port, other = talk.pair.a, talk.pair.b  # `a` may talk to itself: it is a full member
+    own = UmadService(port, talk.clock)
+    server, client = own.open(), own.open()
+    serving, asking = agent_on(server, 0x12, mgmt_class=3, rmpp=1), agent_on(client, mgmt_class=3, rmpp=1)
+    plain = struct.pack(">4BHHQHHI", 0x80, 3, 0x80, 0x12, 0, 0, 5, 0x11, 0, 0).ljust(2048, b"\0")
+    client.write(0.0, message(asking, plain, port.lid, timeout_ms=1000))
+    talk.clock.advance()
+    tid = int.from_bytes(received(server.read(BIG) or b"").mad[8:16])
+    for lid in (other.lid, port.lid):  # as if a program at the other port had chosen the same id
+        server.write(0.0, message(serving, table(bytes(9000), tid=tid), lid))
+    talk.clock.advance(0.1)
+    assert len(received(client.read(BIG) or b"").mad) == 56 + 9000
+    assert talk.pair.fabric.balance() == {}
+
+
 def test_small_buffer_gets_the_first_segment_and_enospc_and_the_message_stays() -> None:
     talk = Talk()
     talk.answer(talk.ask(), bytes(5000))

@@ -1,0 +1,177 @@
+"""Programs against libibumad, and Debian's tools for InfiniBand, on the hosts of a real lab."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opavnic.devices.entry import why_no_fuse
+from opavnic.devices.mounts import SOURCE
+from opavnic.lab.runtime import Journal
+from permission import require
+from processes import child
+
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+AGAINST_LIBIBUMAD = Path(__file__).parent / "libibumad.py"
+TRAP_LID_OFFSET = "60"
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+LAB = """
+name: {name}
+fabric: {{id: 0x301, topology: {{kind: single-switch}}}}
+hosts: {{h1: {{}}, h2: {{}}, h3: {{netns: host}}}}
+vesws:
+  - {{id: 2, name: blue, pkey: 0x8002, members: [h1, h2]}}
+  - {{id: 3, name: admin{pid}, pkey: 0xffff, members: [h1, h3]}}   # full members of the management partition
+"""
+
+
+@pytest.fixture(autouse=True)
+def _with_tools() -> None:
+    require(("ip", "ibstat", "ibv_devices", "ibv_devinfo"), as_root=True)
+    if reason := why_no_fuse():
+        pytest.skip(reason)
+
+
+class Lab:
+    """A lab in the background."""
+
+    def __init__(self, opavnic: Program, directory: Path) -> None:
+        self.opavnic = opavnic
+        self.name = f"u{os.getpid()}"
+        file = directory / "lab.yaml"
+        file.write_text(LAB.format(name=self.name, pid=os.getpid() % 100_000))
+        done = opavnic("up", file, "-d")
+        assert done.returncode == 0, done.stderr
+        self.runtime = directory / "run"
+        self.journal = Journal.from_json((self.runtime / self.name / "state.json").read_text())
+        self.status = json.loads(opavnic("status", "--json").stdout)
+
+    def exec(self, host: str, *command: str) -> str:
+        """Run a program on a host with devices; return what it prints."""
+        done = self.opavnic("exec", "--umad", host, "--", *command)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def umad(self, host: str, *words: object) -> list[dict[str, Any]]:
+        """Run the program against libibumad; return what it says."""
+        return said(self.exec(host, sys.executable, str(AGAINST_LIBIBUMAD), *map(str, words)))
+
+    @contextlib.contextmanager
+    def started(self, host: str, *words: object) -> Iterator[subprocess.Popen[str]]:
+        """Run it in the background until it has said that it is ready."""
+        command = [sys.executable, "-m", "opavnic.cli.main", "exec", "--umad", host, "--"]
+        command += [sys.executable, str(AGAINST_LIBIBUMAD), *map(str, words)]
+        environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(self.runtime)}
+        with child(command, stdout=-1, stderr=-2, env=environment) as process:
+            assert process.stdout is not None
+            assert "ready" in process.stdout.readline()
+            yield process
+
+    def lid(self, host: str) -> int:
+        """Return the LID of a host, as its sysfs has it."""
+        return int(self.exec(host, "cat", "/sys/class/infiniband/hfi1_0/ports/1/lid"), 16)
+
+
+def said(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def mounts_of_ours() -> list[str]:
+    """Return what of ours is mounted where the machine sees it."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line for line in lines if line.split(" - ")[1].split()[1] == SOURCE]
+
+
+@pytest.fixture
+def lab(opavnic: Program, tmp_path: Path) -> Lab:
+    return Lab(opavnic, tmp_path)
+
+
+def test_tools_of_debian_show_the_hfi(lab: Lab) -> None:
+    shown = lab.exec("h1", "ibstat")
+    assert "CA 'hfi1_0'" in shown
+    assert "State: Active" in shown
+    assert f"Base lid: {lab.lid('h1')}\n" in shown
+    assert "hfi1_0" in lab.exec("h2", "ibv_devices")
+    opened = lab.opavnic("exec", "--umad", "h2", "--", "ibv_devinfo")
+    assert opened.stderr == "Failed to query device props\n", "it has opened the device: seccomp has answered"
+    assert "blue" in lab.exec("h1", "ls", "/sys/class/net"), "the other classes are still there"
+    assert "null" in lab.exec("h1", "ls", "/dev")
+    assert lab.lid("h1") != lab.lid("h3"), "the machine itself has devices, too, where it is a host"
+    assert lab.opavnic("exec", "--no-umad", "h1", "--", "ls", "/sys/class/infiniband/hfi1_0").returncode
+    assert mounts_of_ours() == []
+
+
+def test_program_asks_the_management_agent_of_another_host(lab: Lab) -> None:
+    (answer,) = lab.umad("h1", "get", lab.lid("h2"))
+    mad = bytes.fromhex(answer["mad"])
+    assert (answer["status"], answer["length"], answer["lid"]) == (0, 2048, lab.lid("h2"))
+    assert mad[:4] == bytes((0x80, 0x34, 0x80, 0x81))
+    assert mad[4:6] == bytes(2), "the agent has answered with success"
+    assert mad[12:16] == bytes((0, 0, 0, 7)), "the half of the transaction id that is the program's"
+    (none,) = lab.umad("h1", "answer-none", 0x4444)
+    assert none["status"] == errno.ETIMEDOUT
+    status = json.loads(lab.opavnic("status", "--json").stdout)
+    assert status["balance"] == {}
+
+
+def test_trap_reaches_the_program_that_has_registered_for_it(lab: Lab) -> None:
+    with lab.started("h1", "traps", lab.lid("h2"), TRAP_LID_OFFSET) as process:
+        (one_more,) = lab.umad("h1", "get", lab.lid("h2"))  # a second program beside it
+        assert bytes.fromhex(one_more["mad"])[3] == 0x81
+        lab.exec("h2", "ip", "link", "set", "blue", "down")
+        assert process.stdout is not None
+        trap = json.loads(process.stdout.readline())
+    assert trap["lid"] == lab.lid("h2")
+    assert bytes.fromhex(trap["mad"])[1:4] == bytes((0x34, 0x80, 5))
+
+
+def test_program_that_is_killed_frees_its_agents(lab: Lab) -> None:
+    with lab.started("h1", "hold") as process:
+        other = lab.opavnic("exec", "h1", "--", sys.executable, str(AGAINST_LIBIBUMAD), "hold")
+        assert "Invalid argument" in other.stderr, "one agent for one method"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with lab.started("h1", "hold"):
+        pass
+
+
+def test_read_that_is_too_small_gets_the_first_segment(lab: Lab) -> None:
+    (found,) = lab.umad("h3", "small-buffer")
+    assert found == {"first": -errno.ENOSPC, "errno": "ENOSPC", "length": 5056, "start": True, "data": True}
+
+
+@pytest.mark.parametrize("end", ["down", "kill"])
+def test_end_of_the_lab_ends_reads_and_leaves_nothing(lab: Lab, end: str) -> None:
+    with lab.started("h3", "hold") as process:  # on the machine itself: the lab does not end its programs
+        if end == "down":
+            lab.opavnic("down")
+        else:
+            os.kill(lab.journal.pid, signal.SIGKILL)
+        out, _ = process.communicate(timeout=60)
+        assert json.loads(out)["agent"] < 0, "an error, not a MAD"
+    lab.opavnic("prune")
+    assert mounts_of_ours() == []
+    assert not list(lab.runtime.iterdir())
+
+
+def test_lab_that_is_stopped_does_not_hold_up_programs(lab: Lab) -> None:
+    os.kill(lab.journal.pid, signal.SIGSTOP)
+    try:
+        assert lab.opavnic("exec", "h1", "--", "true").returncode == 0
+        refused = lab.opavnic("exec", "--umad", "h1", "--", "true")
+    finally:
+        os.kill(lab.journal.pid, signal.SIGCONT)
+    assert refused.returncode == 1
+    assert refused.stderr.strip().endswith("no umad devices on host h1: the lab does not answer")
+    assert "State: Active" in lab.exec("h1", "ibstat")
