@@ -7,6 +7,7 @@ import logging
 import os
 import shlex
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -63,13 +64,12 @@ def become(
              must. ProgramError: the program cannot be started.
     """
     path = host_namespace(journal, host)
-    if path is not None:
-        _enter(journal, host, path)
-    directory = os.getcwd()
-    is_private = _own_mounts(own_sysfs=path is not None)
-    if devices is not False:
-        _enter_devices(lab, host, is_private, required=devices is True)
-    os.chdir(directory)
+    with _same_directory():
+        if path is not None:
+            _enter(journal, host, path)
+        is_private = _own_mounts(own_sysfs=path is not None)
+        if devices is not False:
+            _enter_devices(lab, host, is_private, required=devices is True)
     for number in (
         signal.SIGPIPE,
         signal.SIGXFSZ,
@@ -86,6 +86,18 @@ def become(
         reason = error.strerror if isinstance(error, OSError) else error
         name = command[0] or "a program without a name"
         raise ProgramError(f"{name}: cannot be run: {reason}", _NOT_RUNNABLE) from error
+
+
+@contextlib.contextmanager
+def _same_directory() -> Iterator[None]:
+    """Come back to the current directory afterwards, if it is there: mount namespaces are entered at their root."""
+    try:
+        directory = os.getcwd()
+    except FileNotFoundError:
+        directory = "/"
+    yield
+    with contextlib.suppress(OSError):
+        os.chdir(directory)
 
 
 def _enter(journal: Journal, host: str, path: Path) -> None:

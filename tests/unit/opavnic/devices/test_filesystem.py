@@ -1,0 +1,227 @@
+"""What the kernel gets of a host's file system when programs use it; the devices behind it are on a real fabric."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import stat
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hfi_sim.clock import ManualClock
+from hfi_sim.errors import WireError
+from hfi_sim.fabric import Fabric
+from hfi_sim.umad.abi import ENABLE_PKEY, REGISTER_AGENT2
+from hfi_sim.umad.service import UmadService
+from opavnic.devices.filesystem import MAX_HANDLES, FileSystem
+from opavnic.devices.fuse import Opcode
+from opavnic.devices.hfi_tree import hfi_tree
+from opavnic.devices.tree import Tree
+from unit.hfi_sim.fabric_pair import Pair, make_pair
+from unit.hfi_sim.umad.umad_program import OUI, ema, message, received, register2
+from unit.opavnic.devices.fuse_kernel import Kernel
+
+BIG = 1 << 20
+
+
+class Ground:
+    """A host with the HFI of port `a`; an agent of the EMA class answers Gets at `b`."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.pair: Pair = make_pair(Fabric(self.clock, timer_resolution_s=1e-3))
+        self.service = UmadService(self.pair.a, self.clock)
+        self.tree = hfi_tree("h1", [self.pair.a.hfi], [self.service])
+        self.files = FileSystem(self.tree)
+        self.kernel = Kernel(self.files)
+        self.pair.b.mad.register_agent(0x34, OUI, [1], lambda asked: asked.mad[:3] + b"\x81" + asked.mad[4:])
+
+    def program(self, *methods: int) -> int:
+        """Open umad0 and register an agent; return the handle."""
+        error, fh = self.kernel.open("dev/umad0", os.O_RDWR)
+        assert not error
+        self.kernel.ioctl(fh, ENABLE_PKEY, b"")
+        assert not self.kernel.ioctl(fh, REGISTER_AGENT2, register2(0x34, *methods)).error
+        return int(fh)
+
+    def send(self, fh: int, mad: bytes | None = None, **options: int) -> None:
+        data = message(0, ema() if mad is None else mad, self.pair.b.lid, timeout_ms=100, **options)
+        written = self.kernel.write(fh, data)
+        assert (written.error, struct.unpack_from("<I", written.body)[0]) == (0, len(data))
+        self.clock.advance()
+        self.kernel.take()
+
+
+@pytest.fixture
+def ground() -> Ground:
+    return Ground()
+
+
+def test_sysfs_is_what_libibumad_reads(ground: Ground) -> None:
+    text, port = ground.kernel.text, ground.pair.a
+    base = "infiniband/hfi1_0/ports/1/"
+    assert text(base + "lid") == f"{port.lid:#x}\n"
+    assert text(base + "state") == "4: ACTIVE\n"
+    assert text(base + "phys_state") == "5: LinkUp\n"
+    assert text(base + "rate") == "100 Gb/sec (4X EDR)\n"
+    assert text(base + "pkeys/0") == f"{port.pkeys.entries[0]:#06x}\n"
+    assert text(base + "pkeys/31") == "0x0000\n"
+    digits = f"fe80000000000000{port.guid:016x}"
+    assert text(base + "gids/0") == ":".join(digits[at : at + 4] for at in range(0, 32, 4)) + "\n"
+    assert text("infiniband_mad/abi_version") == "5\n"
+    assert text("infiniband_mad/umad0/ibdev") == "hfi1_0\n"
+    assert text("infiniband_verbs/uverbs0/dev") == "1:3\n"
+    assert port.link is not None
+    port.link.hold_down("test", True)
+    assert text(base + "state") == "1: DOWN\n", "as it is when the file is opened"
+
+
+def test_directories_list_what_is_in_them(ground: Ground) -> None:
+    kernel = ground.kernel
+    ino = kernel.walk("dev")
+    fh = struct.unpack_from("<Q", kernel.call(Opcode.OPENDIR, ino, bytes(8)).body)[0]
+    names, offset = [], 0
+    while body := kernel.replies[
+        kernel.ask(Opcode.READDIR, ino, struct.pack("<QQIIQI4x", fh, offset, 64, 0, 0, 0))
+    ].body:
+        _, offset, length, kind = struct.unpack_from("<QQII", body)  # a buffer for one or two entries
+        names.append((body[24 : 24 + length].decode(), kind))
+    assert names[:2] == [(".", 4), ("..", 4)]
+    assert dict(names)["umad0"] == stat.S_IFREG >> 12
+    assert dict(names)["uverbs0"] == stat.S_IFLNK >> 12
+    assert kernel.call(Opcode.READLINK, kernel.walk("dev/uverbs0")).body == b"/dev/null"
+
+
+@pytest.mark.parametrize(
+    ("opcode", "error"),
+    [
+        (Opcode.MKDIR, errno.EPERM),
+        (Opcode.UNLINK, errno.EPERM),
+        (Opcode.CREATE, errno.EPERM),
+        (Opcode.SETATTR, errno.EPERM),
+        (22, errno.ENOSYS),  # GETXATTR
+        (4711, errno.ENOSYS),
+    ],
+)
+def test_nothing_can_be_changed(ground: Ground, opcode: int, error: int) -> None:
+    assert ground.kernel.call(opcode, 1, bytes(88)).error == error
+
+
+def test_files_that_are_not_there_or_not_for_that(ground: Ground) -> None:
+    kernel = ground.kernel
+    with pytest.raises(OSError, match="umad7"):
+        kernel.walk("dev/umad7")
+    assert kernel.open("infiniband_mad/abi_version", os.O_RDWR)[0] == errno.EACCES
+    assert kernel.call(Opcode.GETATTR, 99999).error == errno.EIO
+    assert kernel.replies[kernel.read(12345)].error == errno.EIO
+    _, fh = kernel.open("infiniband_mad/abi_version")
+    assert kernel.ioctl(fh, ENABLE_PKEY, b"").error == errno.ENOTTY
+    assert kernel.write(fh, b"x").error == errno.EBADF
+
+
+def test_read_waits_for_a_mad_and_poll_is_woken(ground: Ground) -> None:
+    fh = ground.program()
+    kernel = ground.kernel
+    assert kernel.replies[kernel.read(fh, BIG, flags=os.O_NONBLOCK)].error == errno.EAGAIN
+    assert kernel.poll(fh, handle=5) & select.POLLIN == 0
+    waiting = kernel.read(fh, BIG)
+    assert waiting not in kernel.replies
+    ground.send(fh)
+    assert received(kernel.replies[waiting].body).mad[3] == 0x81
+    assert kernel.woken == [5]
+    ground.send(fh)
+    assert kernel.poll(fh) & select.POLLIN
+
+
+def test_read_that_is_interrupted_takes_nothing(ground: Ground) -> None:
+    fh = ground.program()
+    waiting = ground.kernel.read(fh, BIG)
+    ground.kernel.ask(Opcode.INTERRUPT, 1, struct.pack("<Q", waiting))
+    assert ground.kernel.replies[waiting].error == errno.EINTR
+    ground.send(fh)
+    assert ground.kernel.poll(fh) & select.POLLIN
+
+
+def test_close_frees_what_the_program_had(ground: Ground) -> None:
+    fh = ground.program(5)
+    _, other = ground.kernel.open("dev/umad0")
+    assert ground.kernel.ioctl(other, REGISTER_AGENT2, register2(0x34, 5)).error == errno.EINVAL
+    ground.kernel.release(fh)
+    assert not ground.kernel.ioctl(other, REGISTER_AGENT2, register2(0x34, 5)).error
+    ground.kernel.ask(Opcode.DESTROY)
+    assert (ground.files.open_files, ground.service.open_files) == (0, 0)
+
+
+def test_mount_that_ends_frees_everything(ground: Ground) -> None:
+    ground.kernel.read(ground.program(5), BIG)
+    ground.files.close()
+    assert (ground.files.open_files, ground.service.open_files) == (0, 0)
+    assert ground.kernel.open("dev/umad0")[0] == errno.ENFILE
+
+
+def test_device_that_goes_away_ends_reads(ground: Ground) -> None:
+    fh = ground.program()
+    waiting = ground.kernel.read(fh, BIG)
+    ground.service.close()
+    ground.kernel.take()
+    assert ground.kernel.replies[waiting].error == errno.EIO
+    assert ground.kernel.poll(fh) & select.POLLERR
+
+
+def test_one_subnet_manager_at_a_time(ground: Ground) -> None:
+    capabilities = "infiniband/hfi1_0/ports/1/cap_mask"
+    assert ground.kernel.text(capabilities) == "0x00000000\n"
+    _, fh = ground.kernel.open("dev/issm0")
+    assert ground.kernel.text(capabilities) == "0x00000002\n"
+    assert ground.kernel.open("dev/issm0")[0] == errno.EAGAIN
+    assert ground.kernel.replies[ground.kernel.read(fh)].error == errno.EINVAL
+    ground.kernel.release(fh)
+    assert ground.kernel.open("dev/issm0")[0] == 0
+
+
+def test_programs_cannot_fill_the_lab_with_open_files(ground: Ground) -> None:
+    ino = struct.pack("<2I", 0, 0)
+    file = ground.kernel.walk("infiniband_mad/abi_version")
+    errors = {ground.kernel.call(Opcode.OPEN, file, ino).error for _ in range(MAX_HANDLES)}
+    assert errors == {0}
+    assert ground.kernel.call(Opcode.OPEN, file, ino).error == errno.ENFILE
+
+
+@pytest.mark.parametrize(("minor", "error"), [(31, 0), (45, 0), (30, errno.EPROTO)])
+def test_kernel_that_is_too_old_is_refused(ground: Ground, minor: int, error: int) -> None:
+    reply = ground.kernel.call(Opcode.INIT, 0, struct.pack("<4I", 7, minor, 0, 0xFFFFFFFF))
+    assert reply.error == error
+    assert len(reply.body) in (0, 64)
+
+
+@given(st.lists(st.tuples(st.integers(0, 53), st.integers(0, 200), st.binary(max_size=120)), max_size=20))
+def test_any_requests_get_at_most_one_reply(requests: list[tuple[int, int, bytes]]) -> None:
+    ground = Ground()
+    fh = ground.program()
+    for opcode, ino, body in requests:
+        ground.kernel.ask(opcode, ino, body)
+        ground.kernel.ask(opcode, ino, struct.pack("<Q", fh) + body)
+        ground.clock.advance(1.0)
+        ground.kernel.take()
+    ground.files.close()
+    assert ground.service.open_files == 0
+
+
+@pytest.mark.parametrize("data", [b"", bytes(39), struct.pack("<IIQQIII4x", 50, 1, 2, 1, 0, 0, 0)])
+def test_bytes_that_are_no_request_are_an_error_of_the_mount(data: bytes) -> None:
+    with pytest.raises(WireError):
+        FileSystem(Tree()).receive(data)
+
+
+def test_tree_refuses_what_cannot_be() -> None:
+    tree = Tree()
+    tree.text("a/b", "1")
+    with pytest.raises(ValueError, match="there already"):
+        tree.text("a/b", "2")
+    with pytest.raises(ValueError, match="no directory"):
+        tree.text("a/b/c", "3")
+    assert list(tree.paths()) == ["a/b"]
