@@ -46,25 +46,12 @@ def device_at(target: str) -> int:
 
     Raises:  LookupError: nothing is mounted there.
     """
-    return _mounted_at(target)[0]
-
-
-def is_ours(target: str) -> bool:
-    """Return whether what is on top of a directory was mounted by this module."""
-    try:
-        return _mounted_at(target)[1] == SOURCE
-    except LookupError:
-        return False
-
-
-def _mounted_at(target: str) -> tuple[int, str]:
-    """Return number and source of the uppermost mount on a directory. Raises LookupError."""
     found = None
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
         words = line.split()
         if words[4] == target:
             major, minor = words[2].split(":")
-            found = os.makedev(int(major), int(minor)), words[words.index("-") + 2]
+            found = os.makedev(int(major), int(minor))
     if found is None:
         raise LookupError(f"nothing is mounted on {target}")
     return found

@@ -85,6 +85,7 @@ class Session:
             except WireError as error:
                 log.warning("a mount of the devices is closed: %s", error)
                 self._end_mount()
+                self._ended()
                 return
             self._flush()
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from opavnic.devices import mounts, seccomp
 from opavnic.devices.entry import FUSE_DEVICE, MAX_MESSAGE, EntryError, send_arrival, why_no_fuse
 
-PATIENCE_S: Final = 5.0
-"""Seconds that the lab may take to answer; a lab that is stopped does not hold up the programs of its hosts."""
+PATIENCE_S: Final = 10.0
+"""Seconds that the lab may take to answer; then the program starts without devices."""
 
 
 def enter_devices(socket_path: Path, host: str) -> None:
@@ -29,37 +29,45 @@ def enter_devices(socket_path: Path, host: str) -> None:
         raise EntryError(reason)
     try:
         with contextlib.ExitStack() as ends:
-            lab = ends.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-            lab.settimeout(PATIENCE_S)
-            lab.connect(str(socket_path))
-            _mount_and_show(lab, host, ends)
+            _mount_and_show(socket_path, host, ends)
     except TimeoutError as error:
         raise EntryError("the lab does not answer") from error
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise EntryError(str(error)) from error
 
 
-def _mount_and_show(lab: socket.socket, host: str, ends: contextlib.ExitStack) -> None:
+def _mount_and_show(socket_path: Path, host: str, ends: contextlib.ExitStack) -> None:
     machine_dev = ends.enter_context(mounts.opened(mounts.DEV))
     machine_class = ends.enter_context(mounts.opened(mounts.SYS_CLASS))
     fuse_fd = os.open(FUSE_DEVICE, os.O_RDWR | os.O_CLOEXEC)
     ends.callback(os.close, fuse_fd)
     mounts.mount_fuse(fuse_fd, mounts.SYS_CLASS)
+    layers = 1
     try:
-        listener = _listener(ends)
-        send_arrival(lab, host, mounts.device_at(mounts.SYS_CLASS), fuse_fd, listener)
-        told: Any = json.loads(lab.recv(MAX_MESSAGE) or b"{}")
-        if "error" in told:
-            raise EntryError(told["error"])
+        device = mounts.device_at(mounts.SYS_CLASS)
+        told = _ask(socket_path, host, device, fuse_fd, _listener(ends))
         served = ends.enter_context(mounts.opened(mounts.SYS_CLASS))
         classes = {name: f"{served}/{name}" for name in told["classes"]}
         mounts.show(mounts.SYS_CLASS, machine_class, classes)
+        layers = 2
         mounts.show(mounts.DEV, machine_dev, {mounts.DEV_NAME: f"{served}/{told['dev']}"})
     except BaseException:
         with contextlib.suppress(OSError):
-            while mounts.is_ours(mounts.SYS_CLASS):
+            for _ in range(layers):
                 mounts.unmount(mounts.SYS_CLASS)
         raise
+
+
+def _ask(socket_path: Path, host: str, device: int, fuse_fd: int, listener: int | None) -> Any:
+    """Return what the lab says to a program that wants devices. Raises EntryError, OSError."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as lab:
+        lab.settimeout(PATIENCE_S)
+        lab.connect(str(socket_path))
+        send_arrival(lab, host, device, fuse_fd, listener)
+        told = json.loads(lab.recv(MAX_MESSAGE) or b'{"error": "the lab has hung up"}')
+    if "error" in told:
+        raise EntryError(told["error"])
+    return told
 
 
 def _listener(ends: contextlib.ExitStack) -> int | None:

@@ -69,7 +69,7 @@ def become(
             _enter(journal, host, path)
         is_private = _own_mounts(own_sysfs=path is not None)
         if devices is not False:
-            _enter_devices(lab, host, is_private, required=devices is True)
+            _enter_devices(lab, journal, host, is_private, required=devices is True)
     for number in (
         signal.SIGPIPE,
         signal.SIGXFSZ,
@@ -148,11 +148,13 @@ def _own_mounts(*, own_sysfs: bool) -> bool:
     return True
 
 
-def _enter_devices(lab: LabDir, host: str, is_private: bool, *, required: bool) -> None:
+def _enter_devices(lab: LabDir, journal: Journal, host: str, is_private: bool, *, required: bool) -> None:
     """Let this process find the devices of the host. Raises LabError if it must and cannot."""
     try:
         if not is_private:
             raise EntryError("a mount namespace of its own is not permitted")
+        if journal.stopped:
+            raise EntryError("the process of the lab is stopped")
         enter_devices(lab.device_socket, host)
     except EntryError as error:
         if required:

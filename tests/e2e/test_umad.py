@@ -165,6 +165,22 @@ def test_end_of_the_lab_ends_reads_and_leaves_nothing(lab: Lab, end: str) -> Non
     assert not list(lab.runtime.iterdir())
 
 
+def test_programs_of_programs_have_the_devices_of_their_host(lab: Lab) -> None:
+    inner = f"{sys.executable} -m opavnic.cli.main exec --umad h2 -- ibstat"
+    environment = f"OPAVNIC_RUNTIME_DIR={lab.runtime}"
+    shown = lab.exec(
+        "h1",
+        "sh",
+        "-c",
+        f"env -i $(command -v ibstat); ibstat & wait; cd {Path.cwd()}; {environment} {inner}",
+    )
+    lids = [int(line.split()[2]) for line in shown.splitlines() if "Base lid" in line]
+    assert lids == [lab.lid("h1"), lab.lid("h1"), lab.lid("h2")]
+    nobody = lab.opavnic("exec", "h1", "--", *NOBODY, "sh", "-c", "ibv_devices; cat /dev/infiniband/umad0")
+    assert "hfi1_0" in nobody.stdout
+    assert "Permission denied" in nobody.stderr, "umad0 is root's, as on a machine with Omni-Path"
+
+
 def test_lab_that_is_stopped_does_not_hold_up_programs(lab: Lab) -> None:
     os.kill(lab.journal.pid, signal.SIGSTOP)
     try:
@@ -173,5 +189,5 @@ def test_lab_that_is_stopped_does_not_hold_up_programs(lab: Lab) -> None:
     finally:
         os.kill(lab.journal.pid, signal.SIGCONT)
     assert refused.returncode == 1
-    assert refused.stderr.strip().endswith("no umad devices on host h1: the lab does not answer")
+    assert refused.stderr.strip().endswith("no umad devices on host h1: the process of the lab is stopped")
     assert "State: Active" in lab.exec("h1", "ibstat")

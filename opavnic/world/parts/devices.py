@@ -31,7 +31,8 @@ log = logging.getLogger("opavnic.devices")
 
 MAX_SESSIONS: Final = 256
 """Programs that have entered a host, each with all that it starts, at a time."""
-PATIENCE_S: Final = 2.0
+_PAUSE_S: Final = 0.5
+PATIENCE_S: Final = 10.0
 """Seconds that a program may take to say what it wants."""
 
 
@@ -124,16 +125,30 @@ def _listening(path: Path, devices: HostDevices) -> Iterator[None]:
         arrivals: set[_Connection] = set()
 
         def accept() -> None:
-            with contextlib.suppress(OSError):
+            try:
                 connected, _ = listener.accept()
-                connected.setblocking(False)
-                arrivals.add(_Connection(connected, devices, arrivals))
+            except BlockingIOError:
+                return  # it has gone again
+            except OSError as error:  # no descriptor is left: not at once again, there would be no end
+                log.warning("a program gets no devices: %s", error.strerror)
+                loop.remove_reader(listener)
+                again.append(loop.call_later(_PAUSE_S, listen))
+                return
+            connected.setblocking(False)
+            arrivals.add(_Connection(connected, devices, arrivals))
 
-        loop.add_reader(listener, accept)
+        def listen() -> None:
+            again.clear()
+            loop.add_reader(listener, accept)
+
+        again: list[asyncio.TimerHandle] = []
+        listen()
         try:
             yield
         finally:
             loop.remove_reader(listener)
+            for timer in again:
+                timer.cancel()
             for connection in tuple(arrivals):
                 connection.close()
 

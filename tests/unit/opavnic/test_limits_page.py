@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from hfi_sim.umad import agents, file, port
 from opavnic import files, mad_socket
-from opavnic.lab import descriptors, em_file, loader, yaml_source
+from opavnic.devices import filesystem
+from opavnic.lab import descriptors, device_entry, em_file, loader, yaml_source
 from opavnic.mad_frames import MAX_MESSAGE
 from opavnic.world import connections, json_body
+from opavnic.world.parts import devices
 from vema.em.desired import VESWS_MAX
 
 PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="utf-8")
@@ -35,6 +38,11 @@ PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="ut
         f"At most {mad_socket.MAX_WAITING} requests of one program wait for their response at a time, in messages "
         f"of at most {MAX_MESSAGE} bytes.",
         f"a program that leaves more than {mad_socket.MAX_UNREAD} bytes unread.",
+        f"{devices.MAX_SESSIONS} programs of a lab have",
+        f"each of these may have {filesystem.MAX_HANDLES} files of the devices open together, and each umad file has "
+        f"{agents.MAX_AGENTS} agents. A program may leave {file.MAX_UNREAD} bytes of MADs unread;",
+        f"An RMPP message has at most {port.MAX_MESSAGE} bytes, and {port.MAX_MESSAGES} of them may arrive",
+        f"A program has {devices.PATIENCE_S:g} seconds to say what it wants, a lab {device_entry.PATIENCE_S:g} seconds",
         f"holds {descriptors.PER_HOST} descriptors for each host, {descriptors.PER_VNIC} for each VNIC, and up to "
         f"{descriptors.OWN} more",
     ],
