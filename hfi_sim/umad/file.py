@@ -50,6 +50,8 @@ class UmadFile:
     def __init__(self, port: Device, agents: AgentRegistry[UmadFile]) -> None:
         self.on_news: Callable[[], None] = _nothing
         """Called when there is something to read, or the file has died."""
+        self.waiting_bytes = 0
+        """Of its MADs that wait for a response; kept by the device."""
         self._port = port
         self._registry = agents
         self._agents: dict[int, Agent[UmadFile]] = {}

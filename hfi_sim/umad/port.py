@@ -30,6 +30,12 @@ MAX_MESSAGE: Final = (1 << 20) - 64
 """Bytes of an RMPP message, so that one read of a program holds it with its header."""
 MAX_MESSAGES: Final = 64
 """RMPP messages that arrive on a port at once; one more replaces the oldest."""
+MAX_WAITING: Final = 8 << 20
+"""Bytes of MADs of one file that may wait for their responses or acknowledgements."""
+MAX_OUTGOING: Final = 1024
+"""MADs that wait to be sent, beyond which nothing is repeated."""
+MAX_FILES: Final = 256
+"""Times that the device may be open."""
 ACK_S: Final = 2.0
 """Seconds that an acknowledgement may take, as in the kernel."""
 _REASSEMBLY_S: Final = 40.0
@@ -83,7 +89,9 @@ class _Send:
     mad_header: bytes
     outgoing: Outgoing
     retries_left: int
-    segments: Segmented | None = None
+    size: int
+    """Bytes that it counts for among what its file has waiting."""
+    segments: Segmented | None
 
 
 class UmadPort:
@@ -106,7 +114,12 @@ class UmadPort:
     # --- for files -----------------------------------------------------------------------------------------
 
     def open(self) -> UmadFile:
-        """Open the device once more."""
+        """Open the device once more.
+
+        Raises:  UmadError: ENFILE: it is open too often.
+        """
+        if len(self.files) >= MAX_FILES:
+            raise UmadError(errno.ENFILE, f"{MAX_FILES} files are open")
         file = UmadFile(self, self._agents)
         self.files.add(file)
         return file
@@ -127,7 +140,8 @@ class UmadPort:
         """Send what a program has written: a MAD, or an RMPP message of an agent that leaves the segments to us.
 
         Args:    as_written: the header as bytes, which come back if no response does. message: at least 36 bytes.
-        Raises:  UmadError: EINVAL: too long, or a request with the transaction id of one that still waits.
+        Raises:  UmadError: EINVAL: too long, or a request with the transaction id of one that still waits. ENOMEM: too
+                 much of this file waits for responses.
         """
         size = mad_size(message[0])
         mgmt_class = message[1]
@@ -149,24 +163,33 @@ class UmadPort:
         waits = not _is_response(message) and header.timeout_ms > 0
         if key in self._sends:
             raise UmadError(errno.EINVAL, f"transaction id {key[0]:#x} is in use")
+        segments = Segmented(message) if in_segments and rmpp.type == RmppType.DATA else None
+        if (waits or segments) and agent.owner.waiting_bytes + max(len(message), size) > MAX_WAITING:
+            raise UmadError(errno.ENOMEM, f"{agent.owner.waiting_bytes} bytes wait for responses")
         outgoing = Outgoing(
-            b"" if in_segments else message.ljust(size, b"\0"),
+            message[:size].ljust(size, b"\0"),
             dlid,
             header.sl,
             header.qpn & 0xFFFFFF,
             self._pkey_at(header.pkey_index),
         )
-        send = _Send(agent, header, as_written, message[: MadHeader.SIZE], outgoing, header.retries)
-        if in_segments and rmpp.type == RmppType.DATA:
-            send.segments = Segmented(message)
-            self._sends[key] = send
+        if waits or segments:
+            self._sends[key] = send = _Send(
+                agent,
+                header,
+                as_written,
+                message[: MadHeader.SIZE],
+                outgoing,
+                header.retries,
+                max(len(message), size),
+                segments,
+            )
+            agent.owner.waiting_bytes += send.size
+        if segments:
             self._send_segments(now, key, send)
         else:
-            if in_segments:
-                outgoing = outgoing._replace(mad=message[:size].ljust(size, b"\0"))
             self.outgoing.append(outgoing)
             if waits:
-                self._sends[key] = send
                 self._send_timers.set(key, now + _timeout_s(header))
         self.on_work()
 
@@ -182,7 +205,9 @@ class UmadPort:
         self._send_timers.set(key, now + patience_s)
 
     def _end_send(self, key: _SendKey) -> None:
-        self._sends.pop(key, None)
+        send = self._sends.pop(key, None)
+        if send is not None:
+            send.agent.owner.waiting_bytes -= send.size
         self._send_timers.cancel(key)
 
     # --- from the fabric -----------------------------------------------------------------------------------
@@ -318,17 +343,19 @@ class UmadPort:
         if send is None:
             return
         if send.retries_left == 0:
-            del self._sends[key]
+            self._end_send(key)
             send.agent.owner.give_back(send.as_written, send.mad_header)
             return
         send.retries_left -= 1
-        if send.segments is not None and not send.segments.complete:
+        if len(self.outgoing) > MAX_OUTGOING:
+            pass  # the fabric takes less than the programs repeat
+        elif send.segments is not None and not send.segments.complete:
             send.segments.repeat()
             self._send_segments(now, key, send)
             return
-        if send.segments is None:
+        elif send.segments is None:
             self.outgoing.append(send.outgoing)
-        self._send_timers.set(key, now + _timeout_s(send.header))
+        self._send_timers.set(key, now + (_timeout_s(send.header) or ACK_S))
 
 
 def _timeout_s(header: UmadHeader) -> float:

@@ -33,12 +33,15 @@ def exec_command(
 ) -> None:
     """Run a program on a host of a lab; its exit code is passed on.
 
+    It finds the HFI of the host under /dev/infiniband and /sys/class/infiniband, for libibumad and Debian's ibstat.
+
     127: the program does not exist; 126: it cannot be run.
 
     \b
     Example:
       opavnic exec h1 -- ping -c3 10.9.2.2
       opavnic exec h2 --lab two-hosts -- iperf3 -s
+      opavnic exec h1 -- ibstat
     """
     if not command:
         fail("exec: which program? Example: opavnic exec h1 -- ping -c3 10.9.2.2", EXIT_USAGE)

@@ -121,8 +121,8 @@ def answer_one(listener: int) -> None:
             error, flags = 0, _CONTINUE  # not a device of ours: the kernel's answer
         else:
             error = _serve(listener, id_, pid, address)
-    except OSError as failed:
-        error = failed.errno or errno.EFAULT
+    except OSError:  # the memory that it names is not there, or it has gone
+        error = errno.EFAULT
     with contextlib.suppress(OSError):  # killed meanwhile
         fcntl.ioctl(listener, _NOTIF_SEND, bytearray(_RESPONSE.pack(id_, 0, -error, flags)))
 

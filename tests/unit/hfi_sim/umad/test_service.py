@@ -13,6 +13,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.mad.agents import MadRequest
 from hfi_sim.umad.abi import ENABLE_PKEY, REGISTER_AGENT, REGISTER_AGENT2, UNREGISTER_AGENT, UmadError
 from hfi_sim.umad.file import MAX_UNREAD, UmadFile
+from hfi_sim.umad.port import MAX_FILES, MAX_OUTGOING, MAX_WAITING
 from hfi_sim.umad.service import UmadService
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 from unit.hfi_sim.umad.umad_program import OUI, agent_on, ema, message, received, register2
@@ -248,6 +249,40 @@ def test_program_that_does_not_read_loses_mads_and_they_are_counted(ground: Grou
     assert ground.pair.a.mad.counters.drops == {Drop.MAD_UNREAD: 3}
     assert ground.pair.fabric.balance() == {}
     assert received(server.read(BIG) or b"").mad[8:16] == bytes(8), "the first is still there"
+
+
+def test_requests_that_nobody_answers_do_not_fill_the_memory(ground: Ground) -> None:
+    file = ground.a.open()
+    agent = agent_on(file)
+    for tid in range(MAX_WAITING // 2048):
+        file.write(0.0, message(agent, ema(tid=tid), 0x77, timeout_ms=1000))
+    late = message(agent, ema(tid=1 << 20), 0x77, timeout_ms=1000)
+    assert refusal(file.write, 0.0, late) == errno.ENOMEM
+    ground.clock.advance(2.0)
+    assert file.write(ground.a.time(), late), "as soon as they have come back"
+    assert file.waiting_bytes == 2048
+    file.close()
+    assert file.waiting_bytes == 0
+
+
+def test_program_that_repeats_without_end_leaves_the_lab_time_for_others(ground: Ground) -> None:
+    file = ground.a.open()
+    agent = agent_on(file)
+    for tid in range(64):
+        ground.ask(file, agent, ema(tid=tid), lid=0x77, timeout_ms=1, retries=0xFFFFFFFF)
+    ground.clock.advance(0.5)
+    assert ground.pair.a.mad.sent > 64 * 100
+    file.close()
+    sent = ground.pair.a.mad.sent
+    ground.clock.advance(5.0)
+    assert ground.pair.a.mad.sent <= sent + MAX_OUTGOING
+
+
+def test_device_is_open_a_limited_number_of_times(ground: Ground) -> None:
+    files = [ground.a.open() for _ in range(MAX_FILES)]
+    assert refusal(ground.a.open) == errno.ENFILE
+    files[0].close()
+    ground.a.open()
 
 
 def test_device_that_goes_away_ends_every_call_with_an_error(ground: Ground) -> None:
