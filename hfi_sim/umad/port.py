@@ -72,10 +72,10 @@ class Outgoing(NamedTuple):
 
 
 FileAgent = Agent[UmadFile]
-_SendKey = tuple[
-    int, int, int
-]  # transaction id, class; of a response also whom it is for: his id can be another's, too
-_MessageKey = tuple[int, int, int, int]  # source LID, transaction id, class, method
+_SendKey = tuple[int, int, int]
+"""Transaction id, class, and of a response the LID of whom it is for: two requesters may have chosen one id."""
+_MessageKey = tuple[int, int, int, int]
+"""Source LID, transaction id, class, method."""
 
 
 @dataclass(slots=True)

@@ -20,11 +20,15 @@ from hfi_sim.mad.attributes import SubnetAttrId
 from hfi_sim.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.subnet_manager import NoticeKind
+from hfi_sim.umad import abi as umad_abi
+from hfi_sim.umad import agents as umad_agents
+from hfi_sim.umad import rmpp
 from hfi_sim.wire import icrc
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import L2_16B, Lrh16B
 from opavnic import encap, transmit
+from opavnic.devices import seccomp, verbs
 from vema import traps
 from vema import types as ema
 from vema.attributes import class_port_info, iface_macs, mac_entries, notice, vesw_port_info
@@ -71,6 +75,17 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("ib_mad.h", "IB_MGMT_MAD_STATUS_UNSUPPORTED_METHOD_ATTRIB", 0x0C, MadStatus.UNSUPPORTED),
     ("ib_mad.h", "IB_MGMT_MAD_STATUS_INVALID_ATTRIB_VALUE", 0x1C, MadStatus.INVALID),
     ("opensm ib_types.h", "IB_SA_MAD_STATUS_DENIED", 0x0700, MadStatus.DENIED),
+    ("ib_mad.h", "IB_MGMT_SA_HDR", 56, rmpp.data_offset(MadClass.SUBN_ADM)),
+    ("ib_mad.h", "IB_MGMT_RMPP_TYPE_ABORT", 4, rmpp.RmppType.ABORT),
+    ("ib_mad.h", "IB_MGMT_RMPP_FLAG_LAST", 1 << 2, rmpp.RmppFlag.LAST),
+    ("ib_user_mad.h", "IB_USER_MAD_ABI_VERSION", 5, umad_abi.ABI_VERSION),
+    ("ib_user_mad.h", "IB_USER_MAD_REGISTER_AGENT", 0xC01C1B01, umad_abi.REGISTER_AGENT),
+    ("ib_user_mad.h", "IB_USER_MAD_USER_RMPP", 1, umad_abi.USER_RMPP),
+    ("user_mad.c", "IB_UMAD_MAX_AGENTS", 32, umad_agents.MAX_AGENTS),
+    ("rdma_user_ioctl_cmds.h", "RDMA_VERBS_IOCTL", 0xC0181B01, verbs.RDMA_VERBS_IOCTL),
+    ("audit.h", "AUDIT_ARCH_AARCH64", 0xC00000B7, seccomp.ARCHITECTURES["aarch64"].audit),
+    ("asm-generic/unistd.h", "__NR_ioctl", 29, seccomp.ARCHITECTURES["aarch64"].ioctl),
+    ("asm-generic/unistd.h", "__NR_seccomp", 277, seccomp.ARCHITECTURES["aarch64"].seccomp),
     ("ib_mad.h", "IB_QP0", 0, stack.QP_SMI),
     ("ib_mad.h", "IB_QP1", 1, stack.QP_GSI),
     # LIDs, partitions, lanes
