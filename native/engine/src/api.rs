@@ -15,7 +15,7 @@ use crate::link::credits::LanesStatus;
 use crate::link::direction::Direction;
 use crate::link::rule::FaultRule;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
-use crate::packet::{Packet, Travelling};
+use crate::packet::Packet;
 use crate::port::{Address, Port};
 use crate::random::Stream;
 use crate::state::{Congestion, ElementId, State};
@@ -122,6 +122,16 @@ impl Engine {
 
     // --- changes ---------------------------------------------------------------------------------------------
 
+    /// Say whether packets have an ICRC inside this process, as they do unless told otherwise. One that is zero has been
+    /// left out then, and nobody checks it; a fault puts it in before it damages a packet.
+    pub fn set_icrc(&mut self, icrc: bool) {
+        self.state.icrc = icrc;
+    }
+
+    pub fn has_icrc(&self) -> bool {
+        self.state.icrc
+    }
+
     /// Give an HFI port a new configuration.
     pub fn set_port(&mut self, now: u64, port: PortId, config: PortConfig) {
         self.handle_timeout(now);
@@ -206,17 +216,10 @@ impl Engine {
         drop
     }
 
-    /// Let a packet enter a direction that was carried so far by something else, past `hops` switches.
-    pub fn enter(&mut self, now: u64, direction: DirectionId, packet: Packet, hops: u32) {
-        self.handle_timeout(now);
-        let travelling = Travelling { packet, hops, space: None };
-        self.directions[direction as usize].enter(&mut self.state, now, travelling);
-        self.settle(now);
-    }
-
-    /// Return a packet that something else sent from a port, with BECN set if its receiver is to get one.
-    pub fn answer_congestion(&mut self, port: PortId, packet: Packet) -> Packet {
-        self.ports[port as usize].answer_congestion(&mut self.state, packet)
+    /// Say what became of a delivered packet of `len` bytes: its host took it, or why not.
+    #[inline]
+    pub fn account(&mut self, port: PortId, len: usize, drop: Option<Drop>) {
+        self.ports[port as usize].account(&mut self.state, len, drop);
     }
 
     /// Keep the room of a delivered packet for one more holder; return whether there is such a token.

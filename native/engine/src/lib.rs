@@ -6,7 +6,6 @@
 pub mod api;
 pub mod app;
 pub mod config;
-pub mod core;
 pub mod counters;
 pub mod encap;
 pub mod events;
@@ -20,3 +19,4 @@ pub mod state;
 pub mod switch;
 #[doc(hidden)]
 pub mod testing;
+pub mod vnics;

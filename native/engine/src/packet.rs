@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use wire::{HEADER, lrh16b};
+use wire::{HEADER, TRAILER, lrh16b, put_icrc};
 
 use crate::state::SpaceId;
 
@@ -55,6 +55,19 @@ pub fn fecn(packet: &[u8]) -> bool {
 #[inline]
 pub fn becn(packet: &[u8]) -> bool {
     field(packet, |packet| lrh16b::BECN.get(packet)) != 0
+}
+
+/// Whether the place of the ICRC is zero: on a fabric that leaves it out, it has been left out.
+#[inline]
+pub fn lacks_icrc(packet: &[u8]) -> bool {
+    packet.len().checked_sub(TRAILER).is_some_and(|at| packet[at..at + 4] == [0; 4])
+}
+
+/// Give a packet its ICRC, where it lacks it.
+pub fn complete(packet: &mut Packet) {
+    if packet.len() > HEADER + TRAILER && lacks_icrc(packet) {
+        put_icrc(Arc::make_mut(packet));
+    }
 }
 
 /// Return the packet with its FECN bit set; the ICRC does not cover it.

@@ -11,7 +11,7 @@ use crate::config::PortConfig;
 use crate::counters::{Drop, Passing};
 use crate::link::direction::Direction;
 use crate::outputs::{DirectionId, Output, PortId};
-use crate::packet::{Packet, Travelling, becn, dlid, fecn, slid, with_becn};
+use crate::packet::{Packet, Travelling, becn, dlid, fecn, lacks_icrc, slid, with_becn};
 use crate::state::{ElementId, Mark, SpaceId, State};
 
 /// Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow).
@@ -110,7 +110,7 @@ impl Port {
     }
 
     /// Return a packet in its form on the link: with BECN set, if its receiver is to get one.
-    pub fn answer_congestion(&mut self, state: &mut State, packet: Packet) -> Packet {
+    fn answer_congestion(&mut self, state: &mut State, packet: Packet) -> Packet {
         if self.becn_due.is_empty() || !self.becn_due.remove(&dlid(&packet)) {
             return packet;
         }
@@ -135,7 +135,7 @@ impl Port {
 
     #[inline]
     fn take(&mut self, state: &mut State, now: u64, packet: Packet, space: Option<SpaceId>) {
-        if let Some(drop) = self.refusal(&packet) {
+        if let Some(drop) = self.refusal(&packet, state.icrc) {
             self.rx.element.drop(drop);
             return;
         }
@@ -147,13 +147,23 @@ impl Port {
         state.outputs.push_back(Output::Delivered { time: now, port: self.number, packet, token });
     }
 
+    /// Count what became of a packet that was passed to the host.
     #[inline]
-    fn refusal(&self, packet: &[u8]) -> Option<Drop> {
+    pub fn account(&mut self, state: &mut State, len: usize, drop: Option<Drop>) {
+        self.change(state);
+        match drop {
+            None => self.rx.leave(len),
+            Some(drop) => self.rx.lose(drop),
+        }
+    }
+
+    #[inline]
+    fn refusal(&self, packet: &[u8], icrc: bool) -> Option<Drop> {
         let config = &self.config;
         if !config.active {
             return Some(Drop::RxPortDown);
         }
-        if let Err(fault) = check(packet, true) {
+        if let Err(fault) = check(packet, icrc || !lacks_icrc(packet)) {
             return Some(match fault {
                 Fault::Truncated => Drop::RxTruncated,
                 Fault::L2 => Drop::RxL2,

@@ -71,6 +71,8 @@ pub struct Congestion {
 /// Made once for an engine; every handler gets it.
 #[derive(Debug)]
 pub struct State {
+    /// Whether every packet has an ICRC; see `Engine::set_icrc`.
+    pub icrc: bool,
     pub events: Events,
     pub outputs: VecDeque<Output>,
     /// Bytes that links may still take.
@@ -95,6 +97,7 @@ pub struct State {
 impl Default for State {
     fn default() -> Self {
         State {
+            icrc: true,
             events: Events::default(),
             outputs: VecDeque::new(),
             pool: POOL_BYTES,

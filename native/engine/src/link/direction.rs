@@ -171,7 +171,7 @@ impl Direction {
     #[inline]
     fn pass(&mut self, state: &mut State, now: u64, travelling: Travelling, delay_ns: u64) {
         if self.is_observed {
-            report(&mut state.outputs, now, self.number, &travelling.packet, None);
+            report(state, now, self.number, &travelling.packet, None);
         }
         match &mut self.room {
             Room::Queue(_) => {
@@ -185,7 +185,7 @@ impl Direction {
     fn end(&mut self, state: &mut State, now: u64, packet: &Packet, drop: Drop) {
         self.lose(state, packet, drop);
         if self.is_observed {
-            report(&mut state.outputs, now, self.number, packet, Some(drop));
+            report(state, now, self.number, packet, Some(drop));
         }
     }
 

@@ -10,7 +10,7 @@ use super::rule::{FaultKind, FaultRule, Passage};
 use crate::counters::Drop;
 use crate::events::Event;
 use crate::outputs::{DirectionId, Output};
-use crate::packet::Packet;
+use crate::packet::{Packet, complete};
 use crate::random::Stream;
 use crate::state::{ElementId, State};
 
@@ -75,7 +75,7 @@ impl Faults {
                 self.recycle(passages);
                 return Err(Drop::LinkFault);
             }
-            apply(rule, &mut passages, &mut self.stream);
+            apply(rule, &mut passages, &mut self.stream, state.icrc);
         }
         Ok(passages)
     }
@@ -130,8 +130,8 @@ impl Faults {
     }
 }
 
-/// Make of a packet and its copies what becomes of them.
-fn apply(rule: &FaultRule, passages: &mut Vec<Passage>, stream: &mut Stream) {
+/// Make of a packet and its copies what becomes of them. Without `icrc`, packets may lack theirs.
+fn apply(rule: &FaultRule, passages: &mut Vec<Passage>, stream: &mut Stream, icrc: bool) {
     match rule.kind {
         FaultKind::Loss => {}
         FaultKind::Duplicate => {
@@ -139,7 +139,12 @@ fn apply(rule: &FaultRule, passages: &mut Vec<Passage>, stream: &mut Stream) {
             passages.extend(std::iter::repeat_n(copy, rule.copies as usize));
         }
         FaultKind::Corrupt => {
-            passages.iter_mut().for_each(|passage| flip_bits(&mut passage.packet, rule.bits, stream));
+            for Passage { packet, .. } in passages {
+                if !icrc {
+                    complete(packet); // or the damage would not be noticed
+                }
+                flip_bits(packet, rule.bits, stream);
+            }
         }
         FaultKind::Delay => {
             for passage in passages {
