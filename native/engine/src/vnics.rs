@@ -136,9 +136,14 @@ impl Vnics {
         !self.dirty.is_empty() || !self.tokens.is_empty()
     }
 
-    /// Whether they must not wait for more: they are many, or senders wait for their room.
+    /// Whether they are too many to wait for more.
+    pub fn is_full(&self) -> bool {
+        self.received.len() >= MANY
+    }
+
+    /// Whether they must not wait for more: a sender may wait for their room.
     pub fn is_pressed(&self) -> bool {
-        self.received.len() >= MANY || !self.tokens.is_empty()
+        !self.tokens.is_empty()
     }
 
     /// Write all frames that have been received, and release the room of their packets.
