@@ -15,7 +15,7 @@ use crate::link::credits::LanesStatus;
 use crate::link::direction::Direction;
 use crate::link::rule::FaultRule;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
-use crate::packet::Packet;
+use crate::packet::{Packet, Packets};
 use crate::port::{Address, Port};
 use crate::random::Stream;
 use crate::state::{Congestion, ElementId, State};
@@ -122,16 +122,6 @@ impl Engine {
 
     // --- changes ---------------------------------------------------------------------------------------------
 
-    /// Say whether packets have an ICRC inside this process, as they do unless told otherwise. One that is zero has been
-    /// left out then, and nobody checks it; a fault puts it in before it damages a packet.
-    pub fn set_icrc(&mut self, icrc: bool) {
-        self.state.icrc = icrc;
-    }
-
-    pub fn has_icrc(&self) -> bool {
-        self.state.icrc
-    }
-
     /// Give an HFI port a new configuration.
     pub fn set_port(&mut self, now: u64, port: PortId, config: PortConfig) {
         self.handle_timeout(now);
@@ -206,6 +196,11 @@ impl Engine {
     }
 
     // --- packets ---------------------------------------------------------------------------------------------
+
+    /// Where packets to inject come from, and those that were delivered or observed go when they are done with.
+    pub fn packets(&mut self) -> &mut Packets {
+        &mut self.state.packets
+    }
 
     /// Send a complete packet from an HFI port; return why the port refused it.
     pub fn inject(&mut self, now: u64, port: PortId, packet: Packet, address: Address) -> Option<Drop> {

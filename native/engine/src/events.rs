@@ -1,13 +1,13 @@
 //! What will happen in an engine, in one order: by time, and at one instant in the order in which it was scheduled.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::hash::FastSet;
 use crate::outputs::DirectionId;
 
 /// Something that happens to one direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The first packet on its wire arrives.
     Arrival(DirectionId),
@@ -17,19 +17,136 @@ pub enum Event {
     HeldLongEnough(DirectionId),
 }
 
-type Heap = BinaryHeap<Reverse<(u64, u64, Event)>>;
-
-/// Heaps of (time in ns, sequence number, event).
+/// What is in a queue: when, the sequence number, and the event.
 ///
-/// A cancelled event stays in its heap until it comes to the top, or until most of the events are cancelled: a link that
+/// The event is a word here. A heap moves entries all the time, and a load of more than was stored at once has to wait.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    when: u64,
+    number: u64,
+    code: u64,
+}
+
+impl Event {
+    fn code(self) -> u64 {
+        let (kind, direction) = match self {
+            Event::Arrival(direction) => (0, direction),
+            Event::WireFree(direction) => (1, direction),
+            Event::HeldLongEnough(direction) => (2, direction),
+        };
+        kind << 32 | u64::from(direction)
+    }
+}
+
+impl Entry {
+    /// What puts it in its place: one wide number, which compares without a branch.
+    #[inline]
+    fn order(&self) -> u128 {
+        u128::from(self.when) << 64 | u128::from(self.number)
+    }
+
+    fn event(self) -> Event {
+        let direction = self.code as u32;
+        match self.code >> 32 {
+            0 => Event::Arrival(direction),
+            1 => Event::WireFree(direction),
+            _ => Event::HeldLongEnough(direction),
+        }
+    }
+}
+
+impl PartialEq for Entry {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Entry {}
+
+impl Ord for Entry {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl PartialOrd for Entry {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Among how many entries of the run a new one is put in its place.
+const REACH: usize = 16;
+
+/// Entries in order. Most come nearly in order already: each wire has one, and what it brings about comes soon after.
+///
+/// These stand in a sorted run, to whose end there are a few steps at most. One that would have to go further, past
+/// those of slow wires, goes into a heap.
+#[derive(Debug, Default)]
+struct Queue {
+    run: VecDeque<Entry>,
+    heap: BinaryHeap<Reverse<Entry>>,
+}
+
+impl Queue {
+    #[inline]
+    fn push(&mut self, entry: Entry) {
+        let end = self.run.len();
+        if end == 0 || self.run[end - 1] < entry {
+            return self.run.push_back(entry);
+        }
+        if entry < self.run[0] {
+            return self.run.push_front(entry);
+        }
+        let behind = |at: &usize| *at == 0 || self.run[*at - 1] < entry;
+        match (end.saturating_sub(REACH)..end).rev().find(behind) {
+            Some(at) => self.run.insert(at, entry),
+            None => self.heap.push(Reverse(entry)),
+        }
+    }
+
+    #[inline]
+    fn first(&self) -> Option<Entry> {
+        match (self.run.front(), self.heap.peek()) {
+            (Some(run), Some(Reverse(heap))) => Some(*run.min(heap)),
+            (run, heap) => run.or(heap.map(|Reverse(entry)| entry)).copied(),
+        }
+    }
+
+    /// Take off the entry that `first` returned.
+    #[inline]
+    fn drop_first(&mut self, first: Entry) {
+        if self.run.front() == Some(&first) {
+            self.run.pop_front();
+        } else {
+            self.heap.pop();
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Entry) -> bool) {
+        self.run.retain(&keep);
+        self.heap.retain(|Reverse(entry)| keep(entry));
+    }
+
+    fn len(&self) -> usize {
+        self.run.len() + self.heap.len()
+    }
+}
+
+/// Queues of (time in ns, sequence number, event).
+///
+/// A cancelled event stays in its queue until it comes to the top, or until most of the events are cancelled: a link that
 /// flaps, or packets that overtake one that is held back for an hour, must not fill the memory.
 #[derive(Debug, Default)]
 pub struct Events {
     /// Arrivals at HFI ports, which report what they receive.
-    outward: Heap,
+    outward: Queue,
     /// All others. Most of them nobody sees: they need not be handled on time, only in order.
-    inner: Heap,
-    /// Sequence numbers of events that are cancelled and still in a heap, but never on top of it.
+    inner: Queue,
+    /// Sequence numbers of events that are cancelled and still in a queue, but never first in it.
     cancelled: FastSet<u64>,
     order: u64,
 }
@@ -45,8 +162,8 @@ impl Events {
     /// Schedule an event under a sequence number that `number` returned.
     #[inline]
     pub fn push(&mut self, when: u64, number: u64, event: Event, is_outward: bool) {
-        let heap = if is_outward { &mut self.outward } else { &mut self.inner };
-        heap.push(Reverse((when, number, event)));
+        let queue = if is_outward { &mut self.outward } else { &mut self.inner };
+        queue.push(Entry { when, number, code: event.code() });
     }
 
     /// Schedule an event and return its sequence number.
@@ -59,25 +176,25 @@ impl Events {
     /// Take the first event that is due at `until` or before.
     #[inline]
     pub fn pop_due(&mut self, until: u64) -> Option<(u64, u64, Event)> {
-        let heap = match (self.outward.peek(), self.inner.peek()) {
-            (Some(outward), Some(inner)) if outward > inner => &mut self.outward,
-            (Some(_), None) => &mut self.outward,
-            _ => &mut self.inner,
+        let (queue, first) = match (self.outward.first(), self.inner.first()) {
+            (Some(outward), Some(inner)) if outward > inner => (&mut self.inner, inner),
+            (Some(outward), _) => (&mut self.outward, outward),
+            (None, inner) => (&mut self.inner, inner?),
         };
-        if heap.peek()?.0.0 > until {
+        if first.when > until {
             return None;
         }
-        let event = heap.pop().map(|Reverse(event)| event);
+        queue.drop_first(first);
         if !self.cancelled.is_empty() {
-            self.clear_tops();
+            self.clear_firsts();
         }
-        event
+        Some((first.when, first.number, first.event()))
     }
 
-    fn clear_tops(&mut self) {
-        for heap in [&mut self.outward, &mut self.inner] {
-            while heap.peek().is_some_and(|Reverse((_, number, _))| self.cancelled.remove(number)) {
-                heap.pop();
+    fn clear_firsts(&mut self) {
+        for queue in [&mut self.outward, &mut self.inner] {
+            while let Some(first) = queue.first().filter(|first| self.cancelled.remove(&first.number)) {
+                queue.drop_first(first);
             }
         }
     }
@@ -86,12 +203,12 @@ impl Events {
     pub fn cancel(&mut self, number: u64) {
         self.cancelled.insert(number);
         if self.cancelled.len() * 2 > self.len() {
-            for heap in [&mut self.outward, &mut self.inner] {
-                heap.retain(|Reverse((_, number, _))| !self.cancelled.contains(number));
+            for queue in [&mut self.outward, &mut self.inner] {
+                queue.retain(|entry| !self.cancelled.contains(&entry.number));
             }
             self.cancelled.clear();
         } else {
-            self.clear_tops();
+            self.clear_firsts();
         }
     }
 
@@ -108,13 +225,13 @@ impl Events {
     /// When the first event is due that shows outside.
     #[inline]
     pub fn next_outward(&self) -> Option<u64> {
-        self.outward.peek().map(|Reverse((when, ..))| *when)
+        self.outward.first().map(|first| first.when)
     }
 
     /// When the first of the other events is due.
     #[inline]
     pub fn next_inner(&self) -> Option<u64> {
-        self.inner.peek().map(|Reverse((when, ..))| *when)
+        self.inner.first().map(|first| first.when)
     }
 }
 
@@ -138,7 +255,7 @@ mod tests {
                 kept.push((when, number, event));
             }
         }
-        kept.sort_unstable();
+        kept.sort_unstable_by_key(|(when, number, _)| (*when, *number));
         let first = [events.next_outward(), events.next_inner()].into_iter().flatten().min();
         assert_eq!(first, Some(kept[0].0));
         assert_eq!(std::iter::from_fn(|| events.pop_due(u64::MAX)).collect::<Vec<_>>(), kept);

@@ -1,16 +1,199 @@
-//! A packet on its way: bytes that copies share, and the few fields that an engine reads of them.
+//! A packet on its way: bytes that copies share, what is known of them, and the few fields that an engine reads.
+//!
+//! Buffers are of a few sizes and are used again: an engine keeps those that nobody refers to any more in lists, and
+//! takes the one that it got back last, which is likely still in the processor's cache. A buffer that is dropped instead
+//! is freed, which costs time and nothing else.
 //!
 //! Python may inject any bytes. A field of a packet that is shorter than a header reads as 0.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
-use wire::{HEADER, TRAILER, lrh16b, put_icrc};
+use offload::segment::Origin;
+use wire::{HEADER, TRAILER, lrh16b};
 
 use crate::state::SpaceId;
 
-/// The bytes of a packet. Multicast copies and observers share them; whatever changes a packet copies it first, if
-/// anything shares it.
-pub type Packet = Arc<[u8]>;
+/// Buffers have 2^7 to 2^16 bytes, so a packet wastes less than it has; one that is longer has a buffer of its length.
+const SMALLEST_BITS: u32 = 7;
+const SIZES: usize = 10;
+/// Bytes of the buffers that wait to be used again; further ones are freed.
+pub const SPARE_BYTES: usize = 16 << 20;
+
+/// The bytes of a packet, and what is known of them.
+///
+/// Clones share the bytes, as multicast copies and observers do. Whatever changes a packet does so through
+/// `Packets::own`, which copies bytes that anything shares.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    buffer: Arc<[u8]>,
+    len: u32,
+    /// A word, for the moves of a packet to be of whole words: a load of more than was stored at once has to wait.
+    flags: u32,
+}
+
+/// It bears no ICRC.
+const UNSEALED: u32 = 1;
+/// `Origin::Summed`.
+const SUMMED: u32 = 2;
+
+impl Packet {
+    fn over(buffer: Arc<[u8]>, len: usize) -> Self {
+        let len = u32::try_from(len).expect("a packet is smaller than 4 GiB");
+        Packet { buffer, len, flags: 0 }
+    }
+
+    #[inline]
+    fn set(&mut self, flag: u32, on: bool) {
+        self.flags = self.flags & !flag | if on { flag } else { 0 };
+    }
+
+    /// Whether it bears an ICRC. Without one nothing has changed it since it was made, and no receiver checks it.
+    #[inline]
+    pub fn is_sealed(&self) -> bool {
+        self.flags & UNSEALED == 0
+    }
+
+    #[inline]
+    pub fn set_sealed(&mut self, sealed: bool) {
+        self.set(UNSEALED, !sealed);
+    }
+
+    /// What is known of the checksums of the frame inside: nothing any more once it was damaged.
+    #[inline]
+    pub fn origin(&self) -> Origin {
+        if self.flags & SUMMED != 0 { Origin::Summed } else { Origin::Unknown }
+    }
+
+    #[inline]
+    pub fn set_origin(&mut self, origin: Origin) {
+        self.set(SUMMED, origin == Origin::Summed);
+    }
+
+    /// The bytes, if nothing shares them.
+    #[inline]
+    fn alone(&mut self) -> Option<&mut [u8]> {
+        Some(&mut Arc::get_mut(&mut self.buffer)?[..self.len as usize])
+    }
+}
+
+impl Deref for Packet {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.buffer[..self.len as usize]
+    }
+}
+
+/// A packet outside of all lists, with an ICRC, of which nothing else is known.
+impl From<&[u8]> for Packet {
+    fn from(bytes: &[u8]) -> Self {
+        Packets::default().copy(bytes)
+    }
+}
+
+impl PartialEq for Packet {
+    fn eq(&self, other: &Self) -> bool {
+        (&**self, self.flags) == (&**other, other.flags)
+    }
+}
+
+impl Eq for Packet {}
+
+/// The buffers that wait to be used again, by size; of each size, the last one in is the first one out.
+#[derive(Debug, Default)]
+pub struct Packets {
+    spare: [Vec<Arc<[u8]>>; SIZES],
+    spare_bytes: usize,
+}
+
+/// Which list has buffers for so many bytes; beyond the last: none has.
+#[inline]
+fn list(len: usize) -> usize {
+    let bits = len.saturating_sub(1).checked_ilog2().map_or(0, |last| last + 1);
+    bits.saturating_sub(SMALLEST_BITS) as usize
+}
+
+impl Packets {
+    /// Return a packet of `len` bytes for the caller to fill, with `own`: they are those of an earlier packet, or 0.
+    #[inline]
+    pub fn take(&mut self, len: usize) -> Packet {
+        let list = list(len);
+        if let Some(buffer) = self.spare.get_mut(list).and_then(Vec::pop) {
+            self.spare_bytes -= buffer.len();
+            return Packet::over(buffer, len);
+        }
+        let size = if list < SIZES { 1 << (list + SMALLEST_BITS as usize) } else { len };
+        Packet::over(std::iter::repeat_n(0, size).collect(), len)
+    }
+
+    /// Return a packet with these bytes.
+    #[inline]
+    pub fn copy(&mut self, bytes: &[u8]) -> Packet {
+        let mut packet = self.take(bytes.len());
+        packet.alone().expect("a buffer that waits is shared by nobody").copy_from_slice(bytes);
+        packet
+    }
+
+    /// Return the bytes of a packet to be changed, copied before if anything shares them.
+    #[inline]
+    pub fn own<'a>(&mut self, packet: &'a mut Packet) -> &'a mut [u8] {
+        if Arc::get_mut(&mut packet.buffer).is_none() {
+            let own = self.copy(packet);
+            packet.buffer = own.buffer;
+        }
+        packet.alone().expect("it was copied if it was shared")
+    }
+
+    /// Take back a packet that has come to its end. The last one to share a buffer gives it back.
+    #[inline]
+    pub fn recycle(&mut self, packet: Packet) {
+        let Packet { buffer, .. } = packet;
+        let size = buffer.len();
+        let list = list(size);
+        if Arc::strong_count(&buffer) == 1
+            && self.spare_bytes + size <= SPARE_BYTES
+            && let Some(spare) = self.spare.get_mut(list)
+        {
+            spare.push(buffer);
+            self.spare_bytes += size;
+        }
+    }
+
+    /// Give a packet its ICRC, if it bears none.
+    pub fn seal(&mut self, packet: &mut Packet) {
+        if !packet.is_sealed() {
+            packet.set_sealed(true);
+            if packet.len() >= HEADER + TRAILER {
+                ::wire::put_icrc(self.own(packet));
+            }
+        }
+    }
+
+    /// Return the packet with its FECN bit set; the ICRC does not cover it.
+    pub fn with_fecn(&mut self, packet: Packet) -> Packet {
+        self.with_bit(packet, 7, lrh16b::FECN.put(1))
+    }
+
+    /// Return the packet with its BECN bit set; the ICRC does not cover it.
+    pub fn with_becn(&mut self, packet: Packet) -> Packet {
+        self.with_bit(packet, 3, lrh16b::BECN.put(1))
+    }
+
+    /// Set a bit of the word that ends with byte `last`, in whose highest byte it lies.
+    fn with_bit(&mut self, mut packet: Packet, last: usize, bit: u32) -> Packet {
+        if packet.len() >= HEADER {
+            self.own(&mut packet)[last] |= (bit >> 24) as u8;
+        }
+        packet
+    }
+
+    #[cfg(test)]
+    fn spare(&self) -> usize {
+        self.spare.iter().map(Vec::len).sum()
+    }
+}
 
 /// A packet between two elements.
 #[derive(Debug)]
@@ -57,45 +240,16 @@ pub fn becn(packet: &[u8]) -> bool {
     field(packet, |packet| lrh16b::BECN.get(packet)) != 0
 }
 
-/// Whether the place of the ICRC is zero: on a fabric that leaves it out, it has been left out.
-#[inline]
-pub fn lacks_icrc(packet: &[u8]) -> bool {
-    packet.len().checked_sub(TRAILER).is_some_and(|at| packet[at..at + 4] == [0; 4])
-}
-
-/// Give a packet its ICRC, where it lacks it.
-pub fn complete(packet: &mut Packet) {
-    if packet.len() > HEADER + TRAILER && lacks_icrc(packet) {
-        put_icrc(Arc::make_mut(packet));
-    }
-}
-
-/// Return the packet with its FECN bit set; the ICRC does not cover it.
-pub fn with_fecn(packet: Packet) -> Packet {
-    with_bit(packet, 7, lrh16b::FECN.put(1))
-}
-
-/// Return the packet with its BECN bit set; the ICRC does not cover it.
-pub fn with_becn(packet: Packet) -> Packet {
-    with_bit(packet, 3, lrh16b::BECN.put(1))
-}
-
-/// Set a bit of the word that ends with byte `last`, in whose highest byte it lies.
-fn with_bit(mut packet: Packet, last: usize, bit: u32) -> Packet {
-    if packet.len() >= HEADER {
-        Arc::make_mut(&mut packet)[last] |= (bit >> 24) as u8;
-    }
-    packet
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn marks_are_set_in_a_copy_where_bytes_are_shared() {
-        let plain: Packet = Arc::from([0u8; 24]);
-        let marked = with_becn(with_fecn(Arc::clone(&plain)));
+        let mut packets = Packets::default();
+        let plain = packets.copy(&[0; 24]);
+        let marked = packets.with_fecn(plain.clone());
+        let marked = packets.with_becn(marked);
         assert!(fecn(&marked) && becn(&marked));
         assert_eq!((marked[7], marked[3]), (0x10, 0x80));
         assert_eq!(plain[..], [0u8; 24]);
@@ -103,10 +257,62 @@ mod tests {
 
     #[test]
     fn short_packets_have_no_fields() {
+        let mut packets = Packets::default();
         for len in 0..HEADER {
-            let packet: Packet = vec![0xff; len].into();
+            let packet = packets.copy(&vec![0xff; len]);
             assert_eq!((sc(&packet), dlid(&packet), fecn(&packet)), (0, 0, false));
-            assert_eq!(with_fecn(Arc::clone(&packet)), packet);
+            assert_eq!(packets.with_fecn(packet.clone()), packet);
         }
+    }
+
+    #[test]
+    fn buffer_is_used_again_by_packets_of_its_size_once_nobody_shares_it() {
+        let mut packets = Packets::default();
+        let packet = packets.copy(&[7; 1500]);
+        let shared = packet.clone();
+        let buffer = packet.as_ptr();
+        packets.recycle(packet);
+        assert_eq!(packets.spare(), 0, "it is still shared");
+        packets.recycle(shared);
+        assert_eq!(packets.spare(), 1);
+        assert_ne!(packets.take(1024).as_ptr(), buffer);
+        let again = packets.take(1025);
+        assert_eq!((again.as_ptr(), again.len()), (buffer, 1025));
+    }
+
+    #[test]
+    fn every_length_fits_its_buffer_and_wastes_less_than_it_has() {
+        let mut packets = Packets::default();
+        let mut all = Vec::new();
+        for len in [0, 1, 128, 129, 255, 256, 257, 4096, 10_240, 65_535, 65_536, 65_537, 1 << 20] {
+            let packet = packets.copy(&vec![1; len]);
+            assert_eq!(packet[..], vec![1; len]);
+            assert!(packet.buffer.len() < 2 * len.max(65), "{len}");
+            all.push(packet);
+        }
+        all.into_iter().for_each(|packet| packets.recycle(packet));
+        assert_eq!(packets.spare(), 11, "what is longer than all sizes is not kept");
+    }
+
+    #[test]
+    fn spare_buffers_are_bounded() {
+        let mut packets = Packets::default();
+        let all: Vec<Packet> = (0..1000).map(|_| packets.take(40_000)).collect();
+        all.into_iter().for_each(|packet| packets.recycle(packet));
+        assert_eq!((packets.spare(), packets.spare_bytes), (SPARE_BYTES >> 16, SPARE_BYTES));
+    }
+
+    #[test]
+    fn icrc_is_put_once_and_in_a_copy_where_bytes_are_shared() {
+        let mut packets = Packets::default();
+        let mut packet = packets.copy(&[0; 40]);
+        packet.set_sealed(false);
+        let plain = packet.clone();
+        packets.seal(&mut packet);
+        assert_ne!(packet[..], plain[..]);
+        assert_eq!(plain[..], [0; 40]);
+        let sealed = packet.clone();
+        packets.seal(&mut packet);
+        assert_eq!(packet, sealed);
     }
 }

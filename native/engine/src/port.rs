@@ -11,7 +11,7 @@ use crate::config::PortConfig;
 use crate::counters::{Drop, Passing};
 use crate::link::direction::Direction;
 use crate::outputs::{DirectionId, Output, PortId};
-use crate::packet::{Packet, Travelling, becn, dlid, fecn, lacks_icrc, slid, with_becn};
+use crate::packet::{Packet, Travelling, becn, dlid, fecn, slid};
 use crate::state::{ElementId, Mark, SpaceId, State};
 
 /// Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow).
@@ -84,6 +84,7 @@ impl Port {
         };
         if let Some(drop) = drop {
             self.tx.element.drop(drop);
+            state.packets.recycle(packet);
             return Some(drop);
         }
         self.tx.element.leave(packet.len());
@@ -115,7 +116,7 @@ impl Port {
             return packet;
         }
         state.congestion(self.number).becn_sent += 1;
-        with_becn(packet)
+        state.packets.with_becn(packet)
     }
 
     // --- receiving -------------------------------------------------------------------------------------------
@@ -135,9 +136,9 @@ impl Port {
 
     #[inline]
     fn take(&mut self, state: &mut State, now: u64, packet: Packet, space: Option<SpaceId>) {
-        if let Some(drop) = self.refusal(&packet, state.icrc) {
+        if let Some(drop) = self.refusal(&packet) {
             self.rx.element.drop(drop);
-            return;
+            return state.packets.recycle(packet);
         }
         if fecn(&packet) || becn(&packet) {
             self.note_congestion(state, &packet);
@@ -158,12 +159,12 @@ impl Port {
     }
 
     #[inline]
-    fn refusal(&self, packet: &[u8], icrc: bool) -> Option<Drop> {
+    fn refusal(&self, packet: &Packet) -> Option<Drop> {
         let config = &self.config;
         if !config.active {
             return Some(Drop::RxPortDown);
         }
-        if let Err(fault) = check(packet, icrc || !lacks_icrc(packet)) {
+        if let Err(fault) = check(packet, packet.is_sealed()) {
             return Some(match fault {
                 Fault::Truncated => Drop::RxTruncated,
                 Fault::L2 => Drop::RxL2,
@@ -222,7 +223,7 @@ impl Port {
             state.keep(space);
         } else if self.waiting_bytes + packet.len() > RX_BUFFER_BYTES {
             self.rx.element.drop(Drop::RxOverflow);
-            return;
+            return state.packets.recycle(packet);
         }
         self.waiting_bytes += packet.len();
         self.waiting.push_back((packet, space));

@@ -1,11 +1,13 @@
 //! What the elements of an engine share: events, outputs, buffers, credits on their way, and what was counted.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 use crate::events::Events;
 use crate::hash::FastMap;
 use crate::link::rule::Tally;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId};
+use crate::packet::Packets;
 
 /// Bytes of packets that one engine holds on its links; a further packet is a link_overflow.
 ///
@@ -22,7 +24,13 @@ pub struct Credit {
 
 /// Room that a packet occupies in a receive buffer, until the last holder has released it.
 #[derive(Clone, Copy, Debug)]
-pub struct SpaceId(u32);
+pub struct SpaceId(NonZeroU32);
+
+impl SpaceId {
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 #[derive(Debug)]
 struct Space {
@@ -71,10 +79,10 @@ pub struct Congestion {
 /// Made once for an engine; every handler gets it.
 #[derive(Debug)]
 pub struct State {
-    /// Whether every packet has an ICRC; see `Engine::set_icrc`.
-    pub icrc: bool,
     pub events: Events,
     pub outputs: VecDeque<Output>,
+    /// Buffers for packets.
+    pub packets: Packets,
     /// Bytes that links may still take.
     pub pool: i64,
     /// Credits that have come back during an event. Passing them on at once would recurse along the whole path.
@@ -97,9 +105,9 @@ pub struct State {
 impl Default for State {
     fn default() -> Self {
         State {
-            icrc: true,
             events: Events::default(),
             outputs: VecDeque::new(),
+            packets: Packets::default(),
             pool: POOL_BYTES,
             returns: VecDeque::new(),
             switches: 0,
@@ -119,21 +127,21 @@ impl State {
     pub fn occupy(&mut self, credit: Credit) -> SpaceId {
         let space = Space { credit, holders: 1 };
         if let Some(id) = self.free_spaces.pop() {
-            self.spaces[id.0 as usize] = space;
+            self.spaces[id.index()] = space;
             return id;
         }
         self.spaces.push(space);
-        SpaceId(self.spaces.len() as u32 - 1)
+        SpaceId(NonZeroU32::new(self.spaces.len() as u32).expect("there is one"))
     }
 
     /// Keep room for one more holder.
     pub fn keep(&mut self, space: SpaceId) {
-        self.spaces[space.0 as usize].holders += 1;
+        self.spaces[space.index()].holders += 1;
     }
 
     /// Release it for one holder; what waits for the room goes on when the current event is over.
     pub fn release(&mut self, space: SpaceId) {
-        let held = &mut self.spaces[space.0 as usize];
+        let held = &mut self.spaces[space.index()];
         held.holders -= 1;
         if held.holders == 0 {
             self.returns.push_back(held.credit);

@@ -9,7 +9,7 @@ use crate::counters::{Drop, Passing};
 use crate::hash::FastMap;
 use crate::link::direction::Direction;
 use crate::outputs::{DirectionId, SwitchId};
-use crate::packet::{Travelling, dlid, entropy};
+use crate::packet::{Packet, Travelling, dlid, entropy};
 use crate::state::{ElementId, Mark, State};
 
 /// Entries of a forwarding table from here on name a group of ports.
@@ -74,8 +74,9 @@ impl Switch {
         &mut self.ports[index]
     }
 
-    fn drop(&mut self, reason: Drop) {
+    fn drop(&mut self, state: &mut State, packet: Packet, reason: Drop) {
         self.counters.element.drop(reason);
+        state.packets.recycle(packet);
     }
 
     /// Forward a packet to the ports given by the tables, or count its drop.
@@ -93,13 +94,13 @@ impl Switch {
         self.mark.set(&mut state.changed, ElementId::Switch(self.number));
         self.counters.element.enter(packet.len());
         if !self.up {
-            return self.drop(Drop::SwDown);
+            return self.drop(state, travelling.packet, Drop::SwDown);
         }
         if !self.port(in_port).active {
-            return self.drop(Drop::SwPortDown);
+            return self.drop(state, travelling.packet, Drop::SwPortDown);
         }
         if packet.len() < HEADER || u32::from(l2(packet)) != lrh16b::L2_16B {
-            return self.drop(Drop::SwMalformed);
+            return self.drop(state, travelling.packet, Drop::SwMalformed);
         }
         let dlid = dlid(packet);
         if is_multicast(dlid) {
@@ -107,7 +108,7 @@ impl Switch {
         }
         let mut port = self.lft.entries.get(dlid as usize).copied().unwrap_or(0);
         if port == 0 || is_astray(travelling.hops, state.switches) {
-            return self.drop(Drop::SwNoRoute);
+            return self.drop(state, travelling.packet, Drop::SwNoRoute);
         }
         if port >= GROUP_BASE {
             let group = &self.lft.groups[usize::from(port - GROUP_BASE)];
@@ -129,14 +130,15 @@ impl Switch {
         let Some(group) = group.filter(|_| !is_astray(travelling.hops, state.switches)).map(Arc::clone)
         else {
             // a port outside the tree may not inject into it: its copy would reach members twice on a loop
-            return self.drop(Drop::SwNoGroup);
+            return self.drop(state, travelling.packet, Drop::SwNoGroup);
         };
         self.counters.element.copies += group.len() as u64 - 2;
         let Travelling { packet, hops, space } = travelling;
         for port in group.iter().copied().filter(|port| *port != in_port) {
-            let copy = Travelling { packet: Arc::clone(&packet), hops, space };
+            let copy = Travelling { packet: packet.clone(), hops, space };
             self.send(directions, state, now, port, copy);
         }
+        state.packets.recycle(packet);
     }
 
     #[inline]
@@ -153,7 +155,7 @@ impl Switch {
                 self.counters.element.leave(travelling.packet.len());
                 directions[*leaving as usize].enter(state, now, travelling);
             }
-            _ => self.drop(Drop::SwPortDown),
+            _ => self.drop(state, travelling.packet, Drop::SwPortDown),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A small fabric for tests and fuzz targets: two hosts with a vport each, on one switch.
 
 pub mod line;
+pub mod star;
 
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ pub fn port_config(lid: u32) -> PortConfig {
 impl TwoHosts {
     /// Args: `merge`: merge received segments.
     pub fn new(merge: bool) -> Self {
-        let (mut engine, mut vnics) = (Engine::default(), Vnics::new(merge));
+        let (mut engine, mut vnics) = (Engine::default(), Vnics::new(true, merge));
         let switch = engine.add_switch();
         for index in 0..2 {
             let (port, lid) = (engine.add_port(), index + 1);
@@ -129,9 +130,9 @@ impl TwoHosts {
         self.vnics.transmit(&mut self.engine, self.now, vport, header, (&mut buffer, frame.len()), None);
     }
 
-    /// Let any bytes arrive at an HFI port, over a cable from another.
+    /// Give any bytes to the VNICs of an HFI port.
     pub fn arrive(&mut self, port: PortId, bytes: &[u8]) {
-        self.vnics.demultiplex(port, Packet::from(bytes));
+        self.vnics.demultiplex(&mut self.engine, port, Packet::from(bytes));
     }
 
     /// Let everything arrive, and write it; return how many packets were for others.

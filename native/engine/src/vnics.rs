@@ -9,7 +9,6 @@ mod transmit;
 pub mod vport;
 
 use offload::gro::Span;
-use offload::segment::Origin;
 use offload::vnet::SIZE;
 use wire::frame::is_tagged;
 use wire::frame_range;
@@ -31,9 +30,10 @@ pub trait Host {
 }
 
 /// See the module. Vports are numbered from 0; a number that is free again is given to another.
-#[derive(Default)]
 pub struct Vnics {
     pub vports: Vec<Vport>,
+    /// Compute ICRCs; without one, a packet is damaged by no fault before it gets one, and checked by nobody.
+    pub icrc: bool,
     /// Merge received segments.
     pub merge: bool,
     /// By HFI port.
@@ -44,13 +44,25 @@ pub struct Vnics {
     tokens: Vec<BufferToken>,
     /// Vports with frames to write.
     dirty: Vec<u32>,
-    /// Where packets are built.
-    scratch: Vec<u8>,
+}
+
+impl Default for Vnics {
+    fn default() -> Self {
+        Vnics::new(true, true)
+    }
 }
 
 impl Vnics {
-    pub fn new(merge: bool) -> Self {
-        Vnics { merge, ..Vnics::default() }
+    pub fn new(icrc: bool, merge: bool) -> Self {
+        Vnics {
+            vports: Vec::new(),
+            icrc,
+            merge,
+            demuxes: Vec::new(),
+            received: Vec::new(),
+            tokens: Vec::new(),
+            dirty: Vec::new(),
+        }
     }
 
     /// Return a vport that is in use.
@@ -92,24 +104,24 @@ impl Vnics {
         engine.account(port, packet.len(), drop);
         self.tokens.extend(token);
         if let Output::Delivered { packet, .. } = output {
-            self.receive(goal, packet);
+            self.receive(engine, goal, packet);
         }
         None
     }
 
     /// Give a packet to the VNICs of a port as if the port had received and checked it.
-    pub fn demultiplex(&mut self, port: PortId, packet: Packet) {
+    pub fn demultiplex(&mut self, engine: &mut Engine, port: PortId, packet: Packet) {
         let goal = self.demuxes.get(port as usize).map_or(Goal::Elsewhere, |demux| demux.find(&packet));
-        self.receive(goal, packet);
+        self.receive(engine, goal, packet);
     }
 
     #[inline]
-    fn receive(&mut self, goal: Goal, packet: Packet) {
+    fn receive(&mut self, engine: &mut Engine, goal: Goal, packet: Packet) {
         let vport = match goal {
-            Goal::Elsewhere => return,
+            Goal::Elsewhere => return engine.packets().recycle(packet),
             Goal::Nobody(vport) => {
                 self.vports[vport as usize].counters.rx_nohandler += 1;
-                return;
+                return engine.packets().recycle(packet);
             }
             Goal::Vport(vport) => vport,
         };
@@ -117,16 +129,16 @@ impl Vnics {
         let range = frame_range(&packet);
         slot.rx_balance.enter(packet.len());
         if !slot.admits(range.len()) {
-            return;
+            return engine.packets().recycle(packet);
         }
         if slot.coalescer.is_empty() {
             self.dirty.push(vport);
         }
         let index = self.received.len() as u32;
         let frame = Span { packet: index, at: range.start as u32, len: range.len() as u32 };
-        let merge = self.merge && !slot.unmerged;
+        let (merge, origin) = (self.merge && !slot.unmerged, packet.origin());
         self.received.push(packet);
-        slot.coalescer.push(&self.received, frame, Origin::Unknown, merge);
+        slot.coalescer.push(&self.received, frame, origin, merge);
     }
 
     // --- to the hosts ----------------------------------------------------------------------------------------
@@ -170,7 +182,9 @@ impl Vnics {
                 counters.rx_merged += frames.saturating_sub(1);
             });
         }
-        self.received.clear();
+        for packet in self.received.drain(..) {
+            engine.packets().recycle(packet);
+        }
         for token in self.tokens.drain(..) {
             engine.release(now, token);
         }

@@ -2,8 +2,6 @@
 
 mod allocations;
 
-use std::sync::Arc;
-
 use engine::api::Counted;
 use engine::counters::Drop;
 use engine::link::config::LinkConfig;
@@ -68,7 +66,7 @@ fn arrival_comes_before_a_change_at_the_same_instant() {
     let mut line = Line::with(0, &STEADY, None);
     let packet = line.packet(200);
     let arrival = packet.len() as u64 + 1000;
-    line.send(0, Arc::clone(&packet));
+    line.send(0, packet.clone());
     line.send(0, packet);
     line.engine.set_link(arrival, line.way[0], &LinkConfig { up: false, ..STEADY });
     line.engine.handle_timeout(u64::MAX);
@@ -97,7 +95,7 @@ fn deadline_is_when_something_comes_out_and_not_before() {
     let packet = line.packet(60);
     let due = 3 * (packet.len() as u64 + 1000);
     for _ in 0..10 {
-        line.send(0, Arc::clone(&packet));
+        line.send(0, packet.clone());
     }
     let mut woken = 0;
     let mut found = Vec::new();
@@ -125,7 +123,7 @@ fn full_buffer_stops_the_sender_until_the_host_releases_it() {
     let mut line = Line::with(1, &STEADY, Some(&one_lane()));
     let packet = line.packet(8000);
     for _ in 0..8 {
-        assert_eq!(line.send(0, Arc::clone(&packet)), None);
+        assert_eq!(line.send(0, packet.clone()), None);
     }
     line.engine.handle_timeout(1_000_000);
     assert!(line.engine.is_stopped(0));
@@ -167,7 +165,7 @@ fn cut_link_gives_its_credits_back() {
     let mut line = Line::with(1, &STEADY, Some(&one_lane()));
     let packet = line.packet(8000);
     for _ in 0..5 {
-        line.send(0, Arc::clone(&packet));
+        line.send(0, packet.clone());
     }
     for up in [false, true] {
         line.engine.set_link(10, line.way[0], &LinkConfig { up, ..STEADY });
@@ -236,19 +234,21 @@ fn loop_of_switches_ends_and_every_packet_is_accounted_for() {
 }
 
 #[test]
-fn packet_needs_no_more_memory_than_its_bytes() {
+fn packets_allocate_nothing_once_there_are_buffers_for_them() {
     for flow in [None, Some(one_lane())] {
         let mut line = Line::with(3, &FAST, flow.as_ref());
         let packet = line.packet(1024);
         let mut round = |now: u64| {
             for _ in 0..5 {
-                line.send(now, Arc::clone(&packet));
+                let packet = line.engine.packets().copy(&packet);
+                line.send(now, packet);
             }
             line.engine.handle_timeout(now + 1_000_000);
             let mut taken = 0;
             while let Some(output) = line.engine.poll_output() {
-                if let Output::Delivered { token, .. } = output {
+                if let Output::Delivered { token, packet, .. } = output {
                     taken += 1;
+                    line.engine.packets().recycle(packet);
                     assert!(token.is_none_or(|token| line.engine.release(now + 1_000_000, token)));
                 }
             }
@@ -266,13 +266,58 @@ fn packet_needs_no_more_memory_than_its_bytes() {
 }
 
 #[test]
+fn packets_that_are_dropped_give_their_buffers_back() {
+    let mut line = Line::with(1, &LinkConfig { queue_bytes: 0, ..STEADY }, None);
+    let packet = line.packet(1024);
+    let mut round = |now: u64| {
+        line.engine.set_link(now, 0, &LinkConfig { queue_bytes: 0, ..STEADY });
+        for _ in 0..3 {
+            let packet = line.engine.packets().copy(&packet);
+            line.send(now, packet); // one is on the wire, two are link_overflow
+        }
+        line.engine.set_link(now + 1, 0, &LinkConfig { up: false, ..STEADY });
+        let packet = line.engine.packets().copy(&packet);
+        line.send(now + 1, packet);
+    };
+    (0..4).for_each(|number| round(number * 10));
+    let before = allocations::count();
+    (4..100).for_each(|number| round(number * 10));
+    // a wire that is cut takes memory anew: a queue for the next packet
+    assert!(allocations::count() - before <= 96);
+}
+
+#[test]
+fn packet_without_an_icrc_is_not_checked_but_damage_to_it_is_found() {
+    let mut line = Line::with(1, &FAST, None);
+    let mut packet = line.packet(100);
+    let icrc = packet.len() - 4..packet.len() - 1;
+    let mut packets = engine::packet::Packets::default();
+    packets.own(&mut packet)[icrc].fill(0);
+    packet.set_sealed(false);
+    line.send(0, packet.clone());
+    line.engine.handle_timeout(1_000_000);
+    let received = outputs(&mut line);
+    assert!(matches!(&received[..], [Output::Delivered { packet: found, .. }] if *found == packet));
+    set_rule(&mut line, FaultRule { bits: 3, ..rule(FaultKind::Corrupt) });
+    line.send(1_000_000, packet.clone());
+    line.engine.handle_timeout(2_000_000);
+    assert_eq!(outputs(&mut line), []);
+    let refused = line.engine.take_counted().into_iter().find_map(|counted| match counted {
+        Counted::Port { port: RECEIVER, counted } => Some(counted.1.element.drops[Drop::RxIcrc as usize]),
+        _ => None,
+    });
+    assert_eq!(refused, Some(1));
+    assert!(!packet.is_sealed(), "the sender's own has not changed");
+}
+
+#[test]
 fn pool_bounds_what_a_long_wire_holds() {
     let long = LinkConfig { latency_ns: 3_600_000_000_000, rate_bps: 1 << 62, ..FAST };
     let mut line = Line::with(0, &long, None);
     let packet: Packet = line.packet(16_000);
     let most = (256 << 20) / packet.len() as u64;
     for _ in 0..most + 10 {
-        line.send(0, Arc::clone(&packet));
+        line.send(0, packet.clone());
     }
     assert_eq!(drops(&mut line, 0, Drop::LinkOverflow), 10);
 }

@@ -73,7 +73,7 @@ fn nothing_is_written_before_it_has_arrived() {
 fn damage_of_every_packet_is_rejected_before_the_vport() {
     for icrc in [true, false] {
         let (mut bed, mut host) = (TwoHosts::default(), Kept::default());
-        bed.engine.set_icrc(icrc);
+        bed.vnics.icrc = icrc;
         bed.disturb(LAST, &[(FaultKind::Corrupt, ALWAYS)]);
         for _ in 0..1000 {
             send(&mut bed, &mut host, 200);
@@ -83,21 +83,6 @@ fn damage_of_every_packet_is_rejected_before_the_vport() {
         assert_eq!(dropped(&counted, Drop::RxIcrc), 1000);
         assert_eq!(tally(&counted, 0), (1000, 1000));
     }
-}
-
-#[test]
-fn icrc_that_was_left_out_is_there_where_somebody_looks() {
-    let (mut bed, mut host) = (TwoHosts::default(), Kept::default());
-    bed.engine.set_icrc(false);
-    bed.engine.observe(0, LAST, true);
-    bed.send(0, &VnetHeader::default(), &frame(2, 200));
-    bed.engine.handle_timeout(1_000_000);
-    let Some(engine::outputs::Output::Observed { packet, .. }) = bed.engine.poll_output() else {
-        panic!("nothing was observed")
-    };
-    assert_eq!(wire::check(&packet, true), Ok(()));
-    bed.settle(&mut host);
-    assert_eq!(host.frames.len(), 1);
 }
 
 #[test]
@@ -175,7 +160,7 @@ fn every_kind_of_send_is_cut_and_arrives_whole() {
         for flags in [0x10, 0x19, 0x18, 0x11, 0x90, 0x50, 0x30] {
             for (icrc, merge) in [(true, true), (false, true), (true, false)] {
                 let (mut bed, mut host) = (TwoHosts::new(merge), Kept::default());
-                bed.engine.set_icrc(icrc);
+                bed.vnics.icrc = icrc;
                 bed.vnics.vports[1].take_datagrams_merged(true);
                 for (later, flags) in [(0, flags), (send.payload as u32, 0x18)] {
                     let (header, frame) = continued(send, later, flags);

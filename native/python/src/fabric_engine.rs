@@ -9,6 +9,7 @@ use engine::hash::FastMap;
 use engine::link::config::{FlowControl, LinkConfig, SERVICE_CHANNELS};
 use engine::link::rule::{FaultKind, FaultRule, Match};
 use engine::outputs::Output;
+use engine::packet::{Packet, Packets};
 use engine::port::Address;
 use engine::random::Stream;
 use engine::switch::{GROUP_BASE, LinearTable, MulticastTable};
@@ -201,14 +202,24 @@ fn counted_tuple<'py>(py: Python<'py>, counted: &Counted) -> PyResult<Bound<'py,
 }
 
 /// Each output begins with what it is: 0 delivered, 1 observed, 2 flow changed, 3 rule spent.
-fn output_tuple(py: Python<'_>, output: Output) -> PyResult<Bound<'_, PyTuple>> {
+fn output_tuple<'py>(
+    py: Python<'py>,
+    packets: &mut Packets,
+    output: Output,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let mut bytes = |mut packet: Packet| {
+        packets.seal(&mut packet);
+        let bytes = PyBytes::new(py, &packet);
+        packets.recycle(packet);
+        bytes
+    };
     match output {
         Output::Delivered { time, port, packet, token } => {
-            (0u8, (time, port, PyBytes::new(py, &packet), token)).into_pyobject(py)
+            (0u8, (time, port, bytes(packet), token)).into_pyobject(py)
         }
         Output::Observed { time, direction, packet, drop } => {
             let drop = drop.map(|drop| drop as u8);
-            (1u8, (time, direction, PyBytes::new(py, &packet), drop)).into_pyobject(py)
+            (1u8, (time, direction, bytes(packet), drop)).into_pyobject(py)
         }
         Output::FlowChanged { time, port, stopped } => (2u8, (time, port, stopped)).into_pyobject(py),
         Output::RuleSpent { time, rule } => (3u8, (time, rule)).into_pyobject(py),
@@ -356,12 +367,14 @@ impl FabricEngine {
     ) -> PyResult<Option<u8>> {
         self.port(port)?;
         let address = Address { slid, dlid, pkey };
-        Ok(self.engine.inject(now, port, packet.into(), address).map(|drop| drop as u8))
+        let packet = self.engine.packets().copy(packet);
+        Ok(self.engine.inject(now, port, packet, address).map(|drop| drop as u8))
     }
 
     fn enter(&mut self, now: u64, direction: u32, packet: &[u8], hops: u32) -> PyResult<()> {
         self.direction(direction)?;
-        self.engine.enter(now, direction, packet.into(), hops);
+        let packet = self.engine.packets().copy(packet);
+        self.engine.enter(now, direction, packet, hops);
         Ok(())
     }
 
@@ -372,7 +385,11 @@ impl FabricEngine {
         packet: &[u8],
     ) -> PyResult<Bound<'py, PyBytes>> {
         self.port(port)?;
-        Ok(PyBytes::new(py, &self.engine.answer_congestion(port, packet.into())))
+        let packet = self.engine.packets().copy(packet);
+        let answered = self.engine.answer_congestion(port, packet);
+        let bytes = PyBytes::new(py, &answered);
+        self.engine.packets().recycle(answered);
+        Ok(bytes)
     }
 
     fn keep(&mut self, token: u64) -> PyResult<()> {
@@ -400,7 +417,7 @@ impl FabricEngine {
     fn take_outputs<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let outputs = PyList::empty(py);
         while let Some(output) = self.engine.poll_output() {
-            outputs.append(output_tuple(py, output)?)?;
+            outputs.append(output_tuple(py, self.engine.packets(), output)?)?;
         }
         Ok(outputs)
     }

@@ -15,7 +15,7 @@ use super::wire::Wire;
 use crate::counters::Drop;
 use crate::events::Event;
 use crate::outputs::{DirectionId, PortId};
-use crate::packet::{Packet, Travelling, sc, with_fecn};
+use crate::packet::{Packet, Travelling, sc};
 use crate::state::{Credit, SpaceId, State};
 
 /// The virtual lanes of one direction, as they are now; index: VL.
@@ -122,7 +122,7 @@ impl Lanes {
         let vl = self.vl(&packet);
         let size = packet.len() as u64;
         if self.source.is_none() && self.ahead(vl) >= self.fecn_bytes {
-            packet = with_fecn(packet);
+            packet = state.packets.with_fecn(packet);
             self.fecn_marked += 1;
         }
         let lane = &self.lanes[vl];

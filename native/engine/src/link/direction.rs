@@ -81,7 +81,7 @@ impl Direction {
         let drop =
             if !self.is_up { Some(Drop::LinkDown) } else { self.refusal(state, now, size, travelling.space) };
         if let Some(drop) = drop {
-            self.end(state, now, &travelling.packet, drop);
+            self.end(state, now, travelling.packet, drop);
         } else if self.is_disturbed {
             self.disturb(state, now, travelling);
         } else {
@@ -113,7 +113,7 @@ impl Direction {
         let Travelling { packet, hops, space } = travelling;
         let mut passages = match self.faults.judge(state, now, &packet) {
             Ok(passages) => passages,
-            Err(drop) => return self.end(state, now, &packet, drop),
+            Err(drop) => return self.end(state, now, packet, drop),
         };
         for (copy, passage) in passages.drain(..).enumerate() {
             if copy > 0 {
@@ -129,13 +129,14 @@ impl Direction {
             }
         }
         self.faults.recycle(passages);
+        state.packets.recycle(packet);
     }
 
     /// Pass a packet on if there is room for it; a copy may find none, or a packet that was held back.
     fn go_on(&mut self, state: &mut State, now: u64, travelling: Travelling, delay_ns: u64) -> bool {
         let size = travelling.packet.len() as u64;
         if let Some(drop) = self.refusal(state, now, size, travelling.space) {
-            self.end(state, now, &travelling.packet, drop);
+            self.end(state, now, travelling.packet, drop);
             return false;
         }
         self.pass(state, now, travelling, delay_ns);
@@ -171,7 +172,7 @@ impl Direction {
     #[inline]
     fn pass(&mut self, state: &mut State, now: u64, travelling: Travelling, delay_ns: u64) {
         if self.is_observed {
-            report(state, now, self.number, &travelling.packet, None);
+            report(&mut state.outputs, now, self.number, &travelling.packet, None);
         }
         match &mut self.room {
             Room::Queue(_) => {
@@ -182,16 +183,17 @@ impl Direction {
     }
 
     /// End a packet before it is on its way.
-    fn end(&mut self, state: &mut State, now: u64, packet: &Packet, drop: Drop) {
-        self.lose(state, packet, drop);
+    fn end(&mut self, state: &mut State, now: u64, packet: Packet, drop: Drop) {
         if self.is_observed {
-            report(state, now, self.number, packet, Some(drop));
+            report(&mut state.outputs, now, self.number, &packet, Some(drop));
         }
+        self.lose(state, packet, drop);
     }
 
-    fn lose(&mut self, state: &mut State, packet: &[u8], drop: Drop) {
+    fn lose(&mut self, state: &mut State, packet: Packet, drop: Drop) {
         self.counters.lose(drop);
         state.pool += packet.len() as i64;
+        state.packets.recycle(packet);
     }
 
     /// Take the packet whose arrival is due.
@@ -247,17 +249,17 @@ impl Direction {
     fn cut(&mut self, state: &mut State, now: u64) {
         if let Room::Lanes(lanes) = &mut self.room {
             for packet in lanes.flush(state, now) {
-                self.lose(state, &packet, Drop::LinkDown);
+                self.lose(state, packet, Drop::LinkDown);
             }
         }
         for packet in self.faults.cut(state) {
-            self.end(state, now, &packet, Drop::LinkDown);
+            self.end(state, now, packet, Drop::LinkDown);
         }
         for packet in self.wire.cut(&mut state.events) {
-            self.lose(state, &packet, Drop::LinkDown);
             if let Room::Lanes(lanes) = &self.room {
                 lanes.lose(state, &packet);
             }
+            self.lose(state, packet, Drop::LinkDown);
         }
         self.is_disturbed = !self.faults.is_idle();
     }

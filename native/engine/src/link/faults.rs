@@ -2,15 +2,14 @@
 //!
 //! How rules draw random words is in hfi_sim/random_stream.py: one for each packet that a rule means and does not spare.
 
-use std::sync::Arc;
-
 use ::wire::{HEADER, TRAILER};
+use offload::segment::Origin;
 
 use super::rule::{FaultKind, FaultRule, Passage};
 use crate::counters::Drop;
 use crate::events::Event;
 use crate::outputs::{DirectionId, Output};
-use crate::packet::{Packet, complete};
+use crate::packet::{Packet, Packets};
 use crate::random::Stream;
 use crate::state::{ElementId, State};
 
@@ -55,7 +54,7 @@ impl Faults {
     /// Let the rules act on a packet: return what passes, or why nothing does. Give the list back with `recycle`.
     pub fn judge(&mut self, state: &mut State, now: u64, packet: &Packet) -> Result<Vec<Passage>, Drop> {
         let mut passages = std::mem::take(&mut self.passages);
-        passages.push(Passage { packet: Arc::clone(packet), delay_ns: 0, behind: 0, hold_ns: 0 });
+        passages.push(Passage { packet: packet.clone(), delay_ns: 0, behind: 0, hold_ns: 0 });
         for rule in &self.rules {
             let tally = &mut state.tallies[rule.tally as usize];
             let is_spent = rule.count.is_some_and(|count| tally.hits >= count);
@@ -75,7 +74,7 @@ impl Faults {
                 self.recycle(passages);
                 return Err(Drop::LinkFault);
             }
-            apply(rule, &mut passages, &mut self.stream, state.icrc);
+            apply(rule, &mut passages, &mut state.packets, &mut self.stream);
         }
         Ok(passages)
     }
@@ -130,8 +129,8 @@ impl Faults {
     }
 }
 
-/// Make of a packet and its copies what becomes of them. Without `icrc`, packets may lack theirs.
-fn apply(rule: &FaultRule, passages: &mut Vec<Passage>, stream: &mut Stream, icrc: bool) {
+/// Make of a packet and its copies what becomes of them.
+fn apply(rule: &FaultRule, passages: &mut Vec<Passage>, packets: &mut Packets, stream: &mut Stream) {
     match rule.kind {
         FaultKind::Loss => {}
         FaultKind::Duplicate => {
@@ -139,11 +138,8 @@ fn apply(rule: &FaultRule, passages: &mut Vec<Passage>, stream: &mut Stream, icr
             passages.extend(std::iter::repeat_n(copy, rule.copies as usize));
         }
         FaultKind::Corrupt => {
-            for Passage { packet, .. } in passages {
-                if !icrc {
-                    complete(packet); // or the damage would not be noticed
-                }
-                flip_bits(packet, rule.bits, stream);
+            for passage in passages {
+                flip_bits(packets, &mut passage.packet, rule.bits, stream);
             }
         }
         FaultKind::Delay => {
@@ -159,14 +155,18 @@ fn apply(rule: &FaultRule, passages: &mut Vec<Passage>, stream: &mut Stream, icr
 }
 
 /// Flip bits between the header and the tail, where the ICRC covers them: as many different ones, by Floyd's sampling.
-pub fn flip_bits(packet: &mut Packet, bits: u64, stream: &mut Stream) {
+///
+/// A packet that was sent without an ICRC gets one before, or the damage would go unnoticed.
+pub fn flip_bits(packets: &mut Packets, packet: &mut Packet, bits: u64, stream: &mut Stream) {
     if packet.len() <= HEADER {
         return;
     }
+    packets.seal(packet);
+    packet.set_origin(Origin::Unknown);
     let end = (packet.len() - (TRAILER - 4)).max(HEADER + 1);
     let span = (end - HEADER) as u64 * 8;
-    let plain = Arc::clone(packet);
-    let damaged = &mut Arc::make_mut(packet)[HEADER..];
+    let plain = packet.clone();
+    let damaged = &mut packets.own(packet)[HEADER..];
     let bit = |bytes: &[u8], position: u64| bytes[(position / 8) as usize] >> (position % 8) & 1;
     for last in span - bits.min(span)..span {
         let drawn = stream.word() % (last + 1);
@@ -175,6 +175,7 @@ pub fn flip_bits(packet: &mut Packet, bits: u64, stream: &mut Stream) {
         let position = if is_new { drawn } else { last };
         damaged[(position / 8) as usize] ^= 1 << (position % 8);
     }
+    packets.recycle(plain);
 }
 
 #[cfg(test)]
@@ -183,10 +184,11 @@ mod tests {
 
     #[test]
     fn flipped_bits_are_as_many_as_asked_for_and_covered_by_the_icrc() {
+        let mut packets = Packets::default();
         for bits in [0, 1, 7, 64, 1000] {
-            let plain: Packet = (0..40).collect::<Vec<u8>>().into();
-            let mut packet = Arc::clone(&plain);
-            flip_bits(&mut packet, bits, &mut Stream::new(bits));
+            let plain = packets.copy(&(0..40).collect::<Vec<u8>>());
+            let mut packet = plain.clone();
+            flip_bits(&mut packets, &mut packet, bits, &mut Stream::new(bits));
             let flipped: u32 = plain.iter().zip(packet.iter()).map(|(a, b)| (a ^ b).count_ones()).sum();
             assert_eq!(u64::from(flipped), bits.min(23 * 8));
             assert_eq!((&packet[..16], packet[39]), (&plain[..16], plain[39]));
@@ -195,9 +197,10 @@ mod tests {
 
     #[test]
     fn nothing_behind_a_header_cannot_be_damaged() {
+        let mut packets = Packets::default();
         for len in 0..=HEADER {
-            let mut packet: Packet = vec![0; len].into();
-            flip_bits(&mut packet, 5, &mut Stream::new(1));
+            let mut packet = packets.copy(&vec![0; len]);
+            flip_bits(&mut packets, &mut packet, 5, &mut Stream::new(1));
             assert!(packet.iter().all(|byte| *byte == 0));
         }
     }

@@ -1,17 +1,18 @@
 //! Reports each packet of a direction to whoever observes it.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use crate::counters::Drop;
 use crate::outputs::{DirectionId, Output};
-use crate::packet::{Packet, complete};
-use crate::state::State;
+use crate::packet::Packet;
 
-/// Report a packet as it enters, with the reason if it ends there. Who looks at it sees it whole.
-pub fn report(state: &mut State, time: u64, direction: DirectionId, packet: &Packet, drop: Option<Drop>) {
-    let mut packet = Arc::clone(packet);
-    if !state.icrc {
-        complete(&mut packet);
-    }
-    state.outputs.push_back(Output::Observed { time, direction, packet, drop });
+/// Report a packet as it enters, with the reason if it ends there.
+pub fn report(
+    outputs: &mut VecDeque<Output>,
+    time: u64,
+    direction: DirectionId,
+    packet: &Packet,
+    drop: Option<Drop>,
+) {
+    outputs.push_back(Output::Observed { time, direction, packet: packet.clone(), drop });
 }

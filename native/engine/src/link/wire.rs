@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn packet(len: usize) -> Packet {
-        vec![0; len].into()
+        vec![0; len][..].into()
     }
 
     fn arrivals(wire: &Wire) -> Vec<u64> {

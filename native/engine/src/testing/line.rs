@@ -78,7 +78,7 @@ impl Line {
         HeaderWords::new(&fields).write(&mut packet);
         packet[VNIC_HEADER..VNIC_HEADER + frame].fill(0x5a);
         seal(&mut packet, pad, true);
-        packet.into()
+        packet[..].into()
     }
 
     /// Send a packet as the sender's host does.

@@ -12,7 +12,6 @@ use super::Vnics;
 use crate::api::Engine;
 use crate::encap::Refusal;
 use crate::outputs::PortId;
-use crate::packet::Packet;
 use crate::port::Address;
 
 /// Decisions made once for all segments of a frame.
@@ -96,11 +95,14 @@ impl Vnics {
         };
         slot.tx_balance.leave(len);
         let (pad, size) = sizes(len);
-        self.scratch.resize(size, 0);
-        segments.write_next(&mut self.scratch[VNIC_HEADER..VNIC_HEADER + len]);
-        way.words.write(&mut self.scratch);
-        seal(&mut self.scratch, pad, engine.has_icrc());
-        let packet = Packet::from(&self.scratch[..]);
+        let packets = engine.packets();
+        let mut packet = packets.take(size);
+        let bytes = packets.own(&mut packet);
+        segments.write_next(&mut bytes[VNIC_HEADER..VNIC_HEADER + len]);
+        way.words.write(bytes);
+        seal(bytes, pad, self.icrc);
+        packet.set_sealed(self.icrc);
+        packet.set_origin(segments.origin());
         let drop = engine.inject(now, port, packet, way.address);
         slot.counters.tx.attempt(len);
         if drop.is_none() {
