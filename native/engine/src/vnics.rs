@@ -80,6 +80,15 @@ impl Vnics {
         index
     }
 
+    /// Forget a vport, of which nothing waits to be written, wherever it is named.
+    pub fn remove(&mut self, vport: usize) {
+        self.vports[vport] = Vport::default();
+        for demux in &mut self.demuxes {
+            demux.vports.retain(|_, other| *other as usize != vport);
+            demux.nohandler = demux.nohandler.filter(|other| *other as usize != vport);
+        }
+    }
+
     /// Let the VNICs of an HFI port be found in another way.
     pub fn set_demux(&mut self, port: PortId, demux: Demux) {
         let index = port as usize;

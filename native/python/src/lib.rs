@@ -1,7 +1,7 @@
 //! What the crates below look like from Python; opavnic/_native.pyi declares the types.
 
+mod carrier;
 mod counts;
-mod datapath;
 mod fabric_engine;
 mod functions;
 mod load_balancer;
@@ -13,7 +13,7 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::datapath::Engine;
+    use crate::carrier::Carrier;
     #[pymodule_export]
     use crate::fabric_engine::FabricEngine;
     #[pymodule_export]

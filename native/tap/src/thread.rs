@@ -2,12 +2,14 @@
 //! only by what the machine takes to wake it. It holds a lock for one burst at a time; Python takes the same lock, so it
 //! never sees or changes state in the middle of a burst.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, yield_now};
 
 use engine::api::Engine;
+use engine::outputs::Output;
 use engine::vnics::Vnics;
 
 use crate::carrier::{BUFFER, Carrier};
@@ -83,6 +85,12 @@ impl Shared {
             self.notice.raise();
         }
         result
+    }
+
+    /// Take what waits for Python.
+    pub fn take_outputs(&self) -> std::io::Result<VecDeque<Output>> {
+        self.notice.clear();
+        self.lock().take_outputs()
     }
 
     /// Pause the thread between two bursts, or resume it.
