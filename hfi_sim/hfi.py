@@ -22,7 +22,7 @@ from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import CapabilityMask3, PortEvent, PortEventHandler, PortEventKind, PortState
 from hfi_sim.types import LID_NONE, Guid, Lid
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.lrh16b import L2_16B, dlid_of, l2_of, l4_of, length_qw_of, pkey_of, slid_of
+from hfi_sim.wire.lrh16b import l4_of, length_of_16b, route_of
 from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET
 
 if TYPE_CHECKING:
@@ -107,9 +107,14 @@ class HfiPort:
         For packets from elsewhere: the port reads the fields that it checks from the bytes. Code that has just built a
         packet knows them and calls `send_built` instead.
         """
-        drop = _shape_fault(packet) if self.state is PortState.ACTIVE else Drop.TX_PORT_DOWN
-        if drop is None:
-            return self.send_built(packet, slid_of(packet), dlid_of(packet), pkey_of(packet))
+        if self._state is not PortState.ACTIVE:
+            drop = Drop.TX_PORT_DOWN
+        elif not MIN_PACKET <= (size := len(packet)) <= MAX_PACKET:
+            drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
+        elif length_of_16b(packet) != size:
+            drop = Drop.TX_MALFORMED
+        else:
+            return self.send_built(packet, *route_of(packet))
         self._tx.in_packets += 1
         self._tx.in_bytes += len(packet)
         self._tx.drop(drop)
@@ -319,13 +324,3 @@ class Hfi:
         self.ports = {
             num: HfiPort(self, num, Guid(node_guid + num), icrc, driver) for num in range(1, ports + 1)
         }
-
-
-def _shape_fault(packet: bytes) -> Drop | None:
-    """Return why bytes are not a packet that could leave a port, or None."""
-    size = len(packet)
-    if size > MAX_PACKET:
-        return Drop.TX_MTU
-    if size < MIN_PACKET or l2_of(packet) != L2_16B or length_qw_of(packet) * 8 != size:
-        return Drop.TX_MALFORMED
-    return None

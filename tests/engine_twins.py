@@ -283,14 +283,19 @@ class Twins(Engine):
     def deadline(self) -> int | None:
         return self._all(("deadline",), lambda _, engine: engine.deadline)
 
-    @property
-    def has_output(self) -> bool:
-        return self._all(("has_output",), lambda _, engine: engine.has_output)
-
     def poll_output(self) -> Output | None:
         output = self._all(("poll_output",), lambda _, engine: engine.poll_output())
         self.events += output is not None
         return output
+
+    def step(self, now: int) -> tuple[Sequence[Output], int | None]:
+        def step(_: int, engine: Engine) -> tuple[Sequence[Output], int | None]:
+            outputs, deadline = engine.step(now)
+            return tuple(outputs), deadline
+
+        outputs, deadline = self._all(self._input("step", now), step)
+        self.events += len(outputs)
+        return outputs, deadline
 
     # --- looking -------------------------------------------------------------------------------------------
 

@@ -119,20 +119,23 @@ class Engine(Protocol):
 
     @property
     def deadline(self) -> int | None:
-        """When `handle_timeout` is due; None: nothing will happen without an input.
+        """When there is something to do without an input; None: never. 0 while `poll_output` has something to give.
 
-        There is no output before; what happens inside the fabric until then may wait for the next call.
+        There is no further output before; what happens inside the fabric until then may wait for the next call.
         """
-        ...
-
-    @property
-    def has_output(self) -> bool:
-        """Whether `poll_output` has something to give."""
         ...
 
     def poll_output(self) -> Output | None:
         """Take the next output; None: there is none."""
         ...
+
+    def step(self, now: int) -> tuple[Sequence[Output], int | None]:
+        """Do what is due, and return all outputs and the next deadline: `handle_timeout` and the rest in one call."""
+        self.handle_timeout(now)
+        outputs = []
+        while (output := self.poll_output()) is not None:
+            outputs.append(output)
+        return outputs, self.deadline
 
     # --- looking -------------------------------------------------------------------------------------------
 

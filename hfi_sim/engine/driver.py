@@ -6,9 +6,10 @@ is being received does not recurse: the call that finds the driver idle runs unt
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
-from hfi_sim.clock import Clock, TimerHandle
+from hfi_sim.clock import Clock, SkippingClock, TimerHandle
 from hfi_sim.counters import Drop
 from hfi_sim.engine.api import Engine
 from hfi_sim.engine.outputs import Output, PortId
@@ -28,10 +29,17 @@ class EngineDriver:
         """
         self.engine = engine
         self._clock = clock
+        self._skip_to = clock.skip_to if isinstance(clock, SkippingClock) else _never
         self._early_ns = to_ns(timer_resolution_s)
         self._dispatch = dispatch
         self._now = 0
+        self._clock_s = 0.0
+        """What the clock said then, in seconds."""
         self._running = False
+        self._outputs: deque[Output] = deque()
+        """Taken from the engine, and not handed out yet."""
+        self._touched = False
+        """Whether the engine was given anything since it was last asked when it is due."""
         self._timer: TimerHandle | None = None
         self._timer_at = FOREVER
 
@@ -41,20 +49,20 @@ class EngineDriver:
 
         To a wire that was free all that time would be a backlog, and everything in it too much.
         """
-        now = round(self._clock.time() * NS_PER_S)
-        if now < self._now:
-            return self._now
-        self._now = now
-        return now
+        self._touched = True
+        clock_s = self._clock.time()
+        if clock_s > self._clock_s:
+            self._clock_s = clock_s
+            self._now = round(clock_s * NS_PER_S)
+        return self._now
 
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a packet from an HFI port, as `Engine.inject`, and do what is due."""
-        engine = self.engine
         now = self.now
-        drop = engine.inject(now, port, packet, slid, dlid, pkey)
+        drop = self.engine.inject(now, port, packet, slid, dlid, pkey)
         if not self._running:
-            deadline = engine.deadline
-            if engine.has_output or (deadline is not None and deadline <= now + self._early_ns):
+            deadline = self.engine.deadline
+            if deadline is not None and deadline <= now + self._early_ns:
                 self._run(now + self._early_ns)
             else:
                 self._wake_at(deadline)
@@ -64,20 +72,28 @@ class EngineDriver:
         """Do what is due and hand out what came of it; harmless when called from inside that."""
         self._run(self.now + self._early_ns)
 
-    def _run(self, until: int) -> None:
+    def _run(self, until: int, skips: bool = False) -> None:
+        """Do what is due at `until` or before. Args: skips: nobody else is in the middle of something."""
         if self._running:
             return
         self._running = True
-        engine, dispatch = self.engine, self._dispatch
-        deadline: int | None = until
+        early_ns, waiting = self._early_ns, self._outputs
+        step, dispatch = self.engine.step, self._dispatch
+        deadline: int | None = 0  # at once, should a handler raise
         try:
-            while deadline is not None and deadline <= until:
-                engine.handle_timeout(until)
-                if engine.has_output:
-                    while (output := engine.poll_output()) is not None:
-                        dispatch(output)
-                    until = max(until, self.now + self._early_ns)  # that took its time
-                deadline = engine.deadline
+            while True:
+                outputs, due = step(until)
+                waiting.extend(outputs)
+                self._touched = False
+                while waiting:
+                    dispatch(waiting.popleft())
+                if self._touched or (outputs and early_ns):
+                    until = max(until, self.now + early_ns)  # that took its time
+                elif due is None or not (skips and self._skip_to(to_seconds(due))):
+                    deadline = due
+                    break
+                else:
+                    until = due
         finally:
             self._running = False
             self._wake_at(deadline)
@@ -92,7 +108,8 @@ class EngineDriver:
     def run_soon(self) -> None:
         """Hand out what came of a change once its caller has finished all that it is changing."""
         if not self._running:
-            self._wake_at(self.now if self.engine.has_output else self.engine.deadline)
+            deadline = self.engine.deadline
+            self._wake_at(self.now if deadline == 0 else deadline)
 
     def _wake_at(self, when: int | None) -> None:
         """Wake up then, if ever; a timer that is set for an earlier time stays, and sets the next."""
@@ -106,4 +123,9 @@ class EngineDriver:
     def _due(self) -> None:
         # event loops may wake up early by a rounding error
         due, self._timer, self._timer_at = self._timer_at, None, FOREVER
-        self._run(max(due, self.now + self._early_ns))
+        self._run(max(due, self.now + self._early_ns), skips=True)
+
+
+def _never(_when: float) -> bool:
+    """Stand in for `skip_to` of a clock on which only timers move time."""
+    return False

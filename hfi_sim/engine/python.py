@@ -182,6 +182,8 @@ class PythonEngine(Engine):
 
     @property
     def deadline(self) -> int | None:
+        if self._state.outputs:
+            return 0
         events = self._state.events
         if self._lookahead_is_old:
             self._lookahead_is_old = False
@@ -189,13 +191,18 @@ class PythonEngine(Engine):
             events.lookahead = min(after, default=0)
         return events.deadline
 
-    @property
-    def has_output(self) -> bool:
-        return bool(self._state.outputs)
-
     def poll_output(self) -> Output | None:
         outputs = self._state.outputs
         return outputs.popleft() if outputs else None
+
+    def step(self, now: int) -> tuple[Sequence[Output], int | None]:
+        state = self._state
+        state.events.run(now, state.returns)
+        if not state.outputs:
+            return (), self.deadline
+        outputs = tuple(state.outputs)
+        state.outputs.clear()
+        return outputs, self.deadline
 
     # --- looking -------------------------------------------------------------------------------------------
 

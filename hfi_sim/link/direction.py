@@ -82,8 +82,11 @@ class Direction:
         counters.in_packets += 1
         counters.in_bytes += size
         counters.in_flight += 1
-        self._state.pool -= size
-        drop = self.refusal(now, size, space) if self._config.up else Drop.LINK_DOWN
+        self._state.pool = pool = self._state.pool - size
+        if not self._config.up:
+            drop: Drop | None = Drop.LINK_DOWN
+        else:
+            drop = self._room.refusal(now, size, space) if pool >= 0 else Drop.LINK_OVERFLOW
         if drop is None:
             self._next(now, packet, hops, 0, space)
         else:

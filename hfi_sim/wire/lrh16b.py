@@ -137,6 +137,13 @@ def length_qw_of(packet: bytes | bytearray | memoryview) -> int:
     return packet[2] >> 4 | (packet[3] & 0x7F) << 4
 
 
+def length_of_16b(packet: bytes | bytearray | memoryview) -> int:
+    """Return how many bytes the Length field says that a 16B packet has; -1 where L2 says that it is none."""
+    if packet[7] & 0x60 != L2_16B << 5:
+        return -1
+    return (packet[2] >> 4 | (packet[3] & 0x7F) << 4) * 8
+
+
 def sc_of(packet: bytes | bytearray | memoryview) -> int:
     """Return the service channel."""
     return packet[6] >> 4 | (packet[7] & 1) << 4
@@ -155,6 +162,16 @@ def l4_of(packet: bytes | bytearray | memoryview) -> int:
 def pkey_of(packet: bytes | bytearray | memoryview) -> int:
     """Return the partition key."""
     return packet[10] | packet[11] << 8
+
+
+def route_of(packet: bytes | bytearray | memoryview) -> tuple[int, int, int]:
+    """Return SLID, DLID and partition key, faster than one by one."""
+    qw0, qw1 = _QUAD_WORDS.unpack_from(packet)
+    return (
+        qw0 & 0xFFFFF | (qw1 & 0xF00) << 12,
+        qw0 >> 32 & 0xFFFFF | (qw1 & 0xF000) << 8,
+        qw1 >> 16 & 0xFFFF,
+    )
 
 
 def entropy_of(packet: bytes | bytearray | memoryview) -> int:

@@ -58,10 +58,12 @@ class NativeEngine(Engine):
                 f"the native engine knows no ICRC polynomial but {IBA_POLYNOMIAL:#010x}; "
                 f"this fabric has {icrc.polynomial:#010x}"
             )
-        self._native: _native.FabricEngine = native.FabricEngine()
+        self._native: _native.FabricEngine = native.FabricEngine(_DROPS)
         self._take_outputs = self._native.take_outputs
-        # called once or twice for each packet, and the same there
+        self._step = self._native.step
+        # called for each packet, and the same there
         self.handle_timeout = self._native.handle_timeout  # type: ignore[method-assign]
+        self.inject = self._native.inject  # type: ignore[method-assign]
         self._outputs: deque[Output] = deque()
         """Taken from the native engine, and not handed on yet."""
         self._ports: list[tuple[PacketCounters, PacketCounters, CongestionCounters]] = []
@@ -151,8 +153,7 @@ class NativeEngine(Engine):
     # --- packets -------------------------------------------------------------------------------------------
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        drop = self._native.inject(now, port, packet, slid, dlid, pkey)
-        return None if drop is None else _DROPS[drop]
+        return self._native.inject(now, port, packet, slid, dlid, pkey)
 
     def enter(self, now: int, direction: DirectionId, packet: bytes, hops: int) -> None:
         self._native.enter(now, direction, packet, hops)
@@ -173,11 +174,7 @@ class NativeEngine(Engine):
 
     @property
     def deadline(self) -> int | None:
-        return self._native.deadline
-
-    @property
-    def has_output(self) -> bool:
-        return bool(self._outputs) or self._native.has_output
+        return 0 if self._outputs else self._native.deadline
 
     def poll_output(self) -> Output | None:
         outputs = self._outputs
@@ -189,6 +186,14 @@ class NativeEngine(Engine):
         if len(taken) > 1:
             outputs.extend(map(_output, taken[1:]))
         return _output(taken[0])
+
+    def step(self, now: int) -> tuple[Sequence[Output], int | None]:
+        taken, deadline = self._step(now)
+        if not self._outputs:
+            return ([_output(output) for output in taken] if taken else ()), deadline
+        outputs = [*self._outputs, *map(_output, taken or ())]
+        self._outputs.clear()
+        return outputs, deadline
 
     # --- looking -------------------------------------------------------------------------------------------
 

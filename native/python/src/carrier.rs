@@ -45,10 +45,10 @@ fn no_port(port: u32) -> PyErr {
 #[pymethods]
 impl Carrier {
     #[new]
-    #[pyo3(signature = (*, icrc=true, merge=true))]
-    fn new(py: Python<'_>, icrc: bool, merge: bool) -> PyResult<Self> {
+    #[pyo3(signature = (drops, *, icrc=true, merge=true))]
+    fn new(py: Python<'_>, drops: Vec<Py<PyAny>>, icrc: bool, merge: bool) -> PyResult<Self> {
         let shared = Shared::new(Engine::default(), Vnics::new(icrc, merge))?;
-        let engine = Py::new(py, FabricEngine::carried(Arc::clone(&shared)))?;
+        let engine = Py::new(py, FabricEngine::carried(Arc::clone(&shared), drops)?)?;
         Ok(Carrier { shared, engine, thread: Mutex::new(None) })
     }
 

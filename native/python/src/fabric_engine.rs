@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::api::{Counted, Engine};
 use engine::config::{End, PortConfig, PortNum};
-use engine::counters::Passing;
+use engine::counters::{DROP_NAMES, Passing};
 use engine::hash::FastMap;
 use engine::link::config::{FlowControl, LinkConfig, SERVICE_CHANNELS};
 use engine::link::rule::{FaultKind, FaultRule, Match};
@@ -237,6 +237,8 @@ enum Inner {
 #[pyclass]
 pub struct FabricEngine {
     inner: Inner,
+    /// The drop reasons of Python, by number.
+    drops: Vec<Py<PyAny>>,
     /// How many elements there are; only calls of this object add any.
     ports: usize,
     switches: usize,
@@ -252,13 +254,17 @@ fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
 }
 
 impl FabricEngine {
-    fn over(inner: Inner) -> Self {
-        FabricEngine { inner, ports: 0, switches: 0, directions: 0, tallies: 0 }
+    fn over(inner: Inner, drops: Vec<Py<PyAny>>) -> PyResult<Self> {
+        if drops.len() != DROP_NAMES.len() {
+            let text = format!("{} drop reasons were given, there are {}", drops.len(), DROP_NAMES.len());
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(FabricEngine { inner, drops, ports: 0, switches: 0, directions: 0, tallies: 0 })
     }
 
     /// Make the engine of a carrier, which has no elements yet.
-    pub fn carried(shared: Arc<Shared>) -> Self {
-        FabricEngine::over(Inner::Carried(shared))
+    pub fn carried(shared: Arc<Shared>, drops: Vec<Py<PyAny>>) -> PyResult<Self> {
+        FabricEngine::over(Inner::Carried(shared), drops)
     }
 
     /// Give an input to the engine: at `now`, or when the clock of a thread says. Python goes on while this waits.
@@ -311,8 +317,8 @@ fn no_token(token: u64) -> PyErr {
 #[pymethods]
 impl FabricEngine {
     #[new]
-    fn new() -> Self {
-        FabricEngine::over(Inner::Alone(Box::default()))
+    fn new(drops: Vec<Py<PyAny>>) -> PyResult<Self> {
+        FabricEngine::over(Inner::Alone(Box::default()), drops)
     }
 
     fn add_port(&mut self, py: Python<'_>) -> u32 {
@@ -416,7 +422,7 @@ impl FabricEngine {
         Ok(())
     }
 
-    /// Return the number of the drop reason with which the port refused the packet.
+    /// Return the drop reason with which the port refused the packet.
     #[allow(clippy::too_many_arguments)] // they stand in one row in Python
     fn inject(
         &mut self,
@@ -427,14 +433,14 @@ impl FabricEngine {
         slid: u32,
         dlid: u32,
         pkey: u16,
-    ) -> PyResult<Option<u8>> {
+    ) -> PyResult<Option<Py<PyAny>>> {
         self.port(port)?;
         let address = Address { slid, dlid, pkey };
         let drop = self.input(py, now, |engine, now| {
             let packet = engine.packets().copy(packet);
             engine.inject(now, port, packet, address)
         });
-        Ok(drop.map(|drop| drop as u8))
+        Ok(drop.map(|drop| self.drops[drop as usize].clone_ref(py)))
     }
 
     fn keep(&mut self, py: Python<'_>, token: u64) -> PyResult<()> {
@@ -456,17 +462,25 @@ impl FabricEngine {
     #[getter]
     fn deadline(&mut self, py: Python<'_>) -> Option<u64> {
         match &mut self.inner {
+            Inner::Alone(engine) if engine.has_output() => Some(0),
             Inner::Alone(engine) => engine.deadline(),
-            Inner::Carried(shared) => py.detach(|| shared.lock().deadline()),
+            Inner::Carried(shared) => py.detach(|| {
+                let carrier = &mut *shared.lock();
+                if carrier.outbox.is_empty() { carrier.deadline() } else { Some(0) }
+            }),
         }
     }
 
-    #[getter]
-    fn has_output(&self, py: Python<'_>) -> bool {
-        match &self.inner {
-            Inner::Alone(engine) => engine.has_output(),
-            Inner::Carried(shared) => py.detach(|| !shared.lock().outbox.is_empty()),
-        }
+    /// Do what is due, and return all outputs and the next deadline.
+    fn step<'py>(
+        &mut self,
+        py: Python<'py>,
+        now: u64,
+    ) -> PyResult<(Option<Bound<'py, PyList>>, Option<u64>)> {
+        self.handle_timeout(py, now);
+        let outputs = self.take_outputs(py)?;
+        let outputs = if outputs.is_empty() { None } else { Some(outputs) };
+        Ok((outputs, self.deadline(py)))
     }
 
     fn take_outputs<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

@@ -244,6 +244,7 @@ def test_link_that_flaps_1000_times_a_second_loses_what_was_on_its_way_and_leave
             sent += 1
         bed.run(now + 500_000)
         bed.engine.set_link(now + 500_000, THERE, down)
+        bed.run(now + 500_000)
         assert bed.engine.deadline is None
         bed.send(now + 500_000, A, packet(1, 2, sent))
         sent += 1

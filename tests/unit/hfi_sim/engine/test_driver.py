@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from hfi_sim.clock import ManualClock
 from hfi_sim.fabric import Fabric
-from unit.hfi_sim.fabric_pair import make_pair
+from unit.hfi_sim.fabric_pair import TEST_L4, make_pair
 
 
 class _JumpingClock(ManualClock):
@@ -19,6 +21,9 @@ class _JumpingClock(ManualClock):
 
     def call_at(self, when: float, *args: Any) -> Any:
         return super().call_at(when - self.offset, *args)
+
+    def skip_to(self, when: float) -> bool:
+        return super().skip_to(when - self.offset)
 
 
 def test_clock_that_goes_back_delays_packets_and_drops_none() -> None:
@@ -46,3 +51,27 @@ def test_clock_that_goes_a_day_ahead_delivers_what_was_on_its_way() -> None:
     clock.advance(1)
     assert len(pair.received) == 2
     assert pair.fabric.balance() == {}
+
+
+def test_each_packet_of_a_burst_is_received_at_its_own_time_and_in_turn_with_timers() -> None:
+    clock = ManualClock()
+    pair = make_pair(Fabric(clock))
+    seen: list[tuple[str, float]] = []
+    pair.b.unregister_l4(TEST_L4)
+    pair.b.register_l4(TEST_L4, lambda *_: seen.append(("packet", clock.time())))
+    for _ in range(3):
+        pair.a.send(pair.packet())
+    clock.advance(1)
+    times = [time for _, time in seen]
+    assert 0 < times[0] < times[1] < times[2]
+
+    seen.clear()
+    for _ in range(3):
+        pair.a.send(pair.packet())
+    between = 1 + (times[1] + times[2]) / 2
+    clock.call_at(between, lambda: seen.append(("timer", clock.time())))
+    clock.advance((times[0] + times[1]) / 2)
+    assert [what for what, _ in seen] == ["packet"]
+    clock.advance(1)
+    assert [what for what, _ in seen] == ["packet", "packet", "timer", "packet"]
+    assert [time for _, time in seen] == pytest.approx([1 + times[0], 1 + times[1], between, 1 + times[2]])

@@ -69,6 +69,8 @@ def test_field_readers_any_header_agree_with_parse(header: Lrh16B) -> None:
     assert lrh16b.slid_of(packet) == header.slid
     assert lrh16b.dlid_of(packet) == header.dlid
     assert lrh16b.length_qw_of(packet) == header.length_qw
+    assert lrh16b.length_of_16b(packet) == (header.length_qw * 8 if header.l2 == lrh16b.L2_16B else -1)
+    assert lrh16b.route_of(packet) == (header.slid, header.dlid, header.pkey)
     assert lrh16b.sc_of(packet) == header.sc
     assert lrh16b.l2_of(packet) == header.l2
     assert lrh16b.l4_of(packet) == header.l4
