@@ -39,7 +39,7 @@ def status(
     print_table(
         ("link", "state", "packets ->", "packets <-", "drops", "datapath"),
         [
-            [*pick(link, "name", "state", "packets_forth", "packets_back", "drops"), _carrier(link)]
+            pick(link, "name", "state", "packets_forth", "packets_back", "drops", "datapath")
             for link in data["links"]
         ],
     )
@@ -72,11 +72,6 @@ def _rows(name: str, said: dict[str, Any]) -> Iterator[tuple[object, ...]]:
             value = ", ".join(f"{key} {item}" for key, item in value.items())
         if value != "":
             yield name, what, value
-
-
-def _carrier(link: dict[str, Any]) -> str:
-    reason = link["datapath_reason"]
-    return f"{link['datapath']}: {reason}" if reason else str(link["datapath"])
 
 
 def print_vnics(data: dict[str, Any]) -> None:

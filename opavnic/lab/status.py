@@ -58,9 +58,7 @@ def lab_status(
         "mads": world.mads,
         "hosts": rows,
         "apps": running.app_status(),
-        "links": link_status(
-            world.fabric, head["datapath"], carrier.slow_links() if carrier is not None else {}
-        ),
+        "links": link_status(world.fabric, head["datapath"]),
         "drops": drop_status(world.fabric, kernel),
         "balance": world.fabric.balance(),
     }
@@ -149,14 +147,8 @@ def vnic_state(vnic: HostVnic) -> str:
     return "up" if adapter.oper_state == ConfigState.FORWARDING else "not operational"
 
 
-def link_status(
-    fabric: Fabric, datapath: str = "python", slow: Mapping[str, str] | None = None
-) -> list[dict[str, Any]]:
-    """Return every link with its traffic in both directions and the datapath that carries it.
-
-    Args:  slow: the links that Python carries although `datapath` is native, with the reason.
-    """
-    slow = slow or {}
+def link_status(fabric: Fabric, datapath: str = "python") -> list[dict[str, Any]]:
+    """Return every link with its traffic in both directions and the datapath that carries it."""
     rows = []
     for link in fabric.links:
         forth, back = link.directions
@@ -169,8 +161,7 @@ def link_status(
                 "bytes_forth": forth.counters.out_bytes,
                 "bytes_back": back.counters.out_bytes,
                 "drops": forth.counters.dropped + back.counters.dropped,
-                "datapath": "python" if link.name in slow else datapath,
-                "datapath_reason": slow.get(link.name, ""),
+                "datapath": datapath,
             }
         )
     return rows

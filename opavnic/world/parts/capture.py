@@ -59,7 +59,6 @@ async def _stream(request: web.Request, world: World) -> web.StreamResponse:
     capture = Capture(world.fabric, place, match, epoch_s=epoch_s, on_packet=news.set)
     response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE})
     try:
-        world.refresh()  # Python carries captured links
         await response.prepare(request)
         await _write(request, response, capture, news, count)
         await response.write_eof()
@@ -67,7 +66,6 @@ async def _stream(request: web.Request, world: World) -> web.StreamResponse:
         pass  # the reader has left
     finally:
         capture.stop()
-        world.refresh()
     return response
 
 
