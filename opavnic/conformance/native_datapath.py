@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from hfi_sim.fabric import Fabric
-from hfi_sim.port_state import PortState
-from hfi_sim.types import Lid
 from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.conformance.python_datapath import configured_adapter, set_up_vports
 from opavnic.conformance.vector_setup import (
@@ -26,8 +23,6 @@ from opavnic.engine.threaded import carrier_engine, native_carrier
 from opavnic.errors import DatapathUnavailableError
 from opavnic.flow import entropy_of
 
-_LID_BITS: Final = 0xFFFFFF
-
 
 class NativeDatapath:
     """Encapsulation and receipt by the native module."""
@@ -44,21 +39,12 @@ class NativeDatapath:
     def encap(self, situation: EncapSituation) -> EncapOutcome:
         """Set up one vport and send one frame."""
         adapter = configured_adapter(situation, HfiStub())
-        info = adapter.forwarding.info
-        carrier, packets = native_carrier(), []
-        fabric = Fabric(engine=carrier_engine(carrier))
-        port, far = (fabric.add_hfi(name).ports[1] for name in ("here", "far"))
-        fabric.connect(port, far)
-        fabric.observe(lambda sighting: packets.append(sighting.packet))
-        # the VNIC alone is under test: its port lets pass whatever it sends
-        port.set_lid(Lid(info.encap_slid & _LID_BITS))
-        port.set_pkeys([info.pkey])
-        port.set_state(PortState.ACTIVE)
+        carrier = native_carrier()
+        port = Fabric(engine=carrier_engine(carrier)).add_hfi("here").ports[1].number
         vport = carrier.add_vport()
-        carrier.set_vport(vport, take_vport(adapter), port.number)
+        carrier.set_vport(vport, take_vport(adapter), port)
         frame = pad_frame(situation.frame)
-        carrier.transmit(0, vport, frame, hash15=situation.hash15)
-        fabric.driver.run()
+        packets = carrier.encap(vport, frame, situation.hash15)
         add_vnic(adapter, carrier.collect_vport(0, vport))
         return EncapOutcome(
             packet=packets[0] if packets else None,

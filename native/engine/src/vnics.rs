@@ -5,7 +5,7 @@
 //! written together, by `flush`.
 
 pub mod demux;
-mod transmit;
+pub mod transmit;
 pub mod vport;
 
 use offload::gro::Span;

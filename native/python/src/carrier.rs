@@ -6,8 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use engine::api::Engine;
 use engine::app::NativeApp;
+use engine::counters;
+use engine::outputs::PortId;
+use engine::packet::{Packet, Packets};
+use engine::port::Address;
 use engine::vnics::Vnics;
 use engine::vnics::demux::Demux;
+use engine::vnics::transmit::Uplink;
 use offload::vnet::{SIZE, VnetHeader};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -31,6 +36,24 @@ impl Carrier {
     pub fn attach(&self, py: Python<'_>, vport: usize, app: Arc<dyn NativeApp>) -> PyResult<()> {
         let found = py.detach(|| self.shared.lock().set_app(vport, Some(app)));
         if found { Ok(()) } else { Err(no_vport(vport)) }
+    }
+}
+
+/// Keeps packets instead of sending them.
+#[derive(Default)]
+struct Kept {
+    packets: Packets,
+    sent: Vec<Packet>,
+}
+
+impl Uplink for Kept {
+    fn packets(&mut self) -> &mut Packets {
+        &mut self.packets
+    }
+
+    fn send(&mut self, _port: PortId, packet: Packet, _address: Address) -> Option<counters::Drop> {
+        self.sent.push(packet);
+        None
     }
 }
 
@@ -242,6 +265,23 @@ impl Carrier {
                 carrier.vnics.transmit(&mut carrier.engine, now, vport, &header, frame, hash15);
             });
         });
+    }
+
+    /// Return the packets that a frame of the host of a vport becomes, which are not sent.
+    fn encap<'py>(
+        &self,
+        py: Python<'py>,
+        vport: usize,
+        frame: &[u8],
+        hash15: u16,
+    ) -> Vec<Bound<'py, PyBytes>> {
+        let mut buffer = frame.to_vec();
+        buffer.resize(frame.len().max(60), 0);
+        let mut kept = Kept::default();
+        let frame = (&mut buffer[..], frame.len());
+        let header = VnetHeader::default();
+        self.shared.lock().vnics.transmit_over(&mut kept, vport, &header, frame, Some(hash15));
+        kept.sent.iter().map(|packet| PyBytes::new(py, packet)).collect()
     }
 
     /// Give a packet to the VNICs of an HFI port, as if the port had received and checked it.

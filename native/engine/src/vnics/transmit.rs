@@ -10,8 +10,10 @@ use wire::{HeaderWords, MAX_FRAME, VNIC_HEADER, seal, sizes};
 
 use super::Vnics;
 use crate::api::Engine;
+use crate::counters::Drop;
 use crate::encap::Refusal;
 use crate::outputs::PortId;
+use crate::packet::{Packet, Packets};
 use crate::port::Address;
 
 /// Decisions made once for all segments of a frame.
@@ -24,15 +26,51 @@ struct Way {
     tagged: bool,
 }
 
+/// Where VNICs send their packets.
+pub trait Uplink {
+    /// Where packets are made.
+    fn packets(&mut self) -> &mut Packets;
+
+    /// Send a packet from an HFI port; return why the port refused it.
+    fn send(&mut self, port: PortId, packet: Packet, address: Address) -> Option<Drop>;
+}
+
+/// An engine at a time.
+struct At<'a>(&'a mut Engine, u64);
+
+impl Uplink for At<'_> {
+    #[inline]
+    fn packets(&mut self) -> &mut Packets {
+        self.0.packets()
+    }
+
+    #[inline]
+    fn send(&mut self, port: PortId, packet: Packet, address: Address) -> Option<Drop> {
+        self.0.inject(self.1, port, packet, address)
+    }
+}
+
 impl Vnics {
-    /// Send one frame from the host of `vport`; `header` says which offloads it needs.
-    ///
-    /// The first `len` bytes of `buffer` hold the frame; `buffer` has at least 60 bytes. `bucket` overrides the hash
-    /// of the flow.
+    /// Send one frame from the host of a vport into the fabric, as `transmit_over` does.
     pub fn transmit(
         &mut self,
         engine: &mut Engine,
         now: u64,
+        vport: usize,
+        header: &VnetHeader,
+        frame: (&mut [u8], usize),
+        bucket: Option<u16>,
+    ) {
+        self.transmit_over(&mut At(engine, now), vport, header, frame, bucket);
+    }
+
+    /// Send one frame from the host of `vport`; `header` says which offloads it needs.
+    ///
+    /// The first `len` bytes of `buffer` hold the frame; `buffer` has at least 60 bytes. `bucket` overrides the hash
+    /// of the flow.
+    pub fn transmit_over(
+        &mut self,
+        uplink: &mut impl Uplink,
         vport: usize,
         header: &VnetHeader,
         (buffer, len): (&mut [u8], usize),
@@ -67,7 +105,7 @@ impl Vnics {
         };
         slot.counters.tx_cut += segments.remaining() as u64 - 1;
         while let Some(raw_len) = segments.next_len() {
-            self.transmit_segment(engine, now, vport, &way, &mut segments, raw_len);
+            self.transmit_segment(uplink, vport, &way, &mut segments, raw_len);
         }
     }
 
@@ -75,8 +113,7 @@ impl Vnics {
     #[inline]
     fn transmit_segment(
         &mut self,
-        engine: &mut Engine,
-        now: u64,
+        uplink: &mut impl Uplink,
         vport: usize,
         way: &Way,
         segments: &mut Segments<'_>,
@@ -95,7 +132,7 @@ impl Vnics {
         };
         slot.tx_balance.leave(len);
         let (pad, size) = sizes(len);
-        let packets = engine.packets();
+        let packets = uplink.packets();
         let mut packet = packets.take(size);
         let bytes = packets.own(&mut packet);
         segments.write_next(&mut bytes[VNIC_HEADER..VNIC_HEADER + len]);
@@ -103,7 +140,7 @@ impl Vnics {
         seal(bytes, pad, self.icrc);
         packet.set_sealed(self.icrc);
         packet.set_origin(segments.origin());
-        let drop = engine.inject(now, port, packet, way.address);
+        let drop = uplink.send(port, packet, way.address);
         slot.counters.tx.attempt(len);
         if drop.is_none() {
             slot.counters.tx.kind(way.multicast, way.tagged);

@@ -74,10 +74,9 @@ async def test_reader_that_does_not_read_makes_nobody_wait(
 ) -> None:
     monkeypatch.setattr(capture, "MAX_WAITING", 200)
     async with http.get("/capture?on=h1->sw0&count=2") as answer:
-        link = lab.world.hosts["h1"].port.link
-        assert link is not None
+        port, driver = lab.world.hosts["h1"].port, lab.world.fabric.driver
         for _ in range(5):  # at once, before anything can be taken
-            link.directions[0].enter(bytes(7) + b"\xc0" + b"\x55" + bytes(91))
+            driver.inject(port.number, bytes(7) + b"\xc0" + b"\x55" + bytes(91), port.lid, 1, 0xFFFF)
         first = records(await answer.read())
     assert len(first) == 2
 
