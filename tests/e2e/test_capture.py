@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ from scapy.utils import PcapNgReader
 
 from e2e.conftest import Program
 from hfi_sim.wire.layers import OPA16B
-from native_module import needs_native
 from processes import child
 
 LAB = f"captured-{os.getpid()}"
@@ -42,13 +40,6 @@ def pinged(opavnic: Program, tmp_path: Path) -> Iterator[None]:
         yield
 
 
-def links(opavnic: Program) -> dict[str, tuple[str, str]]:
-    status = json.loads(opavnic("status", "--json").stdout)
-    return {
-        link["name"].split(":")[0]: (link["datapath"], link["datapath_reason"]) for link in status["links"]
-    }
-
-
 @pytest.mark.usefixtures("pinged")
 def test_capture_writes_what_was_asked_for(opavnic: Program, tmp_path: Path) -> None:
     file = tmp_path / "red.pcapng"
@@ -69,29 +60,6 @@ def test_capture_prints_json_lines_to_a_pipe(opavnic: Program) -> None:
     assert len(rows) == 3
     assert {row["link"].split("->")[0] for row in rows} == {"h2:1"}
     assert all(bytes.fromhex(row["packet"])[8] == 0x78 and row["drop"] is None for row in rows)
-
-
-@pytest.mark.usefixtures("pinged")
-@needs_native
-def test_capture_takes_its_links_from_the_native_datapath_and_gives_them_back(
-    opavnic: Program, tmp_path: Path
-) -> None:
-    assert links(opavnic)["h1"] == links(opavnic)["h2"] == ("native", "")
-    command = [sys.executable, "-m", "opavnic.cli.main", "capture", "on", "h1", "vesw=2"]
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    with child(command, env=environment, stdout=-1, stderr=-1) as capture:
-        assert capture.stdout is not None
-        assert "vesw 2" in capture.stdout.readline()
-        assert (links(opavnic)["h1"], links(opavnic)["h2"]) == (("python", "observed"), ("native", ""))
-        capture.send_signal(signal.SIGINT)
-        _, said = capture.communicate(timeout=60)
-    assert capture.returncode == 0
-    assert said.endswith("packets captured\n")
-    for _ in range(100):  # each look takes a while
-        if links(opavnic)["h1"] == ("native", ""):
-            break
-    else:
-        pytest.fail(f"h1 is still carried so: {links(opavnic)['h1']}")
 
 
 @pytest.mark.usefixtures("pinged")
