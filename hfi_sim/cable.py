@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hfi_sim.counters import PacketCounters
 from hfi_sim.engine.config import End
-from hfi_sim.engine.driver import EngineDriver
+from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.outputs import DirectionId
 from hfi_sim.errors import FabricError
 from hfi_sim.instants import to_ns
@@ -80,12 +80,6 @@ class LinkDirection:
         driver.engine.set_rules(driver.now, self.number, self.rules)
         driver.run_soon()
 
-    def enter(self, packet: bytes, hops: int = 0) -> None:
-        """Let a packet enter that was carried so far by something else. Args: hops: switches that it has visited."""
-        driver = self.link.driver
-        driver.engine.enter(driver.now, self.number, packet, hops)
-        driver.run()
-
     @property
     def lanes(self) -> LanesStatus | None:
         """Its virtual lanes as they are now; None on a link without credits."""
@@ -99,7 +93,7 @@ class Link:
         self,
         a: LinkPort,
         b: LinkPort,
-        driver: EngineDriver,
+        driver: Driver,
         *,
         rate_bps: float = DEFAULT_RATE_BPS,
         latency_s: float = DEFAULT_LATENCY_S,

@@ -16,7 +16,7 @@ from hfi_sim.cable import Link, LinkDirection, LinkPort
 from hfi_sim.clock import Clock, ManualClock
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.engine.api import Engine, EngineFactory
-from hfi_sim.engine.driver import EngineDriver
+from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
 from hfi_sim.engine.outputs import Delivered, FlowChanged, Observed, Output
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.errors import FabricError
@@ -83,12 +83,14 @@ class Fabric:
         icrc: Icrc | None = None,
         timer_resolution_s: float | None = None,
         engine: EngineFactory = PythonEngine,
+        driver: DriverFactory = EngineDriver,
     ) -> None:
         """Make an empty fabric.
 
         Args:  clock: an asyncio loop or another Clock; seed: for all random streams (`hfi_sim.random_stream`);
                timer_resolution_s: shorter delays are skipped (a real loop wakes up late, see `precise_loop`;
-               0 on virtual time, where delays are exact); engine: makes what carries the packets.
+               0 on virtual time, where delays are exact); engine: makes what carries the packets; driver: makes what
+               drives that.
         """
         if timer_resolution_s is None:
             timer_resolution_s = 0.0 if clock is not None else float("inf")
@@ -98,14 +100,14 @@ class Fabric:
         self.timer_resolution_s = timer_resolution_s
         """Delays shorter than this, in seconds, are skipped."""
         self.engine: Engine = engine(self.icrc)
-        self.driver = EngineDriver(self.engine, self.clock, timer_resolution_s, self._dispatch)
+        self.driver: Driver = driver(self.engine, self.clock, timer_resolution_s, self._dispatch)
         self.hfis: dict[str, Hfi] = {}
         self.switches: dict[str, Switch] = {}
         self.links: list[Link] = []
         self.attached: dict[str, PacketCounters] = {}
         """Counters of elements above the ports (VNICs, ...) that are included in conservation."""
         self.before_counting: list[Callable[[], None]] = []
-        """Called before counters are read: a datapath with counters of its own adds them here."""
+        """Called before counters are read: VNICs that are carried elsewhere add theirs here."""
         self._guids: dict[int, str] = {}
         self._next_guid = GUID_BASE
         self.on_spent: Callable[[int], None] = _nothing
@@ -338,7 +340,7 @@ class Fabric:
             handler(FabricNotice(change, name, more))
 
     def count(self) -> None:
-        """Let the engine, and datapaths with counters of their own, add them to the counters here."""
+        """Let the engine, and VNICs that are carried elsewhere, add to the counters here."""
         self.driver.count()
         for add_up in self.before_counting:
             add_up()

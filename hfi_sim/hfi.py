@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hfi_sim.cable import Link
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.config import HfiEnd, PortConfig
-from hfi_sim.engine.driver import EngineDriver
+from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.errors import FabricError, NetdevError
 from hfi_sim.netdev.base import Netdev
@@ -46,7 +46,7 @@ class HfiPort:
     mad: MadStack
     """The MAD stack of this port."""
 
-    def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc, driver: EngineDriver) -> None:
+    def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc, driver: Driver) -> None:
         self.hfi = hfi
         self.opa_port_num = opa_port_num
         self.name = f"{hfi.name}:{opa_port_num}"
@@ -312,7 +312,7 @@ class Hfi:
         *,
         ports: int,
         icrc: Icrc,
-        driver: EngineDriver,
+        driver: Driver,
         netdevs: NetdevFactory | None = None,
     ) -> None:
         if not 1 <= ports <= 2:

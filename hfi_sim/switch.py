@@ -12,7 +12,7 @@ from types import MappingProxyType
 from hfi_sim.cable import Link
 from hfi_sim.counters import PacketCounters
 from hfi_sim.engine.config import SwitchEnd, SwitchPortConfig
-from hfi_sim.engine.driver import EngineDriver
+from hfi_sim.engine.driver import Driver
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
 from hfi_sim.types import LID_NONE, Guid, Lid
@@ -62,7 +62,7 @@ class Switch:
         node_guid: Guid,
         ports: int,
         *,
-        driver: EngineDriver,
+        driver: Driver,
         on_program: Callable[[Switch], None],
     ) -> None:
         """Make a switch. Args: driver: of the engine that carries it; on_program: called after new tables are in."""

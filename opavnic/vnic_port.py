@@ -176,6 +176,8 @@ class VnicPort:
     def _flow(self, stopped: bool) -> None:
         """Stop the queues of all netdevs while the link has no credits for the port."""
         for adapter in self.adapters.values():
+            if adapter.offload is not None:
+                continue  # what carries its frames knows, and sooner
             if stopped:
                 adapter.netdev.stop_queue()
             else:

@@ -297,14 +297,6 @@ class Twins(Engine):
         what = self._input("inject", now, port, packet, slid, dlid, pkey)
         return self._all(what, lambda _, engine: engine.inject(now, port, packet, slid, dlid, pkey))
 
-    def enter(self, now: int, direction: DirectionId, packet: bytes, hops: int) -> None:
-        what = self._input("enter", now, direction, packet, hops)
-        self._all(what, lambda _, engine: engine.enter(now, direction, packet, hops))
-
-    def answer_congestion(self, port: PortId, packet: bytes) -> bytes:
-        what = self._input("answer_congestion", port, packet)
-        return self._all(what, lambda _, engine: engine.answer_congestion(port, packet))
-
     def is_holding(self, direction: DirectionId) -> bool:
         return self._all(("is_holding", direction), lambda _, engine: engine.is_holding(direction))
 

@@ -108,17 +108,6 @@ class Engine(Protocol):
         """
         ...
 
-    def enter(self, now: int, direction: DirectionId, packet: bytes, hops: int) -> None:
-        """Let a packet enter a direction that was carried so far by something else.
-
-        Args:  hops: switches that it has visited.
-        """
-        ...
-
-    def answer_congestion(self, port: PortId, packet: bytes) -> bytes:
-        """Return a packet that another datapath sent from a port, with BECN set if its receiver is to get one."""
-        ...
-
     def keep(self, token: BufferToken) -> None:
         """Keep the room of a delivered packet for one more holder."""
         ...

@@ -9,12 +9,41 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from math import inf
+from typing import Protocol
 
 from hfi_sim.clock import Clock, SkippingClock, TimerHandle
 from hfi_sim.counters import Drop
 from hfi_sim.engine.api import Engine
 from hfi_sim.engine.outputs import Output, PortId
 from hfi_sim.instants import FOREVER, NS_PER_S, to_ns, to_seconds
+
+
+class Driver(Protocol):
+    """Drives one engine, as the rest of a fabric sees it."""
+
+    engine: Engine
+
+    @property
+    def now(self) -> int:
+        """The time of an input that is given now, in nanoseconds on the clock."""
+        ...
+
+    def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        """Send a packet from an HFI port, as `Engine.inject`, and do what is due."""
+        ...
+
+    def run(self) -> None:
+        """Do what is due and hand out what came of it; harmless when called from inside that."""
+
+    def count(self) -> None:
+        """Bring the counters up to date, with all that is due by now."""
+
+    def run_soon(self) -> None:
+        """Hand out what came of a change once its caller has finished all that it is changing."""
+
+
+DriverFactory = Callable[[Engine, Clock, float, Callable[[Output], None]], Driver]
+"""Makes a driver. Args: the engine, its clock, the resolution of the clock's timers in seconds, what takes outputs."""
 
 
 class EngineDriver:

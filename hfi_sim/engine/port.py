@@ -85,13 +85,13 @@ class EnginePort:
             tx.out_packets += 1
             tx.out_bytes += size
             if dlid in self._becn_due:
-                packet = self.answer_congestion(packet)
+                packet = self._answer_congestion(packet)
             self.leaving.enter(now, packet, 0, None)
             return None
         tx.drop(drop)
         return drop
 
-    def answer_congestion(self, packet: bytes) -> bytes:
+    def _answer_congestion(self, packet: bytes) -> bytes:
         """Return a packet in its form on the link: with BECN set, if its receiver is to get one."""
         if self._becn_due and (dlid := dlid_of(packet)) in self._becn_due:
             self._becn_due.discard(dlid)

@@ -156,14 +156,6 @@ class PythonEngine(Engine):
             state.settle(now)
         return drop
 
-    def enter(self, now: int, direction: DirectionId, packet: bytes, hops: int) -> None:
-        self.handle_timeout(now)
-        self._directions[direction].enter(now, packet, hops, None)
-        self._state.settle(now)
-
-    def answer_congestion(self, port: PortId, packet: bytes) -> bytes:
-        return self._ports[port].answer_congestion(packet)
-
     def is_holding(self, direction: DirectionId) -> bool:
         return self._directions[direction].is_holding
 

@@ -76,8 +76,6 @@ class Faults:
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
         fabric.on_spent = self._spent
-        self.on_change: Callable[[], None] = _nothing
-        """Called when a fault has begun or ended: who carries packets past Python looks at the links again."""
         self._numbers = 0
         self._faults: dict[int, ActiveFault] = {}
         self._base_rates: dict[Link, float] = {}
@@ -182,7 +180,6 @@ class Faults:
         else:
             fault.tally.hits += 1
             fault.end = self._starters[spec.kind](fault)
-        self.on_change()
         if spec.every_s is not None and (spec.kind in PACKET_KINDS or fault.hits != spec.count):
             self._later(fault, spec.every_s, lambda: self._begin(fault))
         if spec.duration_s is not None:
@@ -198,7 +195,6 @@ class Faults:
         if end is not None:
             log.info("%s ends", fault.who)
             end()
-            self.on_change()
 
     def finish(self, fault: ActiveFault) -> None:
         """End a fault for good; it stays listed with its counts."""
@@ -300,7 +296,3 @@ class Faults:
 
 def _nodes(spec: FaultSpec) -> list[str]:
     return [name.strip() for name in spec.on.split(",")]
-
-
-def _nothing() -> None:
-    """Stand in for nobody who has to know."""

@@ -41,7 +41,7 @@ def status(
     print_table(
         ("link", "state", "packets ->", "packets <-", "drops", "datapath"),
         [
-            [*pick(link, "name", "state", "packets_forth", "packets_back", "drops"), _carrier(link)]
+            pick(link, "name", "state", "packets_forth", "packets_back", "drops", "datapath")
             for link in data["links"]
         ],
     )
@@ -88,11 +88,6 @@ def engine_line(engine: dict[str, Any]) -> str:
         for worker in workers
     )
     return f"{text}: {'; '.join(carried)}"
-
-
-def _carrier(link: dict[str, Any]) -> str:
-    reason = link["datapath_reason"]
-    return f"{link['datapath']}: {reason}" if reason else str(link["datapath"])
 
 
 def print_vnics(data: dict[str, Any]) -> None:

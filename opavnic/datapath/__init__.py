@@ -1,5 +1,6 @@
-"""The two datapaths: the Python one, which is the reference and runs everywhere, and the native one.
+"""What carries the packets of a lab: all in Python, which is the reference and runs everywhere, or all in Rust.
 
-The Python datapath is `opavnic.adapter` on `hfi_sim`'s links and switches. The native one (`native/`, built as
-`opavnic._native`) carries the same frames by snapshots of both, outside the GIL; `native` keeps these up to date.
+With the Python datapath, `opavnic.adapter` stands on an engine that the event loop drives. With the native one
+(`native/`, built as `opavnic._native`), a thread drives the native engine, and VNICs stand on it outside the GIL;
+`native` keeps their configuration up to date.
 """

@@ -1,12 +1,12 @@
-"""The shell of the native datapath: gives it TAPs and snapshots, takes its counters and what it cannot carry.
+"""The shell of native VNICs: gives a carrier its TAPs and the configuration of VNICs, and takes their counters.
 
-datapath = NativeDatapath(fabric, vnic_ports, loop, on_failure=...)
+datapath = NativeDatapath(fabric, vnic_ports, carrier, loop, on_failure=...)
 datapath.refresh()
 ...
 datapath.close()
 
-Everything but frames stays in Python: MADs, netlink, carrier, state. A packet that enters a link which Python
-carries (it has a latency, a rate that matters, an observer) goes on from there through the Python datapath.
+Everything but frames stays in Python: MADs, netlink, the state of VNICs. Packets of Python's programs and frames of
+native VNICs meet in the fabric's engine, which the thread of the carrier drives.
 """
 
 from __future__ import annotations
@@ -17,28 +17,22 @@ import errno
 import fcntl
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.base import Netdev
 from opavnic.adapter import Adapter
-from opavnic.datapath.counter_merge import add_counts, add_vnic
-from opavnic.datapath.handover import carry_on
-from opavnic.datapath.selection import NOT_BUILT, load_native
-from opavnic.datapath.snapshot import (
-    Elements,
-    fingerprint,
-    slow_reason,
-    take_fabric,
-    take_vport,
-)
-from opavnic.errors import DatapathUnavailableError
+from opavnic.datapath.counter_merge import add_vnic
+from opavnic.datapath.snapshot import DemuxSnapshot, take_demux, take_vport
 from opavnic.vnic_port import VnicPort
+
+if TYPE_CHECKING:
+    from opavnic import _native
 
 log = logging.getLogger("opavnic.datapath")
 
 POLL_S: Final = 0.1
-"""How often the snapshots are compared with the fabric, for changes that are not announced: partitions, rates, ..."""
+"""How often VNICs are compared with what the carrier knows, for changes that nothing announces, such as a new MTU."""
 
 _TUNSETOFFLOAD: Final = 0x400454D0
 _CSUM: Final = 0x01
@@ -49,41 +43,36 @@ OFFLOADS: Final = (_CSUM | _TSO4_TSO6_ECN | _USO4_USO6, _CSUM | _TSO4_TSO6_ECN)
 
 
 class NativeDatapath:
-    """One engine for all TAP VNICs of a fabric, and for nodes whose programs have a native half."""
+    """All VNICs of a fabric on TAPs, and those of nodes whose programs have a native half."""
 
     def __init__(
         self,
         fabric: Fabric,
         vnic_ports: Mapping[str, VnicPort],
+        carrier: _native.Carrier,
         loop: asyncio.AbstractEventLoop,
         *,
         on_failure: Callable[[str], None],
-        icrc: bool = True,
     ) -> None:
-        """Start the engine; it has no VNICs until `refresh`.
+        """Start the thread; it carries no VNICs until `refresh`.
 
-        Args:    vnic_ports: by host; may grow. on_failure: told once, when the engine's thread has died.
-                 icrc: compute and check ICRCs on the links inside the process.
-        Raises:  DatapathUnavailableError: it is not built.
+        Args:    fabric: driven by the carrier. vnic_ports: by host; may grow. on_failure: told once, when the thread
+                 has died.
         """
-        native = load_native()
-        if native is None:
-            raise DatapathUnavailableError(NOT_BUILT)
         self._fabric = fabric
         self._vnic_ports = vnic_ports
+        self._carrier = carrier
         self._loop = loop
         self._on_failure = on_failure
         self._index: dict[Adapter, int] = {}
-        self._elements = Elements()
-        self._marks: list[object] | None = None
         self._given: dict[Adapter, tuple[object, ...]] = {}
+        self._demuxes: dict[int, DemuxSnapshot] = {}
+        """What the carrier was given, by number of the HFI port."""
         self._refreshing = False
         self._closed = False
-        self._engine = native.Engine(icrc=icrc)
-        self._engine.start()
-        loop.add_reader(self._engine.notice_fd, self._noticed)
+        carrier.start()
+        loop.add_reader(carrier.notice_fd, self._noticed)
         fabric.before_counting.append(self.sync)
-        self._unsubscribe = fabric.on_change(lambda _notice: self.changed())
         self._timer = loop.call_later(POLL_S, self._poll)
 
     # --- keeping up ----------------------------------------------------------------------------------------
@@ -95,56 +84,47 @@ class NativeDatapath:
             self._loop.call_soon(self.refresh)
 
     def refresh(self) -> None:
-        """Bring the snapshots up to date, and take over TAPs that are new."""
+        """Take over TAPs that are new, let go of those that are gone, and pass on what has changed."""
         self._refreshing = False
         if self._closed:
             return
-        adopted = self._adopt()
-        vnic_ports = list(self._vnic_ports.values())
-        marks = fingerprint(self._fabric, vnic_ports)
-        if not adopted and marks == self._marks:
-            return
-        self._marks = marks
-        snapshot = take_fabric(self._fabric, vnic_ports, self._index)
-        before = self._elements
-        counts = self._engine.set_fabric(snapshot.ports, snapshot.switches, snapshot.links)
-        self._elements = snapshot.elements
-        self._add(counts, before)
-        ports = snapshot.port_index
-        for vnics in vnic_ports:
+        self._adopt()
+        for vnics in self._vnic_ports.values():
+            port = vnics.port.number
             for adapter in vnics.adapters.values():
                 if adapter in self._index:
-                    self._give(adapter, ports[vnics.port.name])
+                    self._give(adapter, port)
+            demux = take_demux(vnics.demux, self._index)
+            if self._demuxes.get(port) != demux:
+                self._demuxes[port] = demux
+                self._carrier.set_demux(port, *demux)
 
     def _give(self, adapter: Adapter, port: int) -> None:
         state = (adapter.forwarding, adapter.netdev.mtu, adapter.is_passing, port)
         if self._given.get(adapter) != state:
             self._given[adapter] = state
-            self._engine.set_vport(self._index[adapter], take_vport(adapter), port)
+            self._carrier.set_vport(self._index[adapter], take_vport(adapter), port)
 
-    def _adopt(self) -> bool:
-        """Take over the netdevs of new adapters, let go of those that are gone; return whether any was."""
+    def _adopt(self) -> None:
+        """Take over the netdevs of new adapters, let go of those that are gone."""
         present = {a: a.netdev for vnics in self._vnic_ports.values() for a in vnics.adapters.values()}
-        changed = False
         for adapter in list(self._index):
             if not _can_be_carried(present.get(adapter)):
                 self._release(adapter)
-                changed = True
         for adapter, netdev in present.items():
             if adapter not in self._index and _can_be_carried(netdev):
                 self._take_over(adapter, netdev)
-                changed = True
-        return changed
 
     def _take_over(self, adapter: Adapter, netdev: Netdev) -> None:
         if netdev.can_hand_over:
             fd = netdev.hand_over(lambda: self._follow(adapter, netdev))
             datagrams = bool(_set_offloads(fd) & _USO4_USO6)
-            self._index[adapter] = self._engine.add_vport(fd, datagrams=datagrams)
+            self._index[adapter] = self._carrier.add_vport(fd, datagrams=datagrams)
+            netdev.wake_queue()  # the carrier itself heeds the link
             self._follow(adapter, netdev)
         elif netdev.native_app is not None:
-            self._index[adapter] = self._engine.add_vport()
-            netdev.native_app.attach(self._engine, self._index[adapter])
+            self._index[adapter] = self._carrier.add_vport()
+            netdev.native_app.attach(self._carrier, self._index[adapter])
         adapter.offload = self
         log.info("[%s] carried by the native datapath", netdev.name)
 
@@ -152,81 +132,73 @@ class NativeDatapath:
         """Obey the device: read its frames or leave them in the host's queue, merge packets or not."""
         index = self._index.get(adapter)
         if index is not None and not self._closed:
-            self._engine.set_device(index, reading=not netdev.queue_stopped, merging=netdev.merges)
+            self._carrier.set_device(index, reading=not netdev.queue_stopped, merging=netdev.merges)
 
     def _release(self, adapter: Adapter) -> None:
-        add_vnic(adapter, self._engine.remove_vport(self._index.pop(adapter)))
+        index = self._index.pop(adapter)
+        add_vnic(adapter, self._carrier.remove_vport(self._fabric.driver.now, index))
         self._given.pop(adapter, None)
+        # the carrier has forgotten the vport there as well
+        self._demuxes = {
+            port: demux for port, demux in self._demuxes.items() if index not in demux.vports.values()
+        }
         adapter.offload = None
 
     def _poll(self) -> None:
         self.refresh()
         self._timer = self._loop.call_later(POLL_S, self._poll)
 
-    # --- what the engine has for us ------------------------------------------------------------------------
+    # --- what the carrier has for us -----------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Add what the engine counted to the counters of the fabric and of the VNICs."""
+        """Add what the carrier counted to the counters of the VNICs."""
         if not self._closed:
-            self._add(self._engine.collect(), self._elements)
+            counts = self._carrier.collect(self._fabric.driver.now)
+            for adapter, index in self._index.items():
+                add_vnic(adapter, counts[index])
 
     def sync_vnic(self, adapter: Adapter) -> None:
-        """Add what the engine counted for one VNIC: an EM reads them all, one by one."""
+        """Add what the carrier counted for one VNIC: an EM reads them all, one by one."""
         if not self._closed:
-            add_vnic(adapter, self._engine.collect_vport(self._index[adapter]))
+            now = self._fabric.driver.now
+            add_vnic(adapter, self._carrier.collect_vport(now, self._index[adapter]))
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
         """Let no frame pass, so that counters of several places can be compared; hosts' frames wait meanwhile."""
-        self._engine.pause()
+        self._carrier.pause()
         try:
             self.sync()
             yield
         finally:
-            self._engine.resume()
-
-    def _add(self, counts: object, elements: Elements) -> None:
-        vports = {index: adapter for adapter, index in self._index.items()}
-        add_counts(counts, elements, vports)  # type: ignore[arg-type]
+            self._carrier.resume()
 
     def _noticed(self) -> None:
-        engine = self._engine
-        carry_on(self._fabric, self._elements, engine.take_packets())
-        for index, number in engine.take_lost():
+        carrier = self._carrier
+        self._fabric.driver.run()
+        for index, number in carrier.take_lost():
             for adapter, known in self._index.items():
                 if known == index:
                     log.error("[%s] TAP lost: %s", adapter.netdev.name, errno.errorcode.get(number, number))
                     adapter.netdev.resume()  # its own reader finds the same, and ends the device
-        if engine.failure is not None:
-            self._loop.remove_reader(engine.notice_fd)
-            self._on_failure(engine.failure)
-
-    # --- which links run where -----------------------------------------------------------------------------
-
-    def slow_links(self) -> dict[str, str]:
-        """Return the links whose packets Python carries, with the reason."""
-        vnics = {id(vnics.port): vnics for vnics in self._vnic_ports.values()}
-        reasons = {
-            link.name: slow_reason(self._fabric, link, vnics, self._index) for link in self._fabric.links
-        }
-        return {name: reason for name, reason in reasons.items() if reason}
+        if carrier.failure is not None:
+            self._loop.remove_reader(carrier.notice_fd)
+            self._on_failure(carrier.failure)
 
     # --- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Stop the engine and let go of every TAP. Harmless when done twice."""
+        """Stop the thread and let go of every TAP. Harmless when done twice."""
         if self._closed:
             return
         with contextlib.ExitStack() as stack:  # the last one first, each whatever another does
-            stack.callback(delattr, self, "_engine")  # its descriptors are closed with it
             stack.callback(setattr, self, "_closed", True)
             for adapter in list(self._index):
                 stack.callback(self._release, adapter)
             stack.callback(self._fabric.before_counting.remove, self.sync)
             stack.callback(self.sync)
-            stack.callback(self._engine.stop)
-            stack.callback(self._loop.remove_reader, self._engine.notice_fd)
-            stack.callback(self._unsubscribe)
+            stack.callback(self._carrier.stop)
+            stack.callback(self._loop.remove_reader, self._carrier.notice_fd)
             stack.callback(self._timer.cancel)
 
 

@@ -37,7 +37,7 @@ from opavnic.errors import DatapathUnavailableError
 if TYPE_CHECKING:
     from opavnic import _native
 
-_DROPS: Final = tuple(Drop)
+DROPS: Final = tuple(Drop)
 """By the number that the native module has for each."""
 _MOST: Final = (1 << 64) - 1
 """The largest number of 64 bits; rates and limits beyond it mean the same."""
@@ -46,21 +46,22 @@ _MOST: Final = (1 << 64) - 1
 class NativeEngine(Engine):
     """Elements in Rust; the ones here are where they count."""
 
-    def __init__(self, icrc: Icrc) -> None:
+    def __init__(self, icrc: Icrc, native: _native.FabricEngine | None = None) -> None:
         """Make an engine without elements.
 
+        Args:    native: the engine of a carrier; None: one that is driven here alone.
         Raises:  DatapathUnavailableError: it is not built; the ICRC has a polynomial of its own.
         """
-        native = load_native()
-        if native is None:
+        module = load_native()
+        if module is None:
             raise DatapathUnavailableError(NOT_BUILT)
         if icrc.polynomial != IBA_POLYNOMIAL:
             raise DatapathUnavailableError(
                 f"the native engine knows no ICRC polynomial but {IBA_POLYNOMIAL:#010x}; "
                 f"this fabric has {icrc.polynomial:#010x}"
             )
-        self._native: _native.FabricEngine = native.FabricEngine(_DROPS)
-        self._make_ring: type[_native.CaptureRing] = native.CaptureRing
+        self._native: _native.FabricEngine = module.FabricEngine(DROPS) if native is None else native
+        self._make_ring: type[_native.CaptureRing] = module.CaptureRing
         self._take_outputs = self._native.take_outputs
         self._step = self._native.step
         # called for each packet, and the same there
@@ -175,12 +176,6 @@ class NativeEngine(Engine):
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         return self._native.inject(now, port, packet, slid, dlid, pkey)
-
-    def enter(self, now: int, direction: DirectionId, packet: bytes, hops: int) -> None:
-        self._native.enter(now, direction, packet, hops)
-
-    def answer_congestion(self, port: PortId, packet: bytes) -> bytes:
-        return self._native.answer_congestion(port, packet)
 
     def keep(self, token: BufferToken) -> None:
         self._native.keep(token)
@@ -348,7 +343,7 @@ def _output(output: _native.FabricOutput) -> Output:
         return tuple.__new__(Delivered, output[1])
     if output[0] == 1:
         time, direction, packet, drop = output[1]
-        return Observed(time, DirectionId(direction), packet, None if drop is None else _DROPS[drop])
+        return Observed(time, DirectionId(direction), packet, None if drop is None else DROPS[drop])
     if output[0] == 2:
         return FlowChanged._make(output[1])
     return RuleSpent._make(output[1])
@@ -363,7 +358,7 @@ def _add(counters: PacketCounters, more: _native.FabricCounts) -> None:
     counters.out_bytes += out_bytes
     counters.in_flight += in_flight
     for reason, packets in drops:
-        counters.drop(_DROPS[reason], packets)
+        counters.drop(DROPS[reason], packets)
 
 
 def _add_congestion(counters: CongestionCounters, more: Sequence[int]) -> None:

@@ -8,6 +8,7 @@ import logging
 import os
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -19,6 +20,7 @@ from hfi_sim.text import counted
 from hfi_sim.wire.icrc import Icrc
 from opavnic.adapter import Adapter
 from opavnic.datapath.selection import Choice, choose_datapath
+from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
 from opavnic.errors import DatapathUnavailableError
 from opavnic.lab import descriptors
 from opavnic.lab.cleanup import Removed, take_over
@@ -49,6 +51,8 @@ from vema.types import VportNum
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+    from opavnic import _native
 
 log = logging.getLogger("opavnic.lab")
 
@@ -100,6 +104,7 @@ class Lab:
         self.manager: BuiltinManager | None = None
         """The lab's own Ethernet Manager; None if the lab file has `em: external` or `em: off`."""
         self._stopping: asyncio.Future[Removed] | None = None
+        self._carrier: _native.Carrier | None = None
         self.datapath = Choice("python")
         """The datapath that carries frames; chosen by `start`."""
         self.failure = ""
@@ -189,7 +194,6 @@ class Lab:
         await self.parts.start_installed(self.model, lab_file_directory, world)
         for fault in self.model.faults:
             self.world.faults.add(fault)
-        self.world.refresh()
         self.progress("ready")
 
     def _choose_datapath(self) -> None:
@@ -211,7 +215,8 @@ class Lab:
             [EM_NODE],
             link=model.fabric.link,
         )
-        world = World(
+        make_world = partial(
+            World,
             topology,
             clock=loop,
             seed=model.seed,
@@ -220,6 +225,11 @@ class Lab:
             routing=model.fabric.routing,
             ends=self._ends,
         )
+        if self.datapath.name == "native":
+            self._carrier = native_carrier(icrc=model.icrc.links == "always")
+            world = make_world(engine=carrier_engine(self._carrier), driver=ThreadedDriver)
+        else:
+            world = make_world()
         for name in model.hosts:
             if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
                 world.set_pkeys(world.hosts[name].port, pkeys)
@@ -239,9 +249,8 @@ class Lab:
     async def _start_own_parts(self, world: World) -> None:
         own = self.parts.own
         own |= {"fabric": FabricRoutes(world, self.model.name), "capture": Captures(world)}
-        if self.datapath.name == "native":
-            icrc = self.model.icrc.links == "always"
-            datapath = native_datapath(world, icrc=icrc, on_failure=self._datapath_failed)
+        if self._carrier is not None:
+            datapath = native_datapath(world, self._carrier, on_failure=self._datapath_failed)
             await self.parts.start_own("native datapath", datapath)
         for_programs = [name for name, host in self.hosts.items() if not host.runs_no_programs]
         device_socket = self.directory.device_socket if self._claimed else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -46,7 +46,6 @@ def lab_status(
     carrier = world.carrier
     if carrier is not None:
         carrier.sync()
-    slow = carrier.slow_links() if carrier is not None else {}
     rows = []
     kernel: dict[str, dict[str, int]] = {}
     adapters: dict[str, Adapter] = {}
@@ -58,11 +57,11 @@ def lab_status(
         yield
     data: dict[str, Any] = {
         **head,
-        "engine": engine_status(world, head["datapath"], slow, workers),
+        "engine": engine_status(world, head["datapath"], workers),
         "mads": world.mads,
         "hosts": rows,
         "apps": running.app_status(),
-        "links": link_status(world.fabric, head["datapath"], slow),
+        "links": link_status(world.fabric, head["datapath"]),
         "drops": drop_status(world.fabric, kernel),
         "balance": world.fabric.balance(),
     }
@@ -75,26 +74,15 @@ def lab_status(
     return data
 
 
-def engine_status(
-    world: World, name: str, slow: Collection[str], workers_wanted: int | str
-) -> dict[str, Any]:
-    """Return the engine, how many workers the lab file asks for, and what each worker carries: VNICs and links.
+def engine_status(world: World, name: str, workers_wanted: int | str) -> dict[str, Any]:
+    """Return the engine, how many workers the lab file asks for, and what each carries: VNICs and links.
 
-    Args:  name: native or python. slow: names of the links that Python carries although the engine is native.
+    Args:  name: native or python. A native worker carries no VNICs of the lab's own process.
     """
     adapters = [adapter for port in world.vnic_ports.values() for adapter in port.adapters.values()]
-    native = (
-        (sum(adapter.offload is not None for adapter in adapters), len(world.fabric.links) - len(slow))
-        if name == "native"
-        else (0, 0)
-    )
-    python = (len(adapters) - native[0], len(world.fabric.links) - native[1])
-    workers = [
-        {"engine": engine, "vnics": vnics, "links": links}
-        for engine, (vnics, links) in (("native", native), ("python", python))
-        if engine == name or vnics or links
-    ]
-    return {"name": name, "workers_wanted": workers_wanted, "workers": workers}
+    carried = [adapter for adapter in adapters if name != "native" or adapter.offload is not None]
+    worker = {"engine": name, "vnics": len(carried), "links": len(world.fabric.links)}
+    return {"name": name, "workers_wanted": workers_wanted, "workers": [worker]}
 
 
 def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
@@ -173,14 +161,8 @@ def vnic_state(vnic: HostVnic) -> str:
     return "up" if adapter.oper_state == ConfigState.FORWARDING else "not operational"
 
 
-def link_status(
-    fabric: Fabric, datapath: str = "python", slow: Mapping[str, str] | None = None
-) -> list[dict[str, Any]]:
-    """Return every link with its traffic in both directions and the datapath that carries it.
-
-    Args:  slow: the links that Python carries although `datapath` is native, with the reason.
-    """
-    slow = slow or {}
+def link_status(fabric: Fabric, datapath: str = "python") -> list[dict[str, Any]]:
+    """Return every link with its traffic in both directions and the datapath that carries it."""
     rows = []
     for link in fabric.links:
         forth, back = link.directions
@@ -193,8 +175,7 @@ def link_status(
                 "bytes_forth": forth.counters.out_bytes,
                 "bytes_back": back.counters.out_bytes,
                 "drops": forth.counters.dropped + back.counters.dropped,
-                "datapath": "python" if link.name in slow else datapath,
-                "datapath_reason": slow.get(link.name, ""),
+                "datapath": datapath,
             }
         )
     return rows

@@ -1,4 +1,4 @@
-"""A datapath that carries packets past Python, as the rest of a world sees it."""
+"""What carries the frames of VNICs past Python, as the rest of a world sees it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class NativeCarrier(Protocol):
     """A native datapath, for a part that hands it the native half of an app (`Netdev.native_app`)."""
 
     def refresh(self) -> None:
-        """Re-evaluate which links and VNICs to carry."""
+        """Look again which VNICs to carry."""
 
     def still(self) -> AbstractContextManager[None]:
         """Hold all frames meanwhile, so that counters of several elements can be compared."""
@@ -20,7 +20,4 @@ class Carrier(NativeCarrier, Protocol):
     """The same, for display."""
 
     def sync(self) -> None:
-        """Add its counts to the counters of the fabric and of the VNICs."""
-
-    def slow_links(self) -> dict[str, str]:
-        """Return the links whose packets it leaves to Python, with the reason."""
+        """Add its counts to the counters of the VNICs."""

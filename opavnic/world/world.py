@@ -22,6 +22,7 @@ from typing import Self
 from hfi_sim.clock import Clock
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.engine.api import EngineFactory
+from hfi_sim.engine.driver import DriverFactory, EngineDriver
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Faults
@@ -78,6 +79,7 @@ class World:
         jitter_s: float = 0.0,
         em_node: str | None = EM_NODE,
         engine: EngineFactory = PythonEngine,
+        driver: DriverFactory = EngineDriver,
         ends: Ends | None = None,
     ) -> None:
         """Build the fabric. No packet passes until the subnet manager sweeps, which is left to the caller.
@@ -86,12 +88,13 @@ class World:
                  timer_resolution_s: shorter link delays are skipped; see Fabric. routing: a Routing, or the name of an
                  engine. flow, jitter_s: for links that do not set their own. em_node: the node of the managers,
                  attached to a switch if the topology lacks it; None: no EM, and a subnet manager that sees the whole
-                 fabric. engine: makes what carries the packets, see `opavnic.engine.engine_factory`. ends: where to
+                 fabric. engine: makes what carries the packets, see `opavnic.engine.engine_factory`. driver:
+                 makes what drives the engine. ends: where to
                  register cleanups, if not in a list of its own.
         Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
         """
         self.fabric = Fabric(
-            clock, seed=seed, icrc=icrc, timer_resolution_s=timer_resolution_s, engine=engine
+            clock, seed=seed, icrc=icrc, timer_resolution_s=timer_resolution_s, engine=engine, driver=driver
         )
         self.clock: Clock = self.fabric.clock
         self.topology = topology
@@ -111,7 +114,7 @@ class World:
         self.vnic_ports: dict[str, VnicPort] = {}
         """The management agent and the VNICs of each host that has any."""
         self.carrier: Carrier | None = None
-        """The datapath that carries packets instead of Python; None: Python carries all."""
+        """What carries frames of VNICs instead of Python; None: Python carries all."""
         self._crash_handlers: list[CrashHandler] = []
         self._trap_handlers: list[TrapHandler] = []
         self.ends = Ends() if ends is None else ends
@@ -193,7 +196,7 @@ class World:
     # --- traffic -------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Make the carrier react to changed observers, faults or devices now."""
+        """Make the carrier react to changed devices now."""
         if self.carrier is not None:
             self.carrier.refresh()
 

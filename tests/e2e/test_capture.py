@@ -18,7 +18,6 @@ from scapy.utils import PcapNgReader
 from e2e.conftest import Program
 from hfi_sim.wire.captures import read_capture
 from hfi_sim.wire.layers import OPA16B
-from native_module import needs_native
 from processes import child
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
@@ -43,13 +42,6 @@ def pinged(opavnic: Program, tmp_path: Path) -> Iterator[None]:
     pings = [child([*enter, "ping", "-q", "-i", "0.1", f"10.9.{vesw}.2"], stdout=-3) for vesw in (2, 3)]
     with pings[0], pings[1]:
         yield
-
-
-def links(opavnic: Program) -> dict[str, tuple[str, str]]:
-    status = json.loads(opavnic("status", "--json").stdout)
-    return {
-        link["name"].split(":")[0]: (link["datapath"], link["datapath_reason"]) for link in status["links"]
-    }
 
 
 @pytest.mark.usefixtures("pinged")
@@ -137,29 +129,6 @@ def whole_blocks(file: Path, wanted: int) -> Iterator[bytes]:
         if kind == wanted and len(data) >= size:
             yield data[:size]
         data = data[size:]
-
-
-@pytest.mark.usefixtures("pinged")
-@needs_native
-def test_capture_takes_its_links_from_the_native_datapath_and_gives_them_back(
-    opavnic: Program, tmp_path: Path
-) -> None:
-    assert links(opavnic)["h1"] == links(opavnic)["h2"] == ("native", "")
-    command = [sys.executable, "-m", "opavnic.cli.main", "capture", "on", "h1", "vesw=2"]
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    with child(command, env=environment, stdout=-1, stderr=-1) as capture:
-        assert capture.stdout is not None
-        assert "vesw 2" in capture.stdout.readline()
-        assert (links(opavnic)["h1"], links(opavnic)["h2"]) == (("python", "observed"), ("native", ""))
-        capture.send_signal(signal.SIGINT)
-        _, said = capture.communicate(timeout=60)
-    assert capture.returncode == 0
-    assert said.endswith("packets captured, 0 missed\n")
-    for _ in range(100):  # each look takes a while
-        if links(opavnic)["h1"] == ("native", ""):
-            break
-    else:
-        pytest.fail(f"h1 is still carried so: {links(opavnic)['h1']}")
 
 
 @pytest.mark.usefixtures("pinged")

@@ -82,20 +82,11 @@ async def test_gigabyte_over_native_datapath_arrives_as_it_was_sent(mtu: int) ->
         assert lab.world.fabric.balance() == {}
 
 
-def carriers(lab: Lab) -> dict[str, tuple[str, str]]:
-    """Return by host which datapath carries its link, and why."""
-    return {
-        link["name"].partition(":")[0]: (link["datapath"], link["datapath_reason"])
-        for link in lab.status()["links"]
-    }
-
-
 @pytest.mark.parametrize("icrc", ["always", "offload"])
 async def test_damaged_packets_are_all_rejected_and_the_stream_arrives(icrc: str) -> None:
     async with Lab(model(icrc={"links": icrc})) as lab:
         lab.world.faults.add(f"corrupt on h2 {1 / 3000}")
         await stream(lab, 200 << 20)
-        assert carriers(lab)["h2"] == ("native", "")
         fault = lab.world.faults.show()[0]
         assert fault["hits"] > fault["seen"] / 6000 > 10
         # the frame of a damaged packet never comes to a host
@@ -144,17 +135,12 @@ async def test_lost_packets_are_counted_and_the_stream_arrives() -> None:
         assert lab.world.fabric.balance() == {}
 
 
-async def test_fault_that_takes_python_moves_its_link_there_and_back() -> None:
+async def test_fault_that_counts_ends_by_itself_and_the_stream_arrives() -> None:
     async with Lab(model()) as lab:
-        assert carriers(lab)["h2"] == ("native", "")
-        fault = lab.world.faults.add("corrupt on h2 1% bits=2 skip=10")
-        await stream(lab, 1 << 20)
-        assert carriers(lab)["h2"] == ("python", "faults")
-        assert carriers(lab)["h1"] == ("native", "")
-        assert lab.world.faults.show()[0]["hits"] == drops(lab, "rx_icrc") > 0
-        lab.world.faults.remove(fault.number)
-        await stream(lab, 1 << 20)
-        assert carriers(lab)["h2"] == ("native", "")
+        lab.world.faults.add("corrupt on h2 5% bits=2 skip=10 count=20 vesw=2")
+        await stream(lab, 4 << 20)
+        (shown,) = lab.world.faults.show()
+        assert shown["hits"] == drops(lab, "rx_icrc") == 20
         assert lab.world.fabric.balance() == {}
 
 
@@ -245,7 +231,6 @@ async def test_change_under_a_running_stream_loses_no_byte_of_it(
                 await lab.run("h1", ["true"])  # the stream goes on meanwhile
             await running
         assert lab.world.fabric.balance() == {}
-        assert set(carriers(lab).values()) == {("native", ""), ("python", "em:1 has no VNICs")}
 
 
 async def test_capture_on_the_far_tap_shows_valid_checksums() -> None:
@@ -265,7 +250,7 @@ async def test_capture_on_the_far_tap_shows_valid_checksums() -> None:
         assert "incorrect" not in out
 
 
-async def test_slow_link_is_carried_by_python_and_status_says_so() -> None:
+async def test_slow_link_keeps_its_latency() -> None:
     slow = {"fabric": {"link": {"rate": "1G", "latency": "2ms"}}}
     async with Lab(model(**slow)) as lab:
         pinged = await lab.run("h1", ["ping", "-c", "3", "-i", "0.2", "10.9.2.2"])
@@ -274,8 +259,6 @@ async def test_slow_link_is_carried_by_python_and_status_says_so() -> None:
         assert (
             min(times) > 7.9
         )  # four links, two milliseconds each; no packet is early, whatever the machine does
-        assert {link["datapath"] for link in lab.status()["links"]} == {"python"}
-        assert lab.status()["links"][0]["datapath_reason"] == "latency 0.002 s"
         assert lab.world.fabric.balance() == {}
 
 
@@ -283,8 +266,6 @@ async def test_observer_sees_complete_packets_of_offloaded_sends() -> None:
     async with Lab(model()) as lab:
         seen: list[bytes] = []
         lab.world.fabric.observe(lambda sighting: seen.append(sighting.packet))
-        assert lab.world.carrier is not None
-        lab.world.carrier.refresh()
         await stream(lab, 1 << 20)
         icrc = lab.world.fabric.icrc
         frames = [packet for packet in seen if packet[8] == 0x78]

@@ -1,8 +1,8 @@
 """What the native datapath spends on a packet when it has many VNICs: real TAPs, all in one network namespace.
 
 Every TAP is a VNIC on an HFI of its own, all HFIs on one switch. A step sends the same number of frames from each
-of a few TAPs to VNICs all over the fabric, while the engine rests, then lets the engine carry them; the processor
-time of its thread over the packets carried is the figure. The steps go around, so that every VNIC has its turn.
+of a few TAPs to VNICs all over the fabric, while the thread rests, then lets it carry them; the processor
+time of the thread over the packets carried is the figure. The steps go around, so that every VNIC has its turn.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tap import close_descriptors, open_tap
+from hfi_sim.port_state import PortState
+from hfi_sim.types import Lid
 from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic.engine.threaded import carrier_engine, native_carrier
 from opavnic.lab.descriptors import raise_limit
 from opavnic.lab.namespaces import NETNS_DIR
 from opavnic_bench.sites import bench_namespaces, run, until
@@ -66,13 +70,12 @@ def bench_vports(counts: Sequence[int], progress: Progress = silent) -> dict[str
     Raises:  BenchError: no native datapath, or packets were lost. OSError, NetdevError: no right to make namespaces
                  or TAPs.
     """
-    native = load_native()
-    if native is None:
+    if load_native() is None:
         raise BenchError(NOT_BUILT)
     raise_limit()  # two descriptors for each TAP
     run = take_turns(
         counts,
-        lambda count: _measure(native.Engine(), count),
+        lambda count: _measure(native_carrier(), count),
         label=lambda count: f"{count} vports",
         progress=progress,
     )
@@ -81,7 +84,7 @@ def bench_vports(counts: Sequence[int], progress: Progress = silent) -> dict[str
     return {"results": [cost.as_row() for cost in run.single()]}
 
 
-def _measure(engine: _native.Engine, count: int) -> VportCost:
+def _measure(carrier: _native.Carrier, count: int) -> VportCost:
     with ExitStack() as stack:
         (namespace,) = stack.enter_context(bench_namespaces("vports"))
         path = NETNS_DIR / namespace
@@ -90,9 +93,9 @@ def _measure(engine: _native.Engine, count: int) -> VportCost:
         _set_up(namespace, count)
         sender = run_in_namespace(path, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         stack.enter_context(sender)
-        stack.callback(engine.stop)
-        _start(engine, fds)
-        bed = _Bed(engine, sender, fds)
+        stack.callback(carrier.stop)
+        _start(carrier, fds)
+        bed = _Bed(carrier, sender, fds)
         bed.sample()  # buffers grow, caches fill
         samples = [bed.sample() for _ in range(_SAMPLES)]
         return VportCost(count, median(samples), bed.carried)
@@ -109,29 +112,24 @@ def _set_up(namespace: str, count: int) -> None:
     run("ip", "-n", namespace, "-batch", "-", text=lines)
 
 
-def _start(engine: _native.Engine, fds: Sequence[int]) -> None:
+def _start(carrier: _native.Carrier, fds: Sequence[int]) -> None:
     indexes = range(len(fds))
-    for fd in fds:
-        engine.add_vport(fd)
-    lft = {_lid(index): index for index in indexes}
-    engine.set_fabric(
-        [_port(index) for index in indexes],
-        [{"up": True, "ports": [(True, (index, 1)) for index in indexes], "lft": lft, "mft": {}}],
-        [
-            {
-                "ends": ((index, None), (0, index)),
-                "up": True,
-                "slow": False,
-                "faults": [[], []],
-                "streams": (0, 0),
-            }
-            for index in indexes
-        ],
-    )
-    macs = [(_mac(index), _lid(index)) for index in indexes]
+    fabric = Fabric(engine=carrier_engine(carrier))
+    switch = fabric.add_switch("sw0", ports=len(fds))
     for index in indexes:
-        engine.set_vport(index, _config(index, macs), index)
-    engine.start()
+        port = fabric.add_hfi(f"h{index}").ports[1]
+        fabric.connect(port, switch.ports[index + 1])
+        port.set_lid(Lid(_lid(index)))
+        port.set_pkeys([_PKEY])
+        port.set_state(PortState.ACTIVE)
+        switch.ports[index + 1].state = PortState.ACTIVE
+    switch.program({_lid(index): index + 1 for index in indexes}, {})
+    macs = [(_mac(index), _lid(index)) for index in indexes]
+    for index, fd in enumerate(fds):
+        vport = carrier.add_vport(fd)
+        carrier.set_vport(vport, _config(index, macs), index)
+        carrier.set_demux(index, 0xFFF, {_VESW: vport}, vport)
+    carrier.start()
 
 
 def _lid(index: int) -> int:
@@ -140,21 +138,6 @@ def _lid(index: int) -> int:
 
 def _mac(index: int) -> bytes:
     return b"\x02\0\0\0" + index.to_bytes(2, "big")
-
-
-def _port(index: int) -> _native.Port:
-    return {
-        "active": True,
-        "lid": _lid(index),
-        "lmc": 0,
-        "sendable": [_PKEY],
-        "admitted": [_PKEY],
-        "groups": [],
-        "direction": (index, 0),
-        "vesw_mask": 0xFFF,
-        "vesws": {_VESW: index},
-        "nohandler": index,
-    }
 
 
 def _config(index: int, macs: Sequence[tuple[bytes, int]]) -> _native.VportConfig:
@@ -180,33 +163,33 @@ _wait = partial(until, pause_s=0.001, limit_s=_WAIT_S)
 
 
 class _Bed:
-    """Sends, waits, and reads the clock of the engine's thread."""
+    """Sends, waits, and reads the clock of the thread."""
 
-    def __init__(self, engine: _native.Engine, sender: socket.socket, fds: Sequence[int]) -> None:
+    def __init__(self, carrier: _native.Carrier, sender: socket.socket, fds: Sequence[int]) -> None:
         self.carried = 0
-        self._engine = engine
+        self._carrier = carrier
         self._sender = sender
         self._fds = fds
         self._next = 0
-        # the newest thread is the engine's
+        # the newest thread is the carrier's
         self._thread = max(int(thread) for thread in os.listdir("/proc/self/task"))
 
     def sample(self) -> float:
         """Return the processor time per packet, in ns."""
         packets = busy = 0
         for _ in range(_STEPS):
-            self._engine.pause()
+            self._carrier.pause()
             sent, fds = self._send()
             packets += sent
             before = self._busy_ns()
-            self._engine.resume()
+            self._carrier.resume()
             _wait(partial(_are_empty, fds), "frames stay in the queues")
             busy += self._busy_ns() - before
         delivered = 0
 
         def complete() -> bool:
             nonlocal delivered
-            vports = self._engine.collect()["vports"]
+            vports = self._carrier.collect(0)
             delivered += sum(vnic["rx"]["packets"] for vnic in vports.values())
             return delivered >= packets
 

@@ -12,10 +12,9 @@ use ejfat::pipeline::{Outcome, process};
 use ejfat::shared::{MAX_PUNTS, Shared, Work};
 use ejfat::tables::Row;
 use ejfat::testing::{WORKER, frame, tables};
-use engine::core::Options;
-use engine::testing::{assert_balance, two_hosts};
+use engine::testing::{TwoHosts, assert_balance};
 use offload::vnet::{SIZE, VnetHeader};
-use tap::devices::Devices;
+use tap::carrier::Carrier;
 
 fn work() -> Work {
     Work { tables: tables().into(), ..Work::default() }
@@ -204,7 +203,7 @@ fn row(values: &[u128], masks: &[u128], action: &str, args: &[u128]) -> Row {
 }
 
 #[test]
-fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count() {
+fn pipeline_behind_a_vport_answers_and_every_element_keeps_count() {
     let mut tables = tables();
     let (lb, worker) = (lmac(2), lmac(1));
     let gate = row(&[0, lb], &[0, u128::MAX], "set_mac_sa", &[lb]);
@@ -218,10 +217,9 @@ fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count(
     tables.set("v2/v3:member_info_lookup_table", &[member]).unwrap();
     let shared = Shared::new().unwrap();
     shared.lock().tables = tables.into();
-    let mut core = two_hosts(Options { icrc: true, merge: true, enforce: true });
-    core.vports[1].unmerged = true;
-    let mut devices = Devices::default();
-    devices.apps.set(1, Some(Arc::clone(&shared) as _));
+    let TwoHosts { engine, vnics, .. } = TwoHosts::default();
+    let carrier = tap::thread::Shared::new(engine, vnics).unwrap();
+    assert!(carrier.lock().set_app(1, Some(Arc::clone(&shared) as _)));
     let to_lb = |mut frame: Vec<u8>| {
         frame[0..6].copy_from_slice(&lb.to_be_bytes()[10..]);
         frame
@@ -230,14 +228,17 @@ fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count(
     arp[12..14].copy_from_slice(&[8, 6]);
     let sent = [to_lb(frame(2, 5)), to_lb(arp), to_lb(frame(7, 5)), to_lb(frame(3, 6))];
     for frame in &sent {
-        let mut buffer = frame.clone();
-        core.transmit(0, &VnetHeader::default(), &mut buffer, frame.len(), None);
+        let (mut buffer, len) = (frame.clone(), frame.len());
+        carrier.input(0, |Carrier { engine, vnics, .. }, now| {
+            vnics.transmit(engine, now, 0, &VnetHeader::default(), (&mut buffer, len), None);
+        });
     }
-    core.flush(&mut devices);
-    assert!(devices.kept.is_empty(), "all of them are for the load balancer");
-    devices.run_apps(&mut core);
-    assert_eq!(devices.kept.len(), 2);
-    for ((vport, out), port) in devices.kept.iter().zip([5003u16, 5003]) {
+    carrier.input(1_000_000, Carrier::pass);
+    assert!(carrier.lock().devices.kept.is_empty(), "all of them are for the load balancer");
+    carrier.input(2_000_000, Carrier::pass);
+    let kept = std::mem::take(&mut carrier.lock().devices.kept);
+    assert_eq!(kept.len(), 2);
+    for ((vport, out), port) in kept.iter().zip([5003u16, 5003]) {
         let out = &out[SIZE..];
         assert_eq!((*vport, out.len()), (0, 60.max(sent[0].len() - 16)));
         assert_eq!(out[0..6], worker.to_be_bytes()[10..]);
@@ -247,5 +248,9 @@ fn pipeline_behind_a_vport_sends_within_the_burst_and_every_element_keeps_count(
     assert_eq!(work.punts, [sent[1].clone()]);
     assert_eq!(work.counters.drops[Drop::ParserBadVersion as usize], 1);
     assert_eq!((work.counters.tx_packets, work.counters.balance()), (2, 0));
-    assert_balance(&core);
+    let carrier = carrier.lock();
+    for vport in &carrier.vnics.vports {
+        assert_balance(&vport.tx_balance);
+        assert_balance(&vport.rx_balance);
+    }
 }

@@ -265,17 +265,10 @@ impl Engine {
         drop
     }
 
-    /// Let a packet enter a direction that was carried so far by something else, past `hops` switches.
-    pub fn enter(&mut self, now: u64, direction: DirectionId, packet: Packet, hops: u32) {
-        self.handle_timeout(now);
-        let travelling = Travelling { packet, hops, space: None };
-        self.directions[direction as usize].enter(&mut self.state, now, travelling);
-        self.settle(now);
-    }
-
-    /// Return a packet that something else sent from a port, with BECN set if its receiver is to get one.
-    pub fn answer_congestion(&mut self, port: PortId, packet: Packet) -> Packet {
-        self.ports[port as usize].answer_congestion(&mut self.state, packet)
+    /// Say what became of a delivered packet of `len` bytes: its host took it, or why not.
+    #[inline]
+    pub fn account(&mut self, port: PortId, len: usize, drop: Option<Drop>) {
+        self.ports[port as usize].account(&mut self.state, len, drop);
     }
 
     /// Keep the room of a delivered packet for one more holder; return whether there is such a token.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use offload::vnet::{SIZE, VnetHeader};
 
-use crate::core::{Core, Host};
+use crate::api::Engine;
+use crate::vnics::Vnics;
 
 /// Zeroed bytes after every frame of a batch, so that a short frame can be padded in place.
 const ROOM: usize = 64;
@@ -79,24 +80,19 @@ impl Frame<'_> {
 
 /// Sends frames from the vport of an app.
 pub struct Outlet<'a> {
-    core: &'a mut Core,
-    host: &'a mut dyn Host,
-    vport: usize,
+    pub engine: &'a mut Engine,
+    pub vnics: &'a mut Vnics,
+    pub now: u64,
+    pub vport: usize,
 }
 
-impl<'a> Outlet<'a> {
-    pub fn new(core: &'a mut Core, host: &'a mut dyn Host, vport: usize) -> Self {
-        Outlet { core, host, vport }
-    }
-
+impl Outlet<'_> {
     /// Send the given part of a frame's bytes as a frame.
     #[inline]
     pub fn send(&mut self, frame: Frame<'_>, part: Range<usize>) {
-        if self.core.is_full() {
-            self.core.flush(self.host);
-        }
         let buffer = &mut frame.buffer[part.start..];
-        self.core.transmit(self.vport, &VnetHeader::default(), buffer, part.len(), None);
+        let header = VnetHeader::default();
+        self.vnics.transmit(self.engine, self.now, self.vport, &header, (buffer, part.len()), None);
     }
 }
 

@@ -6,7 +6,6 @@
 pub mod api;
 pub mod app;
 pub mod config;
-pub mod core;
 pub mod counters;
 pub mod encap;
 pub mod events;
@@ -22,3 +21,4 @@ pub mod state;
 pub mod switch;
 #[doc(hidden)]
 pub mod testing;
+pub mod vnics;

@@ -116,7 +116,7 @@ impl Port {
     }
 
     /// Return a packet in its form on the link: with BECN set, if its receiver is to get one.
-    pub fn answer_congestion(&mut self, state: &mut State, packet: Packet) -> Packet {
+    fn answer_congestion(&mut self, state: &mut State, packet: Packet) -> Packet {
         if self.becn_due.is_empty() || !self.becn_due.remove(&dlid(&packet)) {
             return packet;
         }
@@ -151,6 +151,16 @@ impl Port {
         self.rx.in_flight += 1;
         let token = space.map(|space| state.lend(space));
         state.outputs.push_back(Output::Delivered { time: now, port: self.number, packet, token });
+    }
+
+    /// Count what became of a packet that was passed to the host.
+    #[inline]
+    pub fn account(&mut self, state: &mut State, len: usize, drop: Option<Drop>) {
+        self.change(state);
+        match drop {
+            None => self.rx.leave(len),
+            Some(drop) => self.rx.lose(drop),
+        }
     }
 
     #[inline]

@@ -4,11 +4,22 @@ pub mod line;
 pub mod several;
 pub mod star;
 
-use crate::core::fabric::{
-    Demux, Direction, End, Fabric, Fault, HfiPort, Link, NO_ROUTE, PkeySet, Switch, SwitchPort,
-};
-use crate::core::{Core, Host, Options, Vport};
+use std::sync::Arc;
+
+use offload::vnet::VnetHeader;
+
+use crate::api::{Counted, Engine};
+use crate::config::{End, PortConfig, PortState, SwitchPortConfig};
+use crate::counters::{Drop, Element, Passing};
 use crate::encap::VportConfig;
+use crate::link::rule::{FaultKind, FaultRule, Match, Tally};
+use crate::outputs::{DirectionId, PortId};
+use crate::packet::Packet;
+use crate::random::{CHANCE_BITS, Stream};
+use crate::switch::{LinearTable, MulticastTable};
+use crate::testing::line::FAST;
+use crate::vnics::demux::Demux;
+use crate::vnics::{Host, Vnics};
 
 /// Keeps what is written, or refuses everything.
 #[derive(Default)]
@@ -26,99 +37,153 @@ impl Host for Kept {
     }
 }
 
-const GROUP: u32 = 0xf0_0000;
-const PKEY: u16 = 0x8002;
+pub const GROUP: u32 = 0xf0_0000;
+pub const PKEY: u16 = 0x8002;
 /// The virtual Ethernet switch of both vports.
 pub const VESW: u16 = 2;
+/// A chance that is none.
+pub const ALWAYS: u64 = 1 << CHANCE_BITS;
+/// More than anything on this fabric takes.
+const LONG: u64 = 1_000_000_000;
 
-/// Return the core; vport 0 has LID 1, vport 1 LID 2.
-pub fn two_hosts(options: Options) -> Core {
-    let mut core = Core::new(options);
-    for lid in 1..=2 {
-        let config = VportConfig {
-            vesw_id: VESW,
-            pkey: PKEY,
-            slid: lid,
-            u_mcast_dlid: GROUP,
-            mtu: 1500,
-            oper_up: true,
-            ..VportConfig::default()
+/// Two hosts: vport 0 has LID 1 and HFI port 0, vport 1 LID 2 and HFI port 1. Their links are number 0 and 1.
+pub struct TwoHosts {
+    pub engine: Engine,
+    pub vnics: Vnics,
+    pub now: u64,
+}
+
+impl Default for TwoHosts {
+    fn default() -> Self {
+        TwoHosts::new(true)
+    }
+}
+
+/// How an HFI port is set up that may do all it needs.
+pub fn port_config(lid: u32) -> PortConfig {
+    PortConfig::new(PortState::Active, lid, 0, vec![PKEY], vec![PKEY], vec![GROUP])
+}
+
+impl TwoHosts {
+    /// Args: `merge`: merge received segments.
+    pub fn new(merge: bool) -> Self {
+        let (mut engine, mut vnics) = (Engine::default(), Vnics::new(true, merge));
+        let switch = engine.add_switch();
+        for index in 0..2 {
+            let (port, lid) = (engine.add_port(), index + 1);
+            engine.set_port(0, port, port_config(lid));
+            engine.set_switch_port(0, switch, lid as u16, SwitchPortConfig { state: PortState::Active });
+            let streams = [0, 1].map(|end| (Stream::new(u64::from(index * 2 + end)), Stream::new(9)));
+            engine.add_link([End::Hfi(port), End::Switch(switch, lid as u16)], &FAST, None, streams);
+            let vport = vnics.add();
+            let slot = &mut vnics.vports[vport];
+            slot.port = Some(port);
+            slot.config = Arc::new(VportConfig {
+                vesw_id: VESW,
+                pkey: PKEY,
+                slid: lid,
+                u_mcast_dlid: GROUP,
+                mtu: 1500,
+                oper_up: true,
+                ..VportConfig::default()
+            });
+            let vports = [(u32::from(VESW), vport as u32)].into_iter().collect();
+            vnics.set_demux(port, Demux { mask: 0xfff, vports, nohandler: Some(vport as u32) });
+        }
+        let mut bed = TwoHosts { engine, vnics, now: 0 };
+        bed.route(&[0, 1, 2]);
+        bed
+    }
+
+    /// Give the switch another unicast table, by LID.
+    pub fn route(&mut self, ports: &[u16]) {
+        let groups: MulticastTable = [(GROUP, [1, 2].into())].into_iter().collect();
+        let lft = LinearTable { entries: ports.into(), groups: vec![] };
+        self.engine.set_tables(self.now, 0, lft, groups);
+    }
+
+    /// Disturb what goes one way.
+    pub fn disturb(&mut self, direction: DirectionId, faults: &[(FaultKind, u64)]) {
+        let rule = |(tally, &(kind, chance)): (usize, &(FaultKind, u64))| FaultRule {
+            number: tally as u64,
+            kind,
+            chance,
+            fits: Match::default(),
+            tally: tally as u32,
+            skip: 0,
+            count: None,
+            delay_ns: 0,
+            bits: 3,
+            copies: 1,
+            behind: 1,
+            hold_ns: 0,
         };
-        let mut vport = Vport::default();
-        vport.config = config.into();
-        vport.port = Some(lid - 1);
-        vport.in_use = true;
-        core.vports.push(vport);
+        for tally in 0..faults.len() {
+            self.engine.set_tally(tally as u32, Arc::new(Tally::new(0, 0)));
+        }
+        self.engine.set_rules(self.now, direction, faults.iter().enumerate().map(rule).collect());
     }
-    core.set_fabric(fabric()).expect("indexes are right");
-    core
-}
 
-fn fabric() -> Fabric {
-    let pkeys = || PkeySet(vec![PKEY]);
-    let port = |index: u32| HfiPort {
-        active: true,
-        lid: index + 1,
-        lmc: 0,
-        sendable: pkeys(),
-        admitted: pkeys(),
-        groups: [(GROUP, ())].into_iter().collect(),
-        direction: Some(Direction { link: index, from: 0 }),
-        demux: Demux {
-            mask: 0xfff,
-            vports: [(u32::from(VESW), index)].into_iter().collect(),
-            nohandler: Some(index),
-        },
-    };
-    let link = |index: u32| Link {
-        ends: [End::Hfi(index), End::Switch(0, index)],
-        up: true,
-        slow: false,
-        faults: Default::default(),
-        streams: [u64::from(index), u64::from(index) + 2],
-    };
-    let switch_port = |link| SwitchPort { active: true, direction: Some(Direction { link, from: 1 }) };
-    let switch = Switch {
-        up: true,
-        ports: vec![switch_port(0), switch_port(1)],
-        lft: vec![NO_ROUTE, 0, 1],
-        mft: [(GROUP, vec![0, 1])].into_iter().collect(),
-    };
-    Fabric { ports: vec![port(0), port(1)], switches: vec![switch], links: vec![link(0), link(1)] }
-}
+    /// Send a frame from the host of a vport.
+    pub fn send(&mut self, vport: usize, header: &VnetHeader, frame: &[u8]) {
+        let mut buffer = frame.to_vec();
+        buffer.resize(frame.len().max(60), 0xa5);
+        self.vnics.transmit(&mut self.engine, self.now, vport, header, (&mut buffer, frame.len()), None);
+    }
 
-/// The same with something on the way that looks at each packet, and lets it pass: packets go one by one.
-pub fn two_hosts_one_by_one(options: Options) -> Core {
-    let mut core = two_hosts(options);
-    let mut fabric = Fabric::clone(&core.fabric);
-    fabric.links[1].faults[1] = vec![Fault { chance: 0, bits: 0 }];
-    core.set_fabric(fabric).expect("indexes are right");
-    core
-}
+    /// Give any bytes to the VNICs of an HFI port.
+    pub fn arrive(&mut self, port: PortId, bytes: &[u8]) {
+        self.vnics.demultiplex(&mut self.engine, port, Packet::from(bytes));
+    }
 
-/// Panic where the counters of two cores differ.
-pub fn assert_same_counters(one: &Core, other: &Core) {
-    assert_eq!(one.port_tx, other.port_tx);
-    assert_eq!(one.port_rx, other.port_rx);
-    assert_eq!(one.switches, other.switches);
-    assert_eq!(one.directions, other.directions);
-    for (vport, same) in one.vports.iter().zip(&other.vports) {
-        assert_eq!(vport.counters, same.counters);
-        assert_eq!((&vport.tx_balance, &vport.rx_balance), (&same.tx_balance, &same.rx_balance));
+    /// Let everything arrive, and write it; return how many packets were for others.
+    pub fn settle(&mut self, host: &mut impl Host) -> usize {
+        self.now += LONG;
+        self.engine.handle_timeout(self.now);
+        let mut others = 0;
+        while let Some(output) = self.engine.poll_output() {
+            others += usize::from(self.vnics.take(&mut self.engine, output).is_some());
+        }
+        self.vnics.flush(&mut self.engine, self.now, host);
+        others
+    }
+
+    /// Take what every element has counted, and panic where packets got lost without being counted.
+    pub fn counted(&mut self) -> Vec<Counted> {
+        let counted = self.engine.take_counted();
+        for element in &counted {
+            match element {
+                Counted::Port { counted, .. } => {
+                    assert_balance(&counted.0.element);
+                    assert_balance(&counted.1.element);
+                }
+                Counted::Switch { counted, .. } | Counted::Direction { counted, .. } => {
+                    assert_balance(&counted.element);
+                }
+                Counted::Congestion { .. } | Counted::Tally { .. } => {}
+            }
+        }
+        for vport in &self.vnics.vports {
+            assert_balance(&vport.tx_balance);
+            assert_balance(&vport.rx_balance);
+        }
+        counted
     }
 }
 
-/// Panic where an element of `core` has lost count of packets.
-pub fn assert_balance(core: &Core) {
-    let directions = core.directions.iter().flatten();
-    let balances = core.vports.iter().flat_map(|vport| [&vport.tx_balance, &vport.rx_balance]);
-    let elements =
-        core.port_tx.iter().chain(&core.port_rx).chain(&core.switches).chain(directions).chain(balances);
-    for element in elements {
-        assert_eq!(
-            element.in_packets + element.copies,
-            element.out_packets + element.dropped(),
-            "{element:?}"
-        );
-    }
+/// How often packets were dropped for a reason, wherever it was.
+pub fn dropped(counted: &[Counted], reason: Drop) -> u64 {
+    let of = |passing: &Passing| passing.element.drops[reason as usize];
+    let each = |element: &Counted| match element {
+        Counted::Port { counted, .. } => of(&counted.0) + of(&counted.1),
+        Counted::Switch { counted, .. } | Counted::Direction { counted, .. } => of(counted),
+        Counted::Congestion { .. } | Counted::Tally { .. } => 0,
+    };
+    counted.iter().map(each).sum()
+}
+
+/// Panic where an element has lost count of packets; none is inside.
+pub fn assert_balance(element: &Element) {
+    let out = element.out_packets + element.dropped();
+    assert_eq!(element.in_packets + element.copies, out, "{element:?}");
 }

@@ -1,10 +1,10 @@
-//! Once its buffers have grown, the datapath allocates nothing for a packet.
+//! Once their buffers have grown, VNICs and the engine allocate nothing for a packet.
 
 mod allocations;
 
-use engine::core::{Host, Options};
-use engine::testing::two_hosts;
-use offload::checksum::{fold, put, sum};
+use engine::testing::TwoHosts;
+use engine::vnics::Host;
+use offload::checksum::{fold, pseudo, put, sum};
 use offload::vnet::{self, VnetHeader};
 
 struct Nowhere;
@@ -38,6 +38,8 @@ fn frames() -> Vec<(VnetHeader, Vec<u8>)> {
     datagram.resize(42 + 64, 0x5a);
     let ip_sum = !fold(sum(&datagram[14..34]));
     put(&mut datagram, 24, ip_sum);
+    let udp_sum = fold(pseudo(&datagram[26..34], 17, 72));
+    put(&mut datagram, 40, udp_sum);
     let open = VnetHeader { gso_type: vnet::GSO_NONE, gso_size: 0, csum_offset: 6, ..header };
     let mut frames = vec![(header, tcp), (VnetHeader::default(), broadcast)];
     frames.extend((0..DATAGRAMS).map(|_| (open, datagram.clone())));
@@ -48,25 +50,26 @@ const DATAGRAMS: u64 = 20;
 
 #[test]
 fn steady_state_allocates_nothing() {
-    let mut core = two_hosts(Options { icrc: true, merge: true, enforce: true });
-    core.vports[1].take_datagrams_merged(true);
+    let mut bed = TwoHosts::default();
+    bed.vnics.vports[1].take_datagrams_merged(true);
     let mut frames = frames();
-    let mut burst = |core: &mut engine::core::Core| {
+    let mut burst = |bed: &mut TwoHosts| {
         for (header, frame) in &mut frames {
             let len = frame.len();
-            core.transmit(0, header, frame, len, None);
+            bed.vnics.transmit(&mut bed.engine, bed.now, 0, header, (frame, len), None);
         }
-        core.flush(&mut Nowhere);
+        bed.settle(&mut Nowhere);
     };
     for _ in 0..10 {
-        burst(&mut core);
+        burst(&mut bed);
     }
     let before = allocations::count();
     for _ in 0..100 {
-        burst(&mut core);
+        burst(&mut bed);
     }
-    assert_eq!(allocations::count(), before);
-    let counters = &core.vports[1].counters;
-    assert_eq!(counters.rx.packets, 110 * (59_988u64.div_ceil(1460) + 1 + DATAGRAMS));
+    let counters = &bed.vnics.vports[1].counters;
+    let packets = 59_988u64.div_ceil(1460) + 1 + DATAGRAMS;
+    assert_eq!(counters.rx.packets, 110 * packets);
     assert_eq!(counters.rx_merged, 110 * (59_988u64.div_ceil(1460) - 1 + DATAGRAMS - 1));
+    assert_eq!(allocations::count(), before);
 }

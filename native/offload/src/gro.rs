@@ -6,10 +6,12 @@
 //! Datagrams of a flow are merged whether they were one send or many: sockets get each of them as it was sent, the
 //! kernel cuts what a socket does not want merged.
 
+use std::ops::Deref;
+
 use wire::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16, parse};
 
 use crate::checksum::{fold, get, pseudo, put, sum};
-use crate::segment::{Origin, Payload};
+use crate::segment::Origin;
 use crate::vnet::{DATA_VALID, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CSUM, SIZE, VnetHeader};
 
 const MIN_FRAME: usize = 60;
@@ -30,17 +32,25 @@ const DESTINATION_OPTIONS: u8 = 60;
 /// In the byte that holds the flags of an IPv4 header.
 const DONT_FRAGMENT: u8 = 0x40;
 
-/// Where bytes lie in the arena that holds the packets of the burst.
+/// Where bytes lie among the packets of the burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
+    /// Index of the packet.
+    pub packet: u32,
     pub at: u32,
     pub len: u32,
 }
 
 impl Span {
+    /// `len` bytes from byte `from` of it.
     #[inline]
-    fn of<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
-        &arena[self.at as usize..(self.at + self.len) as usize]
+    fn part(&self, from: usize, len: usize) -> Span {
+        Span { packet: self.packet, at: self.at + from as u32, len: len as u32 }
+    }
+
+    #[inline]
+    fn of<'a>(&self, burst: &'a [impl Deref<Target = [u8]>]) -> &'a [u8] {
+        &burst[self.packet as usize][self.at as usize..(self.at + self.len) as usize]
     }
 }
 
@@ -105,13 +115,13 @@ impl Coalescer {
         self.used == 0
     }
 
-    /// Take one received frame; return the slot that it went to, where more can follow it there.
-    pub fn push(&mut self, arena: &[u8], frame: Span, origin: Origin, merge: bool) -> Option<usize> {
-        let bytes = frame.of(arena);
+    /// Take one received frame.
+    pub fn push(&mut self, burst: &[impl Deref<Target = [u8]>], frame: Span, origin: Origin, merge: bool) {
+        let bytes = frame.of(burst);
         let verified = origin != Origin::Unknown;
         if !merge {
             self.append(frame, Parsed::default(), verified);
-            return None;
+            return;
         }
         let parsed = parse(bytes);
         let alone = parsed.protocol == UDP && !self.datagrams;
@@ -125,13 +135,13 @@ impl Coalescer {
                 self.close(|_| true);
             }
             self.append(frame, parsed, verified);
-            return None;
+            return;
         };
         let mut recent = (self.used.saturating_sub(OPEN_SLOTS)..self.used).rev();
         if let Some(index) = recent.find(|&i| self.slots[i].open && self.slots[i].key == candidate.key) {
             let slot = &mut self.slots[index];
-            if slot.extend(arena, frame, &parsed, &candidate, verified) {
-                return slot.open.then_some(index);
+            if slot.extend(burst, frame, &parsed, &candidate, verified) {
+                return;
             }
             slot.open = false;
         }
@@ -147,24 +157,6 @@ impl Coalescer {
         if candidate.flags & (TCP_PSH | TCP_FIN) != 0 && parsed.protocol == TCP {
             slot.open = false;
         }
-        slot.open.then_some(self.used - 1)
-    }
-
-    /// Take the segment that was cut behind the one that went to `slot` last; false where it does not fit there.
-    ///
-    /// Its headers are known to differ in nothing but what `same_headers` leaves out, and its checksums to be right.
-    #[inline]
-    pub fn follow(&mut self, slot: usize, arena: &[u8], frame: Span, payload: &Payload) -> bool {
-        let slot = &mut self.slots[slot];
-        if !slot.open || !slot.verified || !slot.has_room(payload.len) {
-            return false;
-        }
-        slot.begin_merging(arena);
-        let tcp = slot.parsed.protocol == TCP;
-        let flags = if tcp { arena[frame.at as usize + slot.parsed.l4 + 13] } else { 0 };
-        slot.merge(frame, payload.len, payload.sum, flags);
-        slot.next_id = slot.next_id.wrapping_add(1);
-        true
     }
 
     fn append(&mut self, frame: Span, parsed: Parsed, verified: bool) -> &mut Slot {
@@ -198,9 +190,13 @@ impl Coalescer {
     ///
     /// The first argument yields the length of each frame that was merged into it, or its own; the second is
     /// its parts: virtio-net header and frame, or header with frame headers, then the payloads.
-    pub fn flush(&mut self, arena: &[u8], mut write: impl FnMut(Lengths<'_>, &[&[u8]])) {
+    pub fn flush(
+        &mut self,
+        burst: &[impl Deref<Target = [u8]>],
+        mut write: impl FnMut(Lengths<'_>, &[&[u8]]),
+    ) {
         for slot in &self.slots[..self.used] {
-            slot.emit(arena, &mut write);
+            slot.emit(burst, &mut write);
         }
         self.used = 0;
     }
@@ -278,7 +274,14 @@ fn flow_key(frame: &[u8], parsed: &Parsed) -> u64 {
 }
 
 impl Slot {
-    fn extend(&mut self, arena: &[u8], frame: Span, parsed: &Parsed, c: &Candidate, verified: bool) -> bool {
+    fn extend(
+        &mut self,
+        burst: &[impl Deref<Target = [u8]>],
+        frame: Span,
+        parsed: &Parsed,
+        c: &Candidate,
+        verified: bool,
+    ) -> bool {
         let tcp = parsed.protocol == TCP;
         if *parsed != self.parsed
             || c.header_len != self.header_len
@@ -287,7 +290,7 @@ impl Slot {
         {
             return false;
         }
-        let (first, other) = (self.frame.of(arena), frame.of(arena));
+        let (first, other) = (self.frame.of(burst), frame.of(burst));
         if !same_headers(first, other, parsed, c, self.next_id) {
             return false;
         }
@@ -299,7 +302,7 @@ impl Slot {
         if !verified && !checksum_right(other, parsed, c.header_len + c.payload_len) {
             return false;
         }
-        self.begin_merging(arena);
+        self.begin_merging(burst);
         let sum = payload_sum(other, parsed, c.header_len, c.payload_len);
         self.merge(frame, c.payload_len, sum, c.flags);
         self.next_id = c.id.wrapping_add(1);
@@ -317,18 +320,18 @@ impl Slot {
 
     /// Make the first packet the first piece, if it stood alone.
     #[inline]
-    fn begin_merging(&mut self, arena: &[u8]) {
+    fn begin_merging(&mut self, burst: &[impl Deref<Target = [u8]>]) {
         if self.pieces.is_empty() {
-            let first = self.frame.of(arena);
+            let first = self.frame.of(burst);
             self.payload_sum = u64::from(payload_sum(first, &self.parsed, self.header_len, self.size));
-            self.pieces.push(Span { at: self.frame.at + self.header_len as u32, len: self.size as u32 });
+            self.pieces.push(self.frame.part(self.header_len, self.size));
         }
     }
 
     /// Add the payload of `frame`; `sum` and `flags` are those of its payload and its TCP header.
     #[inline]
     fn merge(&mut self, frame: Span, len: usize, sum: u16, flags: u8) {
-        self.pieces.push(Span { at: frame.at + self.header_len as u32, len: len as u32 });
+        self.pieces.push(frame.part(self.header_len, len));
         self.payload_sum +=
             u64::from(if self.payload_len.is_multiple_of(2) { sum } else { sum.swap_bytes() });
         self.payload_len += len;
@@ -338,8 +341,8 @@ impl Slot {
         self.open = len == self.size && !ends;
     }
 
-    fn emit(&self, arena: &[u8], write: &mut impl FnMut(Lengths<'_>, &[&[u8]])) {
-        let frame = self.frame.of(arena);
+    fn emit(&self, burst: &[impl Deref<Target = [u8]>], write: &mut impl FnMut(Lengths<'_>, &[&[u8]])) {
+        let frame = self.frame.of(burst);
         if self.pieces.is_empty() {
             let flags = if self.verified && self.parsed.l4 != 0 { DATA_VALID } else { 0 };
             let header = VnetHeader { flags, ..VnetHeader::default() }.build();
@@ -355,7 +358,7 @@ impl Slot {
         let mut parts: [&[u8]; 1 + MAX_PIECES] = [&[]; 1 + MAX_PIECES];
         parts[0] = &head[..end];
         for (part, piece) in parts[1..].iter_mut().zip(&self.pieces) {
-            *part = piece.of(arena);
+            *part = piece.of(burst);
         }
         let lengths = Lengths { header_len: self.header_len, pieces: self.pieces.iter() };
         write(lengths, &parts[..=self.pieces.len()]);

@@ -34,15 +34,6 @@ pub enum Origin {
     Summed,
 }
 
-/// What a segment carries of a larger send; 0 where it is a frame of its own.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Payload {
-    /// Bytes behind the headers.
-    pub len: usize,
-    /// Their folded ones' complement sum.
-    pub sum: u16,
-}
-
 enum Kind {
     /// The frame as it is.
     Plain,
@@ -129,8 +120,7 @@ impl<'a> Segments<'a> {
 
     /// Write the next frame to `out`, which has the length that `next_len` said, or more: the rest becomes zeros.
     #[inline]
-    pub fn write_next(&mut self, out: &mut [u8]) -> Payload {
-        let mut payload = Payload::default();
+    pub fn write_next(&mut self, out: &mut [u8]) {
         match &self.kind {
             Kind::Plain => copy_padded(self.frame, out),
             Kind::Checksum { start, field } => {
@@ -142,14 +132,12 @@ impl<'a> Segments<'a> {
                 let piece = self.piece();
                 let used = self.header_len + piece.len();
                 out[..self.header_len].copy_from_slice(&self.frame[..self.header_len]);
-                payload.len = piece.len();
-                payload.sum = fold(copy_and_sum(&mut out[self.header_len..used], piece));
+                let sum = fold(copy_and_sum(&mut out[self.header_len..used], piece));
                 out[used..].fill(0);
-                cut.finish(&mut out[..used], payload.sum, self.next, self.size, self.count);
+                cut.finish(&mut out[..used], sum, self.next, self.size, self.count);
             }
         }
         self.next += 1;
-        payload
     }
 }
 

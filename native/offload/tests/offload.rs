@@ -19,19 +19,14 @@ fn cut(header: &VnetHeader, frame: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
 }
 
 fn merge(frames: &[Vec<u8>], origin: Origin) -> Vec<(usize, Vec<u8>)> {
-    let mut arena = Vec::new();
     let mut coalescer = Coalescer::default();
     coalescer.datagrams = true;
-    let mut spans = Vec::new();
-    for frame in frames {
-        spans.push(Span { at: arena.len() as u32, len: frame.len() as u32 });
-        arena.extend(frame);
-    }
-    for span in spans {
-        coalescer.push(&arena, span, origin, true);
+    for (packet, frame) in frames.iter().enumerate() {
+        let span = Span { packet: packet as u32, at: 0, len: frame.len() as u32 };
+        coalescer.push(frames, span, origin, true);
     }
     let mut written = Vec::new();
-    coalescer.flush(&arena, |lengths, parts| written.push((lengths.count(), parts.concat())));
+    coalescer.flush(frames, |lengths, parts| written.push((lengths.count(), parts.concat())));
     written
 }
 
@@ -249,14 +244,14 @@ fn ids_of_datagrams_that_may_be_fragmented_have_to_follow_each_other() {
 
 #[test]
 fn datagrams_stay_alone_where_the_device_takes_no_merged_ones() {
-    let arena = [datagram(false, 64, 0), datagram(false, 64, 1)].concat();
+    let burst = [datagram(false, 64, 0), datagram(false, 64, 1)];
     let mut coalescer = Coalescer::default();
-    let len = arena.len() as u32 / 2;
-    for at in [0, len] {
-        coalescer.push(&arena, Span { at, len }, Origin::Summed, true);
+    for (packet, datagram) in burst.iter().enumerate() {
+        let span = Span { packet: packet as u32, at: 0, len: datagram.len() as u32 };
+        coalescer.push(&burst, span, Origin::Summed, true);
     }
     let mut writes = 0;
-    coalescer.flush(&arena, |_, _| writes += 1);
+    coalescer.flush(&burst, |_, _| writes += 1);
     assert_eq!(writes, 2);
 }
 

@@ -1,7 +1,7 @@
 //! What was counted, as dictionaries for Python.
 
-use engine::core::{Core, Vport};
-use engine::counters::{DROP_NAMES, Element, FaultCount, Tally, Traffic, Vnic};
+use engine::counters::{DROP_NAMES, Element, Tally, Traffic, Vnic};
+use engine::vnics::vport::Vport;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -59,64 +59,4 @@ pub fn vport_dict<'py>(py: Python<'py>, (vnic, tx, rx): &VportHarvest) -> PyResu
     dict.set_item("tx_balance", element_dict(py, tx)?)?;
     dict.set_item("rx_balance", element_dict(py, rx)?)?;
     Ok(dict)
-}
-
-/// What has been counted since the last time, taken from the core under its lock.
-pub struct Harvest {
-    port_tx: Vec<Element>,
-    port_rx: Vec<Element>,
-    switches: Vec<Element>,
-    directions: Vec<[Element; 2]>,
-    faults: Vec<[Vec<FaultCount>; 2]>,
-    /// Random words drawn, by link and end.
-    pub drawn: Vec<[u64; 2]>,
-    vports: Vec<(usize, VportHarvest)>,
-}
-
-impl Harvest {
-    pub fn take(core: &mut Core) -> Self {
-        use std::mem::take;
-        fn take_all<T: Clone + Default>(counters: &mut Vec<T>) -> Vec<T> {
-            let fresh = vec![T::default(); counters.len()];
-            std::mem::replace(counters, fresh)
-        }
-        Harvest {
-            port_tx: take_all(&mut core.port_tx),
-            port_rx: take_all(&mut core.port_rx),
-            switches: take_all(&mut core.switches),
-            directions: take_all(&mut core.directions),
-            faults: std::mem::replace(&mut core.fault_counts, core.fabric.no_fault_counts()),
-            drawn: core.streams.iter_mut().map(|ends| ends.each_mut().map(|s| take(&mut s.drawn))).collect(),
-            vports: core
-                .vports
-                .iter_mut()
-                .enumerate()
-                .filter(|(_, vport)| vport.in_use)
-                .map(|(index, vport)| (index, take_vport(vport)))
-                .collect(),
-        }
-    }
-
-    pub fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-        fn list<'py>(py: Python<'py>, elements: &[Element]) -> PyResult<Vec<Bound<'py, PyDict>>> {
-            elements.iter().map(|element| element_dict(py, element)).collect()
-        }
-        let dict = PyDict::new(py);
-        dict.set_item("port_tx", list(py, &self.port_tx)?)?;
-        dict.set_item("port_rx", list(py, &self.port_rx)?)?;
-        dict.set_item("switches", list(py, &self.switches)?)?;
-        let directions: PyResult<Vec<_>> = self.directions.iter().map(|pair| list(py, pair)).collect();
-        dict.set_item("directions", directions?)?;
-        let pairs =
-            |counts: Vec<FaultCount>| counts.into_iter().map(|c| (c.seen, c.hits)).collect::<Vec<_>>();
-        let faults: Vec<_> = self.faults.into_iter().map(|link| Vec::from(link.map(pairs))).collect();
-        dict.set_item("faults", faults)?;
-        dict.set_item("drawn", self.drawn)?;
-        let vports = PyDict::new(py);
-        for (index, harvest) in &self.vports {
-            vports.set_item(index, vport_dict(py, harvest)?)?;
-        }
-        dict.set_item("vports", vports)?;
-        Ok(dict)
-    }
 }

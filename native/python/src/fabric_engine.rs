@@ -1,4 +1,5 @@
-//! The fabric engine as a Python object: numbers, bytes and tuples in, the same out.
+//! The fabric engine as a Python object: numbers, bytes and tuples in, the same out. It stands alone, driven by its
+//! caller, or in a carrier; both look the same.
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use engine::switch::{GROUP_BASE, LinearTable, MulticastTable};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySequence, PyTuple};
+use tap::thread::Shared;
 
 /// A port of an HFI, or a switch with the number of its port.
 type EndArgs = (u32, Option<PortNum>);
@@ -250,11 +252,22 @@ fn output_tuple<'py>(
     }
 }
 
+/// Who drives the engine: the caller alone, or a carrier, whose thread does so as well.
+enum Inner {
+    Alone(Box<Engine>),
+    Carried(Arc<Shared>),
+}
+
 #[pyclass]
 pub struct FabricEngine {
-    engine: Engine,
+    inner: Inner,
     /// The drop reasons of Python, by number.
     drops: Vec<Py<PyAny>>,
+    /// How many elements there are; only calls of this object add any.
+    ports: usize,
+    switches: usize,
+    directions: usize,
+    tallies: usize,
 }
 
 pub fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
@@ -265,16 +278,52 @@ pub fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
 }
 
 impl FabricEngine {
+    fn over(inner: Inner, drops: Vec<Py<PyAny>>) -> PyResult<Self> {
+        if drops.len() != DROP_NAMES.len() {
+            let text = format!("{} drop reasons were given, there are {}", drops.len(), DROP_NAMES.len());
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(FabricEngine { inner, drops, ports: 0, switches: 0, directions: 0, tallies: 0 })
+    }
+
+    /// Make the engine of a carrier, which has no elements yet.
+    pub fn carried(shared: Arc<Shared>, drops: Vec<Py<PyAny>>) -> PyResult<Self> {
+        FabricEngine::over(Inner::Carried(shared), drops)
+    }
+
+    /// Give an input to the engine: at `now`, or when the clock of a thread says. Python goes on while this waits.
+    fn input<R: Send>(
+        &mut self,
+        py: Python<'_>,
+        now: u64,
+        action: impl FnOnce(&mut Engine, u64) -> R + Send,
+    ) -> R {
+        match &mut self.inner {
+            Inner::Alone(engine) => action(engine, now),
+            Inner::Carried(shared) => {
+                py.detach(|| shared.input(now, |carrier, now| action(&mut carrier.engine, now)))
+            }
+        }
+    }
+
+    /// Look at the engine, or add something to it in which nothing happens yet.
+    fn look<R: Send>(&mut self, py: Python<'_>, action: impl FnOnce(&mut Engine) -> R + Send) -> R {
+        match &mut self.inner {
+            Inner::Alone(engine) => action(engine),
+            Inner::Carried(shared) => py.detach(|| action(&mut shared.lock().engine)),
+        }
+    }
+
     fn port(&self, port: u32) -> PyResult<()> {
-        known("HFI ports", port, self.engine.ports())
+        known("HFI ports", port, self.ports)
     }
 
     fn switch(&self, switch: u32) -> PyResult<()> {
-        known("switches", switch, self.engine.switches())
+        known("switches", switch, self.switches)
     }
 
     fn direction(&self, direction: u32) -> PyResult<()> {
-        known("link directions", direction, self.engine.directions())
+        known("link directions", direction, self.directions)
     }
 
     fn end(&self, (number, port_num): EndArgs) -> PyResult<End> {
@@ -293,23 +342,22 @@ fn no_token(token: u64) -> PyErr {
 impl FabricEngine {
     #[new]
     fn new(drops: Vec<Py<PyAny>>) -> PyResult<Self> {
-        if drops.len() != DROP_NAMES.len() {
-            let text = format!("{} drop reasons were given, there are {}", drops.len(), DROP_NAMES.len());
-            return Err(PyValueError::new_err(text));
-        }
-        Ok(FabricEngine { engine: Engine::default(), drops })
+        FabricEngine::over(Inner::Alone(Box::default()), drops)
     }
 
-    fn add_port(&mut self) -> u32 {
-        self.engine.add_port()
+    fn add_port(&mut self, py: Python<'_>) -> u32 {
+        self.ports += 1;
+        self.look(py, Engine::add_port)
     }
 
-    fn add_switch(&mut self) -> u32 {
-        self.engine.add_switch()
+    fn add_switch(&mut self, py: Python<'_>) -> u32 {
+        self.switches += 1;
+        self.look(py, Engine::add_switch)
     }
 
     fn add_link(
         &mut self,
+        py: Python<'_>,
         ends: (EndArgs, EndArgs),
         config: LinkArgs,
         flow: Option<FlowArgs>,
@@ -318,31 +366,33 @@ impl FabricEngine {
         let ends = [self.end(ends.0)?, self.end(ends.1)?];
         let flow = flow.map(FlowArgs::build).transpose()?;
         let streams = streams.map(|(faults, jitter)| (Stream::new(faults), Stream::new(jitter)));
-        Ok(self.engine.add_link(ends, &config.build(), flow.as_ref(), streams))
+        self.directions += 2;
+        Ok(self.look(py, |engine| engine.add_link(ends, &config.build(), flow.as_ref(), streams)))
     }
 
-    fn set_port(&mut self, now: u64, port: u32, config: PortArgs) -> PyResult<()> {
+    fn set_port(&mut self, py: Python<'_>, now: u64, port: u32, config: PortArgs) -> PyResult<()> {
         self.port(port)?;
         let PortArgs { state, lid, lmc, sendable, admitted, groups } = config;
-        let state = port_state(state)?;
-        self.engine.set_port(now, port, PortConfig::new(state, lid, lmc, sendable, admitted, groups));
+        let config = PortConfig::new(port_state(state)?, lid, lmc, sendable, admitted, groups);
+        self.input(py, now, |engine, now| engine.set_port(now, port, config));
         Ok(())
     }
 
-    fn stall_port(&mut self, now: u64, port: u32, stalled: bool) -> PyResult<()> {
+    fn stall_port(&mut self, py: Python<'_>, now: u64, port: u32, stalled: bool) -> PyResult<()> {
         self.port(port)?;
-        self.engine.stall_port(now, port, stalled);
+        self.input(py, now, |engine, now| engine.stall_port(now, port, stalled));
         Ok(())
     }
 
-    fn set_switch(&mut self, now: u64, switch: u32, up: bool) -> PyResult<()> {
+    fn set_switch(&mut self, py: Python<'_>, now: u64, switch: u32, up: bool) -> PyResult<()> {
         self.switch(switch)?;
-        self.engine.set_switch(now, switch, up);
+        self.input(py, now, |engine, now| engine.set_switch(now, switch, up));
         Ok(())
     }
 
     fn set_switch_port(
         &mut self,
+        py: Python<'_>,
         now: u64,
         switch: u32,
         port_num: PortNum,
@@ -350,12 +400,13 @@ impl FabricEngine {
     ) -> PyResult<()> {
         self.switch(switch)?;
         let config = SwitchPortConfig { state: port_state(config.state)? };
-        self.engine.set_switch_port(now, switch, port_num, config);
+        self.input(py, now, |engine, now| engine.set_switch_port(now, switch, port_num, config));
         Ok(())
     }
 
     fn set_tables(
         &mut self,
+        py: Python<'_>,
         now: u64,
         switch: u32,
         entries: &[u8],
@@ -363,46 +414,55 @@ impl FabricEngine {
         mft: Vec<(u32, Vec<PortNum>)>,
     ) -> PyResult<()> {
         self.switch(switch)?;
-        self.engine.set_tables(now, switch, linear_table(entries, groups)?, multicast_table(mft));
+        let (lft, mft) = (linear_table(entries, groups)?, multicast_table(mft));
+        self.input(py, now, |engine, now| engine.set_tables(now, switch, lft, mft));
         Ok(())
     }
 
-    fn set_link(&mut self, now: u64, direction: u32, config: LinkArgs) -> PyResult<()> {
+    fn set_link(&mut self, py: Python<'_>, now: u64, direction: u32, config: LinkArgs) -> PyResult<()> {
         self.direction(direction)?;
-        self.engine.set_link(now, direction, &config.build());
+        self.input(py, now, |engine, now| engine.set_link(now, direction, &config.build()));
         Ok(())
     }
 
-    fn set_tally(&mut self, tally: u32, seen: u64, hits: u64) {
-        self.engine.set_tally(tally, Arc::new(Tally::new(seen, hits)));
+    fn set_tally(&mut self, py: Python<'_>, tally: u32, seen: u64, hits: u64) {
+        self.tallies = self.tallies.max(tally as usize + 1);
+        self.look(py, |engine| engine.set_tally(tally, Arc::new(Tally::new(seen, hits))));
     }
 
-    fn set_rules(&mut self, now: u64, direction: u32, rules: Vec<RuleArgs>) -> PyResult<()> {
+    fn set_rules(&mut self, py: Python<'_>, now: u64, direction: u32, rules: Vec<RuleArgs>) -> PyResult<()> {
         self.direction(direction)?;
         let rules: Vec<FaultRule> = rules.into_iter().map(RuleArgs::build).collect::<PyResult<_>>()?;
         for rule in &rules {
-            known("tallies", rule.tally, self.engine.tallies())?;
+            known("tallies", rule.tally, self.tallies)?;
         }
-        self.engine.set_rules(now, direction, rules);
+        self.input(py, now, |engine, now| engine.set_rules(now, direction, rules));
         Ok(())
     }
 
-    fn observe(&mut self, now: u64, direction: u32, on: bool) -> PyResult<()> {
+    fn observe(&mut self, py: Python<'_>, now: u64, direction: u32, on: bool) -> PyResult<()> {
         self.direction(direction)?;
-        self.engine.observe(now, direction, on);
+        self.input(py, now, |engine, now| engine.observe(now, direction, on));
         Ok(())
     }
 
-    fn attach(&mut self, now: u64, direction: u32, ring: &CaptureRing, interface: u32) -> PyResult<()> {
+    fn attach(
+        &mut self,
+        py: Python<'_>,
+        now: u64,
+        direction: u32,
+        ring: &CaptureRing,
+        interface: u32,
+    ) -> PyResult<()> {
         self.direction(direction)?;
         ring.interface(interface)?;
-        self.engine.attach(now, direction, ring.shared(), interface);
+        self.input(py, now, |engine, now| engine.attach(now, direction, ring.shared(), interface));
         Ok(())
     }
 
-    fn detach(&mut self, now: u64, direction: u32, ring: &CaptureRing) -> PyResult<()> {
+    fn detach(&mut self, py: Python<'_>, now: u64, direction: u32, ring: &CaptureRing) -> PyResult<()> {
         self.direction(direction)?;
-        self.engine.detach(now, direction, &ring.shared());
+        self.input(py, now, |engine, now| engine.detach(now, direction, &ring.shared()));
         Ok(())
     }
 
@@ -423,47 +483,39 @@ impl FabricEngine {
     ) -> PyResult<Option<Py<PyAny>>> {
         self.port(port)?;
         let address = Address { slid, dlid, pkey };
-        let packet = self.engine.packets().copy(packet);
-        let drop = self.engine.inject(now, port, packet, address);
+        let drop = self.input(py, now, |engine, now| {
+            let packet = engine.packets().copy(packet);
+            engine.inject(now, port, packet, address)
+        });
         Ok(drop.map(|drop| self.drops[drop as usize].clone_ref(py)))
     }
 
-    fn enter(&mut self, now: u64, direction: u32, packet: &[u8], hops: u32) -> PyResult<()> {
-        self.direction(direction)?;
-        let packet = self.engine.packets().copy(packet);
-        self.engine.enter(now, direction, packet, hops);
-        Ok(())
+    fn keep(&mut self, py: Python<'_>, token: u64) -> PyResult<()> {
+        if self.look(py, |engine| engine.keep(token)) { Ok(()) } else { Err(no_token(token)) }
     }
 
-    fn answer_congestion<'py>(
-        &mut self,
-        py: Python<'py>,
-        port: u32,
-        packet: &[u8],
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        self.port(port)?;
-        let packet = self.engine.packets().copy(packet);
-        let answered = self.engine.answer_congestion(port, packet);
-        let bytes = PyBytes::new(py, &answered);
-        self.engine.packets().recycle(answered);
-        Ok(bytes)
+    fn release(&mut self, py: Python<'_>, now: u64, token: u64) -> PyResult<()> {
+        if self.input(py, now, |engine, now| engine.release(now, token)) {
+            Ok(())
+        } else {
+            Err(no_token(token))
+        }
     }
 
-    fn keep(&mut self, token: u64) -> PyResult<()> {
-        if self.engine.keep(token) { Ok(()) } else { Err(no_token(token)) }
-    }
-
-    fn release(&mut self, now: u64, token: u64) -> PyResult<()> {
-        if self.engine.release(now, token) { Ok(()) } else { Err(no_token(token)) }
-    }
-
-    fn handle_timeout(&mut self, now: u64) {
-        self.engine.handle_timeout(now);
+    fn handle_timeout(&mut self, py: Python<'_>, now: u64) {
+        self.input(py, now, |engine, now| engine.handle_timeout(now));
     }
 
     #[getter]
-    fn deadline(&mut self) -> Option<u64> {
-        if self.engine.has_output() { Some(0) } else { self.engine.deadline() }
+    fn deadline(&mut self, py: Python<'_>) -> Option<u64> {
+        match &mut self.inner {
+            Inner::Alone(engine) if engine.has_output() => Some(0),
+            Inner::Alone(engine) => engine.deadline(),
+            Inner::Carried(shared) => py.detach(|| {
+                let carrier = &mut *shared.lock();
+                if carrier.outbox.is_empty() { carrier.deadline() } else { Some(0) }
+            }),
+        }
     }
 
     /// Do what is due, and return all outputs and the next deadline.
@@ -472,37 +524,49 @@ impl FabricEngine {
         py: Python<'py>,
         now: u64,
     ) -> PyResult<(Option<Bound<'py, PyList>>, Option<u64>)> {
-        self.engine.handle_timeout(now);
-        let outputs = if self.engine.has_output() { Some(self.take_outputs(py)?) } else { None };
-        Ok((outputs, self.engine.deadline()))
+        self.handle_timeout(py, now);
+        let outputs = self.take_outputs(py)?;
+        let outputs = if outputs.is_empty() { None } else { Some(outputs) };
+        Ok((outputs, self.deadline(py)))
     }
 
     fn take_outputs<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let outputs = PyList::empty(py);
-        while let Some(output) = self.engine.poll_output() {
-            outputs.append(output_tuple(py, self.engine.packets(), output)?)?;
+        match &mut self.inner {
+            Inner::Alone(engine) => {
+                while let Some(output) = engine.poll_output() {
+                    outputs.append(output_tuple(py, engine.packets(), output)?)?;
+                }
+            }
+            Inner::Carried(shared) => {
+                let mut packets = Packets::default();
+                for output in py.detach(|| shared.take_outputs())? {
+                    outputs.append(output_tuple(py, &mut packets, output)?)?;
+                }
+            }
         }
         Ok(outputs)
     }
 
-    fn is_stopped(&self, port: u32) -> PyResult<bool> {
+    fn is_stopped(&mut self, py: Python<'_>, port: u32) -> PyResult<bool> {
         self.port(port)?;
-        Ok(self.engine.is_stopped(port))
+        Ok(self.look(py, |engine| engine.is_stopped(port)))
     }
 
-    fn is_holding(&self, direction: u32) -> PyResult<bool> {
+    fn is_holding(&mut self, py: Python<'_>, direction: u32) -> PyResult<bool> {
         self.direction(direction)?;
-        Ok(self.engine.is_holding(direction))
+        Ok(self.look(py, |engine| engine.is_holding(direction)))
     }
 
-    fn lanes(&self, direction: u32) -> PyResult<Option<LaneStatus>> {
+    fn lanes(&mut self, py: Python<'_>, direction: u32) -> PyResult<Option<LaneStatus>> {
         self.direction(direction)?;
-        Ok(self.engine.lanes(direction).map(|lanes| (lanes.credits, lanes.waiting, lanes.fecn_marked)))
+        let lanes = self.look(py, |engine| engine.lanes(direction));
+        Ok(lanes.map(|lanes| (lanes.credits, lanes.waiting, lanes.fecn_marked)))
     }
 
     fn take_counts<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let counts = PyList::empty(py);
-        for counted in self.engine.take_counted() {
+        for counted in self.look(py, Engine::take_counted) {
             counts.append(counted_tuple(py, &counted)?)?;
         }
         Ok(counts)

@@ -1,8 +1,8 @@
 //! What the crates below look like from Python; opavnic/_native.pyi declares the types.
 
 mod capture_ring;
+mod carrier;
 mod counts;
-mod datapath;
 mod fabric_engine;
 mod functions;
 mod load_balancer;
@@ -16,7 +16,7 @@ mod _native {
     #[pymodule_export]
     use crate::capture_ring::CaptureRing;
     #[pymodule_export]
-    use crate::datapath::Engine;
+    use crate::carrier::Carrier;
     #[pymodule_export]
     use crate::fabric_engine::FabricEngine;
     #[pymodule_export]

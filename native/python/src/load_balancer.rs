@@ -14,8 +14,8 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::carrier::Carrier;
 use crate::counts::tally_dict;
-use crate::datapath::Engine;
 
 /// Key values, the bits of them that count, action, arguments.
 type RowArgs = (Vec<u128>, Vec<u128>, String, Vec<u128>);
@@ -158,8 +158,8 @@ impl EjfatPipeline {
     }
 
     /// Process the frames of a vport of a datapath, in place of a device, and send from it.
-    fn attach(&self, py: Python<'_>, engine: &Engine, vport: usize) -> PyResult<()> {
-        engine.attach(py, vport, Arc::clone(&self.shared) as _)
+    fn attach(&self, py: Python<'_>, carrier: &Carrier, vport: usize) -> PyResult<()> {
+        carrier.attach(py, vport, Arc::clone(&self.shared) as _)
     }
 
     /// Take what was counted since the last time.

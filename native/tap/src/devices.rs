@@ -3,8 +3,8 @@
 use std::io::Result;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use engine::app::{Apps, Outlet};
-use engine::core::{Core, Host};
+use engine::app::Apps;
+use engine::vnics::Host;
 
 use crate::{Poller, write};
 
@@ -13,7 +13,9 @@ pub struct Device {
     fd: OwnedFd,
     /// Python has stopped the queue.
     pub stopped: bool,
-    /// Too many packets wait for Python.
+    /// The link stops the port of the vport for lack of credits.
+    pub choked: bool,
+    /// Too much waits for Python.
     pub held: bool,
     /// It failed permanently.
     pub lost: bool,
@@ -21,11 +23,11 @@ pub struct Device {
 
 impl Device {
     pub fn new(fd: OwnedFd) -> Self {
-        Device { fd, stopped: false, held: false, lost: false }
+        Device { fd, stopped: false, choked: false, held: false, lost: false }
     }
 
     fn is_read(&self) -> bool {
-        !(self.stopped || self.held || self.lost)
+        !(self.stopped || self.choked || self.held || self.lost)
     }
 }
 
@@ -77,15 +79,6 @@ impl Devices {
             self.change(poller, vport, |device| device.held = false)?;
         }
         Ok(())
-    }
-
-    /// Run the apps on the frames that arrived for them, until no frames are left.
-    pub fn run_apps(&mut self, core: &mut Core) {
-        while let Some((vport, app, mut batch)) = self.apps.next_batch() {
-            app.run(&mut batch, &mut Outlet::new(core, self, vport));
-            self.apps.give_back(vport, batch);
-            core.flush(self);
-        }
     }
 }
 

@@ -1,9 +1,13 @@
-//! The shell around the engine: system calls on TAPs here, the devices of vports and their thread in the modules.
+//! The shell around the engine: system calls on TAPs here; in the modules the carrier, which joins an engine with the
+//! devices of its VNICs, and the thread that drives it.
 
+pub mod carrier;
+pub mod clock;
 pub mod devices;
+pub mod outbox;
 mod preemption_backoff;
 pub mod relay;
-pub mod worker;
+pub mod thread;
 
 use std::io::{Error, IoSlice, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -103,8 +107,18 @@ impl Poller {
         unsafe { Ok(Poller(OwnedFd::from_raw_fd(checked(libc::epoll_create1(libc::EPOLL_CLOEXEC))?))) }
     }
 
+    /// Report a descriptor for as long as it is readable.
     pub fn add(&self, fd: RawFd, token: u64) -> Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
+        self.watch(fd, token, libc::EPOLLIN)
+    }
+
+    /// Report a descriptor once each time that it becomes readable.
+    pub fn add_edges(&self, fd: RawFd, token: u64) -> Result<()> {
+        self.watch(fd, token, libc::EPOLLIN | libc::EPOLLET)
+    }
+
+    fn watch(&self, fd: RawFd, token: u64, events: libc::c_int) -> Result<()> {
+        let mut event = libc::epoll_event { events: events as u32, u64: token };
         // SAFETY: the event is live during the call
         unsafe { checked(libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event))? };
         Ok(())
@@ -115,11 +129,12 @@ impl Poller {
         unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };
     }
 
-    /// Wait without a timeout; return the number of events.
-    pub fn wait(&self, events: &mut [libc::epoll_event]) -> Result<usize> {
+    /// Look for events, or wait for one without a timeout; return their number.
+    pub fn wait(&self, events: &mut [libc::epoll_event], patiently: bool) -> Result<usize> {
+        let timeout = if patiently { -1 } else { 0 };
         // SAFETY: pointer and length of a live slice, borrowed for writing
         let count = unsafe {
-            libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), events.len() as libc::c_int, -1)
+            libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), events.len() as libc::c_int, timeout)
         };
         match checked(count) {
             Ok(count) => Ok(count as usize),

@@ -10,6 +10,8 @@
 
 use std::time::Duration;
 
+use crate::clock::now;
+
 /// About half the time that a full burst of small frames takes.
 const REST: Duration = Duration::from_micros(50);
 /// The number of full bursts to rest after one preemption: a thread that rests is not preempted again.
@@ -23,10 +25,10 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Rest after a full burst if others need the processor.
-    pub fn after_full_burst(&mut self) {
+    /// Rest after a full burst if others need the processor, at most until then: nanoseconds on the clock.
+    pub fn after_full_burst(&mut self, until: u64) {
         if self.is_due(preemptions()) {
-            std::thread::sleep(REST);
+            std::thread::sleep(REST.min(Duration::from_nanos(until.saturating_sub(now()))));
         }
     }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::app::{Batch, NativeApp, Outlet};
-use engine::core::Options;
-use engine::testing::{assert_balance, two_hosts};
+use engine::testing::TwoHosts;
 use offload::vnet::{SIZE, VnetHeader};
-use tap::worker::{Shared, State};
+use tap::carrier::Carrier;
+use tap::thread::Shared;
 
 /// The byte that holds the remaining passes of a frame.
 const LEFT: usize = 14;
@@ -49,78 +49,83 @@ fn frame(passes: u8, len: usize) -> Vec<u8> {
 }
 
 fn bed() -> Arc<Shared> {
-    Shared::new(two_hosts(Options { icrc: true, merge: true, enforce: true })).unwrap()
+    let TwoHosts { engine, vnics, .. } = TwoHosts::default();
+    Shared::new(engine, vnics).unwrap()
 }
 
-fn burst(state: &mut State, frames: &[Vec<u8>]) {
-    for frame in frames {
-        let mut buffer = frame.clone();
-        buffer.resize(frame.len().max(60), 0);
-        state.core.transmit(0, &VnetHeader::default(), &mut buffer, frame.len(), None);
+/// Send frames from the first vport, and let everything arrive that comes of them.
+fn burst(shared: &Shared, frames: &[Vec<u8>]) {
+    shared.input(0, |carrier, now| {
+        for frame in frames {
+            let mut buffer = frame.clone();
+            buffer.resize(frame.len().max(60), 0);
+            let Carrier { engine, vnics, .. } = carrier;
+            vnics.transmit(engine, now, 0, &VnetHeader::default(), (&mut buffer, frame.len()), None);
+        }
+    });
+    let next = || shared.lock().deadline();
+    while let Some(due) = next() {
+        shared.input(due, Carrier::pass);
     }
-    state.end_burst();
+}
+
+fn kept(shared: &Shared) -> Vec<(usize, usize)> {
+    let kept = std::mem::take(&mut shared.lock().devices.kept);
+    kept.iter().map(|(vport, frame)| (*vport, frame[SIZE..].len())).collect()
 }
 
 #[test]
-fn app_sees_a_burst_in_one_call_and_its_answers_leave_with_it() {
+fn app_sees_what_arrived_together_in_one_call_and_its_answers_are_sent() {
     let shared = bed();
-    let state = &mut *shared.lock();
     let echo = Arc::new(Echo::default());
-    assert!(state.set_app(1, Some(echo.clone())));
+    assert!(shared.lock().set_app(1, Some(echo.clone())));
     let frames: Vec<_> = [60, 61, 777, 1514].map(|len| frame(1, len)).into();
-    burst(state, &frames);
+    shared.input(0, |carrier, now| {
+        for frame in &frames {
+            let mut buffer = frame.clone();
+            let len = frame.len();
+            let Carrier { engine, vnics, .. } = carrier;
+            vnics.transmit(engine, now, 0, &VnetHeader::default(), (&mut buffer, len), None);
+        }
+    });
+    shared.input(1_000_000, Carrier::pass);
     assert_eq!(echo.seen(), (1, 4));
-    let back: Vec<_> =
-        state.devices.kept.iter().map(|(vport, frame)| (*vport, frame[SIZE..].len())).collect();
-    assert_eq!(back, [(0, 60), (0, 61), (0, 777), (0, 1514)]);
-    assert_balance(&state.core);
+    shared.input(2_000_000, Carrier::pass);
+    assert_eq!(kept(&shared), [(0, 60), (0, 61), (0, 777), (0, 1514)]);
 }
 
 #[test]
 fn app_comes_and_goes_while_frames_pass() {
     let shared = bed();
-    let state = &mut *shared.lock();
     let echo = Arc::new(Echo::default());
-    burst(state, &[frame(1, 60)]);
-    assert!(state.set_app(1, Some(echo.clone())));
-    burst(state, &[frame(1, 60)]);
-    assert!(state.set_app(1, None));
-    burst(state, &[frame(1, 60)]);
-    let vports: Vec<_> = state.devices.kept.iter().map(|(vport, _)| *vport).collect();
+    burst(&shared, &[frame(1, 60)]);
+    assert!(shared.lock().set_app(1, Some(echo.clone())));
+    burst(&shared, &[frame(1, 60)]);
+    assert!(shared.lock().set_app(1, None));
+    burst(&shared, &[frame(1, 60)]);
+    let vports: Vec<_> = kept(&shared).into_iter().map(|(vport, _)| vport).collect();
     assert_eq!(vports, [1, 0, 1], "the frame between the two others has been sent back");
     assert_eq!(echo.seen(), (1, 1));
     assert_eq!(Arc::strong_count(&echo), 1, "nobody else holds it any more");
-    assert!(!state.set_app(7, Some(echo)), "there is no such vport");
+    assert!(!shared.lock().set_app(7, Some(echo)), "there is no such vport");
 }
 
 #[test]
 fn apps_that_send_to_each_other_are_run_until_nothing_is_left() {
     let shared = bed();
-    let state = &mut *shared.lock();
     let ends = [Arc::new(Echo::default()), Arc::new(Echo::default())];
     for (vport, echo) in ends.iter().enumerate() {
-        assert!(state.set_app(vport, Some(echo.clone())));
+        assert!(shared.lock().set_app(vport, Some(echo.clone())));
     }
-    burst(state, &[frame(9, 60), frame(0, 60)]);
-    assert_eq!(ends.map(|echo| echo.seen()), [(5, 5), (5, 6)]);
-    assert!(state.devices.kept.is_empty());
-    assert_balance(&state.core);
+    burst(&shared, &[frame(9, 60)]);
+    assert_eq!(ends.map(|echo| echo.seen()), [(5, 5), (5, 5)]);
+    assert!(kept(&shared).is_empty());
 }
 
 #[test]
-fn answers_that_fill_the_arena_more_than_once_all_leave() {
+fn many_answers_all_leave() {
     let shared = bed();
-    let state = &mut *shared.lock();
-    assert!(state.set_app(1, Some(Arc::new(Echo::default()))));
-    let frames = vec![frame(1, 1514); 2000];
-    for frame in &frames {
-        if state.core.is_full() {
-            state.core.flush(&mut state.devices);
-        }
-        let mut buffer = frame.clone();
-        state.core.transmit(0, &VnetHeader::default(), &mut buffer, frame.len(), None);
-    }
-    state.end_burst();
-    assert_eq!(state.devices.kept.len(), frames.len());
-    assert_balance(&state.core);
+    assert!(shared.lock().set_app(1, Some(Arc::new(Echo::default()))));
+    burst(&shared, &vec![frame(1, 1514); 3000]);
+    assert_eq!(kept(&shared).len(), 3000);
 }

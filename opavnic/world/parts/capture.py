@@ -64,7 +64,6 @@ class Captures(RunningPart):
         self._running[number] = capture, ending
         response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE, NUMBER_HEADER: str(number)})
         try:
-            self._world.refresh()  # whatever carries the captured links copies their packets from now on
             await response.prepare(request)
             await _write(request, response, capture, ending)
             await response.write_eof()
@@ -73,7 +72,6 @@ class Captures(RunningPart):
         finally:
             del self._running[number]
             capture.stop()
-            self._world.refresh()
         return response
 
     async def _end(self, request: web.Request) -> web.Response:

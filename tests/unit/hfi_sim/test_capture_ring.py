@@ -19,7 +19,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.link.capture import DROP_COMMENTS, CaptureConfig, CaptureRing
 from hfi_sim.link.rule import FaultKind, Match
 from hfi_sim.wire.captures import CapturedPacket, CaptureReader, PcapngWriter
-from unit.hfi_sim.engine.hand_made import HandMade, link, packet, rule, two_hosts
+from unit.hfi_sim.engine.hand_made import PKEY, HandMade, link, packet, rule, two_hosts
 from unit.hfi_sim.fabric_pair import make_pair
 
 THERE, BACK = DirectionId(0), DirectionId(1)
@@ -46,6 +46,13 @@ def captured(bed: HandMade, **config: object) -> CaptureRing:
     for way in (THERE, BACK):
         bed.engine.attach(0, way, ring, way)
     return ring
+
+
+def enter(bed: HandMade, now: int, way: DirectionId, data: bytes) -> None:
+    """Let any bytes enter the link, one way or the other."""
+    lid, far = (1, 2) if way == THERE else (2, 1)
+    bed.now = max(bed.now, now)
+    assert bed.engine.inject(now, PortId(lid - 1), data, lid, far, PKEY) is None
 
 
 @pytest.fixture
@@ -77,7 +84,7 @@ def test_packets_are_kept_in_order_with_time_link_and_all_their_bytes(bed: HandM
 def test_snap_keeps_the_beginning_and_says_how_long_the_packet_was(bed: HandMade) -> None:
     ring = captured(bed, snap=21)
     data = packet(1, 2, size=400)
-    bed.engine.enter(0, THERE, data, 0)
+    enter(bed, 0, THERE, data)
     (found,) = packets(everything(ring))
     assert (found.data, found.wire_len) == (data[:21], 400)
     check_twins(bed)
@@ -86,10 +93,10 @@ def test_snap_keeps_the_beginning_and_says_how_long_the_packet_was(bed: HandMade
 def test_full_ring_misses_and_counts_until_some_is_taken(bed: HandMade) -> None:
     ring = captured(bed, segments=3, segment_bytes=200)  # two packets of 96 bytes each
     for number in range(10):
-        bed.engine.enter(number, THERE, packet(1, 2, number), 0)
+        enter(bed, number, THERE, packet(1, 2, number))
     assert ring.counts() == [(10, 4), (0, 0)]
     assert [each.time_ns for each in packets(ring.take(False))] == [0, 1]
-    bed.engine.enter(20, BACK, packet(2, 1, 20), 0)
+    enter(bed, 20, BACK, packet(2, 1, 20))
     bed.run()
     assert [(each.time_ns, each.interface) for each in packets(everything(ring))] == [
         *((time, "way 0") for time in range(2, 6)),
@@ -103,7 +110,7 @@ def test_ring_that_is_emptied_in_time_goes_round_and_round(bed: HandMade) -> Non
     ring = captured(bed, segments=2, segment_bytes=200)
     taken = b""
     for number in range(101):
-        bed.engine.enter(number, THERE, packet(1, 2, number), 0)
+        enter(bed, number, THERE, packet(1, 2, number))
         taken += ring.take(False)
         assert bed.engine.poll_output() is not None  # observers still get theirs
     taken += everything(ring)
@@ -115,7 +122,7 @@ def test_ring_that_is_emptied_in_time_goes_round_and_round(bed: HandMade) -> Non
 def test_packet_longer_than_the_ring_is_missed_and_shorter_ones_are_not(bed: HandMade) -> None:
     ring = captured(bed, segments=2, segment_bytes=100)
     for size in (64, 400, 64):
-        bed.engine.enter(0, THERE, packet(1, 2, size=size), 0)
+        enter(bed, 0, THERE, packet(1, 2, size=size))
     assert [len(each.data) for each in packets(everything(ring))] == [64, 64]
     assert ring.counts()[0] == (3, 1)
     check_twins(bed)
@@ -124,7 +131,7 @@ def test_packet_longer_than_the_ring_is_missed_and_shorter_ones_are_not(bed: Han
 def test_only_packets_that_fit_are_seen_and_counted(bed: HandMade) -> None:
     ring = captured(bed, match=Match(sc=3))
     for number in range(6):
-        bed.engine.enter(number, THERE, packet(1, 2, number, sc=number % 4), 0)
+        enter(bed, number, THERE, packet(1, 2, number, sc=number % 4))
     assert [each.time_ns for each in packets(everything(ring))] == [3]
     assert ring.counts() == [(1, 0), (0, 0)]
     check_twins(bed)
@@ -134,7 +141,7 @@ def test_capture_is_complete_with_as_many_packets_as_it_was_to_keep(bed: HandMad
     ring = captured(bed, limit=2)
     complete = []
     for number in range(4):
-        bed.engine.enter(number, THERE, packet(1, 2, number), 0)
+        enter(bed, number, THERE, packet(1, 2, number))
         complete.append(ring.is_complete)
     assert complete == [False, True, True, True]
     assert len(packets(everything(ring))) == 2
@@ -145,9 +152,9 @@ def test_capture_is_complete_with_as_many_packets_as_it_was_to_keep(bed: HandMad
 def test_reason_of_a_drop_is_the_comment_of_the_packet(bed: HandMade) -> None:
     ring = captured(bed)
     bed.engine.set_rules(0, THERE, [rule(FaultKind.LOSS)])
-    bed.engine.enter(1, THERE, packet(1, 2), 0)
+    enter(bed, 1, THERE, packet(1, 2))
     bed.engine.set_link(2, THERE, link(up=False))
-    bed.engine.enter(3, BACK, packet(2, 1), 0)
+    enter(bed, 3, BACK, packet(2, 1))
     assert [(each.interface, each.comment) for each in packets(everything(ring))] == [
         ("way 0", DROP_COMMENTS[Drop.LINK_FAULT].decode()),
         ("way 1", "dropped: link_down"),
@@ -157,11 +164,11 @@ def test_reason_of_a_drop_is_the_comment_of_the_packet(bed: HandMade) -> None:
 
 def test_two_captures_of_one_link_do_not_disturb_each_other(bed: HandMade) -> None:
     first, second = captured(bed), captured(bed, snap=16)
-    bed.engine.enter(0, THERE, packet(1, 2, 1), 0)
+    enter(bed, 0, THERE, packet(1, 2, 1))
     bed.engine.detach(0, THERE, first)
     bed.engine.detach(0, THERE, first)
-    bed.engine.enter(1, THERE, packet(1, 2, 2), 0)
-    bed.engine.enter(1, BACK, packet(2, 1, 3), 0)
+    enter(bed, 1, THERE, packet(1, 2, 2))
+    enter(bed, 1, BACK, packet(2, 1, 3))
     bed.run()
     assert [each.time_ns for each in packets(everything(first))] == [0, 1]
     assert [len(each.data) for each in packets(everything(second))] == [16, 16, 16]
@@ -177,7 +184,7 @@ def test_capture_does_not_change_when_an_engine_wants_to_be_called() -> None:
             bed.engine.observe(0, way, False)
         if looks:
             captured(bed)
-        bed.engine.enter(0, THERE, packet(1, 2), 0)
+        enter(bed, 0, THERE, packet(1, 2))
         deadlines.append(bed.engine.deadline)
     assert deadlines[0] == deadlines[1]
     assert deadlines[0]
@@ -219,7 +226,7 @@ def test_any_packets_come_out_alike_of_every_engine(
     data, now = b"", 0
     for size, pause, back, take in steps:
         now = max(now, pause)
-        bed.engine.enter(now, BACK if back else THERE, bytes(size), 0)
+        enter(bed, now, BACK if back else THERE, bytes(size))
         if take:
             data += ring.take(back)
     data += everything(ring)

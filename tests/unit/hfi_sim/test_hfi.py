@@ -7,14 +7,19 @@ import pytest
 from hfi_sim.counters import Drop
 from hfi_sim.errors import FabricError, NetdevError
 from hfi_sim.port_state import PortEvent, PortEventKind, PortState
-from hfi_sim.types import Lid
+from hfi_sim.types import Lid, is_multicast_lid
+from hfi_sim.wire.lrh16b import dlid_of
 from unit.hfi_sim.fabric_pair import TEST_L4, Pair, make_pair
 
 
 def arrive(pair: Pair, packet: bytes) -> None:
-    """Let a packet arrive at b whose way to its cable does not matter."""
-    assert pair.b.link is not None
-    pair.b.link.directions[1].enter(packet)
+    """Let a packet arrive at b that is not for it, or damaged: the switch is set up to send it there."""
+    lid = dlid_of(packet)
+    if is_multicast_lid(lid):
+        pair.switch.program(pair.switch.lft, {lid: frozenset((1, 2))})
+    else:
+        pair.switch.program(dict(pair.switch.lft) | {lid: 2}, {})
+    assert pair.fabric.driver.inject(pair.a.number, packet, pair.a.lid, lid, 0xFFFF) is None
 
 
 def test_send_between_two_ports_is_delivered_unchanged() -> None:

@@ -93,7 +93,7 @@ steps = st.tuples(
         + ["burst"] * 4
         + ["rules"] * 5
         + ["all", "no rules", "flap", "flap", "rate", "tables", "loop", "switch"]
-        + ["switch port", "stall", "port", "hosts", "keep", "let go", "answer", "enter", "observe"]
+        + ["switch port", "stall", "port", "hosts", "keep", "let go", "stray", "observe"]
         + ["capture", "capture", "take", "run", "run", "jump"]
     ),
     bytes_of,
@@ -154,7 +154,7 @@ class World:
         """Directions that had a fault which changes packets."""
         self.all_seen = True
         """Whether every direction was observed all the time."""
-        self.entered: set[bytes] = set()
+        self.strays: set[bytes] = set()
         """Packets that came from outside."""
         self.into: list[SwitchId | PortId] = []
         """Where each direction leads; negative: -1 - port."""
@@ -316,11 +316,13 @@ class World:
         for host in range(len(self.ports)):
             self.do_burst(host, a + host, 40 - c % 8)
 
-    def do_enter(self, a: int, b: int, c: int) -> None:
+    def do_stray(self, a: int, b: int, c: int) -> None:
+        """Send what bears an address of somebody else: a port checks what it is told, and not the bytes."""
         _, data = self.make(a, b, c % 250)
-        direction = a % len(self.into)
-        self.entered.add(data[16:])
-        self.bed.engine.enter(self.now, DirectionId(direction), data, c % 4)
+        port = PortId(b % len(self.ports))
+        self.strays.add(data[16:])
+        lid = self.lid(port)
+        self.bed.engine.inject(self.now, port, data, lid, lid, pick(PKEYS, c))
 
     def do_rules(self, a: int, b: int, c: int) -> None:
         direction = a % len(self.into)
@@ -440,10 +442,6 @@ class World:
         if self.kept:
             self.bed.engine.release(self.now, self.kept.pop(a % len(self.kept)))
 
-    def do_answer(self, a: int, b: int, c: int) -> None:
-        port, data = self.make(a, b, c)
-        self.bed.engine.answer_congestion(port, data)
-
     def do_observe(self, a: int, b: int, c: int) -> None:
         self.bed.engine.observe(self.now, DirectionId(a % len(self.into)), b % 3 > 0)
         self.all_seen = False
@@ -553,7 +551,7 @@ class World:
                 key = output.direction, output.packet[16:]
                 entered.setdefault(key, output.time)
         for place, data, time in self.sightings():
-            if data[16:] in self.entered:
+            if data[16:] in self.strays:
                 continue
             came = [
                 entered[number, data[16:]] + self.least(number, len(data))

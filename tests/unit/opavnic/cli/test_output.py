@@ -94,7 +94,7 @@ def test_log_of_a_killed_lab_is_shown_and_not_obeyed(
 def test_what_a_lab_says_is_shown_and_not_obeyed(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    link = {"packets_forth": 1, "packets_back": 1, "drops": 0, "datapath": RUDE, "datapath_reason": RUDE}
+    link = {"packets_forth": 1, "packets_back": 1, "drops": 0, "datapath": RUDE}
     vnic = {"vesw": RUDE, "vesw_id": 2, "interface": RUDE, "state": RUDE}
     answer = {
         "differences": [RUDE],

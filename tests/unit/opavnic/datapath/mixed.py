@@ -1,7 +1,7 @@
-"""One world twice, with everything that the two datapaths share: slow and fast links, credits, faults, LMC, changes.
+"""One world twice, with everything that a fabric has: slow and fast links, credits, faults, LMC, changes.
 
-A `Mixed` is a fabric of switches and hosts, each host with a VNIC on one virtual switch. `NativeMixed` carries the
-same by the native core, which hands to Python what it must, as the shell of the native datapath does in a lab.
+A `Mixed` is a fabric of switches and hosts in Python, each host with a VNIC on one virtual switch. `NativeMixed` is the
+same on the native engine with native VNICs. Both are on virtual time.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from typing import Any
 
 from hfi_sim.cable import LinkPort
 from hfi_sim.clock import ManualClock
+from hfi_sim.engine.api import EngineFactory
+from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Faults
 from hfi_sim.link.config import FlowControl
 from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from opavnic.adapter import Adapter
-from opavnic.datapath.counter_merge import add_counts
-from opavnic.datapath.handover import carry_on
-from opavnic.datapath.selection import load_native
-from opavnic.datapath.snapshot import take_fabric, take_vport
+from opavnic.datapath.counter_merge import add_vnic
+from opavnic.datapath.snapshot import take_demux, take_vport
+from opavnic.engine.threaded import carrier_engine, native_carrier
 from opavnic.vnic_port import VnicPort
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -31,13 +32,11 @@ from vema.types import ConfigState, VportNum
 VESW = 2
 PKEY = 0x8002
 HEADER = 10
-RESOLUTION_S = 50e-6
 SETTLE_S = 10.0
 
 FAST: Mapping[str, Any] = {}
 KINDS: dict[str, Mapping[str, Any]] = {
     "fast": FAST,
-    "jitter below a timer": {"latency_s": 1e-6, "jitter_s": 5e-6},  # a whole path stays below it
     "slow": {"latency_s": 1e-3},
     "narrow": {"rate_bps": 1e9},
     "jitter": {"latency_s": 1e-4, "jitter_s": 1e-3},
@@ -65,7 +64,7 @@ class Plan:
 
 @dataclass
 class Mixed:
-    """The fabric in Python: the reference, or what the native core takes its snapshots of."""
+    """The fabric in Python, the reference."""
 
     plan: Plan
     clock: ManualClock = field(default_factory=ManualClock)
@@ -74,7 +73,9 @@ class Mixed:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.fabric = fabric = Fabric(self.clock, seed=plan.seed, timer_resolution_s=RESOLUTION_S)
+        self.fabric = fabric = Fabric(
+            self.clock, seed=plan.seed, timer_resolution_s=0.0, engine=self.engine()
+        )
         self.switches = [fabric.add_switch(f"sw{number}", ports=8) for number in range(plan.switches)]
         for number in range(plan.switches if plan.ring else plan.switches - 1):
             ends = self.switches[number].ports[7], self.switches[(number + 1) % plan.switches].ports[8]
@@ -113,6 +114,10 @@ class Mixed:
             )
             adapter.netdev.open()
             self.adapters.append(adapter)
+
+    def engine(self) -> EngineFactory:
+        """Return what makes the engine."""
+        return PythonEngine
 
     def lids(self) -> list[int]:
         """Return every LID that a frame can be sent to."""
@@ -153,49 +158,45 @@ class Mixed:
 
 @dataclass
 class NativeMixed(Mixed):
-    """The same with frames carried by the native core, wherever it carries them."""
+    """The same on the native engine, with native VNICs."""
 
     def __post_init__(self) -> None:
+        self._carrier = native_carrier(merge=False)
         super().__post_init__()
-        native = load_native()
-        assert native is not None
-        self._engine = native.Engine(merge=False)
-        self._index = {adapter: self._engine.add_vport() for adapter in self.adapters}
-        self._early: list[list[bytes]] = [[] for _ in self.adapters]
-        self._snapshot = take_fabric(self.fabric, self.vnic_ports, self._index)
+        self._index = {adapter: self._carrier.add_vport() for adapter in self.adapters}
         self.refresh()
         self.fabric.before_counting.append(self.sync)
 
+    def engine(self) -> EngineFactory:
+        return carrier_engine(self._carrier)
+
     def refresh(self) -> None:
-        """Give the core the fabric as it is now."""
-        before, self._snapshot = self._snapshot, take_fabric(self.fabric, self.vnic_ports, self._index)
-        snapshot = self._snapshot
-        counts = self._engine.set_fabric(snapshot.ports, snapshot.switches, snapshot.links)
-        if counts["directions"]:
-            add_counts(counts, before.elements, dict(enumerate(self.adapters)))
+        """Give the carrier the VNICs as they are now."""
         for vnics in self.vnic_ports:
             for adapter in vnics.adapters.values():
-                port = snapshot.port_index[vnics.port.name]
-                self._engine.set_vport(self._index[adapter], take_vport(adapter), port)
+                self._carrier.set_vport(self._index[adapter], take_vport(adapter), vnics.port.number)
+            self._carrier.set_demux(vnics.port.number, *take_demux(vnics.demux, self._index))
 
     def sync(self) -> None:
-        """Add what the core counted."""
-        add_counts(self._engine.collect(), self._snapshot.elements, dict(enumerate(self.adapters)))
+        """Add what the carrier counted."""
+        counts = self._carrier.collect(self.fabric.driver.now)
+        for adapter, index in self._index.items():
+            add_vnic(adapter, counts[index])
 
     def send(self, sender: int, frame: bytes) -> None:
-        self._engine.transmit(sender, frame)
-        for index, received in self._engine.take_frames():
-            self._early[index].append(received[HEADER:])
-        carry_on(self.fabric, self._snapshot.elements, self._engine.take_packets())
+        driver = self.fabric.driver
+        self._carrier.transmit(driver.now, sender, frame)
+        driver.run()
 
     def change(self, change: Callable[[Mixed], None]) -> None:
         super().change(change)
         self.refresh()
 
     def received(self) -> list[list[bytes]]:
-        late = super().received()
-        early, self._early = self._early, [[] for _ in self.adapters]
-        return [first + then for first, then in zip(early, late, strict=True)]
+        frames: list[list[bytes]] = [[] for _ in self.adapters]
+        for index, frame in self._carrier.take_frames():
+            frames[index].append(frame[HEADER:])
+        return frames
 
 
 class Pair:

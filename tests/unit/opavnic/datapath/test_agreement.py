@@ -96,7 +96,7 @@ plans = st.builds(
     switches=st.integers(1, 4),
     hosts=st.integers(2, 5),
     ring=st.booleans(),
-    trunks=st.lists(st.sampled_from([name for name in KINDS if name != "marks"]), min_size=1, max_size=4),
+    trunks=st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=4),
     host_link=st.lists(st.sampled_from(["fast", "fast", "fast", "slow", "narrow", "credits"]), max_size=5),
     lmc=st.integers(0, 2),
     adaptive=st.booleans(),
@@ -155,6 +155,7 @@ def test_same_seed_loses_and_damages_the_same_packets_in_both_datapaths(seed: in
     lid = pair.reference.ports[1].lid
     for number in range(200):
         pair.send(2 * (number % 2), lid, 60 + number)
+    pair.advance(0.1)
     assert 100 < len(seen[0]) < 200
     assert seen[0] == seen[1]
     pair.finish()
@@ -169,33 +170,13 @@ def test_other_seed_loses_other_packets() -> None:
         for _ in range(64):
             before = pair.delivered
             pair.send(0, pair.reference.ports[1].lid)
+            pair.advance(1e-3)
             marks.append(pair.delivered - before)
         lost.append(marks)
     assert lost[0] != lost[1]
 
 
-def test_losses_go_on_where_they_were_when_a_link_changes_hands() -> None:
-    """An observer takes a link from the native datapath; the draws continue, and again when it is given back."""
-    pair = Pair(Plan(hosts=2))
-    pair.change(partial(add_fault, "loss", 0, "50%"))
-    lid = pair.reference.ports[1].lid
-    ends: dict[int, Callable[[], None]] = {}
-
-    def look(world: Mixed) -> None:
-        ends[id(world)] = world.fabric.observe(lambda _seen: None, world.fabric.links[0].directions)
-
-    for _ in range(3):
-        for _ in range(20):
-            pair.send(0, lid)
-        pair.change(look)
-        for _ in range(20):
-            pair.send(0, lid)
-        pair.change(lambda world: ends[id(world)]())
-    pair.finish()
-    assert 30 < pair.delivered < 90
-
-
-@pytest.mark.parametrize("trunk", [name for name in KINDS if name != "marks"])
+@pytest.mark.parametrize("trunk", list(KINDS))
 @pytest.mark.parametrize("switches", [1, 2, 3, 6])
 def test_circle_ends_the_same_in_both_datapaths(switches: int, trunk: str) -> None:
     pair = Pair(Plan(switches=switches, hosts=max(2, switches), ring=True, trunks=[trunk]))
@@ -210,37 +191,24 @@ def test_circle_ends_the_same_in_both_datapaths(switches: int, trunk: str) -> No
     assert drops.count(Drop.SW_NO_GROUP) >= 1
 
 
-def test_hops_go_with_a_packet_that_python_takes_in_mid_path() -> None:
-    """Five switches in a ring, and one link of it is Python's: it ends after five switches, not after five more."""
-    pair = Pair(Plan(switches=5, hosts=5, ring=True))
-    pair.change(partial(lead_around, LOST_LID))
-    pair.change(partial(observe, 3))
-    pair.send(0, LOST_LID)
-    pair.finish()
-    visits = [switch.counters.in_packets for switch in pair.native.switches]
-    assert visits == [2, 1, 1, 1, 1]
-
-
 def send_all_ways(pair: Pair) -> None:
     """Let every host send to every LID, twice."""
     for _ in range(2):
         for sender in range(len(pair.reference.ports)):
             for lid in pair.reference.lids():
                 pair.send(sender, lid)
+                pair.advance(1e-3)
 
 
 @pytest.mark.parametrize("switches", [2, 3])
-def test_congestion_is_answered_wherever_python_takes_the_packet(switches: int) -> None:
-    """Every packet on a trunk is marked, so every receiver owes an answer; its packets get there natively."""
+def test_congestion_is_answered_in_both_datapaths(switches: int) -> None:
+    """Every packet on a trunk is marked, so every receiver owes an answer."""
     pair = Pair(Plan(switches=switches, hosts=switches * 2, trunks=["marks"]))
     send_all_ways(pair)
     pair.finish()
     assert sum(port.congestion.becn_received for port in pair.native.ports) > 10
 
 
-@pytest.mark.xfail(
-    strict=True, reason="what the native datapath carries from port to port answers no congestion"
-)
 def test_congestion_is_answered_on_a_way_without_credits() -> None:
     """Two trunks between two switches, one of them with credits: what comes marked is answered over the other."""
     pair = Pair(Plan(switches=2, hosts=4, ring=True, trunks=["marks", "fast"]))

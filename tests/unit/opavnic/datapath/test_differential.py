@@ -36,7 +36,7 @@ def counters(twin: Twin) -> dict[str, object]:
 @pytest.mark.parametrize("seed", range(40))
 def test_both_datapaths_with_random_configuration_do_the_same(seed: int) -> None:
     reference = make_twin(random.Random(seed))
-    other = NativeTwin(make_twin(random.Random(seed)))
+    other = NativeTwin(random.Random(seed))
     assert counters(reference) == counters(other.twin)
     rng = random.Random(seed)
     lids = [port.lid for port in reference.fabric.hfi_ports()]
@@ -58,7 +58,7 @@ def test_both_datapaths_with_random_configuration_do_the_same(seed: int) -> None
 
 def test_counters_of_one_vnic_are_taken_once_and_without_those_of_others() -> None:
     """An EM reads every VNIC by itself; what is read then is in no later reading, nor lost when the VNIC goes."""
-    at_once, one_by_one = (NativeTwin(make_twin(random.Random(5))) for _ in range(2))
+    at_once, one_by_one = (NativeTwin(random.Random(5)) for _ in range(2))
     rng = random.Random(5)
     lids = [port.lid for port in at_once.twin.fabric.hfi_ports()]
     vnics = list(enumerate(one_by_one.twin.adapters))
@@ -67,24 +67,22 @@ def test_counters_of_one_vnic_are_taken_once_and_without_those_of_others() -> No
         for other in (at_once, one_by_one):
             other.send(sender, frame)
         index, adapter = vnics[number % len(vnics)]
-        add_vnic(adapter, one_by_one.engine.collect_vport(index))
+        add_vnic(adapter, one_by_one.carrier.collect_vport(0, index))
     for index, adapter in vnics:
-        add_vnic(adapter, one_by_one.engine.remove_vport(index))
+        add_vnic(adapter, one_by_one.carrier.remove_vport(0, index))
         with pytest.raises(ValueError, match=f"no vport with index {index}"):
-            one_by_one.engine.collect_vport(index)
+            one_by_one.carrier.collect_vport(0, index)
     at_once.add_up()
-    one_by_one.add_up()
     assert counters(at_once.twin) == counters(one_by_one.twin)
     assert sum(adapter.tx.in_packets for _, adapter in vnics) == FRAMES
 
 
 def test_host_that_refuses_frames_is_counted_the_same() -> None:
     """A netdev in memory can refuse; so does a descriptor that takes no frames."""
-    twin = make_twin(random.Random(3))
-    other = NativeTwin(twin)
-    other.engine.transmit(0, b"short")
+    other = NativeTwin(random.Random(3))
+    other.send(0, b"short")
     other.add_up()
-    assert twin.adapters[0].tx.drops == {"vnic_tx_malformed": 1}
+    assert other.twin.adapters[0].tx.drops == {"vnic_tx_malformed": 1}
 
 
 @given(st.binary(min_size=14, max_size=2000))

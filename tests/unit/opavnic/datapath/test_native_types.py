@@ -13,6 +13,7 @@ import pytest
 import opavnic
 from native_module import needs_native
 from opavnic.datapath.selection import load_native
+from opavnic.engine.threaded import native_carrier
 
 if TYPE_CHECKING:
     from opavnic import _native
@@ -102,26 +103,6 @@ def test_class_has_the_methods_and_properties_that_the_types_name(name: str) -> 
 
 # --- what goes in: every key that the types name is asked for, and no other ----------------------------------
 
-PORT: Final[_native.Port] = {
-    "active": True,
-    "lid": 1,
-    "lmc": 0,
-    "sendable": [0x8002],
-    "admitted": [0x8002],
-    "groups": [],
-    "direction": (0, 0),
-    "vesw_mask": 0,
-    "vesws": {},
-    "nohandler": None,
-}
-SWITCH: Final[_native.Switch] = {"up": True, "ports": [(True, (0, 1))], "lft": {1: 0}, "mft": {}}
-LINK: Final[_native.Link] = {
-    "ends": ((0, None), (0, 0)),
-    "up": True,
-    "slow": False,
-    "faults": [[], []],
-    "streams": (1, 2),
-}
 CONFIG: Final[_native.VportConfig] = {
     "vesw_id": 2,
     "pkey": 0x8002,
@@ -138,44 +119,43 @@ CONFIG: Final[_native.VportConfig] = {
     "mtu": 1500,
     "oper_up": True,
 }
-GIVEN: Final = {"Port": PORT, "Switch": SWITCH, "Link": LINK, "VportConfig": CONFIG}
 
 
-def give(given: dict[str, Any]) -> None:
-    """Give an engine a fabric and the configuration of a vport."""
-    native = load_native()
-    assert native is not None
-    engine = native.Engine()
-    engine.set_fabric([given["Port"]], [given["Switch"]], [given["Link"]])
-    engine.set_vport(engine.add_vport(), given["VportConfig"], 0)
-
-
-@pytest.mark.parametrize("name", GIVEN)
-def test_engine_asks_for_every_key_of_what_it_is_given(name: str) -> None:
-    assert list(GIVEN[name]) == keys(name)
-    give(dict(GIVEN))
-    for missing in keys(name):
-        given = {key: value for key, value in GIVEN[name].items() if key != missing}
+def test_carrier_asks_for_every_key_of_what_it_is_given() -> None:
+    carrier = native_carrier()
+    vport, port = carrier.add_vport(), carrier.engine.add_port()
+    assert list(CONFIG) == keys("VportConfig")
+    carrier.set_vport(vport, CONFIG, port)
+    for missing in keys("VportConfig"):
+        given: Any = {key: value for key, value in CONFIG.items() if key != missing}
         with pytest.raises((KeyError, TypeError), match=missing):
-            give({**GIVEN, name: given})
+            carrier.set_vport(vport, given, port)
+
+
+def test_carrier_refuses_what_is_not_there() -> None:
+    carrier = native_carrier()
+    vport, port = carrier.add_vport(), carrier.engine.add_port()
+    with pytest.raises(ValueError, match="no HFI port with number 7"):
+        carrier.set_vport(vport, CONFIG, 7)
+    with pytest.raises(ValueError, match="no vport with index 9"):
+        carrier.set_vport(9, CONFIG, port)
+    with pytest.raises(ValueError, match="no HFI port with number 7"):
+        carrier.set_demux(7, 0xFFF, {})
+    with pytest.raises(ValueError, match="no vport with index 9"):
+        carrier.set_demux(port, 0xFFF, {2: vport, 3: 9})
 
 
 # --- what comes out ------------------------------------------------------------------------------------------
 
 
 def test_counts_have_the_keys_that_the_types_name() -> None:
-    native = load_native()
-    assert native is not None
-    engine = native.Engine()
-    vport = engine.add_vport()
-    engine.set_fabric([PORT], [SWITCH], [LINK])
-    counts = engine.collect()
-    assert set(counts) == set(keys("Counts"))
-    for element in (counts["port_tx"][0], counts["switches"][0], counts["directions"][0][0]):
-        assert set(element) == set(keys("ElementCounts"))
-    for vnic in (counts["vports"][vport], engine.collect_vport(vport), engine.remove_vport(vport)):
+    carrier = native_carrier()
+    vport = carrier.add_vport()
+    counted = (carrier.collect(0)[vport], carrier.collect_vport(0, vport), carrier.remove_vport(0, vport))
+    for vnic in counted:
         assert set(vnic) == set(keys("VportCounts"))
         assert set(vnic["tx"]) == set(vnic["rx"]) == set(keys("TrafficCounts"))
+        assert set(vnic["tx_balance"]) == set(keys("ElementCounts"))
 
 
 def test_ejfat_counts_have_the_keys_that_the_types_name() -> None:

@@ -1,4 +1,4 @@
-"""The same fabric twice: one runs in Python, the other lends its configuration and counters to the native core."""
+"""The same fabric twice: one runs in Python, the other on the native engine with native VNICs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.adapter import Adapter
-from opavnic.datapath.counter_merge import add_counts
-from opavnic.datapath.selection import load_native
-from opavnic.datapath.snapshot import take_fabric, take_vport
+from opavnic.datapath.counter_merge import add_vnic
+from opavnic.datapath.snapshot import take_demux, take_vport
+from opavnic.engine.threaded import carrier_engine, native_carrier
 from opavnic.vnic_port import VnicPort
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.mac_entries import MacEntry
@@ -40,9 +40,9 @@ class Twin:
         return frames
 
 
-def make_twin(rng: random.Random) -> Twin:
+def make_twin(rng: random.Random, fabric: Fabric | None = None) -> Twin:
     """Three hosts on two switches, each a member of some virtual switches; `rng` decides on the rest."""
-    fabric = Fabric()
+    fabric = Fabric() if fabric is None else fabric
     left, right = fabric.add_switch("left", ports=4), fabric.add_switch("right", ports=4)
     fabric.connect(left.ports[4], right.ports[4])
     hfis = [fabric.add_hfi(f"h{number}", netdevs=memory_netdev) for number in range(1, HOSTS + 1)]
@@ -154,30 +154,29 @@ def some_frame(rng: random.Random, lids: list[int]) -> bytes:
 
 
 class NativeTwin:
-    """The native core in front of a twin: its vports keep what they receive."""
+    """The same with native VNICs on the native engine: its vports keep what they receive."""
 
-    def __init__(self, twin: Twin, *, merge: bool = False) -> None:
-        native = load_native()
-        assert native is not None
-        self.twin = twin
-        self.engine = native.Engine(merge=merge)
-        index = {adapter: self.engine.add_vport() for adapter in twin.adapters}
-        self.snapshot = take_fabric(twin.fabric, twin.vnic_ports, index)
-        self.engine.set_fabric(self.snapshot.ports, self.snapshot.switches, self.snapshot.links)
-        for vnics in twin.vnic_ports:
+    def __init__(self, rng: random.Random, *, merge: bool = False) -> None:
+        self.carrier = native_carrier(merge=merge)
+        self.twin = make_twin(rng, Fabric(engine=carrier_engine(self.carrier)))
+        index = {adapter: self.carrier.add_vport() for adapter in self.twin.adapters}
+        for vnics in self.twin.vnic_ports:
             for adapter in vnics.adapters.values():
-                port = self.snapshot.port_index[vnics.port.name]
-                self.engine.set_vport(index[adapter], take_vport(adapter), port)
+                self.carrier.set_vport(index[adapter], take_vport(adapter), vnics.port.number)
+            self.carrier.set_demux(vnics.port.number, *take_demux(vnics.demux, index))
 
     def send(self, index: int, frame: bytes) -> None:
-        self.engine.transmit(index, frame)
+        driver = self.twin.fabric.driver
+        self.carrier.transmit(driver.now, index, frame)
+        driver.run()
 
     def received(self) -> dict[int, list[bytes]]:
         frames: dict[int, list[bytes]] = {}
-        for index, frame in self.engine.take_frames():
+        for index, frame in self.carrier.take_frames():
             frames.setdefault(index, []).append(frame[HEADER:])
         return frames
 
     def add_up(self) -> None:
-        vports = dict(enumerate(self.twin.adapters))
-        add_counts(self.engine.collect(), self.snapshot.elements, vports)
+        counts = self.carrier.collect(self.twin.fabric.driver.now)
+        for index, adapter in enumerate(self.twin.adapters):
+            add_vnic(adapter, counts[index])

@@ -72,10 +72,11 @@ async def test_reader_that_leaves_ends_the_capture_though_nothing_passes(
 
 def send(lab: Lab, count: int) -> None:
     """Let packets with L4 0x55 enter the link of h1, all at once."""
-    link = lab.world.hosts["h1"].port.link
-    assert link is not None
+    port, driver = lab.world.hosts["h1"].port, lab.world.fabric.driver
     for _ in range(count):
-        link.directions[0].enter(bytes(7) + b"\xc0" + b"\x55" + bytes(91))
+        assert (
+            driver.inject(port.number, bytes(7) + b"\xc0" + b"\x55" + bytes(91), port.lid, 1, 0x7FFF) is None
+        )
 
 
 async def test_reader_that_does_not_read_makes_nobody_wait_and_is_told_what_it_missed(

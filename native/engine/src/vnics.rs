@@ -1,0 +1,201 @@
+//! The VNICs whose devices are native: frames of their hosts go into the fabric, packets of the fabric to their hosts.
+//!
+//! They stand on HFI ports of an engine as programs in Python do, and inject and receive there. The readable reference
+//! is opavnic/transmit.py, receive.py and demux.py. All packets that reach hosts within one wake-up are merged and
+//! written together, by `flush`.
+
+pub mod demux;
+pub mod transmit;
+pub mod vport;
+
+use offload::gro::Span;
+use offload::vnet::SIZE;
+use wire::frame::is_tagged;
+use wire::frame_range;
+
+use crate::api::Engine;
+use crate::counters::Drop;
+use crate::outputs::{BufferToken, Output, PortId};
+use crate::packet::Packet;
+use demux::{Demux, Goal};
+use vport::Vport;
+
+/// Packets that wait to be written; with so many, they are written before the next.
+const MANY: usize = 1024;
+
+/// Where received frames go.
+pub trait Host {
+    /// Write one frame, with its headers, to the device of `vport`; return false if the device did not take it.
+    fn write(&mut self, vport: usize, parts: &[&[u8]]) -> bool;
+}
+
+/// See the module. Vports are numbered from 0; a number that is free again is given to another.
+pub struct Vnics {
+    pub vports: Vec<Vport>,
+    /// Compute ICRCs; without one, a packet is damaged by no fault before it gets one, and checked by nobody.
+    pub icrc: bool,
+    /// Merge received segments.
+    pub merge: bool,
+    /// By HFI port.
+    demuxes: Vec<Demux>,
+    /// Packets for hosts, until they are written.
+    received: Vec<Packet>,
+    /// The room that they occupy on links with credits.
+    tokens: Vec<BufferToken>,
+    /// Vports with frames to write.
+    dirty: Vec<u32>,
+}
+
+impl Default for Vnics {
+    fn default() -> Self {
+        Vnics::new(true, true)
+    }
+}
+
+impl Vnics {
+    pub fn new(icrc: bool, merge: bool) -> Self {
+        Vnics {
+            vports: Vec::new(),
+            icrc,
+            merge,
+            demuxes: Vec::new(),
+            received: Vec::new(),
+            tokens: Vec::new(),
+            dirty: Vec::new(),
+        }
+    }
+
+    /// Return a vport that is in use.
+    pub fn get(&mut self, vport: usize) -> Option<&mut Vport> {
+        self.vports.get_mut(vport).filter(|slot| slot.in_use)
+    }
+
+    /// Take a vport into use, with a configuration under which nothing passes.
+    pub fn add(&mut self) -> usize {
+        let index = self.vports.iter().position(|vport| !vport.in_use).unwrap_or(self.vports.len());
+        if index == self.vports.len() {
+            self.vports.push(Vport::default());
+        }
+        self.vports[index].in_use = true;
+        index
+    }
+
+    /// Forget a vport, of which nothing waits to be written, wherever it is named.
+    pub fn remove(&mut self, vport: usize) {
+        self.vports[vport] = Vport::default();
+        for demux in &mut self.demuxes {
+            demux.vports.retain(|_, other| *other as usize != vport);
+            demux.nohandler = demux.nohandler.filter(|other| *other as usize != vport);
+        }
+    }
+
+    /// Let the VNICs of an HFI port be found in another way.
+    pub fn set_demux(&mut self, port: PortId, demux: Demux) {
+        let index = port as usize;
+        if index >= self.demuxes.len() {
+            self.demuxes.resize_with(index + 1, Demux::default);
+        }
+        self.demuxes[index] = demux;
+    }
+
+    // --- from the fabric -------------------------------------------------------------------------------------
+
+    /// Take a packet that an HFI port has received, if it is for a VNIC here; return all that is not.
+    #[inline]
+    pub fn take(&mut self, engine: &mut Engine, output: Output) -> Option<Output> {
+        let Output::Delivered { port, ref packet, token, .. } = output else { return Some(output) };
+        let goal = self.demuxes.get(port as usize).map_or(Goal::Elsewhere, |demux| demux.find(packet));
+        let drop = match goal {
+            Goal::Elsewhere => return Some(output),
+            Goal::Vport(_) => None,
+            Goal::Nobody(_) => Some(Drop::VnicNoVesw),
+        };
+        engine.account(port, packet.len(), drop);
+        self.tokens.extend(token);
+        if let Output::Delivered { packet, .. } = output {
+            self.receive(engine, goal, packet);
+        }
+        None
+    }
+
+    /// Give a packet to the VNICs of a port as if the port had received and checked it.
+    pub fn demultiplex(&mut self, engine: &mut Engine, port: PortId, packet: Packet) {
+        let goal = self.demuxes.get(port as usize).map_or(Goal::Elsewhere, |demux| demux.find(&packet));
+        self.receive(engine, goal, packet);
+    }
+
+    #[inline]
+    fn receive(&mut self, engine: &mut Engine, goal: Goal, packet: Packet) {
+        let vport = match goal {
+            Goal::Elsewhere => return engine.packets().recycle(packet),
+            Goal::Nobody(vport) => {
+                self.vports[vport as usize].counters.rx_nohandler += 1;
+                return engine.packets().recycle(packet);
+            }
+            Goal::Vport(vport) => vport,
+        };
+        let slot = &mut self.vports[vport as usize];
+        let range = frame_range(&packet);
+        slot.rx_balance.enter(packet.len());
+        if !slot.admits(range.len()) {
+            return engine.packets().recycle(packet);
+        }
+        if slot.coalescer.is_empty() {
+            self.dirty.push(vport);
+        }
+        let index = self.received.len() as u32;
+        let frame = Span { packet: index, at: range.start as u32, len: range.len() as u32 };
+        let (merge, origin) = (self.merge && !slot.unmerged, packet.origin());
+        self.received.push(packet);
+        slot.coalescer.push(&self.received, frame, origin, merge);
+    }
+
+    // --- to the hosts ----------------------------------------------------------------------------------------
+
+    /// Whether frames wait to be written.
+    pub fn is_waiting(&self) -> bool {
+        !self.dirty.is_empty() || !self.tokens.is_empty()
+    }
+
+    /// Whether they are too many to wait for more.
+    pub fn is_full(&self) -> bool {
+        self.received.len() >= MANY
+    }
+
+    /// Whether they must not wait for more: a sender may wait for their room.
+    pub fn is_pressed(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
+    /// Write all frames that have been received, and release the room of their packets.
+    pub fn flush<H: Host + ?Sized>(&mut self, engine: &mut Engine, now: u64, host: &mut H) {
+        for index in self.dirty.drain(..) {
+            let Vport { coalescer, counters, rx_balance, .. } = &mut self.vports[index as usize];
+            coalescer.flush(&self.received, |lengths, parts| {
+                let taken = host.write(index as usize, parts);
+                let first = parts[parts.len().min(2) - 1];
+                let head = if parts.len() == 2 { first } else { &parts[0][SIZE..] };
+                let (multicast, tagged) = (head[0] & 1 != 0, is_tagged(head));
+                let mut frames = 0;
+                for len in lengths {
+                    frames += u64::from(taken);
+                    if taken {
+                        counters.rx.attempt(len);
+                        counters.rx.kind(multicast, tagged);
+                        rx_balance.leave(len);
+                    } else {
+                        counters.rx_fifo_errors += 1;
+                        rx_balance.drop(Drop::VnicRxHost);
+                    }
+                }
+                counters.rx_merged += frames.saturating_sub(1);
+            });
+        }
+        for packet in self.received.drain(..) {
+            engine.packets().recycle(packet);
+        }
+        for token in self.tokens.drain(..) {
+            engine.release(now, token);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! From a host into the fabric: cut, encapsulate, seal, count. The reference is opavnic/transmit.py.
+
+use std::sync::Arc;
+
+use offload::segment::Segments;
+use offload::vnet::VnetHeader;
+use wire::flow::hash15;
+use wire::frame::{is_tagged, parse};
+use wire::{HeaderWords, MAX_FRAME, VNIC_HEADER, seal, sizes};
+
+use super::Vnics;
+use crate::api::Engine;
+use crate::counters::Drop;
+use crate::encap::Refusal;
+use crate::outputs::PortId;
+use crate::packet::{Packet, Packets};
+use crate::port::Address;
+
+/// Decisions made once for all segments of a frame.
+struct Way {
+    port: Option<PortId>,
+    words: HeaderWords,
+    address: Address,
+    refusal: Option<Refusal>,
+    multicast: bool,
+    tagged: bool,
+}
+
+/// Where VNICs send their packets.
+pub trait Uplink {
+    /// Where packets are made.
+    fn packets(&mut self) -> &mut Packets;
+
+    /// Send a packet from an HFI port; return why the port refused it.
+    fn send(&mut self, port: PortId, packet: Packet, address: Address) -> Option<Drop>;
+}
+
+/// An engine at a time.
+struct At<'a>(&'a mut Engine, u64);
+
+impl Uplink for At<'_> {
+    #[inline]
+    fn packets(&mut self) -> &mut Packets {
+        self.0.packets()
+    }
+
+    #[inline]
+    fn send(&mut self, port: PortId, packet: Packet, address: Address) -> Option<Drop> {
+        self.0.inject(self.1, port, packet, address)
+    }
+}
+
+impl Vnics {
+    /// Send one frame from the host of a vport into the fabric, as `transmit_over` does.
+    pub fn transmit(
+        &mut self,
+        engine: &mut Engine,
+        now: u64,
+        vport: usize,
+        header: &VnetHeader,
+        frame: (&mut [u8], usize),
+        bucket: Option<u16>,
+    ) {
+        self.transmit_over(&mut At(engine, now), vport, header, frame, bucket);
+    }
+
+    /// Send one frame from the host of `vport`; `header` says which offloads it needs.
+    ///
+    /// The first `len` bytes of `buffer` hold the frame; `buffer` has at least 60 bytes. `bucket` overrides the hash
+    /// of the flow.
+    pub fn transmit_over(
+        &mut self,
+        uplink: &mut impl Uplink,
+        vport: usize,
+        header: &VnetHeader,
+        (buffer, len): (&mut [u8], usize),
+        bucket: Option<u16>,
+    ) {
+        let Some(slot) = self.vports.get_mut(vport) else { return };
+        if len < 14 {
+            return slot.malformed(len);
+        }
+        if len < 60 {
+            buffer[len..60].fill(0);
+        }
+        let padded = &buffer[..len.max(60)];
+        let parsed = parse(padded);
+        let Ok(mut segments) = Segments::new(&buffer[..len], header, &parsed) else {
+            return slot.malformed(len);
+        };
+        let config = Arc::clone(&slot.config);
+        let bucket = bucket.unwrap_or_else(|| hash15(padded, &parsed));
+        let encap = config.encap(padded, &parsed, bucket);
+        let way = Way {
+            port: slot.port,
+            words: encap.words,
+            address: Address {
+                slid: config.slid & 0xff_ffff,
+                dlid: encap.dlid & 0xff_ffff,
+                pkey: config.pkey,
+            },
+            refusal: config.refusal(padded, encap.dlid, slot.port.is_some()),
+            multicast: padded[0] & 1 != 0,
+            tagged: is_tagged(padded),
+        };
+        slot.counters.tx_cut += segments.remaining() as u64 - 1;
+        while let Some(raw_len) = segments.next_len() {
+            self.transmit_segment(uplink, vport, &way, &mut segments, raw_len);
+        }
+    }
+
+    /// Count, build and send the next segment.
+    #[inline]
+    fn transmit_segment(
+        &mut self,
+        uplink: &mut impl Uplink,
+        vport: usize,
+        way: &Way,
+        segments: &mut Segments<'_>,
+        raw_len: usize,
+    ) {
+        let slot = &mut self.vports[vport];
+        let len = raw_len.max(60);
+        if len > MAX_FRAME {
+            segments.skip();
+            return slot.malformed(raw_len);
+        }
+        slot.tx_balance.enter(raw_len);
+        let (None, Some(port)) = (way.refusal, way.port) else {
+            segments.skip();
+            return slot.refuse(way.refusal.unwrap_or(Refusal::State), len);
+        };
+        slot.tx_balance.leave(len);
+        let (pad, size) = sizes(len);
+        let packets = uplink.packets();
+        let mut packet = packets.take(size);
+        let bytes = packets.own(&mut packet);
+        segments.write_next(&mut bytes[VNIC_HEADER..VNIC_HEADER + len]);
+        way.words.write(bytes);
+        seal(bytes, pad, self.icrc);
+        packet.set_sealed(self.icrc);
+        packet.set_origin(segments.origin());
+        let drop = uplink.send(port, packet, way.address);
+        slot.counters.tx.attempt(len);
+        if drop.is_none() {
+            slot.counters.tx.kind(way.multicast, way.tagged);
+        } else {
+            // the port has counted the drop
+            slot.counters.tx_carrier_errors += 1;
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! One VNIC: how it is configured, and what it counts.
+
+use std::sync::Arc;
+
+use offload::gro::Coalescer;
+use wire::VNIC_HEADER;
+
+use crate::counters::{Drop, Element, Vnic};
+use crate::encap::{Refusal, VportConfig};
+use crate::outputs::PortId;
+
+#[derive(Default)]
+pub struct Vport {
+    pub config: Arc<VportConfig>,
+    /// Its HFI port; None while it has none.
+    pub port: Option<PortId>,
+    pub counters: Vnic,
+    /// The same traffic as packets in and packets out or dropped, which must balance: from the host, and to it.
+    pub tx_balance: Element,
+    pub rx_balance: Element,
+    pub(super) coalescer: Coalescer,
+    pub in_use: bool,
+    /// Do not merge received frames: the host wants each as it was sent, or they go to an app.
+    pub unmerged: bool,
+}
+
+impl Vport {
+    /// Set whether the device takes merged datagrams.
+    pub fn take_datagrams_merged(&mut self, merged: bool) {
+        self.coalescer.datagrams = merged;
+    }
+
+    pub(super) fn malformed(&mut self, len: usize) {
+        self.tx_balance.enter(len);
+        self.tx_balance.drop(Drop::VnicTxMalformed);
+    }
+
+    /// Count a frame that is not sent. Like the driver, include headers that were already in front of it.
+    pub(super) fn refuse(&mut self, refusal: Refusal, len: usize) {
+        let counters = &mut self.counters;
+        let (field, extra, reason) = match refusal {
+            Refusal::State => (&mut counters.tx_drop_state, VNIC_HEADER + 4, Drop::VnicTxState),
+            Refusal::Source => (&mut counters.tx_smac_filt, 0, Drop::VnicTxSmac),
+            Refusal::NoDlid => (&mut counters.tx_dlid_zero, VNIC_HEADER, Drop::VnicTxDlid),
+        };
+        *field += 1;
+        self.tx_balance.drop(reason);
+        counters.tx.attempt(len + extra);
+    }
+
+    /// Check a received frame as the driver does, and count it if it ends here.
+    #[inline]
+    pub(super) fn admits(&mut self, len: usize) -> bool {
+        let counters = &mut self.counters;
+        let reason = if !self.config.oper_up {
+            counters.rx_drop_state += 1;
+            Drop::VnicRxState
+        } else if len > self.config.longest_frame() {
+            counters.rx_oversize += 1;
+            counters.rx.attempt(len);
+            Drop::VnicRxOversize
+        } else if len < 60 {
+            counters.rx_runt += 1;
+            counters.rx.attempt(len);
+            Drop::VnicRxRunt
+        } else {
+            return true;
+        };
+        self.rx_balance.drop(reason);
+        false
+    }
+}

@@ -1,0 +1,221 @@
+//! A fabric with native VNICs on it: the engine, the VNICs, their devices, and what waits for Python. What happens in it
+//! happens at the times that it is given; `thread` drives it in real time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use engine::api::Engine;
+use engine::app::{NativeApp, Outlet};
+use engine::outputs::Output;
+use engine::vnics::Vnics;
+use offload::vnet::{SIZE, VnetHeader};
+
+use crate::devices::{Device, Devices};
+use crate::outbox::Outbox;
+use crate::{Poller, read};
+
+/// The most frames and bytes that are read from one device before the others get their turn.
+const BURST_FRAMES: usize = 64;
+const BURST_BYTES: usize = 256 << 10;
+/// The largest frame that a TAP can deliver, with its header.
+pub const BUFFER: usize = SIZE + (64 << 10) + 256;
+/// Frames that have arrived wait for the next packet where that is due so soon: it belongs to the same train.
+const NEAR_NS: u64 = 4_000;
+/// They wait at most so long.
+const HOLD_NS: u64 = 20_000;
+/// After how many of its packets a train that is passing is looked at again.
+const TRAIN: u64 = 8;
+
+/// See the module.
+pub struct Carrier {
+    pub engine: Engine,
+    pub vnics: Vnics,
+    pub devices: Devices,
+    pub outbox: Outbox,
+    /// Devices that failed permanently, with the errno, to be reported to Python.
+    pub lost: Vec<(usize, i32)>,
+    /// While set, the thread does nothing.
+    pub paused: bool,
+    poller: Arc<Poller>,
+    /// Whether devices are left alone because Python is behind.
+    held: bool,
+    /// Vports whose devices are left alone because the link stops their ports.
+    stopped: Vec<usize>,
+    /// Since when frames wait to be written.
+    waiting_since: Option<u64>,
+}
+
+impl Carrier {
+    pub fn new(engine: Engine, vnics: Vnics, poller: Arc<Poller>) -> Self {
+        Carrier {
+            engine,
+            vnics,
+            devices: Devices::default(),
+            outbox: Outbox::default(),
+            lost: Vec::new(),
+            paused: false,
+            poller,
+            held: false,
+            stopped: Vec::new(),
+            waiting_since: None,
+        }
+    }
+
+    /// Set or clear the device of a vport, and wait for its frames.
+    pub fn set_device(&mut self, vport: usize, device: Option<Device>) -> std::io::Result<()> {
+        self.devices.set(&self.poller, vport, device)
+    }
+
+    /// Change the reasons not to read from a device.
+    pub fn change_device(&mut self, vport: usize, change: impl FnOnce(&mut Device)) -> std::io::Result<()> {
+        self.devices.change(&self.poller, vport, change)
+    }
+
+    /// Set or clear the app of a vport; return false if there is no such vport. While a vport has an app, its frames
+    /// are not merged.
+    pub fn set_app(&mut self, vport: usize, app: Option<Arc<dyn NativeApp>>) -> bool {
+        let Some(slot) = self.vnics.get(vport) else { return false };
+        slot.unmerged = app.is_some();
+        self.devices.apps.set(vport, app);
+        true
+    }
+
+    // --- from the fabric -------------------------------------------------------------------------------------
+
+    /// Do what is due at `now`.
+    pub fn pass(&mut self, now: u64) {
+        self.engine.handle_timeout(now);
+        self.sort(now);
+    }
+
+    /// Hand out what the engine has reported.
+    pub fn sort(&mut self, now: u64) {
+        while let Some(output) = self.engine.poll_output() {
+            let Some(output) = self.vnics.take(&mut self.engine, output) else {
+                if self.vnics.is_full() {
+                    self.vnics.flush(&mut self.engine, now, &mut self.devices);
+                }
+                continue;
+            };
+            if let Output::FlowChanged { stopped: false, .. } = output {
+                self.wake_stopped();
+            }
+            self.outbox.push(&mut self.engine, now, output);
+        }
+    }
+
+    /// Write the frames that have arrived, unless more of the same train are due very soon. Return when to be back;
+    /// None: when something happens.
+    pub fn finish(&mut self, now: u64) -> Option<u64> {
+        let next = self.engine.deadline();
+        if self.vnics.is_waiting() {
+            let until = *self.waiting_since.get_or_insert(now) + HOLD_NS;
+            if let Some(next) = next
+                && next <= now + NEAR_NS
+                && now < until
+                && !self.vnics.is_pressed()
+            {
+                return Some(until.min(now + next.saturating_sub(now) * TRAIN));
+            }
+            self.flush(now);
+            return self.engine.deadline();
+        }
+        next
+    }
+
+    /// Write the frames that have arrived, and run the apps on theirs.
+    pub fn flush(&mut self, now: u64) {
+        self.waiting_since = None;
+        self.vnics.flush(&mut self.engine, now, &mut self.devices);
+        while let Some((vport, app, mut batch)) = self.devices.apps.next_batch() {
+            let (engine, vnics) = (&mut self.engine, &mut self.vnics);
+            app.run(&mut batch, &mut Outlet { engine, vnics, now, vport });
+            self.devices.apps.give_back(vport, batch);
+        }
+        self.sort(now);
+    }
+
+    /// When the engine, or frames that have just arrived, want to be looked at; None: nothing will happen without an
+    /// input.
+    pub fn deadline(&mut self) -> Option<u64> {
+        let is_new = self.vnics.is_waiting() && self.waiting_since.is_none();
+        if is_new { Some(0) } else { self.engine.deadline() }
+    }
+
+    /// Take what waits for Python, and read again what was left alone because of it.
+    pub fn take_outputs(&mut self) -> std::io::Result<VecDeque<Output>> {
+        if std::mem::take(&mut self.held) {
+            self.devices.release(&self.poller)?;
+        }
+        Ok(self.outbox.take())
+    }
+
+    // --- from the hosts --------------------------------------------------------------------------------------
+
+    /// Read a burst from the device of a vport; return whether the burst was full. `clock` says the time.
+    pub fn drain(&mut self, vport: usize, buffer: &mut [u8], clock: impl Fn() -> u64) -> bool {
+        let Some(fd) = self.devices.fd(vport) else { return false };
+        let port = self.vnics.vports.get(vport).and_then(|slot| slot.port);
+        let mut bytes = 0;
+        for _ in 0..BURST_FRAMES {
+            if self.outbox.has_enough() {
+                self.hold(vport);
+                return false;
+            }
+            if port.is_some_and(|port| self.engine.is_stopped(port)) {
+                self.stop(vport);
+                return false;
+            }
+            match read(fd, buffer) {
+                Ok(None) => return false,
+                Ok(Some(count)) => {
+                    let (head, frame) = buffer.split_at_mut(SIZE);
+                    let header = VnetHeader::parse((&*head).try_into().expect("split at SIZE"));
+                    let len = count.saturating_sub(SIZE);
+                    let now = clock();
+                    self.vnics.transmit(&mut self.engine, now, vport, &header, (frame, len), None);
+                    self.sort(now);
+                    bytes += count;
+                    if bytes >= BURST_BYTES {
+                        return false;
+                    }
+                }
+                Err(error) => {
+                    // the device is gone, or its namespace: it will not come back
+                    let errno = error.raw_os_error().unwrap_or(0);
+                    if errno != libc::EIO {
+                        let _ = self.change_device(vport, |device| device.lost = true);
+                        self.lost.push((vport, errno));
+                    }
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Stop reading from a device until Python has taken what waits for it.
+    fn hold(&mut self, vport: usize) {
+        self.held = true;
+        // removing a descriptor cannot fail
+        let _ = self.change_device(vport, |device| device.held = true);
+    }
+
+    /// Stop reading from a device until the link lets its port go on.
+    fn stop(&mut self, vport: usize) {
+        self.stopped.push(vport);
+        let _ = self.change_device(vport, |device| device.choked = true);
+    }
+
+    /// Read again from devices whose ports may go on.
+    pub fn wake_stopped(&mut self) {
+        for vport in std::mem::take(&mut self.stopped) {
+            let port = self.vnics.vports.get(vport).and_then(|slot| slot.port);
+            if port.is_some_and(|port| self.engine.is_stopped(port)) {
+                self.stopped.push(vport);
+            } else if let Err(error) = self.change_device(vport, |device| device.choked = false) {
+                self.lost.push((vport, error.raw_os_error().unwrap_or(0)));
+            }
+        }
+    }
+}

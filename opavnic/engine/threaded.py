@@ -1,0 +1,94 @@
+"""An engine that a native thread drives in real time, beside the event loop of its programs in Python.
+
+carrier = native_carrier(icrc=True)
+fabric = Fabric(loop, engine=carrier_engine(carrier), driver=ThreadedDriver)
+carrier.start()
+loop.add_reader(carrier.notice_fd, fabric.driver.run)
+
+What Python does to such an engine happens under the lock of the thread, at the time that the thread's clock says. That
+clock is the one of event loops. The event loop waits for no event of the fabric: the thread does, and makes the notice
+descriptor readable when there is something for Python. Until the thread is started, and once it has ended, the engine
+does what is due whenever Python calls it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hfi_sim.clock import Clock
+from hfi_sim.counters import Drop
+from hfi_sim.engine.api import Engine, EngineFactory
+from hfi_sim.engine.outputs import Output, PortId
+from hfi_sim.instants import NS_PER_S
+from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic.engine.native import DROPS, NativeEngine
+from opavnic.errors import DatapathUnavailableError
+
+if TYPE_CHECKING:
+    from opavnic import _native
+
+
+def native_carrier(*, icrc: bool = True, merge: bool = True) -> _native.Carrier:
+    """Return a carrier: an engine, native VNICs on its ports, and a thread, which is not started.
+
+    Args:    icrc: compute and check ICRCs of the packets of native VNICs. merge: merge the segments they receive.
+    Raises:  DatapathUnavailableError: the native module is not built.
+    """
+    module = load_native()
+    if module is None:
+        raise DatapathUnavailableError(NOT_BUILT)
+    carrier: _native.Carrier = module.Carrier(DROPS, icrc=icrc, merge=merge)
+    return carrier
+
+
+def carrier_engine(carrier: _native.Carrier) -> EngineFactory:
+    """Return what makes the engine of a fabric out of that of a carrier, which serves one fabric."""
+    return partial(NativeEngine, native=carrier.engine)
+
+
+class ThreadedDriver:
+    """Gives an engine that a thread drives the inputs of Python, and hands its outputs out."""
+
+    def __init__(
+        self, engine: Engine, clock: Clock, timer_resolution_s: float, dispatch: Callable[[Output], None]
+    ) -> None:
+        """Start with nothing due. Args: timer_resolution_s: ignored, the thread is precise; dispatch: takes outputs."""
+        self.engine = engine
+        self._clock = clock
+        self._dispatch = dispatch
+        self._running = False
+        self._outputs: deque[Output] = deque()
+        """Taken from the engine, and not handed out yet."""
+
+    @property
+    def now(self) -> int:
+        """Now, in nanoseconds on the clock; while the thread runs, its clock counts."""
+        return round(self._clock.time() * NS_PER_S)
+
+    def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        """Send a packet from an HFI port, as `Engine.inject`."""
+        return self.engine.inject(self.now, port, packet, slid, dlid, pkey)
+
+    def run(self) -> None:
+        """Hand out what waits; harmless when called from inside that."""
+        if self._running:
+            return
+        self._running = True
+        try:
+            outputs, _ = self.engine.step(self.now)
+            self._outputs.extend(outputs)
+            while self._outputs:
+                self._dispatch(self._outputs.popleft())
+        finally:
+            self._running = False
+
+    def count(self) -> None:
+        """Bring the counters up to date, with all that is due by now."""
+        self.engine.handle_timeout(self.now)
+        self.engine.count()
+
+    def run_soon(self) -> None:
+        """Do nothing: the notice descriptor says when there is something to hand out."""
