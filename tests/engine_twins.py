@@ -184,6 +184,15 @@ class Twins(Engine):
         each = self._element("a switch", counters)
         return self._all(self._input("add_switch"), lambda index, engine: engine.add_switch(each[index]))
 
+    def add_port0(
+        self, switch: SwitchId, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters
+    ) -> PortId:
+        others = [(PacketCounters(), PacketCounters(), CongestionCounters()) for _ in self._engines[1:]]
+        each = [(tx, rx, congestion), *others]
+        self._ports.append(each)
+        what = self._input("add_port0", switch)
+        return self._all(what, lambda index, engine: engine.add_port0(switch, *each[index]))
+
     def _element(self, name: str, counters: PacketCounters) -> list[PacketCounters]:
         each = [counters, *(PacketCounters() for _ in self._engines[1:])]
         self._elements.append((f"{name}, element {len(self._elements)}", each))
@@ -256,6 +265,12 @@ class Twins(Engine):
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         what = self._input("inject", now, port, packet, slid, dlid, pkey)
         return self._all(what, lambda _, engine: engine.inject(now, port, packet, slid, dlid, pkey))
+
+    def direct(
+        self, now: int, port: PortId, out_port: int, packet: bytes, slid: int, pkey: int
+    ) -> Drop | None:
+        what = self._input("direct", now, port, out_port, packet, slid, pkey)
+        return self._all(what, lambda _, engine: engine.direct(now, port, out_port, packet, slid, pkey))
 
     def enter(self, now: int, direction: DirectionId, packet: bytes, hops: int) -> None:
         what = self._input("enter", now, direction, packet, hops)

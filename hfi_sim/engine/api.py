@@ -34,6 +34,17 @@ class Engine(Protocol):
         """Add a switch, with empty tables and all ports DOWN; it counts here."""
         ...
 
+    def add_port0(
+        self, switch: SwitchId, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters
+    ) -> PortId:
+        """Give a switch its port 0, where packets for the switch itself end, DOWN; it counts here.
+
+        What is addressed to its LID is passed to its host unless the table leads elsewhere, and so is what its table of
+        groups sends to port 0, and management packets (SC15) to the permissive LID. What it sends, the switch forwards.
+        While it is DOWN, the switch has no place for such packets. Deadlines then need not look at arrivals there.
+        """
+        ...
+
     def add_link(
         self,
         ends: tuple[End, End],
@@ -50,7 +61,7 @@ class Engine(Protocol):
     # --- changes -------------------------------------------------------------------------------------------
 
     def set_port(self, now: int, port: PortId, config: PortConfig) -> None:
-        """Give an HFI port a new configuration."""
+        """Give an HFI port, or port 0 of a switch, a new configuration."""
         ...
 
     def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
@@ -86,9 +97,18 @@ class Engine(Protocol):
     # --- packets -------------------------------------------------------------------------------------------
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Send a complete packet from an HFI port; return why the port refused it, or None.
+        """Send a complete packet from an HFI port, or from port 0 of a switch; return why it refused it, or None.
 
         Args:  slid, dlid, pkey: as in the packet; they are not read from it again.
+        """
+        ...
+
+    def direct(
+        self, now: int, port: PortId, out_port: int, packet: bytes, slid: int, pkey: int
+    ) -> Drop | None:
+        """Send a complete packet from port 0 of a switch out of one of its other ports, past the tables.
+
+        Directed routes go so, hop by hop. Return why port 0 refused it, or None; else as `inject`.
         """
         ...
 

@@ -1,24 +1,37 @@
-"""A switch in the Python engine: it forwards by DLID, on the tables that it was given."""
+"""A switch in the Python engine: it forwards by DLID, on the tables that it was given.
+
+Port 0 is where the switch itself sends and receives. It is a port like that of an HFI; only its cable is the switch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from hfi_sim.counters import Drop, PacketCounters
-from hfi_sim.engine.config import SwitchPortConfig
-from hfi_sim.engine.forwarding import is_astray, lets_pass
+from hfi_sim.engine.config import PortConfig, SwitchPortConfig
+from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.direction import Direction
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
-from hfi_sim.types import is_multicast_lid
+from hfi_sim.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.lrh16b import L2_16B, SIZE, dlid_of, entropy_of, l2_of
+
+
+class Port0(Protocol):
+    """Port 0, as far as its switch knows it."""
+
+    config: PortConfig
+
+    def receive(self, now: int, packet: bytes, hops: int, space: Space | None, in_port: int = 0, /) -> None:
+        """Receive a packet that came to the switch by `in_port`."""
 
 
 class EngineSwitchPort:
     """One external port of a switch."""
 
-    __slots__ = ("config", "is_active", "leaving", "number", "switch")
+    __slots__ = ("arriving", "config", "is_active", "leaving", "number", "switch")
 
     def __init__(self, switch: EngineSwitch, number: int) -> None:
         self.switch = switch
@@ -28,6 +41,8 @@ class EngineSwitchPort:
         """Whether every packet passes."""
         self.leaving: Direction | None = None
         """The direction in which it sends; None: it has no cable."""
+        self.arriving: Direction | None = None
+        """The direction that ends at it."""
 
     def receive(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
         """Take a packet from the link: the switch forwards it."""
@@ -50,7 +65,11 @@ class EngineSwitch:
         """DLID -> port number, or a group of equivalent ports."""
         self.mft: Mapping[int, frozenset[int]] = {}
         """Multicast DLID -> port numbers of its spanning tree."""
+        self.port0: Port0 | None = None
+        """Where packets for the switch itself end; None: nowhere, or it is DOWN."""
         self._state = state
+        self._inside = EngineSwitchPort(self, 0)
+        self._inside.is_active = True
 
     def port(self, number: int) -> EngineSwitchPort:
         """Return a port, made where it is first named."""
@@ -84,8 +103,11 @@ class EngineSwitch:
             return
         entries = self.lft.entries
         port_num = entries[dlid] if dlid < len(entries) else 0
-        if not port_num or is_astray(hops, self._state.switches):
+        if is_astray(hops, self._state.switches):
             counters.drop(Drop.SW_NO_ROUTE)
+            return
+        if not port_num:
+            self._take(now, in_port.number, dlid, packet, space)
             return
         if port_num >= GROUP_BASE:
             group = self.lft.groups[port_num - GROUP_BASE]
@@ -103,7 +125,37 @@ class EngineSwitch:
             return
         self.counters.copies += len(targets) - 1
         for num in targets:
-            self._send(now, num, packet, hops, space)
+            if num or self.port0 is None:
+                self._send(now, num, packet, hops, space)
+            else:
+                self._leave_to(self.port0, now, in_num, packet, space)
+
+    def from_port0(self, now: int, packet: bytes) -> None:
+        """Forward a packet that port 0 sends."""
+        self.forward(now, self._inside, packet, 1, None)
+
+    def directed(self, now: int, port_num: int, packet: bytes) -> None:
+        """Let a packet that port 0 sends out of one port, past the tables."""
+        counters = self.counters
+        counters.in_packets += 1
+        counters.in_bytes += len(packet)
+        if self.up:
+            self._send(now, port_num, packet, 1, None)
+        else:
+            counters.drop(Drop.SW_DOWN)
+
+    def _take(self, now: int, in_num: int, dlid: int, packet: bytes, space: Space | None) -> None:
+        """Pass a packet to port 0, if it is for it; the table has no other place for it."""
+        port0 = self.port0
+        if port0 is None or not _is_for(port0.config, dlid, packet):
+            self.counters.drop(Drop.SW_NO_ROUTE)
+            return
+        self._leave_to(port0, now, in_num, packet, space)
+
+    def _leave_to(self, port0: Port0, now: int, in_num: int, packet: bytes, space: Space | None) -> None:
+        self.counters.out_packets += 1
+        self.counters.out_bytes += len(packet)
+        port0.receive(now, packet, 0, space, in_num)
 
     def _send(self, now: int, port_num: int, packet: bytes, hops: int, space: Space | None) -> None:
         counters = self.counters
@@ -118,3 +170,9 @@ class EngineSwitch:
         counters.out_packets += 1
         counters.out_bytes += len(packet)
         port.leaving.enter(now, packet, hops, space)
+
+
+def _is_for(port0: PortConfig, dlid: int, packet: bytes) -> bool:
+    if dlid == LID_PERMISSIVE:
+        return is_management(packet)
+    return dlid != LID_NONE and dlid >> port0.lmc == port0.lid >> port0.lmc

@@ -44,7 +44,8 @@ class Direction:
         """Make an empty direction.
 
         Args:  streams: what its faults and its jitter draw from. forwards, on_stop: as for `Lanes`.
-               is_outward: it ends at an HFI port.
+               is_outward: what arrives may be an output at once: it ends at an HFI port, or at a switch with a
+               port 0 that is not DOWN.
         """
         self.number = number
         self.counters = counters
@@ -165,6 +166,10 @@ class Direction:
         """Report packets from now on, or no more."""
         self.is_observed = on
         self.compose()
+
+    def set_outward(self, is_outward: bool) -> None:
+        """Note whether what arrives may be an output at once."""
+        self._wire.set_outward(is_outward)
 
     # --- looking -------------------------------------------------------------------------------------------
 

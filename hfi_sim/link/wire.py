@@ -47,7 +47,7 @@ class Wire:
     ) -> None:
         """Make an empty wire.
 
-        Args:  arrive: takes what arrives. jitter: the stream of its delays. is_outward: it ends at an HFI port.
+        Args:  arrive: takes what arrives. jitter: the stream of its delays. is_outward: as for `Direction`.
         """
         self._events = events
         self._arrive = arrive
@@ -99,6 +99,13 @@ class Wire:
         for _, _, packet, hops, after_ns in reversed(leaving):
             self._put(now, packet, hops, after_ns, done)
             done = 0
+
+    def set_outward(self, is_outward: bool) -> None:
+        """Note whether what arrives may be an output at once, also for what is on the wire."""
+        self.is_outward = is_outward
+        if is_outward and self._on_wire:
+            arrival, number, *_ = self._on_wire[0]
+            self._events.make_outward(arrival, number)
 
     @property
     def free_from(self) -> int:

@@ -76,6 +76,12 @@ class NativeEngine(Engine):
         self._ports.append((tx, rx, congestion))
         return PortId(self._native.add_port())
 
+    def add_port0(
+        self, switch: SwitchId, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters
+    ) -> PortId:
+        self._ports.append((tx, rx, congestion))
+        return PortId(self._native.add_port0(switch))
+
     def add_switch(self, counters: PacketCounters) -> SwitchId:
         self._switches.append(counters)
         return SwitchId(self._native.add_switch())
@@ -152,6 +158,12 @@ class NativeEngine(Engine):
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         drop = self._native.inject(now, port, packet, slid, dlid, pkey)
+        return None if drop is None else _DROPS[drop]
+
+    def direct(
+        self, now: int, port: PortId, out_port: int, packet: bytes, slid: int, pkey: int
+    ) -> Drop | None:
+        drop = self._native.direct(now, port, out_port, packet, slid, pkey)
         return None if drop is None else _DROPS[drop]
 
     def enter(self, now: int, direction: DirectionId, packet: bytes, hops: int) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
 from hfi_sim.counters import Drop
+from hfi_sim.end_port import EndPort
 from hfi_sim.engine.outputs import BufferToken
-from hfi_sim.hfi import HfiPort
 from hfi_sim.port_state import PortState
-from hfi_sim.types import SC_MANAGEMENT
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.switch import Switch, SwitchPort, SwitchPort0
+from hfi_sim.types import LID_PERMISSIVE, SC_MANAGEMENT
+from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, slid_of
 from hfi_sim.wire.packet import build_packet
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioHost, ms
 
@@ -27,11 +29,11 @@ def packet(lab: Scenario, source: int, target: int, text: bytes, *, sc: int = 0,
     return build_packet(Lrh16B(source, target, sc=sc, l4=L4, pkey=pkey), text, lab.fabric.icrc)
 
 
-def hear(port: HfiPort) -> list[bytes]:
+def hear(port: EndPort) -> list[bytes]:
     """Return the texts that a port gets from now on."""
     heard: list[bytes] = []
 
-    def take(_port: HfiPort, data: bytes, _token: BufferToken | None) -> None:
+    def take(_port: EndPort, data: bytes, _token: BufferToken | None) -> None:
         heard.append(data[16:-5].rstrip(b"\0"))
 
     port.register_l4(L4, take)
@@ -48,7 +50,6 @@ async def test_port_that_is_not_active_yet_passes_management_and_no_frame(
     heard = hear(h2.port)
     lab.subnet_manager.set_management(h1.port, True)
     at_h2 = lab.fabric.switches["sw0"].ports[2]
-    assert at_h2.link is h2.port.link
     at_h2.state = state
     h1.send(frame(h2, b"frame"))
     h1.port.send(packet(lab, h1.lid, h2.lid, b"data"))
@@ -69,3 +70,76 @@ async def test_port_that_is_not_active_yet_passes_management_and_no_frame(
     h2.port.set_state(PortState.ACTIVE)
     h1.send(frame(h2, b"frame"))
     await h2.expect(lambda got: b"frame" in bytes(got), within=ms(1))
+
+
+@pytest.mark.topology("clos", leaves=2, spines=1)
+async def test_port_0_of_a_switch_answers_what_is_sent_to_its_lid(lab: Scenario, hosts: Hosts) -> None:
+    h1 = hosts["h1"]
+    spine, leaf = lab.fabric.switches["spine0"], lab.fabric.switches["leaf0"]
+    lab.subnet_manager.set_management(h1.port, True)
+    h1.port.send(packet(lab, h1.lid, spine.lid, b"too early"))
+    await asyncio.sleep(ms(1))
+
+    def answer(port: EndPort, data: bytes, _token: BufferToken | None) -> None:
+        assert dlid_of(data) == port.lid
+        port.send(packet(lab, port.lid, slid_of(data), b"from " + port.name.encode()))
+
+    for switch in (spine, leaf):
+        switch.port0.register_l4(L4, answer)
+    assert spine.port0.state is PortState.INIT
+    lab.subnet_manager.sweep()
+    assert spine.port0.state is PortState.ACTIVE
+    heard = hear(h1.port)
+    for switch in (spine, leaf):
+        h1.port.send(packet(lab, h1.lid, switch.lid, b"who is there?"))
+    await asyncio.sleep(ms(1))
+    assert sorted(heard) == [b"from leaf0:0", b"from spine0:0"]
+    assert lab.fabric.drops() == {"spine0": {Drop.SW_NO_ROUTE: 1}}
+    assert dict(lab.fabric.counters())["spine0:0 rx"].out_packets == 1
+
+
+@pytest.mark.topology("clos", leaves=2, spines=1)
+async def test_directed_route_goes_from_switch_to_switch_by_port_0_without_any_table(
+    lab: Scenario, hosts: Hosts
+) -> None:
+    h1 = hosts["h1"]
+    way = [lab.fabric.switches[name] for name in ("leaf0", "spine0", "leaf1")]
+    links = {link for switch in way for port in switch.ports.values() if (link := port.link) is not None}
+    for switch in way:
+        switch.program({}, {})
+        for port in switch.ports.values():
+            port.state = PortState.INIT if port.link is not None else PortState.DOWN
+    lab.subnet_manager.set_management(h1.port, True)
+    outs = {
+        here.name: next(
+            number for number, port in here.ports.items() if port.link in links and _leads(port, there)
+        )
+        for here, there in pairwise(way)
+    }
+    came: list[tuple[str, int]] = []
+
+    def hop(port: EndPort, data: bytes, _token: BufferToken | None) -> None:
+        assert isinstance(port, SwitchPort0)
+        came.append((port.switch.name, port.in_port))
+        if port.switch.name in outs:
+            port.direct(data, outs[port.switch.name])
+
+    for switch in way:
+        switch.port0.register_l4(L4, hop)
+    route = packet(lab, LID_PERMISSIVE, LID_PERMISSIVE, b"on the way", sc=SC_MANAGEMENT)
+    h1.port.set_state(PortState.INIT)
+    assert h1.port.send(route) is None
+    await asyncio.sleep(ms(1))
+    assert [name for name, _ in came] == ["leaf0", "spine0", "leaf1"]
+    for (name, in_port), switch in zip(came, way, strict=True):
+        back = switch.ports[in_port].link
+        assert back is not None
+        assert back.far_end(switch.ports[in_port]).name.startswith(
+            {"leaf0": "h1", "spine0": "leaf0", "leaf1": "spine0"}[name]
+        )
+    assert lab.fabric.balance() == {}
+
+
+def _leads(port: SwitchPort, there: Switch) -> bool:
+    far = port.link.far_end(port) if port.link is not None else None
+    return isinstance(far, SwitchPort) and far.switch is there

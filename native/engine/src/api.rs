@@ -7,7 +7,9 @@
 //!
 //! Elements are numbered from 0, and a number stays theirs. Methods panic on a number that was never given.
 
-use crate::config::{End, PortConfig, PortNum, SwitchPortConfig};
+use wire::LID_PERMISSIVE;
+
+use crate::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
 use crate::events::Event;
 use crate::link::config::{FlowControl, LinkConfig};
@@ -81,6 +83,17 @@ impl Engine {
         number
     }
 
+    /// Give a switch its port 0, where packets for the switch itself end, DOWN.
+    ///
+    /// What is addressed to its LID is passed to its host unless the table leads elsewhere, and so is what its table of
+    /// groups sends to port 0, and management packets (SC15) to the permissive LID. What it sends, the switch forwards.
+    /// While it is DOWN, the switch has no place for such packets. Deadlines then need not look at arrivals there.
+    pub fn add_port0(&mut self, switch: SwitchId) -> PortId {
+        let number = self.add_port();
+        self.ports[number as usize].switch = Some(switch);
+        number
+    }
+
     /// Lay a cable, and return its first direction; the second is the next number. For each direction there are the
     /// streams that its faults and its jitter draw from.
     pub fn add_link(
@@ -95,7 +108,13 @@ impl Engine {
         for side in 0..2 {
             let (source, target) = (ends[side], ends[1 - side]);
             let number = first + side as DirectionId;
-            self.directions.push(Direction::new(number, (source, target), config, flow, streams[side]));
+            let mut direction = Direction::new(number, (source, target), config, flow, streams[side]);
+            if let End::Switch(switch, port) = target {
+                let switch = &mut self.switches[switch as usize];
+                switch.port(port).arriving = Some(number);
+                direction.set_outward(&mut self.state, switch.port0.is_some());
+            }
+            self.directions.push(direction);
             match source {
                 End::Hfi(port) => self.ports[port as usize].leaving = Some(number),
                 End::Switch(switch, port) => self.switches[switch as usize].port(port).leaving = Some(number),
@@ -106,6 +125,11 @@ impl Engine {
 
     pub fn ports(&self) -> usize {
         self.ports.len()
+    }
+
+    /// Whether a port is port 0 of a switch.
+    pub fn is_port0(&self, port: PortId) -> bool {
+        self.ports[port as usize].switch.is_some()
     }
 
     pub fn switches(&self) -> usize {
@@ -122,10 +146,28 @@ impl Engine {
 
     // --- changes ---------------------------------------------------------------------------------------------
 
-    /// Give an HFI port a new configuration.
+    /// Give an HFI port, or port 0 of a switch, a new configuration.
     pub fn set_port(&mut self, now: u64, port: PortId, config: PortConfig) {
         self.handle_timeout(now);
-        self.ports[port as usize].config = config;
+        let is_open = config.state != PortState::Down;
+        let changed = &mut self.ports[port as usize];
+        changed.config = config;
+        if let Some(switch) = changed.switch {
+            self.open_port0(switch, is_open.then_some(port));
+        }
+    }
+
+    /// Let a switch pass packets to its port 0, or not.
+    fn open_port0(&mut self, switch: SwitchId, port0: Option<PortId>) {
+        let switch = &mut self.switches[switch as usize];
+        if switch.port0 == port0 {
+            return;
+        }
+        switch.port0 = port0;
+        self.lookahead = None;
+        for direction in switch.arriving() {
+            self.directions[direction as usize].set_outward(&mut self.state, port0.is_some());
+        }
     }
 
     /// Let an HFI port keep what arrives, as if the host were busy, or go on in order.
@@ -200,10 +242,59 @@ impl Engine {
     /// Send a complete packet from an HFI port; return why the port refused it.
     pub fn inject(&mut self, now: u64, port: PortId, packet: Packet, address: Address) -> Option<Drop> {
         self.handle_timeout(now);
-        let port = &mut self.ports[port as usize];
-        let drop = port.send(&mut self.directions, &mut self.state, now, packet, address);
+        let sender = &mut self.ports[port as usize];
+        let drop = match sender.switch {
+            None => sender.send(&mut self.directions, &mut self.state, now, packet, address),
+            Some(switch) => self.inject_into(switch, now, port, packet, address),
+        };
         self.settle(now);
         drop
+    }
+
+    /// Let port 0 of a switch send.
+    fn inject_into(
+        &mut self,
+        switch: SwitchId,
+        now: u64,
+        port: PortId,
+        packet: Packet,
+        address: Address,
+    ) -> Option<Drop> {
+        let packet = match self.ports[port as usize].admit(&mut self.state, packet, address) {
+            Ok(packet) => packet,
+            Err(drop) => return Some(drop),
+        };
+        let switch = &mut self.switches[switch as usize];
+        let travelling = Travelling { packet, hops: 0, space: None };
+        switch.forward(&mut self.ports, &mut self.directions, &mut self.state, now, 0, travelling);
+        None
+    }
+
+    /// Send a complete packet from port 0 of a switch out of one of its other ports, past the tables.
+    ///
+    /// Directed routes go so, hop by hop. Return why port 0 refused it; else as `inject`.
+    pub fn direct(
+        &mut self,
+        now: u64,
+        port: PortId,
+        out_port: PortNum,
+        packet: Packet,
+        slid: u32,
+        pkey: u16,
+    ) -> Option<Drop> {
+        self.handle_timeout(now);
+        let port0 = &mut self.ports[port as usize];
+        let switch = port0.switch?;
+        let address = Address { slid, dlid: LID_PERMISSIVE, pkey };
+        let packet = match port0.admit(&mut self.state, packet, address) {
+            Ok(packet) => packet,
+            Err(drop) => return Some(drop),
+        };
+        let switch = &mut self.switches[switch as usize];
+        let travelling = Travelling { packet, hops: 0, space: None };
+        switch.directed(&mut self.directions, &mut self.state, now, out_port, travelling);
+        self.settle(now);
+        None
     }
 
     /// Let a packet enter a direction that was carried so far by something else, past `hops` switches.
@@ -257,10 +348,10 @@ impl Engine {
         let Some(travelling) = direction.arrive(&mut self.state) else { return };
         let space = travelling.space;
         match direction.target {
-            End::Hfi(port) => self.ports[port as usize].receive(&mut self.state, now, travelling),
+            End::Hfi(port) => self.ports[port as usize].receive(&mut self.state, now, travelling, 0),
             End::Switch(switch, port) => {
                 let switch = &mut self.switches[switch as usize];
-                switch.forward(&mut self.directions, &mut self.state, now, port, travelling);
+                switch.forward(&mut self.ports, &mut self.directions, &mut self.state, now, port, travelling);
             }
         }
         if let Some(space) = space {

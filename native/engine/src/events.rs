@@ -25,7 +25,7 @@ type Heap = BinaryHeap<Reverse<(u64, u64, Event)>>;
 /// flaps, or packets that overtake one that is held back for an hour, must not fill the memory.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// Arrivals at HFI ports, which report what they receive.
+    /// Arrivals at HFI ports, and at switches with a port 0 in service, which report what they receive.
     outward: Heap,
     /// All others. Most of them nobody sees: they need not be handled on time, only in order.
     inner: Heap,
@@ -47,6 +47,16 @@ impl Events {
     pub fn push(&mut self, when: u64, number: u64, event: Event, is_outward: bool) {
         let heap = if is_outward { &mut self.outward } else { &mut self.inner };
         heap.push(Reverse((when, number, event)));
+    }
+
+    /// Note that an event brings about an output at once.
+    pub fn make_outward(&mut self, number: u64) {
+        let found = self.inner.iter().find(|Reverse((_, other, _))| *other == number).copied();
+        if let Some(event) = found {
+            self.inner.retain(|Reverse((_, other, _))| *other != number);
+            self.outward.push(event);
+            self.clear_tops();
+        }
     }
 
     /// Schedule an event and return its sequence number.

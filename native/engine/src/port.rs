@@ -1,4 +1,4 @@
-//! An HFI port, where packets enter and leave the fabric.
+//! An HFI port, or port 0 of a switch: where packets enter and leave the fabric.
 //!
 //! It enforces what hardware enforces: its own LID as SLID, its partition table in both directions, complete and
 //! undamaged packets on receipt.
@@ -7,11 +7,11 @@ use std::collections::{HashSet, VecDeque};
 
 use wire::{Fault, LID_PERMISSIVE, check, is_multicast, pkey};
 
-use crate::config::PortConfig;
+use crate::config::{PortConfig, PortNum};
 use crate::counters::{Drop, Passing};
 use crate::forwarding::{is_management, lets_pass};
 use crate::link::direction::Direction;
-use crate::outputs::{DirectionId, Output, PortId};
+use crate::outputs::{DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, Travelling, becn, dlid, fecn, slid, with_becn};
 use crate::state::{ElementId, Mark, SpaceId, State};
 
@@ -31,6 +31,8 @@ pub struct Port {
     pub config: PortConfig,
     /// The direction in which it sends; None: it has no cable.
     pub leaving: Option<DirectionId>,
+    /// The switch that it is port 0 of.
+    pub switch: Option<SwitchId>,
     pub tx: Passing,
     /// A packet that is passed to the host stays in flight here until the host has said what became of it.
     pub rx: Passing,
@@ -39,7 +41,7 @@ pub struct Port {
     /// The senders of packets that came with FECN; LIDs from the wire.
     becn_due: HashSet<u32>,
     is_stalled: bool,
-    waiting: VecDeque<(Packet, Option<SpaceId>)>,
+    waiting: VecDeque<(Packet, Option<SpaceId>, PortNum)>,
     waiting_bytes: usize,
 }
 
@@ -49,6 +51,7 @@ impl Port {
         Port {
             config: PortConfig::default(),
             leaving: None,
+            switch: None,
             tx: Passing::default(),
             rx: Passing::default(),
             mark: Mark::default(),
@@ -77,26 +80,37 @@ impl Port {
         packet: Packet,
         address: Address,
     ) -> Option<Drop> {
+        match self.admit(state, packet, address) {
+            Ok(packet) => {
+                // a port without a cable has admitted nothing
+                let leaving = self.leaving.unwrap_or_default();
+                directions[leaving as usize].enter(state, now, Travelling { packet, hops: 0, space: None });
+                None
+            }
+            Err(drop) => Some(drop),
+        }
+    }
+
+    /// Count a packet that is to be sent; return it as it leaves, or why it does not.
+    #[inline]
+    pub fn admit(&mut self, state: &mut State, packet: Packet, address: Address) -> Result<Packet, Drop> {
         self.change(state);
         self.tx.element.enter(packet.len());
-        let (drop, leaving) = match self.leaving {
-            Some(leaving) if lets_pass(self.config.state, &packet) => {
-                (self.refusal_to_send(&packet, address), leaving)
-            }
-            _ => (Some(Drop::TxPortDown), 0),
+        let has_way = self.leaving.is_some() || self.switch.is_some();
+        let drop = if has_way && lets_pass(self.config.state, &packet) {
+            self.refusal_to_send(&packet, address)
+        } else {
+            Some(Drop::TxPortDown)
         };
         if let Some(drop) = drop {
             self.tx.element.drop(drop);
-            return Some(drop);
+            return Err(drop);
         }
         self.tx.element.leave(packet.len());
-        let packet = if !self.becn_due.is_empty() && self.becn_due.contains(&address.dlid) {
-            self.answer_congestion(state, packet)
-        } else {
-            packet
-        };
-        directions[leaving as usize].enter(state, now, Travelling { packet, hops: 0, space: None });
-        None
+        if !self.becn_due.is_empty() && self.becn_due.contains(&address.dlid) {
+            return Ok(self.answer_congestion(state, packet));
+        }
+        Ok(packet)
     }
 
     #[inline]
@@ -125,21 +139,28 @@ impl Port {
 
     // --- receiving -------------------------------------------------------------------------------------------
 
-    /// Receive a packet from the link: check it, then pass it to the host.
+    /// Receive a packet: check it, then pass it to the host. `in_port` as in `Output::Delivered`.
     #[inline]
-    pub fn receive(&mut self, state: &mut State, now: u64, travelling: Travelling) {
+    pub fn receive(&mut self, state: &mut State, now: u64, travelling: Travelling, in_port: PortNum) {
         let Travelling { packet, space, .. } = travelling;
         self.change(state);
         self.rx.element.enter(packet.len());
         if self.is_stalled {
-            self.wait(state, packet, space);
+            self.wait(state, packet, space, in_port);
         } else {
-            self.take(state, now, packet, space);
+            self.take(state, now, packet, space, in_port);
         }
     }
 
     #[inline]
-    fn take(&mut self, state: &mut State, now: u64, packet: Packet, space: Option<SpaceId>) {
+    fn take(
+        &mut self,
+        state: &mut State,
+        now: u64,
+        packet: Packet,
+        space: Option<SpaceId>,
+        in_port: PortNum,
+    ) {
         if let Some(drop) = self.refusal(&packet) {
             self.rx.element.drop(drop);
             return;
@@ -149,7 +170,7 @@ impl Port {
         }
         self.rx.in_flight += 1;
         let token = space.map(|space| state.lend(space));
-        state.outputs.push_back(Output::Delivered { time: now, port: self.number, packet, token });
+        state.outputs.push_back(Output::Delivered { time: now, port: self.number, packet, token, in_port });
     }
 
     #[inline]
@@ -202,17 +223,17 @@ impl Port {
     pub fn resume(&mut self, state: &mut State, now: u64) {
         self.change(state);
         self.is_stalled = false;
-        while let Some((packet, space)) = self.waiting.pop_front() {
+        while let Some((packet, space, in_port)) = self.waiting.pop_front() {
             self.waiting_bytes -= packet.len();
             self.rx.in_flight -= 1;
-            self.take(state, now, packet, space);
+            self.take(state, now, packet, space, in_port);
             if let Some(space) = space {
                 state.release(space);
             }
         }
     }
 
-    fn wait(&mut self, state: &mut State, packet: Packet, space: Option<SpaceId>) {
+    fn wait(&mut self, state: &mut State, packet: Packet, space: Option<SpaceId>, in_port: PortNum) {
         if let Some(space) = space {
             state.keep(space);
         } else if self.waiting_bytes + packet.len() > RX_BUFFER_BYTES {
@@ -220,7 +241,7 @@ impl Port {
             return;
         }
         self.waiting_bytes += packet.len();
-        self.waiting.push_back((packet, space));
+        self.waiting.push_back((packet, space, in_port));
         self.rx.in_flight += 1;
     }
 }

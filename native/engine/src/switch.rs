@@ -1,16 +1,19 @@
 //! A switch: it forwards by DLID, on the tables that it was given.
+//!
+//! Port 0 is where the switch itself sends and receives. It is a port like that of an HFI; only its cable is the switch.
 
 use std::sync::Arc;
 
-use wire::{HEADER, is_multicast, l2, lrh16b};
+use wire::{HEADER, LID_PERMISSIVE, is_multicast, l2, lrh16b};
 
-use crate::config::{PortNum, PortState, SwitchPortConfig};
+use crate::config::{PortConfig, PortNum, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
-use crate::forwarding::{is_astray, lets_pass};
+use crate::forwarding::{is_astray, is_management, lets_pass};
 use crate::hash::FastMap;
 use crate::link::direction::Direction;
-use crate::outputs::{DirectionId, SwitchId};
+use crate::outputs::{DirectionId, PortId, SwitchId};
 use crate::packet::{Travelling, dlid, entropy};
+use crate::port::Port;
 use crate::state::{ElementId, Mark, State};
 
 /// Entries of a forwarding table from here on name a group of ports.
@@ -35,6 +38,8 @@ pub struct SwitchPort {
     is_active: bool,
     /// The direction in which it sends; None: it has no cable.
     pub leaving: Option<DirectionId>,
+    /// The direction that ends at it.
+    pub arriving: Option<DirectionId>,
 }
 
 impl SwitchPort {
@@ -57,6 +62,8 @@ pub struct Switch {
     pub mft: MulticastTable,
     pub counters: Passing,
     pub mark: Mark,
+    /// Where packets for the switch itself end; None: nowhere, or it is DOWN.
+    pub port0: Option<PortId>,
     number: SwitchId,
     ports: Vec<SwitchPort>,
 }
@@ -70,6 +77,7 @@ impl Switch {
             mft: MulticastTable::default(),
             counters: Passing::default(),
             mark: Mark::default(),
+            port0: None,
             number,
             ports: Vec::new(),
         }
@@ -84,14 +92,20 @@ impl Switch {
         &mut self.ports[index]
     }
 
+    /// The directions that end at it.
+    pub fn arriving(&self) -> impl Iterator<Item = DirectionId> {
+        self.ports.iter().filter_map(|port| port.arriving)
+    }
+
     fn drop(&mut self, reason: Drop) {
         self.counters.element.drop(reason);
     }
 
-    /// Forward a packet to the ports given by the tables, or count its drop.
+    /// Forward a packet to the ports given by the tables, or count its drop. What port 0 sends comes by port 0.
     #[inline]
     pub fn forward(
         &mut self,
+        ports: &mut [Port],
         directions: &mut [Direction],
         state: &mut State,
         now: u64,
@@ -105,7 +119,7 @@ impl Switch {
         if !self.up {
             return self.drop(Drop::SwDown);
         }
-        if !self.port(in_port).lets_pass(packet) {
+        if in_port != 0 && !self.port(in_port).lets_pass(packet) {
             return self.drop(Drop::SwPortDown);
         }
         if packet.len() < HEADER || u32::from(l2(packet)) != lrh16b::L2_16B {
@@ -113,11 +127,14 @@ impl Switch {
         }
         let dlid = dlid(packet);
         if is_multicast(dlid) {
-            return self.replicate(directions, state, now, in_port, dlid, travelling);
+            return self.replicate(ports, directions, state, now, in_port, travelling);
         }
         let mut port = self.lft.entries.get(dlid as usize).copied().unwrap_or(0);
-        if port == 0 || is_astray(travelling.hops, state.switches) {
+        if is_astray(travelling.hops, state.switches) {
             return self.drop(Drop::SwNoRoute);
+        }
+        if port == 0 {
+            return self.take(ports, state, now, in_port, travelling);
         }
         if port >= GROUP_BASE {
             let group = &self.lft.groups[usize::from(port - GROUP_BASE)];
@@ -128,14 +145,17 @@ impl Switch {
 
     fn replicate(
         &mut self,
+        ports: &mut [Port],
         directions: &mut [Direction],
         state: &mut State,
         now: u64,
         in_port: PortNum,
-        dlid: u32,
         travelling: Travelling,
     ) {
-        let group = self.mft.get(&dlid).filter(|group| group.len() > 1 && group.contains(&in_port));
+        let group = self
+            .mft
+            .get(&dlid(&travelling.packet))
+            .filter(|group| group.len() > 1 && group.contains(&in_port));
         let Some(group) = group.filter(|_| !is_astray(travelling.hops, state.switches)).map(Arc::clone)
         else {
             // a port outside the tree may not inject into it: its copy would reach members twice on a loop
@@ -145,8 +165,60 @@ impl Switch {
         let Travelling { packet, hops, space } = travelling;
         for port in group.iter().copied().filter(|port| *port != in_port) {
             let copy = Travelling { packet: Arc::clone(&packet), hops, space };
-            self.send(directions, state, now, port, copy);
+            match self.port0 {
+                Some(port0) if port == 0 => {
+                    self.leave_to(&mut ports[port0 as usize], state, now, in_port, copy)
+                }
+                _ => self.send(directions, state, now, port, copy),
+            }
         }
+    }
+
+    /// Let a packet that port 0 sends out of one port, past the tables.
+    pub fn directed(
+        &mut self,
+        directions: &mut [Direction],
+        state: &mut State,
+        now: u64,
+        port: PortNum,
+        mut travelling: Travelling,
+    ) {
+        travelling.hops = 1;
+        self.mark.set(&mut state.changed, ElementId::Switch(self.number));
+        self.counters.element.enter(travelling.packet.len());
+        if self.up {
+            self.send(directions, state, now, port, travelling);
+        } else {
+            self.drop(Drop::SwDown);
+        }
+    }
+
+    /// Pass a packet to port 0, if it is for it; the table has no other place for it.
+    fn take(
+        &mut self,
+        ports: &mut [Port],
+        state: &mut State,
+        now: u64,
+        in_port: PortNum,
+        travelling: Travelling,
+    ) {
+        let port0 = self.port0.map(|port0| &mut ports[port0 as usize]);
+        match port0.filter(|port0| is_for(&port0.config, &travelling.packet)) {
+            Some(port0) => self.leave_to(port0, state, now, in_port, travelling),
+            None => self.drop(Drop::SwNoRoute),
+        }
+    }
+
+    fn leave_to(
+        &mut self,
+        port0: &mut Port,
+        state: &mut State,
+        now: u64,
+        in_port: PortNum,
+        travelling: Travelling,
+    ) {
+        self.counters.element.leave(travelling.packet.len());
+        port0.receive(state, now, travelling, in_port);
     }
 
     #[inline]
@@ -165,5 +237,13 @@ impl Switch {
             }
             _ => self.drop(Drop::SwPortDown),
         }
+    }
+}
+
+fn is_for(port0: &PortConfig, packet: &[u8]) -> bool {
+    match dlid(packet) {
+        LID_PERMISSIVE => is_management(packet),
+        0 => false,
+        dlid => port0.has_lid(dlid),
     }
 }

@@ -220,8 +220,8 @@ fn counted_tuple<'py>(py: Python<'py>, counted: &Counted) -> PyResult<Bound<'py,
 /// Each output begins with what it is: 0 delivered, 1 observed, 2 flow changed, 3 rule spent.
 fn output_tuple(py: Python<'_>, output: Output) -> PyResult<Bound<'_, PyTuple>> {
     match output {
-        Output::Delivered { time, port, packet, token } => {
-            (0u8, (time, port, PyBytes::new(py, &packet), token)).into_pyobject(py)
+        Output::Delivered { time, port, packet, token, in_port } => {
+            (0u8, (time, port, PyBytes::new(py, &packet), token, in_port)).into_pyobject(py)
         }
         Output::Observed { time, direction, packet, drop } => {
             let drop = drop.map(|drop| drop as u8);
@@ -282,6 +282,11 @@ impl FabricEngine {
 
     fn add_switch(&mut self) -> u32 {
         self.engine.add_switch()
+    }
+
+    fn add_port0(&mut self, switch: u32) -> PyResult<u32> {
+        self.switch(switch)?;
+        Ok(self.engine.add_port0(switch))
     }
 
     fn add_link(
@@ -382,6 +387,24 @@ impl FabricEngine {
         self.port(port)?;
         let address = Address { slid, dlid, pkey };
         Ok(self.engine.inject(now, port, packet.into(), address).map(|drop| drop as u8))
+    }
+
+    /// Return the number of the drop reason with which port 0 refused the packet.
+    fn direct(
+        &mut self,
+        now: u64,
+        port: u32,
+        out_port: PortNum,
+        packet: &[u8],
+        slid: u32,
+        pkey: u16,
+    ) -> PyResult<Option<u8>> {
+        self.port(port)?;
+        if !self.engine.is_port0(port) {
+            return Err(PyValueError::new_err(format!("port {port} is not port 0 of a switch")));
+        }
+        let drop = self.engine.direct(now, port, out_port, packet.into(), slid, pkey);
+        Ok(drop.map(|drop| drop as u8))
     }
 
     fn enter(&mut self, now: u64, direction: u32, packet: &[u8], hops: u32) -> PyResult<()> {

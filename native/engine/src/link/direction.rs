@@ -273,6 +273,12 @@ impl Direction {
         self.is_observed = on;
     }
 
+    /// Note whether what arrives may be an output at once: it ends at an HFI port, or at a switch with a port 0 that is not
+    /// DOWN.
+    pub fn set_outward(&mut self, state: &mut State, is_outward: bool) {
+        self.wire.set_outward(&mut state.events, is_outward);
+    }
+
     // --- looking ---------------------------------------------------------------------------------------------
 
     /// After how long at the earliest a packet that enters shows outside: at once where something reports it, else when

@@ -28,8 +28,19 @@ from hfi_sim.routing.table import GROUP_BASE
 from hfi_sim.types import LID_PERMISSIVE, SC_MANAGEMENT, is_multicast_lid
 from hfi_sim.wire import l4
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
-from unit.hfi_sim.engine.hand_made import ACTIVE, L4, PKEY, HandMade, Tally, packet, port_config, rule, table
+from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, pkey_of, sc_of, slid_of
+from unit.hfi_sim.engine.hand_made import (
+    ACTIVE,
+    ICRC,
+    L4,
+    PKEY,
+    HandMade,
+    Tally,
+    packet,
+    port_config,
+    rule,
+    table,
+)
 
 GROUP: Final = 0xF00001
 LOST: Final = 7
@@ -77,7 +88,8 @@ ETHERNET: Final = {"l4": l4.L4.ETHERNET, "head": bytes([0, 0, 1, 0])}
 MAD: Final = {"l4": l4.L4.FM, "head": bytes([*range(8), 1, 0x34, 1, 1, *range(12), 0, 1])}
 """A packet of the fabric manager: attribute 1 by method 1."""
 PKEYS: Final = (PKEY, 0x7FFF)
-STRAY: Final = (GROUP, GROUP, GROUP, GROUP + 1, LID_PERMISSIVE, LOST, LOST, 3000, 0)
+SWITCH_LIDS: Final = (8, 9, 10, 11)
+STRAY: Final = (GROUP, GROUP, GROUP, GROUP + 1, LID_PERMISSIVE, LOST, LOST, 3000, 0, *SWITCH_LIDS)
 """DLIDs of packets that are not for one host."""
 
 STATES: Final = (PortState.ACTIVE, PortState.INIT, PortState.ACTIVE, PortState.ARMED, PortState.DOWN)
@@ -92,7 +104,20 @@ steps = st.tuples(
         + ["burst"] * 4
         + ["rules"] * 5
         + ["all", "no rules", "flap", "flap", "rate", "tables", "loop", "switch"]
-        + ["switch port", "stall", "port", "hosts", "keep", "let go", "answer", "enter", "observe"]
+        + [
+            "switch port",
+            "stall",
+            "port",
+            "port 0",
+            "port 0 sends",
+            "directed",
+            "hosts",
+            "keep",
+            "let go",
+            "answer",
+            "enter",
+            "observe",
+        ]
         + ["run", "run", "jump"]
     ),
     bytes_of,
@@ -176,6 +201,10 @@ class World:
             self.ports.append(config)
             switch = pick(switches, place // 3)
             self.cable(switch, -1 - port)
+        self.port0: list[PortId] = []
+        """Of each switch."""
+        for switch in switches:
+            self.port0.append(self.bed.port0(switch, SWITCH_LIDS[switch], state=PortState.DOWN))
         for a, b in shape.trunks:
             if pick(switches, a) != pick(switches, b):
                 self.cable(pick(switches, a), pick(switches, b))
@@ -239,7 +268,7 @@ class World:
         if odd and every:
             ports[LOST] = pick(every, odd)
             ports[pick(sorted(ports), odd)] = pick(every, odd // 7)
-        tree = frozenset(every[-3:] if odd % 3 == 2 else every[:3])
+        tree = frozenset(every[-3:] if odd % 3 == 2 else every[:3]) | ({0} if odd % 5 == 1 else set())
         self.bed.engine.set_tables(self.now, switch, table(ports, groups), {GROUP: tree})
 
     def next_hops(self, switch: int, target: int) -> tuple[int, ...]:
@@ -398,6 +427,34 @@ class World:
         config = replace(self.ports[number], state=pick(STATES, b), multicast_lids=groups)
         self.bed.engine.set_port(self.now, PortId(number), config)
 
+    def do_port_0(self, a: int, b: int, c: int) -> None:
+        config = port_config(
+            pick(SWITCH_LIDS, a if c % 5 else b),
+            lmc=0,
+            state=pick(STATES, b),
+            pkeys=PkeyTable.of(PKEYS[: 1 + c % 2]),
+            multicast_lids=frozenset([GROUP]) if c % 3 else frozenset(),
+        )
+        self.bed.engine.set_port(self.now, self.port0[a % len(self.port0)], config)
+
+    def do_port_0_sends(self, a: int, b: int, c: int) -> None:
+        port, data = self.from_port0(a, b, c)
+        pkey = pkey_of(data) if a < 250 else 9
+        self.bed.engine.inject(self.now, port, data, slid_of(data), dlid_of(data), pkey)
+
+    def do_directed(self, a: int, b: int, c: int) -> None:
+        port, data = self.from_port0(a, b, c)
+        self.bed.engine.direct(self.now, port, c % 5, data, slid_of(data), pkey_of(data))
+
+    def from_port0(self, a: int, b: int, c: int) -> tuple[PortId, bytes]:
+        switch = a % len(self.port0)
+        _, data = self.make(a, b, c)
+        lrh = replace(Lrh16B.parse(data), slid=pick((SWITCH_LIDS[switch], LID_PERMISSIVE), c))
+        own = bytearray(lrh.build() + data[16:])
+        ICRC.seal(own)
+        self.entered.add(bytes(own[16:]))
+        return self.port0[switch], bytes(own)
+
     def do_hosts(self, a: int, b: int, c: int) -> None:
         """Let hosts keep the room of what they get, or release it."""
         self.bed.takes = a % 2 == 0
@@ -528,7 +585,10 @@ class World:
         """Yield when a packet came out of a switch, or of the cable of a host: the element, the packet, the time."""
         for output in self.bed.outputs:
             if isinstance(output, Delivered):
-                yield -1 - output.port, output.packet, output.time
+                place = -1 - output.port
+                if output.port in self.port0:
+                    place = self.port0.index(output.port)
+                yield place, output.packet, output.time
             elif (
                 isinstance(output, Observed) and output.drop is None and output.direction not in self.damaged
             ):
