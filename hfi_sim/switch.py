@@ -5,7 +5,7 @@ Both tables are immutable snapshots that the subnet manager swaps whole. Port 0 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from hfi_sim.end_port import EndPort, L4Handler
 from hfi_sim.engine.config import SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.driver import EngineDriver
 from hfi_sim.engine.outputs import BufferToken
+from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
 from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid, Lid
@@ -53,6 +54,29 @@ class SwitchPort:
         if config != self._config:
             self._config = config
             self.switch.configure_port(self.port_num, config)
+
+    def set_sc_to_vl(self, table: Sequence[int]) -> None:
+        """Take a table SC2VLt: the VL of each of the 32 service channels; an empty one: as the link has it.
+
+        Raises:  FabricError: another number of entries, a VL that is not 0 to 15.
+        """
+        self._configure(egress=replace(self._config.egress, sc_to_vl=tuple(table)))
+
+    def set_vl_mtus(self, mtus: Sequence[int]) -> None:
+        """Take the MTU of each of 16 VLs, in bytes (`MTU_HEADROOM`); 0: nothing leaves on it. Empty: no limits.
+
+        Raises:  FabricError: another number of VLs, an MTU beyond 10240.
+        """
+        self._configure(egress=replace(self._config.egress, vl_mtus=tuple(mtus)))
+
+    def enforce_pkeys(self, pkeys: Iterable[int], *, inbound: bool = True, outbound: bool = True) -> None:
+        """Enforce the partitions of the neighbour, whose table is `pkeys`, on what comes from it and goes to it.
+
+        What it may not bear is dropped as sw_pkey_in, what it does not admit as sw_pkey_out. Management packets (SC15)
+        are not asked. With neither direction, the port enforces nothing, as in the beginning.
+        """
+        table = PkeyTable.of(pkeys)
+        self._configure(pkeys_in=table if inbound else None, pkeys_out=table if outbound else None)
 
     def link_changed(self, up: bool) -> None:
         """Follow the link."""

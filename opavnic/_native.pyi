@@ -145,6 +145,12 @@ class FabricFlow(TypedDict):
     high: Sequence[int]
     high_limit_bytes: int | None
 
+class FabricEgress(TypedDict):
+    sc_to_vl: Sequence[int] | None
+    """Of 32 service channels."""
+    vl_mtus: Sequence[int] | None
+    """Of 16 VLs."""
+
 class FabricPort(TypedDict):
     state: int
     """As `PortState` has it."""
@@ -153,9 +159,14 @@ class FabricPort(TypedDict):
     sendable: Sequence[int]
     admitted: Sequence[int]
     groups: Sequence[int]
+    egress: FabricEgress
 
 class FabricSwitchPort(TypedDict):
     state: int
+    egress: FabricEgress
+    pkeys_in: Sequence[int] | None
+    """What may come in."""
+    pkeys_out: Sequence[int] | None
 
 class FabricMatch(TypedDict):
     l4: int | None

@@ -15,6 +15,7 @@ from hfi_sim.engine.config import PortConfig
 from hfi_sim.engine.forwarding import is_management, lets_pass
 from hfi_sim.engine.outputs import BufferToken, Delivered, FlowChanged, PortId
 from hfi_sim.engine.state import EngineState, Space
+from hfi_sim.link.config import Egress
 from hfi_sim.port_state import PortState
 from hfi_sim.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.icrc import Icrc
@@ -31,6 +32,10 @@ class Leaving(Protocol):
 
     def enter(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
         """Take a packet."""
+
+    def discards(self, egress: Egress, packet: bytes, /) -> bool:
+        """Return whether a packet is longer than the MTU of its VL, and count that; nothing more comes of it."""
+        ...
 
     @property
     def is_stopped(self) -> bool:
@@ -58,6 +63,7 @@ class EnginePort:
                lend: makes a token of the room that a packet occupies, for the host.
         """
         self.config = PortConfig()
+        self._has_mtus = False
         self.leaving: Leaving | None = None
         """Where it sends; None: it has no cable."""
         self._state = state
@@ -71,6 +77,11 @@ class EnginePort:
         self._stalled = False
         self._waiting: deque[tuple[bytes, Space | None, int]] = deque()
         self._waiting_bytes = 0
+
+    def configure(self, config: PortConfig) -> None:
+        """Take a new configuration."""
+        self.config = config
+        self._has_mtus = bool(config.egress.vl_mtus)
 
     # --- sending -------------------------------------------------------------------------------------------
 
@@ -95,6 +106,8 @@ class EnginePort:
             drop = Drop.TX_DLID
         elif not config.pkeys.may_send(pkey):
             drop = Drop.TX_PKEY
+        elif self._has_mtus and leaving.discards(config.egress, packet):
+            drop = Drop.TX_MTU
         else:
             tx.out_packets += 1
             tx.out_bytes += size

@@ -11,7 +11,7 @@ from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, Swi
 from hfi_sim.engine.port import EnginePort
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.engine.switch import EngineSwitch, EngineSwitchPort
-from hfi_sim.link.config import LinkConfig
+from hfi_sim.link.config import Egress, LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.direction import Direction
 from hfi_sim.link.rule import FaultRule
@@ -32,6 +32,9 @@ class _IntoSwitch:
 
     def enter(self, now: int, packet: bytes, _hops: int, _space: Space | None, /) -> None:
         self._switch.from_port0(now, packet)
+
+    def discards(self, _egress: Egress, _packet: bytes, /) -> bool:
+        return False  # a switch has VLs at its other ports
 
 
 class _OutOfSwitch(_IntoSwitch):
@@ -107,6 +110,7 @@ class PythonEngine(Engine):
             )
             direction.target = target = ports[1 - side]
             ports[side].leaving = direction
+            direction.set_sc_to_vl(ports[side].config.egress.sc_to_vl)
             if isinstance(target, EngineSwitchPort):
                 target.arriving = direction
             self._directions.append(direction)
@@ -132,7 +136,10 @@ class PythonEngine(Engine):
 
     def set_port(self, now: int, port: PortId, config: PortConfig) -> None:
         self.handle_timeout(now)
-        self._ports[port].config = config
+        changed = self._ports[port]
+        changed.configure(config)
+        if isinstance(changed.leaving, Direction):
+            changed.leaving.set_sc_to_vl(config.egress.sc_to_vl)
         if port in self._switch_of:
             self._open_port0(port, config.state is not PortState.DOWN)
 

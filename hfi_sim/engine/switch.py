@@ -16,7 +16,7 @@ from hfi_sim.link.direction import Direction
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
 from hfi_sim.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
-from hfi_sim.wire.lrh16b import L2_16B, SIZE, dlid_of, entropy_of, l2_of
+from hfi_sim.wire.lrh16b import L2_16B, SIZE, dlid_of, entropy_of, l2_of, pkey_of
 
 
 class Port0(Protocol):
@@ -31,14 +31,26 @@ class Port0(Protocol):
 class EngineSwitchPort:
     """One external port of a switch."""
 
-    __slots__ = ("arriving", "config", "is_active", "leaving", "number", "switch")
+    __slots__ = (
+        "_pkeys_in",
+        "arriving",
+        "config",
+        "is_open_in",
+        "is_open_out",
+        "leaving",
+        "number",
+        "switch",
+    )
 
     def __init__(self, switch: EngineSwitch, number: int) -> None:
         self.switch = switch
         self.number = number
         self.config = SwitchPortConfig()
-        self.is_active = False
-        """Whether every packet passes."""
+        self._pkeys_in: frozenset[int] | None = None
+        self.is_open_in = False
+        """Whether every packet may come in."""
+        self.is_open_out = False
+        """Whether every packet may leave."""
         self.leaving: Direction | None = None
         """The direction in which it sends; None: it has no cable."""
         self.arriving: Direction | None = None
@@ -51,7 +63,31 @@ class EngineSwitchPort:
     def configure(self, config: SwitchPortConfig) -> None:
         """Take a new configuration."""
         self.config = config
-        self.is_active = config.state is PortState.ACTIVE
+        is_active = config.state is PortState.ACTIVE
+        self.is_open_in = is_active and config.pkeys_in is None
+        self.is_open_out = is_active and config.pkeys_out is None and not config.egress.vl_mtus
+        self._pkeys_in = None if config.pkeys_in is None else config.pkeys_in.borne
+        if self.leaving is not None:
+            self.leaving.set_sc_to_vl(config.egress.sc_to_vl)
+
+    def refusal_in(self, packet: bytes) -> Drop | None:
+        """Return why a packet may not come in, or None."""
+        config = self.config
+        if not lets_pass(config.state, packet):
+            return Drop.SW_PORT_DOWN
+        pkeys = self._pkeys_in
+        may_come = pkeys is None or len(packet) < SIZE or is_management(packet) or pkey_of(packet) in pkeys
+        return None if may_come else Drop.SW_PKEY_IN
+
+    def refusal_out(self, packet: bytes) -> Drop | None:
+        """Return why a packet may not leave, or None."""
+        config = self.config
+        if self.leaving is None or not lets_pass(config.state, packet):
+            return Drop.SW_PORT_DOWN
+        pkeys = config.pkeys_out
+        if pkeys is not None and not is_management(packet) and not pkeys.admits(pkey_of(packet)):
+            return Drop.SW_PKEY_OUT
+        return Drop.SW_MTU if self.leaving.discards(config.egress, packet) else None
 
 
 class EngineSwitch:
@@ -69,7 +105,7 @@ class EngineSwitch:
         """Where packets for the switch itself end; None: nowhere, or it is DOWN."""
         self._state = state
         self._inside = EngineSwitchPort(self, 0)
-        self._inside.is_active = True
+        self._inside.is_open_in = True
 
     def port(self, number: int) -> EngineSwitchPort:
         """Return a port, made where it is first named."""
@@ -91,8 +127,8 @@ class EngineSwitch:
         if not self.up:
             counters.drop(Drop.SW_DOWN)
             return
-        if not in_port.is_active and not lets_pass(in_port.config.state, packet):
-            counters.drop(Drop.SW_PORT_DOWN)
+        if not in_port.is_open_in and (drop := in_port.refusal_in(packet)) is not None:
+            counters.drop(drop)
             return
         if len(packet) < SIZE or l2_of(packet) != L2_16B:
             counters.drop(Drop.SW_MALFORMED)
@@ -160,12 +196,11 @@ class EngineSwitch:
     def _send(self, now: int, port_num: int, packet: bytes, hops: int, space: Space | None) -> None:
         counters = self.counters
         port = self.ports.get(port_num)
-        if (
-            port is None
-            or port.leaving is None
-            or (not port.is_active and not lets_pass(port.config.state, packet))
-        ):
+        if port is None or port.leaving is None:
             counters.drop(Drop.SW_PORT_DOWN)
+            return
+        if not port.is_open_out and (drop := port.refusal_out(packet)) is not None:
+            counters.drop(drop)
             return
         counters.out_packets += 1
         counters.out_bytes += len(packet)

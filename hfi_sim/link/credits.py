@@ -12,7 +12,7 @@ the next one: high priority first, the others by weight, all equal by default.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hfi_sim.counters import Drop
@@ -80,7 +80,9 @@ class Lanes:
         self._flow = flow
         self._forwards = forwards
         self._on_stop = on_stop
-        self._vl_of = flow.map()
+        self._vl_of: Sequence[int] = flow.map()
+        self._vls_on_wire: deque[int] = deque()
+        """Of the packets on the wire, in order: the table that said so may have changed since."""
         self._credits = [flow.buffer_bytes] * flow.vls
         self._queues: list[deque[tuple[bytes, int, int, Space | None]]] = [deque() for _ in range(flow.vls)]
         self._queued = [0] * flow.vls
@@ -88,6 +90,10 @@ class Lanes:
         self._wire_event = 0
         """The sequence number of the event at which the wire is free; 0: none is set."""
         self._fecn_marked = 0
+
+    def map(self, sc_to_vl: Sequence[int]) -> None:
+        """Let packets that enter from now on take these VLs, modulo the number of those that there are."""
+        self._vl_of = tuple(vl % self._flow.vls for vl in sc_to_vl)
 
     def status(self) -> LanesStatus:
         """Return the lanes as they are now."""
@@ -111,6 +117,7 @@ class Lanes:
             self._fecn_marked += 1
         if not self._queues[vl] and self._credits[vl] >= size and self._wire_is_for(now, vl, size):
             self._credits[vl] -= size
+            self._vls_on_wire.append(vl)
             self._wire.enter(now, packet, hops, delay_ns)
             return
         if space is not None:
@@ -137,12 +144,12 @@ class Lanes:
         return self._queued[vl] + self._flow.buffer_bytes - self._credits[vl]
 
     def arrived(self, packet: bytes) -> Space:
-        """Return the room that a packet occupies now that it has arrived."""
-        return _BufferSpace(self, self._vl_of[sc_of(packet)], len(packet))
+        """Return the room that the first packet on the wire occupies now that it has arrived."""
+        return _BufferSpace(self, self._vls_on_wire.popleft(), len(packet))
 
     def lose(self, packet: bytes) -> None:
-        """Free the room of a packet that was lost on the wire."""
-        self.free(self._vl_of[sc_of(packet)], len(packet))
+        """Free the room of the first packet on the wire, which was lost there."""
+        self.free(self._vls_on_wire.popleft(), len(packet))
 
     def free(self, vl: int, size: int) -> None:
         """Give a credit back, once the current event is over."""
@@ -167,6 +174,7 @@ class Lanes:
         packet, hops, delay_ns, space = self._queues[vl].popleft()
         self._credits[vl] -= len(packet)
         self._queued[vl] -= len(packet)
+        self._vls_on_wire.append(vl)
         self._wire.enter(now, packet, hops, delay_ns)
         if space is not None:
             space.release()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.engine.outputs import DirectionId, Observed
 from hfi_sim.engine.state import EngineState, Space
-from hfi_sim.link.config import LinkConfig
+from hfi_sim.link.config import SERVICE_CHANNELS, Egress, LinkConfig
 from hfi_sim.link.credits import Lanes, LanesStatus
 from hfi_sim.link.faults import FaultLayer
 from hfi_sim.link.layer import Layer
@@ -17,6 +17,10 @@ from hfi_sim.link.queue import Queue
 from hfi_sim.link.rule import FaultRule
 from hfi_sim.link.wire import Wire
 from hfi_sim.random_stream import RandomStream
+from hfi_sim.wire.lrh16b import sc_of
+
+NO_VLS: Final = (0,) * SERVICE_CHANNELS
+"""The VLs of service channels on a link without credits, unless the port has a table: it has one queue."""
 
 
 class Receiver(Protocol):
@@ -61,6 +65,9 @@ class Direction:
             if config.flow is None
             else Lanes(state, self._wire, config.flow, limit=limit, forwards=forwards, on_stop=on_stop)
         )
+        self._vl_of: Sequence[int]
+        """The VL of each service channel."""
+        self.set_sc_to_vl(())
         self._next: Callable[[int, bytes, int, int, Space | None], None]
         self.compose()
 
@@ -105,6 +112,10 @@ class Direction:
         self._lose(packet, drop)
         if self.is_observed:
             self._state.outputs.append(Observed(now, self.number, packet, drop))
+
+    def discards(self, egress: Egress, packet: bytes) -> bool:
+        """Return whether a packet is longer than the MTU of its VL, and count that; nothing more comes of it."""
+        return egress.is_too_long(len(packet), self._vl_of[sc_of(packet)])
 
     def _lose(self, packet: bytes, drop: Drop) -> None:
         self.counters.in_flight -= 1
@@ -166,6 +177,16 @@ class Direction:
         """Report packets from now on, or no more."""
         self.is_observed = on
         self.compose()
+
+    def set_sc_to_vl(self, table: Sequence[int]) -> None:
+        """Let packets travel on the VLs of a table; an empty one: as the link has it.
+
+        Those that wait or are on the wire stay on the VL that they are on.
+        """
+        flow = self._config.flow
+        self._vl_of = table or (flow.map() if flow is not None else NO_VLS)
+        if isinstance(self._room, Lanes):
+            self._room.map(self._vl_of)
 
     def set_outward(self, is_outward: bool) -> None:
         """Note whether what arrives may be an output at once."""

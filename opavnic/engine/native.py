@@ -24,7 +24,7 @@ from hfi_sim.engine.outputs import (
     RuleSpent,
     SwitchId,
 )
-from hfi_sim.link.config import FlowControl, LinkConfig
+from hfi_sim.link.config import Egress, FlowControl, LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule, Tally
 from hfi_sim.random_stream import RandomStream
@@ -118,6 +118,7 @@ class NativeEngine(Engine):
                 "sendable": list(config.pkeys.sendable),
                 "admitted": list(config.pkeys.admitted),
                 "groups": list(config.multicast_lids),
+                "egress": _egress(config.egress),
             },
         )
 
@@ -128,7 +129,18 @@ class NativeEngine(Engine):
         self._native.set_switch(now, switch, up)
 
     def set_switch_port(self, now: int, switch: SwitchId, port_num: int, config: SwitchPortConfig) -> None:
-        self._native.set_switch_port(now, switch, port_num, {"state": config.state})
+        pkeys_in, pkeys_out = config.pkeys_in, config.pkeys_out
+        self._native.set_switch_port(
+            now,
+            switch,
+            port_num,
+            {
+                "state": config.state,
+                "egress": _egress(config.egress),
+                "pkeys_in": None if pkeys_in is None else list(pkeys_in.borne),
+                "pkeys_out": None if pkeys_out is None else list(pkeys_out.admitted),
+            },
+        )
 
     def set_tables(
         self, now: int, switch: SwitchId, lft: LinearTable, mft: Mapping[int, frozenset[int]]
@@ -276,6 +288,10 @@ class _Tallies:
 
 def _end(end: End) -> tuple[int, int | None]:
     return (end.port, None) if isinstance(end, HfiEnd) else (end.switch, end.port_num)
+
+
+def _egress(egress: Egress) -> _native.FabricEgress:
+    return {"sc_to_vl": egress.sc_to_vl or None, "vl_mtus": egress.vl_mtus or None}
 
 
 def _link(config: LinkConfig) -> _native.FabricLink:

@@ -10,6 +10,7 @@ import pytest
 from hfi_sim.counters import Drop
 from hfi_sim.end_port import EndPort
 from hfi_sim.engine.outputs import BufferToken
+from hfi_sim.errors import FabricError
 from hfi_sim.port_state import PortState
 from hfi_sim.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.types import LID_PERMISSIVE, SC_MANAGEMENT
@@ -138,6 +139,101 @@ async def test_directed_route_goes_from_switch_to_switch_by_port_0_without_any_t
             {"leaf0": "h1", "spine0": "leaf0", "leaf1": "spine0"}[name]
         )
     assert lab.fabric.balance() == {}
+
+
+@pytest.mark.topology("single-switch", hosts=3)
+async def test_switch_keeps_partitions_apart_where_it_enforces_them(
+    lab: Scenario, hosts: Hosts, em: ScenarioEm
+) -> None:
+    await em.vesw("blue", members=hosts, pkey=0x8005)
+    h1, h2, h3 = hosts
+    ports = lab.fabric.switches["sw0"].ports
+    ports[2].enforce_pkeys([0x7FFF, 0x8006], inbound=False)
+    ports[3].enforce_pkeys([0x7FFF, 0x8006], outbound=False)
+    h1.send(frame(h2, b"to h2"))  # h2 has the partition, its switch port has not
+    h2.send(frame(h1, b"from h2"))
+    h1.send(frame(h3, b"to h3"))
+    h3.send(frame(h1, b"from h3"))
+    await h1.expect(lambda got: b"from h2" in bytes(got), within=ms(1))
+    await h3.expect(lambda got: b"to h3" in bytes(got), within=ms(1))
+    assert h1.vnic().frames == h3.vnic().frames == 1
+    assert h2.vnic().frames == 0
+    assert lab.fabric.drops() == {"sw0": {Drop.SW_PKEY_OUT: 1, Drop.SW_PKEY_IN: 1}}
+
+    ports[2].enforce_pkeys([0x7FFF, 0x8005])
+    ports[3].enforce_pkeys([], inbound=False, outbound=False)
+    for target in (h2, h3):
+        h1.send(frame(target, b"again"))
+        await target.expect(lambda got: b"again" in bytes(got), within=ms(1))
+
+
+@pytest.mark.parametrize(
+    ("table", "sent", "inbound", "outbound"),
+    [
+        ([0x8005], 0x8005, True, True),
+        ([0x8005], 0x0005, True, True),
+        ([0x0005], 0x8005, False, True),
+        ([0x0005], 0x0005, True, False),
+        ([0x8006], 0x8005, False, False),
+    ],
+)
+@pytest.mark.topology("single-switch", hosts=2)
+async def test_full_and_limited_members_at_a_port_that_enforces_partitions(
+    lab: Scenario, hosts: Hosts, table: list[int], sent: int, inbound: bool, outbound: bool
+) -> None:
+    h1, h2 = hosts
+    for host in hosts:
+        lab.subnet_manager.set_pkeys(host.port, [0x8005, 0x0005])
+    ports = lab.fabric.switches["sw0"].ports
+    heard = hear(h2.port)
+    ports[1].enforce_pkeys(table, outbound=False)
+    h1.port.send(packet(lab, h1.lid, h2.lid, b"in", pkey=sent))
+    await asyncio.sleep(ms(1))
+    ports[1].enforce_pkeys(table, inbound=False, outbound=False)
+    ports[2].enforce_pkeys(table, inbound=False)
+    h1.port.send(packet(lab, h1.lid, h2.lid, b"out", pkey=sent))
+    h1.port.send(packet(lab, h1.lid, h2.lid, b"management", pkey=sent, sc=SC_MANAGEMENT))
+    await asyncio.sleep(ms(1))
+    assert heard == [b"in"] * inbound + [b"out"] * outbound + [b"management"]
+
+
+@pytest.mark.topology("single-switch", hosts=2)
+async def test_vl_has_an_mtu_of_its_own(lab: Scenario, hosts: Hosts) -> None:
+    h1, h2 = hosts
+    lab.subnet_manager.set_management(h1.port, True)
+    heard = hear(h2.port)
+    table = [0, 1, *[2] * 30]
+    mtus = [2048, 4096, *[0] * 14]
+
+    async def send(sc: int, size: int) -> tuple[Drop | None, int]:
+        drop = h1.port.send(packet(lab, h1.lid, h2.lid, b"x" * size, sc=sc))
+        before = len(heard)
+        await asyncio.sleep(ms(1))
+        return drop, len(heard) - before
+
+    out = lab.fabric.switches["sw0"].ports[2]
+    out.set_sc_to_vl(table)
+    out.set_vl_mtus(mtus)
+    assert await send(0, 2048) == (None, 1)
+    assert await send(0, 2200) == (None, 0)
+    assert await send(1, 2200) == (None, 1)
+    assert await send(1, 4300) == (None, 0)
+    assert await send(2, 10) == (None, 0)
+    assert lab.fabric.drops() == {"sw0": {Drop.SW_MTU: 3}}
+    out.set_vl_mtus([])
+    assert await send(0, 9000) == (None, 1)
+
+    h1.port.set_sc_to_vl(table)
+    h1.port.set_vl_mtus(mtus)
+    assert await send(0, 2048) == (None, 1)
+    assert await send(0, 2200) == (Drop.TX_MTU, 0)
+    assert await send(1, 2200) == (None, 1)
+    assert await send(2, 10) == (Drop.TX_MTU, 0)
+    assert h1.port.tx.drops == {Drop.TX_MTU: 2}
+    with pytest.raises(FabricError, match="the MTU of VL 3 is 20000 bytes; MTUs are 0 to 10240"):
+        out.set_vl_mtus([0, 0, 0, 20000, *[0] * 12])
+    with pytest.raises(FabricError, match="sends SC 31 to VL 16; VLs are 0 to 15"):
+        out.set_sc_to_vl([0] * 31 + [16])
 
 
 def _leads(port: SwitchPort, there: Switch) -> bool:

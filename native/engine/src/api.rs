@@ -114,11 +114,19 @@ impl Engine {
                 switch.port(port).arriving = Some(number);
                 direction.set_outward(&mut self.state, switch.port0.is_some());
             }
+            let (leaving, egress) = match source {
+                End::Hfi(port) => {
+                    let port = &mut self.ports[port as usize];
+                    (&mut port.leaving, &port.config.egress)
+                }
+                End::Switch(switch, port) => {
+                    let port = self.switches[switch as usize].port(port);
+                    (&mut port.leaving, &port.config.egress)
+                }
+            };
+            *leaving = Some(number);
+            direction.set_sc_to_vl(egress.sc_to_vl.as_ref());
             self.directions.push(direction);
-            match source {
-                End::Hfi(port) => self.ports[port as usize].leaving = Some(number),
-                End::Switch(switch, port) => self.switches[switch as usize].port(port).leaving = Some(number),
-            }
         }
         first
     }
@@ -152,6 +160,9 @@ impl Engine {
         let is_open = config.state != PortState::Down;
         let changed = &mut self.ports[port as usize];
         changed.config = config;
+        if let Some(leaving) = changed.leaving {
+            self.directions[leaving as usize].set_sc_to_vl(changed.config.egress.sc_to_vl.as_ref());
+        }
         if let Some(switch) = changed.switch {
             self.open_port0(switch, is_open.then_some(port));
         }
@@ -191,7 +202,11 @@ impl Engine {
     /// Give a port of a switch a new configuration.
     pub fn set_switch_port(&mut self, now: u64, switch: SwitchId, port: PortNum, config: SwitchPortConfig) {
         self.handle_timeout(now);
-        self.switches[switch as usize].port(port).configure(config);
+        let port = self.switches[switch as usize].port(port);
+        if let Some(leaving) = port.leaving {
+            self.directions[leaving as usize].set_sc_to_vl(config.egress.sc_to_vl.as_ref());
+        }
+        port.configure(config);
     }
 
     /// Swap in new forwarding tables, both at once.
@@ -260,7 +275,7 @@ impl Engine {
         packet: Packet,
         address: Address,
     ) -> Option<Drop> {
-        let packet = match self.ports[port as usize].admit(&mut self.state, packet, address) {
+        let packet = match self.ports[port as usize].admit(None, &mut self.state, packet, address) {
             Ok(packet) => packet,
             Err(drop) => return Some(drop),
         };
@@ -286,7 +301,7 @@ impl Engine {
         let port0 = &mut self.ports[port as usize];
         let switch = port0.switch?;
         let address = Address { slid, dlid: LID_PERMISSIVE, pkey };
-        let packet = match port0.admit(&mut self.state, packet, address) {
+        let packet = match port0.admit(None, &mut self.state, packet, address) {
             Ok(packet) => packet,
             Err(drop) => return Some(drop),
         };

@@ -80,11 +80,11 @@ impl Port {
         packet: Packet,
         address: Address,
     ) -> Option<Drop> {
-        match self.admit(state, packet, address) {
+        let leaving = self.leaving.map(|leaving| &mut directions[leaving as usize]);
+        match self.admit(leaving.as_deref(), state, packet, address) {
             Ok(packet) => {
-                // a port without a cable has admitted nothing
-                let leaving = self.leaving.unwrap_or_default();
-                directions[leaving as usize].enter(state, now, Travelling { packet, hops: 0, space: None });
+                let leaving = leaving?; // without a cable it has admitted nothing
+                leaving.enter(state, now, Travelling { packet, hops: 0, space: None });
                 None
             }
             Err(drop) => Some(drop),
@@ -93,12 +93,18 @@ impl Port {
 
     /// Count a packet that is to be sent; return it as it leaves, or why it does not.
     #[inline]
-    pub fn admit(&mut self, state: &mut State, packet: Packet, address: Address) -> Result<Packet, Drop> {
+    pub fn admit(
+        &mut self,
+        leaving: Option<&Direction>,
+        state: &mut State,
+        packet: Packet,
+        address: Address,
+    ) -> Result<Packet, Drop> {
         self.change(state);
         self.tx.element.enter(packet.len());
-        let has_way = self.leaving.is_some() || self.switch.is_some();
+        let has_way = leaving.is_some() || self.switch.is_some();
         let drop = if has_way && lets_pass(self.config.state, &packet) {
-            self.refusal_to_send(&packet, address)
+            self.refusal_to_send(leaving, &packet, address)
         } else {
             Some(Drop::TxPortDown)
         };
@@ -114,7 +120,7 @@ impl Port {
     }
 
     #[inline]
-    fn refusal_to_send(&self, packet: &[u8], address: Address) -> Option<Drop> {
+    fn refusal_to_send(&self, leaving: Option<&Direction>, packet: &[u8], address: Address) -> Option<Drop> {
         // who has no LID yet is managed by directed routes, from the permissive LID
         let is_own = |slid| self.config.has_lid(slid) || (slid == LID_PERMISSIVE && is_management(packet));
         if !is_own(address.slid) {
@@ -124,7 +130,10 @@ impl Port {
         } else if !self.config.may_send(address.pkey) {
             Some(Drop::TxPkey)
         } else {
-            None
+            let egress = &self.config.egress;
+            let is_too_long =
+                egress.vl_mtus.is_some() && leaving.is_some_and(|leaving| leaving.discards(egress, packet));
+            is_too_long.then_some(Drop::TxMtu)
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use wire::{HEADER, LID_PERMISSIVE, is_multicast, l2, lrh16b};
+use wire::{HEADER, LID_PERMISSIVE, is_multicast, l2, lrh16b, pkey};
 
 use crate::config::{PortConfig, PortNum, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
@@ -33,9 +33,11 @@ pub type MulticastTable = FastMap<u32, Arc<[PortNum]>>;
 /// One external port of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct SwitchPort {
-    config: SwitchPortConfig,
-    /// Whether every packet passes.
-    is_active: bool,
+    pub config: SwitchPortConfig,
+    /// Whether every packet may come in.
+    is_open_in: bool,
+    /// Whether every packet may leave.
+    is_open_out: bool,
     /// The direction in which it sends; None: it has no cable.
     pub leaving: Option<DirectionId>,
     /// The direction that ends at it.
@@ -45,13 +47,31 @@ pub struct SwitchPort {
 impl SwitchPort {
     /// Take a new configuration.
     pub fn configure(&mut self, config: SwitchPortConfig) {
-        self.is_active = config.state == PortState::Active;
+        let is_active = config.state == PortState::Active;
+        self.is_open_in = is_active && config.pkeys_in.is_none();
+        self.is_open_out = is_active && config.pkeys_out.is_none() && config.egress.vl_mtus.is_none();
         self.config = config;
     }
 
-    #[inline]
-    fn lets_pass(&self, packet: &[u8]) -> bool {
-        self.is_active || lets_pass(self.config.state, packet)
+    /// Return why a packet may not come in.
+    fn refusal_in(&self, packet: &[u8]) -> Option<Drop> {
+        if !lets_pass(self.config.state, packet) {
+            return Some(Drop::SwPortDown);
+        }
+        let may_come =
+            packet.len() < HEADER || is_management(packet) || holds(&self.config.pkeys_in, pkey(packet));
+        (!may_come).then_some(Drop::SwPkeyIn)
+    }
+
+    /// Return why a packet may not leave by this direction.
+    fn refusal_out(&self, leaving: &Direction, packet: &[u8]) -> Option<Drop> {
+        if !lets_pass(self.config.state, packet) {
+            return Some(Drop::SwPortDown);
+        }
+        if !is_management(packet) && !holds(&self.config.pkeys_out, pkey(packet)) {
+            return Some(Drop::SwPkeyOut);
+        }
+        leaving.discards(&self.config.egress, packet).then_some(Drop::SwMtu)
     }
 }
 
@@ -119,8 +139,12 @@ impl Switch {
         if !self.up {
             return self.drop(Drop::SwDown);
         }
-        if in_port != 0 && !self.port(in_port).lets_pass(packet) {
-            return self.drop(Drop::SwPortDown);
+        if in_port != 0 {
+            let port = self.port(in_port);
+            let refusal = if port.is_open_in { None } else { port.refusal_in(packet) };
+            if let Some(drop) = refusal {
+                return self.drop(drop);
+            }
         }
         if packet.len() < HEADER || u32::from(l2(packet)) != lrh16b::L2_16B {
             return self.drop(Drop::SwMalformed);
@@ -230,14 +254,22 @@ impl Switch {
         port: PortNum,
         travelling: Travelling,
     ) {
-        match self.ports.get(usize::from(port)) {
-            Some(port @ SwitchPort { leaving: Some(leaving), .. }) if port.lets_pass(&travelling.packet) => {
-                self.counters.element.leave(travelling.packet.len());
-                directions[*leaving as usize].enter(state, now, travelling);
-            }
-            _ => self.drop(Drop::SwPortDown),
+        let Some(port @ SwitchPort { leaving: Some(leaving), .. }) = self.ports.get(usize::from(port)) else {
+            return self.drop(Drop::SwPortDown);
+        };
+        let leaving = &mut directions[*leaving as usize];
+        let refusal = if port.is_open_out { None } else { port.refusal_out(leaving, &travelling.packet) };
+        if let Some(drop) = refusal {
+            return self.drop(drop);
         }
+        self.counters.element.leave(travelling.packet.len());
+        leaving.enter(state, now, travelling);
     }
+}
+
+/// Whether a P_Key is in a list, if there is one.
+fn holds(pkeys: &Option<Box<[u16]>>, pkey: u16) -> bool {
+    pkeys.as_ref().is_none_or(|pkeys| pkeys.binary_search(&pkey).is_ok())
 }
 
 fn is_for(port0: &PortConfig, packet: &[u8]) -> bool {

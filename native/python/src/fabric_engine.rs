@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use engine::api::{Counted, Engine};
-use engine::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
+use engine::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig, sorted};
 use engine::counters::Passing;
 use engine::hash::FastMap;
-use engine::link::config::{FlowControl, LinkConfig, SERVICE_CHANNELS};
+use engine::link::config::{Egress, FlowControl, LinkConfig, MAX_VLS, SERVICE_CHANNELS};
 use engine::link::rule::{FaultKind, FaultRule, Match};
 use engine::outputs::Output;
 use engine::port::Address;
@@ -78,8 +78,28 @@ impl FlowArgs {
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
+pub struct EgressArgs {
+    sc_to_vl: Option<[u8; SERVICE_CHANNELS]>,
+    vl_mtus: Option<[u32; MAX_VLS]>,
+}
+
+impl EgressArgs {
+    fn build(self) -> PyResult<Egress> {
+        if self.sc_to_vl.is_some_and(|table| table.iter().any(|vl| usize::from(*vl) >= MAX_VLS)) {
+            return Err(PyValueError::new_err(format!(
+                "an SC to VL table names a VL that is not 0 to {}",
+                MAX_VLS - 1
+            )));
+        }
+        Ok(Egress { sc_to_vl: self.sc_to_vl, vl_mtus: self.vl_mtus })
+    }
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
 pub struct PortArgs {
     state: u8,
+    egress: EgressArgs,
     lid: u32,
     lmc: u32,
     sendable: Vec<u16>,
@@ -91,6 +111,20 @@ pub struct PortArgs {
 #[pyo3(from_item_all)]
 pub struct SwitchPortArgs {
     state: u8,
+    egress: EgressArgs,
+    pkeys_in: Option<Vec<u16>>,
+    pkeys_out: Option<Vec<u16>>,
+}
+
+impl SwitchPortArgs {
+    fn build(self) -> PyResult<SwitchPortConfig> {
+        Ok(SwitchPortConfig {
+            state: port_state(self.state)?,
+            egress: self.egress.build()?,
+            pkeys_in: self.pkeys_in.map(sorted),
+            pkeys_out: self.pkeys_out.map(sorted),
+        })
+    }
 }
 
 /// Return a state by its number in InfiniBand.
@@ -304,9 +338,10 @@ impl FabricEngine {
 
     fn set_port(&mut self, now: u64, port: u32, config: PortArgs) -> PyResult<()> {
         self.port(port)?;
-        let PortArgs { state, lid, lmc, sendable, admitted, groups } = config;
-        let state = port_state(state)?;
-        self.engine.set_port(now, port, PortConfig::new(state, lid, lmc, sendable, admitted, groups));
+        let PortArgs { state, egress, lid, lmc, sendable, admitted, groups } = config;
+        let mut config = PortConfig::new(port_state(state)?, lid, lmc, sendable, admitted, groups);
+        config.egress = egress.build()?;
+        self.engine.set_port(now, port, config);
         Ok(())
     }
 
@@ -330,8 +365,7 @@ impl FabricEngine {
         config: SwitchPortArgs,
     ) -> PyResult<()> {
         self.switch(switch)?;
-        let config = SwitchPortConfig { state: port_state(config.state)? };
-        self.engine.set_switch_port(now, switch, port_num, config);
+        self.engine.set_switch_port(now, switch, port_num, config.build()?);
         Ok(())
     }
 

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use super::arbiter::Arbiter;
-use super::config::{FlowControl, SERVICE_CHANNELS};
+use super::config::{FlowControl, ScToVl};
 use super::wire::Wire;
 use crate::counters::Drop;
 use crate::events::Event;
@@ -61,7 +61,9 @@ pub struct Lanes {
     direction: DirectionId,
     /// The HFI port that sends. None: a switch, which marks FECN.
     source: Option<PortId>,
-    sc_to_vl: [u8; SERVICE_CHANNELS],
+    sc_to_vl: ScToVl,
+    /// Of the packets on the wire, in order: the table that said so may have changed since.
+    vls_on_wire: VecDeque<u8>,
     buffer_bytes: u64,
     fecn_bytes: u64,
     lanes: Vec<Lane>,
@@ -82,6 +84,7 @@ impl Lanes {
             direction,
             source,
             sc_to_vl: flow.sc_to_vl,
+            vls_on_wire: VecDeque::new(),
             buffer_bytes: flow.buffer_bytes,
             fecn_bytes: flow.fecn_bytes,
             lanes: flow.weights.iter().map(lane).collect(),
@@ -89,6 +92,11 @@ impl Lanes {
             wire_event: 0,
             fecn_marked: 0,
         }
+    }
+
+    /// Let packets that enter from now on take these VLs, modulo the number of those that there are.
+    pub fn map(&mut self, sc_to_vl: &ScToVl) {
+        self.sc_to_vl = sc_to_vl.map(|vl| vl % self.lanes.len() as u8);
     }
 
     pub fn status(&self) -> LanesStatus {
@@ -128,6 +136,7 @@ impl Lanes {
         let lane = &self.lanes[vl];
         if lane.queue.is_empty() && lane.credits >= size && self.wire_is_for(wire, now, vl, size) {
             self.lanes[vl].credits -= size;
+            self.vls_on_wire.push_back(vl as u8);
             wire.enter(&mut state.events, now, packet, hops, delay_ns);
             return;
         }
@@ -161,18 +170,22 @@ impl Lanes {
         lane.queued + self.buffer_bytes - lane.credits
     }
 
-    fn credit(&self, packet: &[u8]) -> Credit {
-        Credit { direction: self.direction, vl: self.vl(packet) as u8, size: packet.len() as u64 }
+    /// Return what the first packet on the wire is to give back, and take it off.
+    fn credit(&mut self, packet: &[u8]) -> Credit {
+        let vl = self.vls_on_wire.pop_front().unwrap_or_default();
+        Credit { direction: self.direction, vl, size: packet.len() as u64 }
     }
 
-    /// Return the room that a packet occupies now that it has arrived.
-    pub fn arrived(&self, state: &mut State, packet: &[u8]) -> SpaceId {
-        state.occupy(self.credit(packet))
+    /// Return the room that the first packet on the wire occupies now that it has arrived.
+    pub fn arrived(&mut self, state: &mut State, packet: &[u8]) -> SpaceId {
+        let credit = self.credit(packet);
+        state.occupy(credit)
     }
 
-    /// Free the room of a packet that was lost on the wire, once the current event is over.
-    pub fn lose(&self, state: &mut State, packet: &[u8]) {
-        state.returns.push_back(self.credit(packet));
+    /// Free the room of the first packet on the wire, which was lost there, once the current event is over.
+    pub fn lose(&mut self, state: &mut State, packet: &[u8]) {
+        let credit = self.credit(packet);
+        state.returns.push_back(credit);
     }
 
     /// Take a credit that has come back, and send what waited for it.
@@ -200,6 +213,7 @@ impl Lanes {
         let size = next.packet.len() as u64;
         lane.credits -= size;
         lane.queued -= size;
+        self.vls_on_wire.push_back(vl as u8);
         wire.enter(&mut state.events, now, next.packet, next.hops, next.delay_ns);
         if let Some(space) = next.space {
             state.release(space);

@@ -1,6 +1,6 @@
 //! One direction of a link: it admits packets, counts them, and hands what arrives to the far end.
 
-use super::config::{FlowControl, LinkConfig};
+use super::config::{Egress, FlowControl, LinkConfig, SERVICE_CHANNELS, ScToVl};
 use super::credits::{Lanes, LanesStatus};
 use super::faults::{Faults, Held};
 use super::observe::report;
@@ -10,7 +10,7 @@ use super::wire::Wire;
 use crate::config::End;
 use crate::counters::{Drop, Passing};
 use crate::outputs::{DirectionId, PortId};
-use crate::packet::{Packet, Travelling};
+use crate::packet::{Packet, Travelling, sc};
 use crate::random::Stream;
 use crate::state::{Credit, ElementId, Mark, SpaceId, State};
 
@@ -34,6 +34,10 @@ pub struct Direction {
     wire: Wire,
     room: Room,
     faults: Faults,
+    /// The VL of each service channel as the link has it; without credits it has one queue.
+    link_sc_to_vl: ScToVl,
+    /// The VL of each service channel.
+    sc_to_vl: ScToVl,
 }
 
 impl Direction {
@@ -46,6 +50,7 @@ impl Direction {
         streams: (Stream, Stream),
     ) -> Self {
         let (source, target) = ends;
+        let link_sc_to_vl = flow.map_or([0; SERVICE_CHANNELS], |flow| flow.sc_to_vl);
         let source: Option<PortId> = if let End::Hfi(port) = source { Some(port) } else { None };
         Direction {
             target,
@@ -61,6 +66,8 @@ impl Direction {
                 Some(flow) => Room::Lanes(Box::new(Lanes::new(number, source, flow, config.queue_bytes))),
             },
             faults: Faults::new(number, streams.0),
+            link_sc_to_vl,
+            sc_to_vl: link_sc_to_vl,
         }
     }
 
@@ -189,6 +196,11 @@ impl Direction {
         }
     }
 
+    /// Return whether a packet is longer than the MTU of its VL, and count that; nothing more comes of it.
+    pub fn discards(&self, egress: &Egress, packet: &[u8]) -> bool {
+        egress.is_too_long(packet.len() as u64, self.sc_to_vl[sc(packet) as usize])
+    }
+
     fn lose(&mut self, state: &mut State, packet: &[u8], drop: Drop) {
         self.counters.lose(drop);
         state.pool += packet.len() as i64;
@@ -201,7 +213,7 @@ impl Direction {
         self.change(state);
         self.counters.leave(packet.len());
         state.pool += packet.len() as i64;
-        let space = match &self.room {
+        let space = match &mut self.room {
             Room::Queue(_) => None,
             Room::Lanes(lanes) => Some(lanes.arrived(state, &packet)),
         };
@@ -255,7 +267,7 @@ impl Direction {
         }
         for packet in self.wire.cut(&mut state.events) {
             self.lose(state, &packet, Drop::LinkDown);
-            if let Room::Lanes(lanes) = &self.room {
+            if let Room::Lanes(lanes) = &mut self.room {
                 lanes.lose(state, &packet);
             }
         }
@@ -271,6 +283,15 @@ impl Direction {
     /// Report packets from now on, or no more.
     pub fn observe(&mut self, on: bool) {
         self.is_observed = on;
+    }
+
+    /// Let packets travel on the VLs of a table; None: as the link has it. Those that wait or are on the wire stay on the
+    /// VL that they are on.
+    pub fn set_sc_to_vl(&mut self, table: Option<&ScToVl>) {
+        self.sc_to_vl = *table.unwrap_or(&self.link_sc_to_vl);
+        if let Room::Lanes(lanes) = &mut self.room {
+            lanes.map(&self.sc_to_vl);
+        }
     }
 
     /// Note whether what arrives may be an output at once: it ends at an HFI port, or at a switch with a port 0 that is not

@@ -20,7 +20,7 @@ from hfi_sim.engine.config import HfiEnd, PortConfig, SwitchEnd, SwitchPortConfi
 from hfi_sim.engine.outputs import BufferToken, Delivered, DirectionId, Observed, PortId, SwitchId
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.instants import NS_PER_S
-from hfi_sim.link.config import FlowControl, LinkConfig
+from hfi_sim.link.config import MAX_MTU, MAX_VLS, Egress, FlowControl, LinkConfig
 from hfi_sim.link.rule import FaultKind, FaultRule, Match
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
@@ -93,6 +93,23 @@ STRAY: Final = (GROUP, GROUP, GROUP, GROUP + 1, LID_PERMISSIVE, LOST, LOST, 3000
 """DLIDs of packets that are not for one host."""
 
 STATES: Final = (PortState.ACTIVE, PortState.INIT, PortState.ACTIVE, PortState.ARMED, PortState.DOWN)
+SENT_PKEYS: Final = (PKEY, PKEY, PKEY, PKEY & 0x7FFF, 0xFFFF, 0x7FFF)
+NO_LIMIT: Final = (MAX_MTU,) * MAX_VLS
+EGRESSES: Final = (
+    Egress(),
+    Egress((1,) * 32),
+    Egress((3, 2, 1, 0) * 8, (200, 2048, 0, 9000) * 4),
+    Egress((), (200, 2048, MAX_MTU, 0) * 4),
+    Egress((*range(16), *range(16)), NO_LIMIT),
+    Egress((0,) * 15 + (15,) * 17, (200,) * 15 + (2048,)),
+)
+ENFORCED: Final = (
+    None,
+    None,
+    PkeyTable.of(PKEYS),
+    PkeyTable.of([PKEY & 0x7FFF, 0xFFFF]),
+    PkeyTable.of([PKEY & 0x7FFF]),
+)
 SERVICE_CHANNELS: Final = (0, 1, 2, 3, 0, 1, SC_MANAGEMENT)
 
 T = TypeVar("T")
@@ -195,7 +212,7 @@ class World:
         for number, place in enumerate(shape.hosts):
             lmc = place % 3
             config = port_config(
-                self.lid(number), lmc=lmc, pkeys=PkeyTable.of(PKEYS), multicast_lids=frozenset([GROUP])
+                self.lid(number), lmc=lmc, pkeys=PkeyTable.of(SENT_PKEYS), multicast_lids=frozenset([GROUP])
             )
             port = self.bed.add_port(config)
             self.ports.append(config)
@@ -312,7 +329,7 @@ class World:
             sc=pick(SERVICE_CHANNELS, c),
             entropy=a * b,
             becn=a % 8 == 5,
-            pkey=9 if a == 6 else pick(PKEYS, a // 200),
+            pkey=9 if a == 6 else pick(SENT_PKEYS, a // 25),
             **pick(({}, {}, ETHERNET, MAD, MAD | {"head": MAD["head"][:9]}), a // 8),
         )
         if a == 7:
@@ -415,7 +432,9 @@ class World:
 
     def do_switch_port(self, a: int, b: int, c: int) -> None:
         switch = SwitchId(a % self.shape.switches)
-        config = SwitchPortConfig(pick(STATES, c))
+        config = SwitchPortConfig(
+            pick(STATES, c), pick(EGRESSES, b // 4), pick(ENFORCED, a // 4), pick(ENFORCED, a // 16)
+        )
         self.bed.engine.set_switch_port(self.now, switch, b % 4 + 1, config)
 
     def do_stall(self, a: int, b: int, c: int) -> None:
@@ -424,7 +443,9 @@ class World:
     def do_port(self, a: int, b: int, c: int) -> None:
         number = a % len(self.ports)
         groups = frozenset([GROUP]) if c % 2 else frozenset[int]()
-        config = replace(self.ports[number], state=pick(STATES, b), multicast_lids=groups)
+        config = replace(
+            self.ports[number], state=pick(STATES, b), egress=pick(EGRESSES, b // 5), multicast_lids=groups
+        )
         self.bed.engine.set_port(self.now, PortId(number), config)
 
     def do_port_0(self, a: int, b: int, c: int) -> None:
