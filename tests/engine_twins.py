@@ -22,6 +22,7 @@ from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, Swi
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule, Tally
+from hfi_sim.link.vl_counters import VlCounters
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
@@ -314,6 +315,10 @@ class Twins(Engine):
 
     def lanes(self, direction: DirectionId) -> LanesStatus | None:
         return self._all(("lanes", direction), lambda _, engine: engine.lanes(direction))
+
+    def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
+        what = self._input("vl_counters", now, direction)
+        return self._all(what, lambda _, engine: engine.vl_counters(now, direction))
 
     def count(self) -> None:
         self._all(self._input("count"), lambda _, engine: engine.count())

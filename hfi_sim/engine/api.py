@@ -16,6 +16,7 @@ from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, Swi
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule
+from hfi_sim.link.vl_counters import VlCounters
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
@@ -166,6 +167,14 @@ class Engine(Protocol):
 
     def lanes(self, direction: DirectionId) -> LanesStatus | None:
         """Return the virtual lanes of a direction as they are now; None on a link without credits."""
+        ...
+
+    def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
+        """Return the counters of each VL of a direction, as of `now`; index: VL.
+
+        There is one VL, or as many as the link has, or 16 on a link without credits once its port has a table SC2VLt.
+        A packet that is counted before there is a table counts for VL 0.
+        """
         ...
 
     def count(self) -> None:

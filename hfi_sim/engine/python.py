@@ -15,6 +15,7 @@ from hfi_sim.link.config import Egress, LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.direction import Direction
 from hfi_sim.link.rule import FaultRule
+from hfi_sim.link.vl_counters import VlCounters
 from hfi_sim.port_state import PortState
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
@@ -275,6 +276,10 @@ class PythonEngine(Engine):
 
     def lanes(self, direction: DirectionId) -> LanesStatus | None:
         return self._directions[direction].lanes()
+
+    def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
+        self.handle_timeout(now)
+        return self._directions[direction].vl_counters(now)
 
     def count(self) -> None:
         """Do nothing: elements count into what they were given."""

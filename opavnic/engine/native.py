@@ -27,6 +27,7 @@ from hfi_sim.engine.outputs import (
 from hfi_sim.link.config import Egress, FlowControl, LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule, Tally
+from hfi_sim.link.vl_counters import VlCounters, vl_counters
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
@@ -228,6 +229,11 @@ class NativeEngine(Engine):
             return None
         credits_left, waiting, fecn_marked = lanes
         return LanesStatus(tuple(credits_left), tuple(waiting), fecn_marked)
+
+    def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
+        too_long, rows = self._native.vl_counters(now, direction)
+        self.count()
+        return vl_counters(self._directions[direction][0], too_long, rows)
 
     def count(self) -> None:
         """Add what has been counted since the last time to the counters that elements were given."""

@@ -16,6 +16,7 @@ use crate::link::config::{FlowControl, LinkConfig};
 use crate::link::credits::LanesStatus;
 use crate::link::direction::Direction;
 use crate::link::rule::FaultRule;
+use crate::link::vl_counters::VlCounters;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, Travelling};
 use crate::port::{Address, Port};
@@ -425,6 +426,12 @@ impl Engine {
     /// Return the virtual lanes of a direction as they are now; None on a link without credits.
     pub fn lanes(&self, direction: DirectionId) -> Option<LanesStatus> {
         self.directions[direction as usize].lanes()
+    }
+
+    /// Return how many packets of a direction were longer than the MTU of their VL, and the counters of each VL as of `now`.
+    pub fn vl_counters(&mut self, now: u64, direction: DirectionId) -> (u64, Vec<VlCounters>) {
+        self.handle_timeout(now);
+        self.directions[direction as usize].vl_counters(now)
     }
 
     /// Take what has been counted since the last time, by the elements that have counted anything.

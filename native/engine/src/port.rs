@@ -80,8 +80,8 @@ impl Port {
         packet: Packet,
         address: Address,
     ) -> Option<Drop> {
-        let leaving = self.leaving.map(|leaving| &mut directions[leaving as usize]);
-        match self.admit(leaving.as_deref(), state, packet, address) {
+        let mut leaving = self.leaving.map(|leaving| &mut directions[leaving as usize]);
+        match self.admit(leaving.as_deref_mut(), state, packet, address) {
             Ok(packet) => {
                 let leaving = leaving?; // without a cable it has admitted nothing
                 leaving.enter(state, now, Travelling { packet, hops: 0, space: None });
@@ -95,7 +95,7 @@ impl Port {
     #[inline]
     pub fn admit(
         &mut self,
-        leaving: Option<&Direction>,
+        leaving: Option<&mut Direction>,
         state: &mut State,
         packet: Packet,
         address: Address,
@@ -120,7 +120,12 @@ impl Port {
     }
 
     #[inline]
-    fn refusal_to_send(&self, leaving: Option<&Direction>, packet: &[u8], address: Address) -> Option<Drop> {
+    fn refusal_to_send(
+        &self,
+        leaving: Option<&mut Direction>,
+        packet: &[u8],
+        address: Address,
+    ) -> Option<Drop> {
         // who has no LID yet is managed by directed routes, from the permissive LID
         let is_own = |slid| self.config.has_lid(slid) || (slid == LID_PERMISSIVE && is_management(packet));
         if !is_own(address.slid) {

@@ -64,7 +64,7 @@ impl SwitchPort {
     }
 
     /// Return why a packet may not leave by this direction.
-    fn refusal_out(&self, leaving: &Direction, packet: &[u8]) -> Option<Drop> {
+    fn refusal_out(&self, leaving: &mut Direction, packet: &[u8]) -> Option<Drop> {
         if !lets_pass(self.config.state, packet) {
             return Some(Drop::SwPortDown);
         }

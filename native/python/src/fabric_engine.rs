@@ -226,6 +226,8 @@ fn multicast_table(groups: Vec<(u32, Vec<PortNum>)>) -> MulticastTable {
 
 /// Credits and waiting bytes of each VL; packets marked with FECN.
 type LaneStatus = (Vec<u64>, Vec<u64>, u64);
+/// Packets, bytes, nanoseconds waited, discards of one VL.
+type VlRow = (u64, u64, u64, u64);
 /// In, copies, out, in flight; then pairs of the number of a drop reason and how many.
 type Counts = ([u64; 5], i64, Vec<(usize, u64)>);
 
@@ -500,6 +502,12 @@ impl FabricEngine {
     fn lanes(&self, direction: u32) -> PyResult<Option<LaneStatus>> {
         self.direction(direction)?;
         Ok(self.engine.lanes(direction).map(|lanes| (lanes.credits, lanes.waiting, lanes.fecn_marked)))
+    }
+
+    fn vl_counters(&mut self, now: u64, direction: u32) -> PyResult<(u64, Vec<VlRow>)> {
+        self.direction(direction)?;
+        let (too_long, rows) = self.engine.vl_counters(now, direction);
+        Ok((too_long, rows.iter().map(|vl| (vl.packets, vl.bytes, vl.wait_ns, vl.discards)).collect()))
     }
 
     fn take_counts<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

@@ -1,11 +1,12 @@
 //! One direction of a link: it admits packets, counts them, and hands what arrives to the far end.
 
-use super::config::{Egress, FlowControl, LinkConfig, SERVICE_CHANNELS, ScToVl};
+use super::config::{Egress, FlowControl, LinkConfig, MAX_VLS, SERVICE_CHANNELS, ScToVl};
 use super::credits::{Lanes, LanesStatus};
 use super::faults::{Faults, Held};
 use super::observe::report;
 use super::queue::Queue;
 use super::rule::FaultRule;
+use super::vl_counters::{VlCounters, VlTally};
 use super::wire::Wire;
 use crate::config::End;
 use crate::counters::{Drop, Passing};
@@ -38,6 +39,10 @@ pub struct Direction {
     link_sc_to_vl: ScToVl,
     /// The VL of each service channel.
     sc_to_vl: ScToVl,
+    /// What each VL has carried; None: there has always been one only.
+    tally: Option<Box<VlTally>>,
+    /// Packets that were longer than the MTU of their VL.
+    too_long: u64,
 }
 
 impl Direction {
@@ -68,6 +73,8 @@ impl Direction {
             faults: Faults::new(number, streams.0),
             link_sc_to_vl,
             sc_to_vl: link_sc_to_vl,
+            tally: None,
+            too_long: 0,
         }
     }
 
@@ -197,13 +204,32 @@ impl Direction {
     }
 
     /// Return whether a packet is longer than the MTU of its VL, and count that; nothing more comes of it.
-    pub fn discards(&self, egress: &Egress, packet: &[u8]) -> bool {
-        egress.is_too_long(packet.len() as u64, self.sc_to_vl[sc(packet) as usize])
+    pub fn discards(&mut self, egress: &Egress, packet: &[u8]) -> bool {
+        if !egress.is_too_long(packet.len() as u64, self.vl(packet)) {
+            return false;
+        }
+        self.too_long += 1;
+        self.tally_discard(packet);
+        true
+    }
+
+    fn vl(&self, packet: &[u8]) -> u8 {
+        self.sc_to_vl[sc(packet) as usize]
+    }
+
+    fn tally_discard(&mut self, packet: &[u8]) {
+        let vl = self.vl(packet);
+        if let Some(tally) = &mut self.tally {
+            tally.discarded(vl);
+        }
     }
 
     fn lose(&mut self, state: &mut State, packet: &[u8], drop: Drop) {
         self.counters.lose(drop);
         state.pool += packet.len() as i64;
+        if matches!(drop, Drop::LinkOverflow | Drop::LinkDown) {
+            self.tally_discard(packet);
+        }
     }
 
     /// Take the packet whose arrival is due.
@@ -213,6 +239,13 @@ impl Direction {
         self.change(state);
         self.counters.leave(packet.len());
         state.pool += packet.len() as i64;
+        if let Some(tally) = &mut self.tally {
+            let vl = match &self.room {
+                Room::Queue(_) => self.sc_to_vl[sc(&packet) as usize],
+                Room::Lanes(lanes) => lanes.first_vl(),
+            };
+            tally.carried(vl, packet.len());
+        }
         let space = match &mut self.room {
             Room::Queue(_) => None,
             Room::Lanes(lanes) => Some(lanes.arrived(state, &packet)),
@@ -258,7 +291,7 @@ impl Direction {
     /// Lose all that is on its way: what waits, then what is held back, then what is on the wire.
     fn cut(&mut self, state: &mut State, now: u64) {
         if let Room::Lanes(lanes) = &mut self.room {
-            for packet in lanes.flush(state, now) {
+            for packet in lanes.flush(&self.wire, state, now) {
                 self.lose(state, &packet, Drop::LinkDown);
             }
         }
@@ -289,8 +322,13 @@ impl Direction {
     /// VL that they are on.
     pub fn set_sc_to_vl(&mut self, table: Option<&ScToVl>) {
         self.sc_to_vl = *table.unwrap_or(&self.link_sc_to_vl);
+        let mut vls = if table.is_some() { MAX_VLS } else { 1 };
         if let Room::Lanes(lanes) = &mut self.room {
             lanes.map(&self.sc_to_vl);
+            vls = lanes.vls();
+        }
+        if self.tally.is_none() && vls > 1 {
+            self.tally = Some(Box::new(VlTally::new(vls)));
         }
     }
 
@@ -327,6 +365,19 @@ impl Direction {
             Room::Queue(_) => None,
             Room::Lanes(lanes) => Some(lanes.status()),
         }
+    }
+
+    /// Return how many packets were longer than the MTU of their VL, and the counters of each VL as of `now`.
+    pub fn vl_counters(&self, now: u64) -> (u64, Vec<VlCounters>) {
+        let waits = match &self.room {
+            Room::Queue(_) => Vec::new(),
+            Room::Lanes(lanes) => lanes.waits(&self.wire, now),
+        };
+        let rows = match &self.tally {
+            Some(tally) => tally.rows(&waits),
+            None => vec![VlCounters { wait_ns: waits.iter().sum(), ..VlCounters::default() }],
+        };
+        (self.too_long, rows)
     }
 
     /// Where the streams of its faults and of its jitter stand.

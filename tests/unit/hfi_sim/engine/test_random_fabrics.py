@@ -555,11 +555,22 @@ class World:
             self.twins.is_stopped(PortId(number))
         for number, limit in enumerate(self.longest_queue):
             self.twins.is_holding(DirectionId(number))
+            self.check_vls(number)
             lanes = self.twins.lanes(DirectionId(number))
             if lanes is not None and number % 2 == 0 and self.into[number ^ 1] < 0:
                 assert sum(lanes.waiting) <= limit
             if lanes is not None:
                 assert all(credit >= 0 for credit in lanes.credits)
+
+    def check_vls(self, number: int) -> None:
+        """What VLs have carried is what their direction has; none has waited longer than there was time."""
+        each = self.twins.vl_counters(self.now, DirectionId(number))
+        total = self.bed.directions[number]
+        assert sum(vl.packets for vl in each) == total.out_packets
+        assert sum(vl.bytes for vl in each) == total.out_bytes
+        for vl in each:
+            assert min(vl.packets, vl.bytes, vl.discards) >= 0
+            assert 0 <= vl.wait_ns <= self.now
 
     def check_end(self) -> None:
         """Hold the laws of a fabric at rest against it."""
