@@ -268,6 +268,7 @@ impl Engine {
     }
 
     /// Let port 0 of a switch send.
+    #[cold]
     fn inject_into(
         &mut self,
         switch: SwitchId,

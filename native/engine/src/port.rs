@@ -92,7 +92,7 @@ impl Port {
     }
 
     /// Count a packet that is to be sent; return it as it leaves, or why it does not.
-    #[inline]
+    #[inline(always)] // into the way of an HFI port; port 0 of a switch is cold
     pub fn admit(
         &mut self,
         leaving: Option<&mut Direction>,
@@ -154,7 +154,7 @@ impl Port {
     // --- receiving -------------------------------------------------------------------------------------------
 
     /// Receive a packet: check it, then pass it to the host. `in_port` as in `Output::Delivered`.
-    #[inline]
+    #[inline(always)] // into the way of an HFI port; port 0 of a switch is cold
     pub fn receive(&mut self, state: &mut State, now: u64, travelling: Travelling, in_port: PortNum) {
         let Travelling { packet, space, .. } = travelling;
         self.change(state);
@@ -166,7 +166,7 @@ impl Port {
         }
     }
 
-    #[inline]
+    #[inline(always)] // into the way of an HFI port; port 0 of a switch is cold
     fn take(
         &mut self,
         state: &mut State,

@@ -33,7 +33,8 @@ pub type MulticastTable = FastMap<u32, Arc<[PortNum]>>;
 /// One external port of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct SwitchPort {
-    pub config: SwitchPortConfig,
+    /// Apart: what every packet asks is beside it.
+    pub config: Box<SwitchPortConfig>,
     /// Whether every packet may come in.
     is_open_in: bool,
     /// Whether every packet may leave.
@@ -50,10 +51,11 @@ impl SwitchPort {
         let is_active = config.state == PortState::Active;
         self.is_open_in = is_active && config.pkeys_in.is_none();
         self.is_open_out = is_active && config.pkeys_out.is_none() && config.egress.vl_mtus.is_none();
-        self.config = config;
+        *self.config = config;
     }
 
     /// Return why a packet may not come in.
+    #[cold]
     fn refusal_in(&self, packet: &[u8]) -> Option<Drop> {
         if !lets_pass(self.config.state, packet) {
             return Some(Drop::SwPortDown);
@@ -64,6 +66,7 @@ impl SwitchPort {
     }
 
     /// Return why a packet may not leave by this direction.
+    #[cold]
     fn refusal_out(&self, leaving: &mut Direction, packet: &[u8]) -> Option<Drop> {
         if !lets_pass(self.config.state, packet) {
             return Some(Drop::SwPortDown);
@@ -122,7 +125,7 @@ impl Switch {
     }
 
     /// Forward a packet to the ports given by the tables, or count its drop. What port 0 sends comes by port 0.
-    #[inline]
+    #[inline(always)] // into the loop over arrivals; what port 0 sends comes seldom
     pub fn forward(
         &mut self,
         ports: &mut [Port],
@@ -139,12 +142,14 @@ impl Switch {
         if !self.up {
             return self.drop(Drop::SwDown);
         }
-        if in_port != 0 {
-            let port = self.port(in_port);
-            let refusal = if port.is_open_in { None } else { port.refusal_in(packet) };
-            if let Some(drop) = refusal {
-                return self.drop(drop);
-            }
+        let refusal = match self.ports.get(usize::from(in_port)) {
+            Some(port) if port.is_open_in => None,
+            _ if in_port == 0 => None,
+            Some(port) => port.refusal_in(packet),
+            None => Some(Drop::SwPortDown),
+        };
+        if let Some(drop) = refusal {
+            return self.drop(drop);
         }
         if packet.len() < HEADER || u32::from(l2(packet)) != lrh16b::L2_16B {
             return self.drop(Drop::SwMalformed);
@@ -199,6 +204,7 @@ impl Switch {
     }
 
     /// Let a packet that port 0 sends out of one port, past the tables.
+    #[cold]
     pub fn directed(
         &mut self,
         directions: &mut [Direction],
@@ -218,6 +224,7 @@ impl Switch {
     }
 
     /// Pass a packet to port 0, if it is for it; the table has no other place for it.
+    #[cold]
     fn take(
         &mut self,
         ports: &mut [Port],
@@ -233,6 +240,7 @@ impl Switch {
         }
     }
 
+    #[cold]
     fn leave_to(
         &mut self,
         port0: &mut Port,
@@ -258,8 +266,9 @@ impl Switch {
             return self.drop(Drop::SwPortDown);
         };
         let leaving = &mut directions[*leaving as usize];
-        let refusal = if port.is_open_out { None } else { port.refusal_out(leaving, &travelling.packet) };
-        if let Some(drop) = refusal {
+        if !port.is_open_out
+            && let Some(drop) = port.refusal_out(leaving, &travelling.packet)
+        {
             return self.drop(drop);
         }
         self.counters.element.leave(travelling.packet.len());

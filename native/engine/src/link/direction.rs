@@ -35,14 +35,28 @@ pub struct Direction {
     wire: Wire,
     room: Room,
     faults: Faults,
+    /// Whether `vls` has a tally.
+    tallies_vls: bool,
+    vls: Box<Vls>,
+}
+
+/// What few packets ask.
+#[derive(Debug)]
+struct Vls {
     /// The VL of each service channel as the link has it; without credits it has one queue.
     link_sc_to_vl: ScToVl,
     /// The VL of each service channel.
     sc_to_vl: ScToVl,
     /// What each VL has carried; None: there has always been one only.
-    tally: Option<Box<VlTally>>,
+    tally: Option<VlTally>,
     /// Packets that were longer than the MTU of their VL.
     too_long: u64,
+}
+
+impl Vls {
+    fn of(&self, packet: &[u8]) -> u8 {
+        self.sc_to_vl[sc(packet) as usize]
+    }
 }
 
 impl Direction {
@@ -71,10 +85,8 @@ impl Direction {
                 Some(flow) => Room::Lanes(Box::new(Lanes::new(number, source, flow, config.queue_bytes))),
             },
             faults: Faults::new(number, streams.0),
-            link_sc_to_vl,
-            sc_to_vl: link_sc_to_vl,
-            tally: None,
-            too_long: 0,
+            tallies_vls: false,
+            vls: Box::new(Vls { link_sc_to_vl, sc_to_vl: link_sc_to_vl, tally: None, too_long: 0 }),
         }
     }
 
@@ -205,21 +217,27 @@ impl Direction {
 
     /// Return whether a packet is longer than the MTU of its VL, and count that; nothing more comes of it.
     pub fn discards(&mut self, egress: &Egress, packet: &[u8]) -> bool {
-        if !egress.is_too_long(packet.len() as u64, self.vl(packet)) {
+        if !egress.is_too_long(packet.len() as u64, self.vls.of(packet)) {
             return false;
         }
-        self.too_long += 1;
+        self.vls.too_long += 1;
         self.tally_discard(packet);
         true
     }
 
-    fn vl(&self, packet: &[u8]) -> u8 {
-        self.sc_to_vl[sc(packet) as usize]
+    fn tally_arrival(&mut self, packet: &[u8]) {
+        let vl = match &self.room {
+            Room::Queue(_) => self.vls.of(packet),
+            Room::Lanes(lanes) => lanes.first_vl(),
+        };
+        if let Some(tally) = &mut self.vls.tally {
+            tally.carried(vl, packet.len());
+        }
     }
 
     fn tally_discard(&mut self, packet: &[u8]) {
-        let vl = self.vl(packet);
-        if let Some(tally) = &mut self.tally {
+        let vl = self.vls.of(packet);
+        if let Some(tally) = &mut self.vls.tally {
             tally.discarded(vl);
         }
     }
@@ -239,12 +257,8 @@ impl Direction {
         self.change(state);
         self.counters.leave(packet.len());
         state.pool += packet.len() as i64;
-        if let Some(tally) = &mut self.tally {
-            let vl = match &self.room {
-                Room::Queue(_) => self.sc_to_vl[sc(&packet) as usize],
-                Room::Lanes(lanes) => lanes.first_vl(),
-            };
-            tally.carried(vl, packet.len());
+        if self.tallies_vls {
+            self.tally_arrival(&packet);
         }
         let space = match &mut self.room {
             Room::Queue(_) => None,
@@ -321,14 +335,15 @@ impl Direction {
     /// Let packets travel on the VLs of a table; None: as the link has it. Those that wait or are on the wire stay on the
     /// VL that they are on.
     pub fn set_sc_to_vl(&mut self, table: Option<&ScToVl>) {
-        self.sc_to_vl = *table.unwrap_or(&self.link_sc_to_vl);
+        self.vls.sc_to_vl = *table.unwrap_or(&self.vls.link_sc_to_vl);
         let mut vls = if table.is_some() { MAX_VLS } else { 1 };
         if let Room::Lanes(lanes) = &mut self.room {
-            lanes.map(&self.sc_to_vl);
+            lanes.map(&self.vls.sc_to_vl);
             vls = lanes.vls();
         }
-        if self.tally.is_none() && vls > 1 {
-            self.tally = Some(Box::new(VlTally::new(vls)));
+        if !self.tallies_vls && vls > 1 {
+            self.tallies_vls = true;
+            self.vls.tally = Some(VlTally::new(vls));
         }
     }
 
@@ -373,11 +388,11 @@ impl Direction {
             Room::Queue(_) => Vec::new(),
             Room::Lanes(lanes) => lanes.waits(&self.wire, now),
         };
-        let rows = match &self.tally {
+        let rows = match &self.vls.tally {
             Some(tally) => tally.rows(&waits),
             None => vec![VlCounters { wait_ns: waits.iter().sum(), ..VlCounters::default() }],
         };
-        (self.too_long, rows)
+        (self.vls.too_long, rows)
     }
 
     /// Where the streams of its faults and of its jitter stand.
