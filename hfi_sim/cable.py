@@ -20,6 +20,7 @@ from hfi_sim.link.config import (
 )
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule
+from hfi_sim.link.vl_counters import VlCounters
 from hfi_sim.random_stream import RandomStream
 
 
@@ -79,6 +80,18 @@ class LinkDirection:
         driver = self.link.driver
         driver.engine.set_rules(driver.now, self.number, self.rules)
         driver.run_soon()
+
+    def vl_counters(self) -> tuple[VlCounters, ...]:
+        """Return what each VL has carried so far, and how long it has waited; index: VL.
+
+        There is one VL, or as many as the link has, or 16 on a link without credits whose port was given a table
+        (`set_sc_to_vl`). The near end's performance agent reads here what its port has sent, the far end's what its
+        port has received.
+        """
+        driver = self.link.driver
+        counters = driver.engine.vl_counters(driver.now, self.number)
+        driver.run_soon()
+        return counters
 
     @property
     def lanes(self) -> LanesStatus | None:

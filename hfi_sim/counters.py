@@ -27,7 +27,7 @@ class Drop(StrEnum):
     TX_DLID = "tx_dlid"
     """The DLID is 0, which is never a destination."""
     TX_MTU = "tx_mtu"
-    """The packet is longer than the packet limit of the port."""
+    """The packet is longer than the MTU of its VL, or than any packet."""
 
     LINK_DOWN = "link_down"
     """The link is down, or has no far end."""
@@ -44,6 +44,12 @@ class Drop(StrEnum):
     """The multicast group has no other port, or not the one where the packet arrived; or the packet is in a loop."""
     SW_PORT_DOWN = "sw_port_down"
     """The switch port where it arrived, or is to leave, is not ACTIVE, nor is the packet management (SC15)."""
+    SW_PKEY_IN = "sw_pkey_in"
+    """The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour."""
+    SW_PKEY_OUT = "sw_pkey_out"
+    """The switch port from which it is to leave enforces partitions, and does not admit the P_Key."""
+    SW_MTU = "sw_mtu"
+    """The packet is longer than the MTU of its VL at the switch port from which it is to leave."""
     SW_DOWN = "sw_down"
     """The switch is off or booting."""
 

@@ -15,6 +15,7 @@ from enum import Enum
 from hfi_sim.cable import Link, LinkDirection, LinkPort
 from hfi_sim.clock import Clock, ManualClock
 from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.end_port import EndPort
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
 from hfi_sim.engine.outputs import Delivered, FlowChanged, Observed, Output
@@ -112,7 +113,7 @@ class Fabric:
         self._next_guid = GUID_BASE
         self.on_spent: Callable[[int], None] = _nothing
         """Told the number of each fault that has hit as many packets as it was to."""
-        self._ports: list[HfiPort] = []
+        self._ports: list[EndPort] = []
         """By number in the engine; directions likewise."""
         self._directions: list[LinkDirection] = []
         self._observers: list[PacketObserver] = []
@@ -152,9 +153,11 @@ class Fabric:
             name,
             self._claim(name, guid),
             ports,
+            icrc=self.icrc,
             driver=self.driver,
             on_program=lambda switch: self._notify(FabricChange.TABLES, switch.name),
         )
+        self._ports.append(switch.port0)
         self.switches[name] = switch
         return switch
 
@@ -272,14 +275,16 @@ class Fabric:
 
     def _dispatch(self, output: Output) -> None:
         if isinstance(output, Delivered):
-            self._ports[output.port].deliver(output.packet, output.token)
+            self._ports[output.port].deliver(output.packet, output.token, output.in_port)
         elif isinstance(output, Observed):
             direction = self._directions[output.direction]
             sighting = Sighting(to_seconds(output.time), direction, output.packet, output.drop)
             for observer in self._watched.get(direction, ()):
                 observer(sighting)
         elif isinstance(output, FlowChanged):
-            self._ports[output.port].heed_flow()
+            port = self._ports[output.port]
+            if isinstance(port, HfiPort):  # port 0 of a switch has no link that could stop it
+                port.heed_flow()
         else:
             self.on_spent(output.rule)
 
@@ -356,6 +361,9 @@ class Fabric:
             yield f"{port.name} mad", port.mad.counters
         for switch in self.switches.values():
             yield switch.name, switch.counters
+            if (port0 := switch.port0).is_used:
+                yield f"{port0.name} tx", port0.tx
+                yield f"{port0.name} rx", port0.rx
         for link in self.links:
             for direction in link.directions:
                 yield direction.name, direction.counters

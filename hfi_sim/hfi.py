@@ -1,29 +1,22 @@
-"""The host fabric interface: a node with one or two ports, where packets enter and leave the fabric.
-
-A port enforces what hardware enforces: its own LID as SLID, its partition table in both directions, complete and
-undamaged packets on receipt. Above it, handlers take packets by L4 type.
-"""
+"""The host fabric interface: a node with one or two ports, where packets of hosts enter and leave the fabric."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hfi_sim.cable import Link
-from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.engine.config import HfiEnd, PortConfig
+from hfi_sim.counters import Drop
+from hfi_sim.end_port import EndPort
+from hfi_sim.engine.config import HfiEnd
 from hfi_sim.engine.driver import Driver
-from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.errors import FabricError, NetdevError
 from hfi_sim.netdev.base import Netdev
-from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import CapabilityMask3, PortEvent, PortEventHandler, PortEventKind, PortState
 from hfi_sim.types import LID_NONE, Guid, Lid
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.lrh16b import l4_of, length_of_16b, route_of
-from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET
 
 if TYPE_CHECKING:
     from hfi_sim.mad.stack import MadStack
@@ -33,38 +26,22 @@ log = logging.getLogger("hfi_sim.hfi")
 NetdevFactory = Callable[[int], Netdev]
 """Creates the network device of a vport, given its number, on the host of the HFI, and chooses its name."""
 
-L4Handler = Callable[["HfiPort", bytes, BufferToken | None], Drop | None]
-"""Takes a whole packet, and the room that it occupies in the port's buffer, on a link with credits (`HfiPort.keep`).
 
-A returned Drop is counted by the port; None means that the handler took the packet.
-"""
-
-
-class HfiPort:
+class HfiPort(EndPort):
     """One port of an HFI, numbered from 1."""
 
     mad: MadStack
     """The MAD stack of this port."""
 
     def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc, driver: Driver) -> None:
+        super().__init__(f"{hfi.name}:{opa_port_num}", guid, icrc, driver, driver.engine.add_port)
         self.hfi = hfi
         self.opa_port_num = opa_port_num
-        self.name = f"{hfi.name}:{opa_port_num}"
-        self.guid = guid
         self.sm_lid: Lid = LID_NONE
         self.capability_mask3 = CapabilityMask3(0)
         self.link: Link | None = None
-        self._tx = PacketCounters()
-        self._rx = PacketCounters()
-        self._congestion = CongestionCounters()
-        self.icrc = icrc
-        self.number = driver.engine.add_port(self._tx, self._rx, self._congestion)
-        """Its number in the engine."""
-        self._driver = driver
-        self._config = PortConfig()
         self._told_to_stop = False
         self._flow_handlers: list[Callable[[bool], None]] = []
-        self._l4_handlers: dict[int, L4Handler] = {}
         self._event_handlers: list[PortEventHandler] = []
         self._capability_handlers: list[Callable[[HfiPort], None]] = []
 
@@ -73,51 +50,23 @@ class HfiPort:
         """The port, as the engine knows it."""
         return HfiEnd(self.number)
 
-    def _configure(self, **changes: object) -> None:
-        self._config = replace(self._config, **changes)  # type: ignore[arg-type]
-        self._driver.engine.set_port(self._driver.now, self.number, self._config)
-        self._driver.run_soon()
+    # --- leaving by the link -------------------------------------------------------------------------------
 
-    # --- counters ------------------------------------------------------------------------------------------
+    def set_sc_to_vl(self, table: Sequence[int]) -> None:
+        """Take a table SC2VLt: the VL of each of the 32 service channels; an empty one: as the link has it.
 
-    @property
-    def tx(self) -> PacketCounters:
-        """What was sent so far."""
-        self._driver.count()
-        return self._tx
-
-    @property
-    def rx(self) -> PacketCounters:
-        """What was received so far."""
-        self._driver.count()
-        return self._rx
-
-    @property
-    def congestion(self) -> CongestionCounters:
-        """What was marked by congested switches, and answered, so far."""
-        self._driver.count()
-        return self._congestion
-
-    # --- sending -------------------------------------------------------------------------------------------
-
-    def send(self, packet: bytes) -> Drop | None:
-        """Send arbitrary bytes; return why they were dropped, or None once they are on the link.
-
-        For packets from elsewhere: the port reads the fields that it checks from the bytes. Code that has just built a
-        packet knows them and calls `send_built` instead.
+        Raises:  FabricError: another number of entries, a VL that is not 0 to 15.
         """
-        if self.state is PortState.DOWN:
-            drop = Drop.TX_PORT_DOWN
-        elif not MIN_PACKET <= (size := len(packet)) <= MAX_PACKET:
-            drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
-        elif length_of_16b(packet) != size:
-            drop = Drop.TX_MALFORMED
-        else:
-            return self.send_built(packet, *route_of(packet))
-        self._tx.in_packets += 1
-        self._tx.in_bytes += len(packet)
-        self._tx.drop(drop)
-        return drop
+        self._configure(egress=replace(self._config.egress, sc_to_vl=tuple(table)))
+
+    def set_vl_mtus(self, mtus: Sequence[int]) -> None:
+        """Take the MTU of each of 16 VLs, in bytes (`MTU_HEADROOM`); 0: nothing leaves on it. Empty: no limits.
+
+        Raises:  FabricError: another number of VLs, an MTU beyond 10240.
+        """
+        self._configure(egress=replace(self._config.egress, vl_mtus=tuple(mtus)))
+
+    # --- flow control --------------------------------------------------------------------------------------
 
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a sealed 16B packet built by this process; return why the port refused it, or None.
@@ -128,46 +77,6 @@ class HfiPort:
         if self.link is not None and self.link.flow is not None:
             self.heed_flow()  # at once: a sender that empties its queue now must notice
         return drop
-
-    # --- receiving -----------------------------------------------------------------------------------------
-
-    def deliver(self, packet: bytes, token: BufferToken | None) -> None:
-        """Pass a packet that the engine has received and checked to the handler of its L4 type."""
-        handler = self._l4_handlers.get(l4_of(packet))
-        drop = Drop.RX_L4 if handler is None else handler(self, packet, token)
-        rx = self._rx
-        rx.in_flight -= 1
-        if drop is not None:
-            rx.drop(drop)
-        else:
-            rx.out_packets += 1
-            rx.out_bytes += len(packet)
-        if token is not None:
-            self.release(token)
-
-    def keep(self, token: BufferToken) -> None:
-        """Keep the room of a packet in the port's buffer beyond the return of its handler, until `release`."""
-        self._driver.engine.keep(token)
-
-    def release(self, token: BufferToken) -> None:
-        """Release the room of a packet; its credit goes back to the sender once every holder has."""
-        self._driver.engine.release(self._driver.now, token)
-        self._driver.run()
-
-    def register_l4(self, l4: int, handler: L4Handler) -> None:
-        """Pass packets of one L4 type to `handler`.
-
-        Raises:  FabricError: the type has a handler already.
-        """
-        if l4 in self._l4_handlers:
-            raise FabricError(f"{self.name}: L4 type {l4:#04x} already has a handler")
-        self._l4_handlers[l4] = handler
-
-    def unregister_l4(self, l4: int) -> None:
-        """Remove the handler of one L4 type; its packets are dropped as rx_l4 again."""
-        self._l4_handlers.pop(l4, None)
-
-    # --- flow control --------------------------------------------------------------------------------------
 
     @property
     def tx_stopped(self) -> bool:
@@ -210,36 +119,6 @@ class HfiPort:
         for handler in tuple(self._event_handlers):
             handler(event)
 
-    @property
-    def state(self) -> PortState:
-        """The logical state."""
-        return self._config.state
-
-    @property
-    def lid(self) -> Lid:
-        """The base LID that the subnet manager assigned."""
-        return self._config.lid
-
-    @property
-    def lmc(self) -> int:
-        """The port has 2**lmc LIDs from `lid`."""
-        return self._config.lmc
-
-    @property
-    def pkeys(self) -> PkeyTable:
-        """The partition table."""
-        return self._config.pkeys
-
-    @property
-    def multicast_lids(self) -> frozenset[int]:
-        """The groups that the port has joined."""
-        return self._config.multicast_lids
-
-    @multicast_lids.setter
-    def multicast_lids(self, lids: frozenset[int]) -> None:
-        if lids != self._config.multicast_lids:
-            self._configure(multicast_lids=lids)
-
     def link_changed(self, up: bool) -> None:
         """Follow the link: INIT when it comes up, DOWN and PORT_ERR when an ACTIVE port loses it."""
         self.set_state(PortState.INIT if up else PortState.DOWN)
@@ -247,8 +126,7 @@ class HfiPort:
     def set_state(self, state: PortState) -> None:
         """Enter the state set by the subnet manager; becoming ACTIVE raises PORT_ACTIVE, leaving it PORT_ERR."""
         before = self.state
-        if state is not before:
-            self._configure(state=state)
+        super().set_state(state)
         if state is PortState.ACTIVE and before is not PortState.ACTIVE:
             self.report(PortEventKind.PORT_ACTIVE)
         elif before is PortState.ACTIVE and state is not PortState.ACTIVE:
@@ -258,17 +136,15 @@ class HfiPort:
         """Take the base LID that the subnet manager assigned, and 2**lmc LIDs from it."""
         if (lid, lmc) == (self.lid, self.lmc):
             return
-        self._configure(lid=lid, lmc=lmc)
+        super().set_lid(lid, lmc)
         if self.state is PortState.ACTIVE:
             self.report(PortEventKind.LID_CHANGE)
 
     def set_pkeys(self, pkeys: Iterable[int]) -> None:
         """Take a new partition table."""
-        table = PkeyTable.of(pkeys)
-        if table == self.pkeys:
-            return
-        self._configure(pkeys=table)
-        if self.state is PortState.ACTIVE:
+        before = self.pkeys
+        super().set_pkeys(pkeys)
+        if self.pkeys != before and self.state is PortState.ACTIVE:
             self.report(PortEventKind.PKEY_CHANGE)
 
     def announce(self, capability: CapabilityMask3) -> None:

@@ -58,6 +58,15 @@ class PkeyTable:
         return pkey in self._admitted
 
     @property
+    def borne(self) -> frozenset[int]:
+        """P_Keys that a packet may bear which comes from a port with this table, as a switch at its link sees it.
+
+        What stands in the table, and of a partition with a full member also the P_Key of a limited one: a subnet
+        manager may give the switch full membership where its neighbour has limited. Never the other way round.
+        """
+        return self._sendable | {entry & 0x7FFF for entry in self.entries if entry & PKEY_FULL_MEMBER}
+
+    @property
     def management(self) -> Pkey:
         """The P_Key this port puts on MADs: full management where it has it, else limited."""
         return self.answering(PKEY_LIMITED_MANAGEMENT)

@@ -15,6 +15,7 @@ from enum import IntEnum
 
 from hfi_sim.cable import LinkPort
 from hfi_sim.did_you_mean import unknown_name
+from hfi_sim.end_port import EndPort
 from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric, FabricChange, FabricNotice
 from hfi_sim.hfi import HfiPort
@@ -270,10 +271,11 @@ class SubnetManager:
             for switch_port in switch.ports.values():
                 if switch_port.link is not None and switch_port.link.up:
                     switch_port.state = PortState.ACTIVE
-        for port in view.ports:
-            if port.state is PortState.INIT:
-                port.set_state(PortState.ARMED)
-                port.set_state(PortState.ACTIVE)
+        ends: list[EndPort] = [*view.ports, *(switch.port0 for switch in view.switches)]
+        for end in ends:
+            if end.state is PortState.INIT:
+                end.set_state(PortState.ARMED)
+                end.set_state(PortState.ACTIVE)
         self._update_service(view.ports)
 
     def _discover(self) -> _View:

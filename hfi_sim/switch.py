@@ -1,21 +1,28 @@
 """A switch: ports, a linear forwarding table for unicast, a multicast table for groups.
 
-Both tables are immutable snapshots that the subnet manager swaps whole.
+Both tables are immutable snapshots that the subnet manager swaps whole. Port 0 is the switch itself, as an end point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
+from typing import Self
 
 from hfi_sim.cable import Link
-from hfi_sim.counters import PacketCounters
+from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.end_port import EndPort, L4Handler
 from hfi_sim.engine.config import SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.driver import Driver
+from hfi_sim.engine.outputs import BufferToken
+from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
-from hfi_sim.types import LID_NONE, Guid, Lid
+from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid, Lid
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.lrh16b import pkey_of, slid_of
 
 
 class SwitchPort:
@@ -48,9 +55,81 @@ class SwitchPort:
             self._config = config
             self.switch.configure_port(self.port_num, config)
 
+    def set_sc_to_vl(self, table: Sequence[int]) -> None:
+        """Take a table SC2VLt: the VL of each of the 32 service channels; an empty one: as the link has it.
+
+        Raises:  FabricError: another number of entries, a VL that is not 0 to 15.
+        """
+        self._configure(egress=replace(self._config.egress, sc_to_vl=tuple(table)))
+
+    def set_vl_mtus(self, mtus: Sequence[int]) -> None:
+        """Take the MTU of each of 16 VLs, in bytes (`MTU_HEADROOM`); 0: nothing leaves on it. Empty: no limits.
+
+        Raises:  FabricError: another number of VLs, an MTU beyond 10240.
+        """
+        self._configure(egress=replace(self._config.egress, vl_mtus=tuple(mtus)))
+
+    def enforce_pkeys(self, pkeys: Iterable[int], *, inbound: bool = True, outbound: bool = True) -> None:
+        """Enforce the partitions of the neighbour, whose table is `pkeys`, on what comes from it and goes to it.
+
+        What it may not bear is dropped as sw_pkey_in, what it does not admit as sw_pkey_out. Management packets (SC15)
+        are not asked. With neither direction, the port enforces nothing, as in the beginning.
+        """
+        table = PkeyTable.of(pkeys)
+        self._configure(pkeys_in=table if inbound else None, pkeys_out=table if outbound else None)
+
     def link_changed(self, up: bool) -> None:
         """Follow the link."""
         self.state = PortState.INIT if up and self.switch.up else PortState.DOWN
+
+
+class SwitchPort0(EndPort):
+    """Port 0 of a switch: packets for the switch itself end here, and what it sends itself begins here.
+
+    It is DOWN, and packets to its LID have no route, until something listens to them: the first handler of an L4 type
+    brings it to INIT, the subnet manager to ACTIVE.
+    """
+
+    def __init__(self, switch: Switch, icrc: Icrc, driver: Driver) -> None:
+        add = partial(driver.engine.add_port0, switch.number)
+        super().__init__(f"{switch.name}:0", switch.node_guid, icrc, driver, add)
+        self.switch = switch
+        self.in_port = 0
+        """By which port of the switch the packet came that handlers are given now; 0: the switch sent it itself."""
+        self.set_pkeys([PKEY_LIMITED_MANAGEMENT, PKEY_FULL_MANAGEMENT])
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything has come or gone here."""
+        return bool(self.tx.in_packets or self.rx.in_packets)
+
+    def deliver(self, packet: bytes, token: BufferToken | None, in_port: int = 0) -> None:
+        """Pass a packet that came to the switch by `in_port` to the handler of its L4 type."""
+        self.in_port = in_port
+        super().deliver(packet, token)
+
+    def direct(self, packet: bytes, out_port: int) -> Drop | None:
+        """Send a packet out of one port of the switch, past the tables: a hop of a directed route.
+
+        Returns:  why port 0 refused it, or None; the switch counts what the other port does not let out.
+        """
+        if (refusal := self._refusal(packet)) is not None:
+            return refusal
+        driver = self._driver
+        drop = driver.engine.direct(
+            driver.now, self.number, out_port, packet, slid_of(packet), pkey_of(packet)
+        )
+        driver.run()
+        return drop
+
+    def register_l4(self, l4: int, handler: L4Handler[Self]) -> None:
+        """Pass packets of one L4 type to `handler`.
+
+        Raises:  FabricError: the type has a handler already.
+        """
+        super().register_l4(l4, handler)
+        if self.state is PortState.DOWN:
+            self.set_state(PortState.INIT)
 
 
 class Switch:
@@ -62,16 +141,21 @@ class Switch:
         node_guid: Guid,
         ports: int,
         *,
+        icrc: Icrc,
         driver: Driver,
         on_program: Callable[[Switch], None],
     ) -> None:
-        """Make a switch. Args: driver: of the engine that carries it; on_program: called after new tables are in."""
+        """Make a switch.
+
+        Args:  icrc: checks what port 0 receives. driver: of the engine that carries it. on_program: called after new
+               tables are in.
+        """
         self.name = name
         self.node_guid = node_guid
-        self.lid: Lid = LID_NONE
         self._counters = PacketCounters()
         self.number = driver.engine.add_switch(self._counters)
         """Its number in the engine."""
+        self.port0 = SwitchPort0(self, icrc, driver)
         self.ports = {num: SwitchPort(self, num) for num in range(1, ports + 1)}
         self.lft: LinearTable = EMPTY_TABLE
         """DLID -> port number, or a group of equivalent ports."""
@@ -86,6 +170,15 @@ class Switch:
         """What has passed it so far."""
         self._driver.count()
         return self._counters
+
+    @property
+    def lid(self) -> Lid:
+        """The LID that the subnet manager assigned, which is that of port 0."""
+        return self.port0.lid
+
+    @lid.setter
+    def lid(self, lid: Lid) -> None:
+        self.port0.set_lid(lid)
 
     @property
     def up(self) -> bool:

@@ -83,6 +83,12 @@ class FabricFlow(TypedDict):
     high: Sequence[int]
     high_limit_bytes: int | None
 
+class FabricEgress(TypedDict):
+    sc_to_vl: Sequence[int] | None
+    """Of 32 service channels."""
+    vl_mtus: Sequence[int] | None
+    """Of 16 VLs."""
+
 class FabricPort(TypedDict):
     state: int
     """As `PortState` has it."""
@@ -91,9 +97,14 @@ class FabricPort(TypedDict):
     sendable: Sequence[int]
     admitted: Sequence[int]
     groups: Sequence[int]
+    egress: FabricEgress
 
 class FabricSwitchPort(TypedDict):
     state: int
+    egress: FabricEgress
+    pkeys_in: Sequence[int] | None
+    """What may come in."""
+    pkeys_out: Sequence[int] | None
 
 class FabricMatch(TypedDict):
     l4: int | None
@@ -123,7 +134,7 @@ FabricEnd = tuple[int, int | None]
 """An HFI port and None, or a switch and the number of its port."""
 
 FabricOutput = (
-    tuple[Literal[0], tuple[int, int, bytes, int | None]]
+    tuple[Literal[0], tuple[int, int, bytes, int | None, int]]
     | tuple[Literal[1], tuple[int, int, bytes, int | None]]
     | tuple[Literal[2], tuple[int, int, bool]]
     | tuple[Literal[3], tuple[int, int]]
@@ -164,6 +175,7 @@ class FabricEngine:
     def __init__(self, drops: Sequence[Drop]) -> None: ...
     def add_port(self) -> int: ...
     def add_switch(self) -> int: ...
+    def add_port0(self, switch: int) -> int: ...
     def add_link(
         self,
         ends: tuple[FabricEnd, FabricEnd],
@@ -190,6 +202,9 @@ class FabricEngine:
     def attach(self, now: int, direction: int, ring: CaptureRing, interface: int) -> None: ...
     def detach(self, now: int, direction: int, ring: CaptureRing) -> None: ...
     def inject(self, now: int, port: int, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None: ...
+    def direct(
+        self, now: int, port: int, out_port: int, packet: bytes, slid: int, pkey: int
+    ) -> Drop | None: ...
     def keep(self, token: int) -> None: ...
     def release(self, now: int, token: int) -> None: ...
     def handle_timeout(self, now: int) -> None: ...
@@ -200,6 +215,9 @@ class FabricEngine:
     def is_stopped(self, port: int) -> bool: ...
     def is_holding(self, direction: int) -> bool: ...
     def lanes(self, direction: int) -> tuple[list[int], list[int], int] | None: ...
+    def vl_counters(self, now: int, direction: int) -> tuple[int, list[tuple[int, int, int, int]]]:
+        """Return how many packets were too long, and of each VL packets, bytes, nanoseconds waited, discards."""
+
     def take_counts(self) -> list[FabricCounted]: ...
 
 # native VNICs on such an engine, and the thread that drives both (native/tap)

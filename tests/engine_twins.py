@@ -23,6 +23,7 @@ from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule, Tally
+from hfi_sim.link.vl_counters import VlCounters
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
@@ -206,6 +207,15 @@ class Twins(Engine):
         each = self._element("a switch", counters)
         return self._all(self._input("add_switch"), lambda index, engine: engine.add_switch(each[index]))
 
+    def add_port0(
+        self, switch: SwitchId, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters
+    ) -> PortId:
+        others = [(PacketCounters(), PacketCounters(), CongestionCounters()) for _ in self._engines[1:]]
+        each = [(tx, rx, congestion), *others]
+        self._ports.append(each)
+        what = self._input("add_port0", switch)
+        return self._all(what, lambda index, engine: engine.add_port0(switch, *each[index]))
+
     def _element(self, name: str, counters: PacketCounters) -> list[PacketCounters]:
         each = [counters, *(PacketCounters() for _ in self._engines[1:])]
         self._elements.append((f"{name}, element {len(self._elements)}", each))
@@ -297,6 +307,12 @@ class Twins(Engine):
         what = self._input("inject", now, port, packet, slid, dlid, pkey)
         return self._all(what, lambda _, engine: engine.inject(now, port, packet, slid, dlid, pkey))
 
+    def direct(
+        self, now: int, port: PortId, out_port: int, packet: bytes, slid: int, pkey: int
+    ) -> Drop | None:
+        what = self._input("direct", now, port, out_port, packet, slid, pkey)
+        return self._all(what, lambda _, engine: engine.direct(now, port, out_port, packet, slid, pkey))
+
     def is_holding(self, direction: DirectionId) -> bool:
         return self._all(("is_holding", direction), lambda _, engine: engine.is_holding(direction))
 
@@ -336,6 +352,10 @@ class Twins(Engine):
 
     def lanes(self, direction: DirectionId) -> LanesStatus | None:
         return self._all(("lanes", direction), lambda _, engine: engine.lanes(direction))
+
+    def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
+        what = self._input("vl_counters", now, direction)
+        return self._all(what, lambda _, engine: engine.vl_counters(now, direction))
 
     def count(self) -> None:
         self._all(self._input("count"), lambda _, engine: engine.count())

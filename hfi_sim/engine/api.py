@@ -17,6 +17,7 @@ from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule
+from hfi_sim.link.vl_counters import VlCounters
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
@@ -35,6 +36,17 @@ class Engine(Protocol):
         """Add a switch, with empty tables and all ports DOWN; it counts here."""
         ...
 
+    def add_port0(
+        self, switch: SwitchId, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters
+    ) -> PortId:
+        """Give a switch its port 0, where packets for the switch itself end, DOWN; it counts here.
+
+        What is addressed to its LID is passed to its host unless the table leads elsewhere, and so is what its table of
+        groups sends to port 0, and management packets (SC15) to the permissive LID. What it sends, the switch forwards.
+        While it is DOWN, the switch has no place for such packets. Deadlines then need not look at arrivals there.
+        """
+        ...
+
     def add_link(
         self,
         ends: tuple[End, End],
@@ -51,7 +63,7 @@ class Engine(Protocol):
     # --- changes -------------------------------------------------------------------------------------------
 
     def set_port(self, now: int, port: PortId, config: PortConfig) -> None:
-        """Give an HFI port a new configuration."""
+        """Give an HFI port, or port 0 of a switch, a new configuration."""
         ...
 
     def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
@@ -102,9 +114,18 @@ class Engine(Protocol):
     # --- packets -------------------------------------------------------------------------------------------
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Send a complete packet from an HFI port; return why the port refused it, or None.
+        """Send a complete packet from an HFI port, or from port 0 of a switch; return why it refused it, or None.
 
         Args:  slid, dlid, pkey: as in the packet; they are not read from it again.
+        """
+        ...
+
+    def direct(
+        self, now: int, port: PortId, out_port: int, packet: bytes, slid: int, pkey: int
+    ) -> Drop | None:
+        """Send a complete packet from port 0 of a switch out of one of its other ports, past the tables.
+
+        Directed routes go so, hop by hop. Return why port 0 refused it, or None; else as `inject`.
         """
         ...
 
@@ -154,6 +175,14 @@ class Engine(Protocol):
 
     def lanes(self, direction: DirectionId) -> LanesStatus | None:
         """Return the virtual lanes of a direction as they are now; None on a link without credits."""
+        ...
+
+    def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
+        """Return the counters of each VL of a direction, as of `now`; index: VL.
+
+        There is one VL, or as many as the link has, or 16 on a link without credits once its port has a table SC2VLt.
+        A packet that is counted before there is a table counts for VL 0.
+        """
         ...
 
     def count(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hfi_sim.engine.outputs import PortId, SwitchId
+from hfi_sim.link.config import Egress
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
 from hfi_sim.types import LID_NONE, Lid
@@ -22,6 +23,7 @@ class PortConfig:
     pkeys: PkeyTable = field(default_factory=PkeyTable)
     multicast_lids: frozenset[int] = frozenset()
     """The groups that it has joined."""
+    egress: Egress = field(default_factory=Egress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,14 @@ class SwitchPortConfig:
     """A port of a switch as an engine sees it."""
 
     state: PortState = PortState.DOWN
+    egress: Egress = field(default_factory=Egress)
+    pkeys_in: PkeyTable | None = None
+    """The table of its neighbour: what that may bear may come in (`PkeyTable.borne`). None: any P_Key may.
+
+    Here and below, management packets (SC15) are not asked.
+    """
+    pkeys_out: PkeyTable | None = None
+    """The table of its neighbour: what that admits may leave. None: any P_Key may."""
 
 
 class HfiEnd(NamedTuple):

@@ -39,6 +39,10 @@ class EventQueue:
         if outward:
             heapq.heappush(self._outward, (when, number))
 
+    def make_outward(self, when: int, number: int) -> None:
+        """Note that an event in the queue brings about an output at once."""
+        heapq.heappush(self._outward, (when, number))
+
     def schedule(self, when: int, handler: Handler) -> int:
         """Schedule an event and return its sequence number."""
         number = self.number()

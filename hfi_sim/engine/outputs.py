@@ -7,7 +7,7 @@ from typing import NamedTuple, NewType
 from hfi_sim.counters import Drop
 
 PortId = NewType("PortId", int)
-"""An HFI port, by number; it is never given to another."""
+"""An HFI port, or port 0 of a switch, by number; it is never given to another."""
 SwitchId = NewType("SwitchId", int)
 """A switch, by number; it is never given to another."""
 DirectionId = NewType("DirectionId", int)
@@ -17,13 +17,15 @@ BufferToken = NewType("BufferToken", int)
 
 
 class Delivered(NamedTuple):
-    """An HFI port received a packet, checked it, and passes it to its host."""
+    """An HFI port, or port 0 of a switch, received a packet, checked it, and passes it to its host."""
 
     time: int
     port: PortId
     packet: bytes
     token: BufferToken | None
     """To be released once the host has taken the packet; None: the link has no credits."""
+    in_port: int = 0
+    """At port 0 of a switch: the port by which the packet came to the switch, which directed routes need."""
 
 
 class Observed(NamedTuple):

@@ -1,4 +1,4 @@
-"""An HFI port in the Python engine, where packets enter and leave the fabric.
+"""An HFI port in the Python engine, or port 0 of a switch: where packets enter and leave the fabric.
 
 It enforces what hardware enforces: its own LID as SLID, its partition table in both directions, complete and undamaged
 packets on receipt.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.config import PortConfig
 from hfi_sim.engine.forwarding import is_management, lets_pass
 from hfi_sim.engine.outputs import BufferToken, Delivered, FlowChanged, PortId
 from hfi_sim.engine.state import EngineState, Space
-from hfi_sim.link.direction import Direction
+from hfi_sim.link.config import Egress
 from hfi_sim.port_state import PortState
 from hfi_sim.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.icrc import Icrc
@@ -27,8 +27,24 @@ RX_BUFFER_BYTES: Final = 1 << 20
 _ACTIVE: Final = PortState.ACTIVE
 
 
+class Leaving(Protocol):
+    """Where a port sends: a direction of its link, or the switch that it is port 0 of."""
+
+    def enter(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
+        """Take a packet."""
+
+    def discards(self, egress: Egress, packet: bytes, /) -> bool:
+        """Return whether a packet is longer than the MTU of its VL, and count that; nothing more comes of it."""
+        ...
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the port is to stop for lack of credits."""
+        ...
+
+
 class EnginePort:
-    """One HFI port."""
+    """One HFI port, or port 0 of one switch."""
 
     def __init__(
         self,
@@ -47,8 +63,9 @@ class EnginePort:
                lend: makes a token of the room that a packet occupies, for the host.
         """
         self.config = PortConfig()
-        self.leaving: Direction | None = None
-        """The direction in which it sends; None: it has no cable."""
+        self._has_mtus = False
+        self.leaving: Leaving | None = None
+        """Where it sends; None: it has no cable."""
         self._state = state
         self._number = number
         self._tx = tx
@@ -58,19 +75,27 @@ class EnginePort:
         self._lend = lend
         self._becn_due: set[int] = set()
         self._stalled = False
-        self._waiting: deque[tuple[bytes, Space | None]] = deque()
+        self._waiting: deque[tuple[bytes, Space | None, int]] = deque()
         self._waiting_bytes = 0
+
+    def configure(self, config: PortConfig) -> None:
+        """Take a new configuration."""
+        self.config = config
+        self._has_mtus = bool(config.egress.vl_mtus)
 
     # --- sending -------------------------------------------------------------------------------------------
 
-    def send(self, now: int, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Send a complete packet; return why the port refused it, or None."""
+    def send(
+        self, now: int, packet: bytes, slid: int, dlid: int, pkey: int, way: Leaving | None = None
+    ) -> Drop | None:
+        """Send a complete packet; return why the port refused it, or None. Args: way: where, if not as usual."""
         tx = self._tx
         size = len(packet)
         tx.in_packets += 1
         tx.in_bytes += size
         config = self.config
-        if self.leaving is None or (config.state is not _ACTIVE and not lets_pass(config.state, packet)):
+        leaving = self.leaving if way is None else way
+        if leaving is None or (config.state is not _ACTIVE and not lets_pass(config.state, packet)):
             drop = Drop.TX_PORT_DOWN
         elif slid >> config.lmc != config.lid >> config.lmc and not (
             # who has no LID yet is managed by directed routes, from the permissive LID
@@ -81,12 +106,14 @@ class EnginePort:
             drop = Drop.TX_DLID
         elif not config.pkeys.may_send(pkey):
             drop = Drop.TX_PKEY
+        elif self._has_mtus and leaving.discards(config.egress, packet):
+            drop = Drop.TX_MTU
         else:
             tx.out_packets += 1
             tx.out_bytes += size
             if dlid in self._becn_due:
                 packet = self._answer_congestion(packet)
-            self.leaving.enter(now, packet, 0, None)
+            leaving.enter(now, packet, 0, None)
             return None
         tx.drop(drop)
         return drop
@@ -106,17 +133,17 @@ class EnginePort:
 
     # --- receiving -----------------------------------------------------------------------------------------
 
-    def receive(self, now: int, packet: bytes, _hops: int, space: Space | None, /) -> None:
-        """Receive a packet from the link: check it, then pass it to the host."""
+    def receive(self, now: int, packet: bytes, _hops: int, space: Space | None, in_port: int = 0, /) -> None:
+        """Receive a packet: check it, then pass it to the host. Args: in_port: as in `Delivered`."""
         rx = self._rx
         rx.in_packets += 1
         rx.in_bytes += len(packet)
         if self._stalled:
-            self._wait(packet, space)
+            self._wait(packet, space, in_port)
         else:
-            self._take(now, packet, space)
+            self._take(now, packet, space, in_port)
 
-    def _take(self, now: int, packet: bytes, space: Space | None) -> None:
+    def _take(self, now: int, packet: bytes, space: Space | None, in_port: int) -> None:
         drop = self._refusal(packet)
         if drop is not None:
             self._rx.drop(drop)
@@ -128,7 +155,7 @@ class EnginePort:
         if space is not None:
             space.keep()
             token = self._lend(space)
-        self._state.outputs.append(Delivered(now, self._number, packet, token))
+        self._state.outputs.append(Delivered(now, self._number, packet, token, in_port))
 
     def _refusal(self, packet: bytes) -> Drop | None:
         config = self.config
@@ -165,19 +192,19 @@ class EnginePort:
         """Take the waiting packets in order, and go on."""
         self._stalled = False
         while self._waiting:
-            packet, space = self._waiting.popleft()
+            packet, space, in_port = self._waiting.popleft()
             self._waiting_bytes -= len(packet)
             self._rx.in_flight -= 1
-            self._take(now, packet, space)
+            self._take(now, packet, space, in_port)
             if space is not None:
                 space.release()
 
-    def _wait(self, packet: bytes, space: Space | None) -> None:
+    def _wait(self, packet: bytes, space: Space | None, in_port: int) -> None:
         if space is not None:
             space.keep()
         elif self._waiting_bytes + len(packet) > RX_BUFFER_BYTES:
             self._rx.drop(Drop.RX_OVERFLOW)
             return
-        self._waiting.append((packet, space))
+        self._waiting.append((packet, space, in_port))
         self._waiting_bytes += len(packet)
         self._rx.in_flight += 1

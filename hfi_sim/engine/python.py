@@ -12,13 +12,42 @@ from hfi_sim.engine.port import EnginePort
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.engine.switch import EngineSwitch, EngineSwitchPort
 from hfi_sim.link.capture import CaptureConfig, CaptureRing, PythonRing
-from hfi_sim.link.config import LinkConfig
+from hfi_sim.link.config import Egress, LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.direction import Direction
 from hfi_sim.link.rule import FaultRule
+from hfi_sim.link.vl_counters import VlCounters
+from hfi_sim.port_state import PortState
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
+from hfi_sim.types import LID_PERMISSIVE
 from hfi_sim.wire.icrc import Icrc
+
+
+class _IntoSwitch:
+    """Where port 0 sends: to its switch, which forwards."""
+
+    is_stopped = False
+
+    def __init__(self, switch: EngineSwitch) -> None:
+        self._switch = switch
+
+    def enter(self, now: int, packet: bytes, _hops: int, _space: Space | None, /) -> None:
+        self._switch.from_port0(now, packet)
+
+    def discards(self, _egress: Egress, _packet: bytes, /) -> bool:
+        return False  # a switch has VLs at its other ports
+
+
+class _OutOfSwitch(_IntoSwitch):
+    """Where port 0 sends by a directed route: out of one port of its switch."""
+
+    def __init__(self, switch: EngineSwitch, port_num: int) -> None:
+        super().__init__(switch)
+        self._port_num = port_num
+
+    def enter(self, now: int, packet: bytes, _hops: int, _space: Space | None, /) -> None:
+        self._switch.directed(now, self._port_num, packet)
 
 
 class PythonEngine(Engine):
@@ -31,6 +60,8 @@ class PythonEngine(Engine):
         self._ports: list[EnginePort] = []
         self._switches: list[EngineSwitch] = []
         self._directions: list[Direction] = []
+        self._switch_of: dict[PortId, SwitchId] = {}
+        """Of ports that are port 0."""
         self._lent: dict[BufferToken, tuple[Space, int]] = {}
         """Room that hosts occupy, and by how many holders."""
         self._tokens = 0
@@ -50,6 +81,14 @@ class PythonEngine(Engine):
         self._state.switches += 1
         return SwitchId(len(self._switches) - 1)
 
+    def add_port0(
+        self, switch: SwitchId, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters
+    ) -> PortId:
+        number = self.add_port(tx, rx, congestion)
+        self._ports[number].leaving = _IntoSwitch(self._switches[switch])
+        self._switch_of[number] = switch
+        return number
+
     def add_link(
         self,
         ends: tuple[End, End],
@@ -68,11 +107,14 @@ class PythonEngine(Engine):
                 counters[side],
                 streams=streams[side],
                 forwards=not isinstance(source, HfiEnd),
-                is_outward=isinstance(ends[1 - side], HfiEnd),
+                is_outward=self._shows(ends[1 - side]),
                 on_stop=self._stopper(source),
             )
-            direction.target = ports[1 - side]
+            direction.target = target = ports[1 - side]
             ports[side].leaving = direction
+            direction.set_sc_to_vl(ports[side].config.egress.sc_to_vl)
+            if isinstance(target, EngineSwitchPort):
+                target.arriving = direction
             self._directions.append(direction)
         self._lookahead_is_old = True
         return first
@@ -81,6 +123,10 @@ class PythonEngine(Engine):
         if isinstance(end, HfiEnd):
             return self._ports[end.port]
         return self._switches[end.switch].port(end.port_num)
+
+    def _shows(self, end: End) -> bool:
+        """Return whether what arrives at an end may be an output at once."""
+        return isinstance(end, HfiEnd) or self._switches[end.switch].port0 is not None
 
     def _stopper(self, source: End) -> Callable[[int, bool], None]:
         """Return what reports that a sender is to stop; waiting packets of a switch fill its own buffers instead."""
@@ -92,7 +138,23 @@ class PythonEngine(Engine):
 
     def set_port(self, now: int, port: PortId, config: PortConfig) -> None:
         self.handle_timeout(now)
-        self._ports[port].config = config
+        changed = self._ports[port]
+        changed.configure(config)
+        if isinstance(changed.leaving, Direction):
+            changed.leaving.set_sc_to_vl(config.egress.sc_to_vl)
+        if port in self._switch_of:
+            self._open_port0(port, config.state is not PortState.DOWN)
+
+    def _open_port0(self, port: PortId, is_open: bool) -> None:
+        """Let a switch pass packets to its port 0, or not."""
+        switch = self._switches[self._switch_of[port]]
+        if is_open == (switch.port0 is not None):
+            return
+        switch.port0 = self._ports[port] if is_open else None
+        self._lookahead_is_old = True
+        for arriving in [end.arriving for end in switch.ports.values()]:
+            if arriving is not None:
+                arriving.set_outward(is_open)
 
     def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
         self.handle_timeout(now)
@@ -156,6 +218,15 @@ class PythonEngine(Engine):
             state.settle(now)
         return drop
 
+    def direct(
+        self, now: int, port: PortId, out_port: int, packet: bytes, slid: int, pkey: int
+    ) -> Drop | None:
+        self.handle_timeout(now)
+        way = _OutOfSwitch(self._switches[self._switch_of[port]], out_port)
+        drop = self._ports[port].send(now, packet, slid, LID_PERMISSIVE, pkey, way)
+        self._state.settle(now)
+        return drop
+
     def is_holding(self, direction: DirectionId) -> bool:
         return self._directions[direction].is_holding
 
@@ -216,6 +287,10 @@ class PythonEngine(Engine):
 
     def lanes(self, direction: DirectionId) -> LanesStatus | None:
         return self._directions[direction].lanes()
+
+    def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
+        self.handle_timeout(now)
+        return self._directions[direction].vl_counters(now)
 
     def count(self) -> None:
         """Do nothing: elements count into what they were given."""

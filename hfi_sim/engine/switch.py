@@ -1,33 +1,60 @@
-"""A switch in the Python engine: it forwards by DLID, on the tables that it was given."""
+"""A switch in the Python engine: it forwards by DLID, on the tables that it was given.
+
+Port 0 is where the switch itself sends and receives. It is a port like that of an HFI; only its cable is the switch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from hfi_sim.counters import Drop, PacketCounters
-from hfi_sim.engine.config import SwitchPortConfig
-from hfi_sim.engine.forwarding import is_astray, lets_pass
+from hfi_sim.engine.config import PortConfig, SwitchPortConfig
+from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.direction import Direction
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
-from hfi_sim.types import is_multicast_lid
-from hfi_sim.wire.lrh16b import L2_16B, SIZE, dlid_of, entropy_of, l2_of
+from hfi_sim.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.wire.lrh16b import L2_16B, SIZE, dlid_of, entropy_of, l2_of, pkey_of
+
+
+class Port0(Protocol):
+    """Port 0, as far as its switch knows it."""
+
+    config: PortConfig
+
+    def receive(self, now: int, packet: bytes, hops: int, space: Space | None, in_port: int = 0, /) -> None:
+        """Receive a packet that came to the switch by `in_port`."""
 
 
 class EngineSwitchPort:
     """One external port of a switch."""
 
-    __slots__ = ("config", "is_active", "leaving", "number", "switch")
+    __slots__ = (
+        "_pkeys_in",
+        "arriving",
+        "config",
+        "is_open_in",
+        "is_open_out",
+        "leaving",
+        "number",
+        "switch",
+    )
 
     def __init__(self, switch: EngineSwitch, number: int) -> None:
         self.switch = switch
         self.number = number
         self.config = SwitchPortConfig()
-        self.is_active = False
-        """Whether every packet passes."""
+        self._pkeys_in: frozenset[int] | None = None
+        self.is_open_in = False
+        """Whether every packet may come in."""
+        self.is_open_out = False
+        """Whether every packet may leave."""
         self.leaving: Direction | None = None
         """The direction in which it sends; None: it has no cable."""
+        self.arriving: Direction | None = None
+        """The direction that ends at it."""
 
     def receive(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
         """Take a packet from the link: the switch forwards it."""
@@ -36,7 +63,31 @@ class EngineSwitchPort:
     def configure(self, config: SwitchPortConfig) -> None:
         """Take a new configuration."""
         self.config = config
-        self.is_active = config.state is PortState.ACTIVE
+        is_active = config.state is PortState.ACTIVE
+        self.is_open_in = is_active and config.pkeys_in is None
+        self.is_open_out = is_active and config.pkeys_out is None and not config.egress.vl_mtus
+        self._pkeys_in = None if config.pkeys_in is None else config.pkeys_in.borne
+        if self.leaving is not None:
+            self.leaving.set_sc_to_vl(config.egress.sc_to_vl)
+
+    def refusal_in(self, packet: bytes) -> Drop | None:
+        """Return why a packet may not come in, or None."""
+        config = self.config
+        if not lets_pass(config.state, packet):
+            return Drop.SW_PORT_DOWN
+        pkeys = self._pkeys_in
+        may_come = pkeys is None or len(packet) < SIZE or is_management(packet) or pkey_of(packet) in pkeys
+        return None if may_come else Drop.SW_PKEY_IN
+
+    def refusal_out(self, packet: bytes) -> Drop | None:
+        """Return why a packet may not leave, or None."""
+        config = self.config
+        if self.leaving is None or not lets_pass(config.state, packet):
+            return Drop.SW_PORT_DOWN
+        pkeys = config.pkeys_out
+        if pkeys is not None and not is_management(packet) and not pkeys.admits(pkey_of(packet)):
+            return Drop.SW_PKEY_OUT
+        return Drop.SW_MTU if self.leaving.discards(config.egress, packet) else None
 
 
 class EngineSwitch:
@@ -50,7 +101,11 @@ class EngineSwitch:
         """DLID -> port number, or a group of equivalent ports."""
         self.mft: Mapping[int, frozenset[int]] = {}
         """Multicast DLID -> port numbers of its spanning tree."""
+        self.port0: Port0 | None = None
+        """Where packets for the switch itself end; None: nowhere, or it is DOWN."""
         self._state = state
+        self._inside = EngineSwitchPort(self, 0)
+        self._inside.is_open_in = True
 
     def port(self, number: int) -> EngineSwitchPort:
         """Return a port, made where it is first named."""
@@ -72,8 +127,8 @@ class EngineSwitch:
         if not self.up:
             counters.drop(Drop.SW_DOWN)
             return
-        if not in_port.is_active and not lets_pass(in_port.config.state, packet):
-            counters.drop(Drop.SW_PORT_DOWN)
+        if not in_port.is_open_in and (drop := in_port.refusal_in(packet)) is not None:
+            counters.drop(drop)
             return
         if len(packet) < SIZE or l2_of(packet) != L2_16B:
             counters.drop(Drop.SW_MALFORMED)
@@ -84,8 +139,11 @@ class EngineSwitch:
             return
         entries = self.lft.entries
         port_num = entries[dlid] if dlid < len(entries) else 0
-        if not port_num or is_astray(hops, self._state.switches):
+        if is_astray(hops, self._state.switches):
             counters.drop(Drop.SW_NO_ROUTE)
+            return
+        if not port_num:
+            self._take(now, in_port.number, dlid, packet, space)
             return
         if port_num >= GROUP_BASE:
             group = self.lft.groups[port_num - GROUP_BASE]
@@ -103,18 +161,53 @@ class EngineSwitch:
             return
         self.counters.copies += len(targets) - 1
         for num in targets:
-            self._send(now, num, packet, hops, space)
+            if num or self.port0 is None:
+                self._send(now, num, packet, hops, space)
+            else:
+                self._leave_to(self.port0, now, in_num, packet, space)
+
+    def from_port0(self, now: int, packet: bytes) -> None:
+        """Forward a packet that port 0 sends."""
+        self.forward(now, self._inside, packet, 1, None)
+
+    def directed(self, now: int, port_num: int, packet: bytes) -> None:
+        """Let a packet that port 0 sends out of one port, past the tables."""
+        counters = self.counters
+        counters.in_packets += 1
+        counters.in_bytes += len(packet)
+        if self.up:
+            self._send(now, port_num, packet, 1, None)
+        else:
+            counters.drop(Drop.SW_DOWN)
+
+    def _take(self, now: int, in_num: int, dlid: int, packet: bytes, space: Space | None) -> None:
+        """Pass a packet to port 0, if it is for it; the table has no other place for it."""
+        port0 = self.port0
+        if port0 is None or not _is_for(port0.config, dlid, packet):
+            self.counters.drop(Drop.SW_NO_ROUTE)
+            return
+        self._leave_to(port0, now, in_num, packet, space)
+
+    def _leave_to(self, port0: Port0, now: int, in_num: int, packet: bytes, space: Space | None) -> None:
+        self.counters.out_packets += 1
+        self.counters.out_bytes += len(packet)
+        port0.receive(now, packet, 0, space, in_num)
 
     def _send(self, now: int, port_num: int, packet: bytes, hops: int, space: Space | None) -> None:
         counters = self.counters
         port = self.ports.get(port_num)
-        if (
-            port is None
-            or port.leaving is None
-            or (not port.is_active and not lets_pass(port.config.state, packet))
-        ):
+        if port is None or port.leaving is None:
             counters.drop(Drop.SW_PORT_DOWN)
+            return
+        if not port.is_open_out and (drop := port.refusal_out(packet)) is not None:
+            counters.drop(drop)
             return
         counters.out_packets += 1
         counters.out_bytes += len(packet)
         port.leaving.enter(now, packet, hops, space)
+
+
+def _is_for(port0: PortConfig, dlid: int, packet: bytes) -> bool:
+    if dlid == LID_PERMISSIVE:
+        return is_management(packet)
+    return dlid != LID_NONE and dlid >> port0.lmc == port0.lid >> port0.lmc

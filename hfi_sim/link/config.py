@@ -1,4 +1,4 @@
-"""How a link is set up, as an engine is told: immutable, replaced whole."""
+"""How a link is set up, and how packets leave by it, as an engine is told: immutable, replaced whole."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ DEFAULT_QUEUE_BYTES: Final = 16 << 20
 
 SERVICE_CHANNELS: Final = 32
 MAX_VLS: Final = 16
+MAX_MTU: Final = 10240
+"""The largest MTU of OPA, in bytes."""
+MTU_HEADROOM: Final = 124
+"""An MTU is of the payload: so many bytes may come on top, for headers and ICRC.
+
+Source: hfi1 chip.c lrh_max_header_bytes: a receive header entry of 32 words, less the RHF, with the ICRC.
+"""
 MAX_WEIGHT: Final = 255
 """A byte in the tables of a port."""
 
@@ -92,3 +99,38 @@ class FlowControl:
         if self.vls == 1:
             return None
         return Arbiter(self.weights or (1,) * self.vls, self.high, self.high_limit_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """How packets leave a port by its link, as the subnet manager says.
+
+    Raises:  FabricError: tables of another size, a VL that is not 0 to 15, an MTU below 0.
+    """
+
+    sc_to_vl: tuple[int, ...] = ()
+    """SC2VLt: the VL of each service channel; empty: as the link has it. A VL that the link has not shares one of its
+    own: it is taken modulo their number."""
+    vl_mtus: tuple[int, ...] = ()
+    """MTU of each VL in bytes, see `MTU_HEADROOM`; 0: nothing leaves on it. Empty: no limits."""
+
+    def __post_init__(self) -> None:
+        if self.sc_to_vl and len(self.sc_to_vl) != SERVICE_CHANNELS:
+            raise FabricError(
+                f"the SC to VL table has {len(self.sc_to_vl)} entries; there are {SERVICE_CHANNELS} service channels"
+            )
+        for sc, vl in enumerate(self.sc_to_vl):
+            if not 0 <= vl < MAX_VLS:
+                raise FabricError(f"the SC to VL table sends SC {sc} to VL {vl}; VLs are 0 to {MAX_VLS - 1}")
+        if self.vl_mtus and len(self.vl_mtus) != MAX_VLS:
+            raise FabricError(f"there are MTUs of {len(self.vl_mtus)} VLs; VLs are 0 to {MAX_VLS - 1}")
+        for vl, mtu in enumerate(self.vl_mtus):
+            if not 0 <= mtu <= MAX_MTU:
+                raise FabricError(f"the MTU of VL {vl} is {mtu} bytes; MTUs are 0 to {MAX_MTU}")
+
+    def is_too_long(self, size: int, vl: int) -> bool:
+        """Return whether a packet of `size` bytes is longer than the MTU of its VL."""
+        if not self.vl_mtus:
+            return False
+        mtu = self.vl_mtus[vl]
+        return mtu == 0 or size > mtu + MTU_HEADROOM

@@ -12,7 +12,7 @@ the next one: high priority first, the others by weight, all equal by default.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hfi_sim.counters import Drop
@@ -80,14 +80,36 @@ class Lanes:
         self._flow = flow
         self._forwards = forwards
         self._on_stop = on_stop
-        self._vl_of = flow.map()
+        self._vl_of: Sequence[int] = flow.map()
+        self._vls_on_wire: deque[int] = deque()
+        """Of the packets on the wire, in order: the table that said so may have changed since."""
         self._credits = [flow.buffer_bytes] * flow.vls
         self._queues: list[deque[tuple[bytes, int, int, Space | None]]] = [deque() for _ in range(flow.vls)]
         self._queued = [0] * flow.vls
+        self._waited = [0] * flow.vls
+        """Nanoseconds, but for what waits now."""
+        self._since = [0] * flow.vls
+        """When the first packet that waits on a VL began to, unless its own was being sent then."""
+        self._last_vl = 0
+        """The VL that sent last."""
         self._arbiter = flow.arbiter()
         self._wire_event = 0
         """The sequence number of the event at which the wire is free; 0: none is set."""
         self._fecn_marked = 0
+
+    @property
+    def vls(self) -> int:
+        """How many there are."""
+        return self._flow.vls
+
+    @property
+    def first_vl(self) -> int:
+        """The VL of the first packet on the wire."""
+        return self._vls_on_wire[0]
+
+    def map(self, sc_to_vl: Sequence[int]) -> None:
+        """Let packets that enter from now on take these VLs, modulo the number of those that there are."""
+        self._vl_of = tuple(vl % self._flow.vls for vl in sc_to_vl)
 
     def status(self) -> LanesStatus:
         """Return the lanes as they are now."""
@@ -111,10 +133,13 @@ class Lanes:
             self._fecn_marked += 1
         if not self._queues[vl] and self._credits[vl] >= size and self._wire_is_for(now, vl, size):
             self._credits[vl] -= size
+            self._vls_on_wire.append(vl)
             self._wire.enter(now, packet, hops, delay_ns)
             return
         if space is not None:
             space.keep()
+        if not self._queues[vl]:
+            self._since[vl] = now
         self._queues[vl].append((packet, hops, delay_ns, space))
         self._queued[vl] += size
         if self._arbiter is not None:
@@ -131,18 +156,40 @@ class Lanes:
         if self._wire_event or self._wire.free_from > now:
             return False
         self._arbiter.sent(vl, size)
+        self._take_wire(vl)
         return True
+
+    def _take_wire(self, vl: int) -> None:
+        """Note that a VL sends now: the one before has waited since its last packet had left, if it has more."""
+        last = self._last_vl
+        if last != vl:
+            self._last_vl = vl
+            self._since[last] = max(self._since[last], self._wire.free_from)
+
+    def _waits(self, now: int, vl: int) -> int:
+        """Return how long a VL has been waiting that has something to send, in nanoseconds."""
+        since = self._since[vl]
+        if vl == self._last_vl:
+            since = max(since, self._wire.free_from)
+        return max(now - since, 0)
+
+    def waits(self, now: int) -> list[int]:
+        """Return how long each VL has waited in all, in nanoseconds; see `VlCounters.wait_ns`."""
+        return [
+            waited + (self._waits(now, vl) if self._queues[vl] else 0)
+            for vl, waited in enumerate(self._waited)
+        ]
 
     def _ahead(self, vl: int) -> int:
         return self._queued[vl] + self._flow.buffer_bytes - self._credits[vl]
 
     def arrived(self, packet: bytes) -> Space:
-        """Return the room that a packet occupies now that it has arrived."""
-        return _BufferSpace(self, self._vl_of[sc_of(packet)], len(packet))
+        """Return the room that the first packet on the wire occupies now that it has arrived."""
+        return _BufferSpace(self, self._vls_on_wire.popleft(), len(packet))
 
     def lose(self, packet: bytes) -> None:
-        """Free the room of a packet that was lost on the wire."""
-        self.free(self._vl_of[sc_of(packet)], len(packet))
+        """Free the room of the first packet on the wire, which was lost there."""
+        self.free(self._vls_on_wire.popleft(), len(packet))
 
     def free(self, vl: int, size: int) -> None:
         """Give a credit back, once the current event is over."""
@@ -164,9 +211,13 @@ class Lanes:
         return bool(queue) and self._credits[vl] >= len(queue[0][0])
 
     def _send_next(self, now: int, vl: int) -> None:
+        self._waited[vl] += self._waits(now, vl)
+        self._since[vl] = now
+        self._take_wire(vl)
         packet, hops, delay_ns, space = self._queues[vl].popleft()
         self._credits[vl] -= len(packet)
         self._queued[vl] -= len(packet)
+        self._vls_on_wire.append(vl)
         self._wire.enter(now, packet, hops, delay_ns)
         if space is not None:
             space.release()
@@ -211,6 +262,7 @@ class Lanes:
     def flush(self, now: int) -> list[bytes]:
         """Forget everything that waits, and return its packets: the link went down."""
         packets: list[bytes] = []
+        self._waited = self.waits(now)
         for vl, queue in enumerate(self._queues):
             self._queued[vl] = 0
             while queue:

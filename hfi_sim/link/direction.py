@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.engine.outputs import DirectionId
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.capture import PythonRing
-from hfi_sim.link.config import LinkConfig
+from hfi_sim.link.config import MAX_VLS, SERVICE_CHANNELS, Egress, LinkConfig
 from hfi_sim.link.credits import Lanes, LanesStatus
 from hfi_sim.link.faults import FaultLayer
 from hfi_sim.link.layer import Layer
 from hfi_sim.link.observe import Observer
 from hfi_sim.link.queue import Queue
 from hfi_sim.link.rule import FaultRule
+from hfi_sim.link.vl_counters import DISCARDS, VlCounters, VlTally, vl_counters
 from hfi_sim.link.wire import Wire
 from hfi_sim.random_stream import RandomStream
+from hfi_sim.wire.lrh16b import sc_of
+
+NO_VLS: Final = (0,) * SERVICE_CHANNELS
+"""The VLs of service channels on a link without credits, unless the port has a table: it has one queue."""
 
 
 class Receiver(Protocol):
@@ -45,7 +50,8 @@ class Direction:
         """Make an empty direction.
 
         Args:  streams: what its faults and its jitter draw from. forwards, on_stop: as for `Lanes`.
-               is_outward: it ends at an HFI port.
+               is_outward: what arrives may be an output at once: it ends at an HFI port, or at a switch with a
+               port 0 that is not DOWN.
         """
         self.number = number
         self.counters = counters
@@ -61,6 +67,12 @@ class Direction:
             if config.flow is None
             else Lanes(state, self._wire, config.flow, limit=limit, forwards=forwards, on_stop=on_stop)
         )
+        self._tally: VlTally | None = None
+        """What each VL has carried; None: there has always been one only."""
+        self._too_long = 0
+        self._vl_of: Sequence[int]
+        """The VL of each service channel."""
+        self.set_sc_to_vl(())
         self._next: Callable[[int, bytes, int, int, Space | None], None]
         self.compose()
 
@@ -109,10 +121,32 @@ class Direction:
         self._lose(packet, drop)
         self._observer.show(now, packet, drop)
 
+    def discards(self, egress: Egress, packet: bytes) -> bool:
+        """Return whether a packet is longer than the MTU of its VL, and count that; nothing more comes of it."""
+        if not egress.is_too_long(len(packet), self._vl_of[sc_of(packet)]):
+            return False
+        self._too_long += 1
+        self._tally_discard(packet)
+        return True
+
+    def _tally_discard(self, packet: bytes) -> None:
+        if self._tally is not None:
+            vl = self._vl_of[sc_of(packet)]
+            self._tally.discards[vl % len(self._tally.discards)] += 1
+
     def _lose(self, packet: bytes, drop: Drop) -> None:
         self.counters.in_flight -= 1
         self.counters.drop(drop)
         self._state.pool += len(packet)
+        if drop in DISCARDS:
+            self._tally_discard(packet)
+
+    def _arrive_on_vl(self, now: int, packet: bytes, hops: int) -> None:
+        room = self._room
+        vl = room.first_vl if isinstance(room, Lanes) else self._vl_of[sc_of(packet)]
+        assert self._tally is not None  # noqa: S101 - packets arrive here only where there is one
+        self._tally.carried(vl, len(packet))
+        self._arrive(now, packet, hops)
 
     def _arrive(self, now: int, packet: bytes, hops: int) -> None:
         counters = self.counters
@@ -180,6 +214,25 @@ class Direction:
         self._observer.detach(ring)
         self.compose()
 
+    def set_sc_to_vl(self, table: Sequence[int]) -> None:
+        """Let packets travel on the VLs of a table; an empty one: as the link has it.
+
+        Those that wait or are on the wire stay on the VL that they are on.
+        """
+        flow = self._config.flow
+        self._vl_of = table or (flow.map() if flow is not None else NO_VLS)
+        vls = MAX_VLS if table else 1
+        if isinstance(self._room, Lanes):
+            self._room.map(self._vl_of)
+            vls = self._room.vls
+        if self._tally is None and vls > 1:
+            self._tally = VlTally(vls)
+            self._wire.arrive = self._arrive_on_vl
+
+    def set_outward(self, is_outward: bool) -> None:
+        """Note whether what arrives may be an output at once."""
+        self._wire.set_outward(is_outward)
+
     # --- looking -------------------------------------------------------------------------------------------
 
     @property
@@ -202,3 +255,9 @@ class Direction:
     def lanes(self) -> LanesStatus | None:
         """Return the virtual lanes as they are now; None on a link without credits."""
         return self._room.status() if isinstance(self._room, Lanes) else None
+
+    def vl_counters(self, now: int) -> tuple[VlCounters, ...]:
+        """Return the counters of each VL."""
+        waits = self._room.waits(now) if isinstance(self._room, Lanes) else []
+        rows = self._tally.rows(waits) if self._tally is not None else [(0, 0, sum(waits), 0)]
+        return vl_counters(self.counters, self._too_long, rows)

@@ -23,7 +23,6 @@ class Wire:
     """Serialization, latency and jitter. It has no limit: what feeds it has one."""
 
     __slots__ = (
-        "_arrive",
         "_events",
         "_jitter",
         "_jitter_ns",
@@ -32,6 +31,7 @@ class Wire:
         "_on_wire",
         "_rate_bps",
         "_remainder",
+        "arrive",
         "free_at",
         "is_outward",
     )
@@ -47,10 +47,11 @@ class Wire:
     ) -> None:
         """Make an empty wire.
 
-        Args:  arrive: takes what arrives. jitter: the stream of its delays. is_outward: it ends at an HFI port.
+        Args:  arrive: takes what arrives. jitter: the stream of its delays. is_outward: as for `Direction`.
         """
         self._events = events
-        self._arrive = arrive
+        self.arrive = arrive
+        """Takes what arrives."""
         self._jitter = jitter
         self._on_wire: deque[tuple[int, int, bytes, int, int]] = deque()
         """(arrival, sequence number of its event, packet, hops, latency with jitter and what faults add).
@@ -99,6 +100,13 @@ class Wire:
         for _, _, packet, hops, after_ns in reversed(leaving):
             self._put(now, packet, hops, after_ns, done)
             done = 0
+
+    def set_outward(self, is_outward: bool) -> None:
+        """Note whether what arrives may be an output at once, also for what is on the wire."""
+        self.is_outward = is_outward
+        if is_outward and self._on_wire:
+            arrival, number, *_ = self._on_wire[0]
+            self._events.make_outward(arrival, number)
 
     @property
     def free_from(self) -> int:
@@ -153,7 +161,7 @@ class Wire:
         _, _, packet, hops, _ = on_wire.popleft()
         if on_wire:
             self._events.push(on_wire[0][0], on_wire[0][1], self._due, self.is_outward)
-        self._arrive(now, packet, hops)
+        self.arrive(now, packet, hops)
 
     def cut(self) -> list[bytes]:
         """Forget everything on the wire, and return its packets in order."""

@@ -25,9 +25,10 @@ from hfi_sim.engine.outputs import (
     SwitchId,
 )
 from hfi_sim.link.capture import CaptureConfig, CaptureRing
-from hfi_sim.link.config import FlowControl, LinkConfig
+from hfi_sim.link.config import Egress, FlowControl, LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule, Match, Tally
+from hfi_sim.link.vl_counters import VlCounters, vl_counters
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
@@ -81,6 +82,12 @@ class NativeEngine(Engine):
         self._ports.append((tx, rx, congestion))
         return PortId(self._native.add_port())
 
+    def add_port0(
+        self, switch: SwitchId, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters
+    ) -> PortId:
+        self._ports.append((tx, rx, congestion))
+        return PortId(self._native.add_port0(switch))
+
     def add_switch(self, counters: PacketCounters) -> SwitchId:
         self._switches.append(counters)
         return SwitchId(self._native.add_switch())
@@ -117,6 +124,7 @@ class NativeEngine(Engine):
                 "sendable": list(config.pkeys.sendable),
                 "admitted": list(config.pkeys.admitted),
                 "groups": list(config.multicast_lids),
+                "egress": _egress(config.egress),
             },
         )
 
@@ -127,7 +135,18 @@ class NativeEngine(Engine):
         self._native.set_switch(now, switch, up)
 
     def set_switch_port(self, now: int, switch: SwitchId, port_num: int, config: SwitchPortConfig) -> None:
-        self._native.set_switch_port(now, switch, port_num, {"state": config.state})
+        pkeys_in, pkeys_out = config.pkeys_in, config.pkeys_out
+        self._native.set_switch_port(
+            now,
+            switch,
+            port_num,
+            {
+                "state": config.state,
+                "egress": _egress(config.egress),
+                "pkeys_in": None if pkeys_in is None else list(pkeys_in.borne),
+                "pkeys_out": None if pkeys_out is None else list(pkeys_out.admitted),
+            },
+        )
 
     def set_tables(
         self, now: int, switch: SwitchId, lft: LinearTable, mft: Mapping[int, frozenset[int]]
@@ -177,6 +196,11 @@ class NativeEngine(Engine):
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         return self._native.inject(now, port, packet, slid, dlid, pkey)
 
+    def direct(
+        self, now: int, port: PortId, out_port: int, packet: bytes, slid: int, pkey: int
+    ) -> Drop | None:
+        return self._native.direct(now, port, out_port, packet, slid, pkey)
+
     def keep(self, token: BufferToken) -> None:
         self._native.keep(token)
 
@@ -225,6 +249,11 @@ class NativeEngine(Engine):
             return None
         credits_left, waiting, fecn_marked = lanes
         return LanesStatus(tuple(credits_left), tuple(waiting), fecn_marked)
+
+    def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
+        too_long, rows = self._native.vl_counters(now, direction)
+        self.count()
+        return vl_counters(self._directions[direction][0], too_long, rows)
 
     def count(self) -> None:
         """Add what has been counted since the last time to the counters that elements were given."""
@@ -285,6 +314,10 @@ class _Tallies:
 
 def _end(end: End) -> tuple[int, int | None]:
     return (end.port, None) if isinstance(end, HfiEnd) else (end.switch, end.port_num)
+
+
+def _egress(egress: Egress) -> _native.FabricEgress:
+    return {"sc_to_vl": egress.sc_to_vl or None, "vl_mtus": egress.vl_mtus or None}
 
 
 def _link(config: LinkConfig) -> _native.FabricLink:

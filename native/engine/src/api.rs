@@ -9,7 +9,9 @@
 
 use std::sync::Arc;
 
-use crate::config::{End, PortConfig, PortNum, SwitchPortConfig};
+use wire::LID_PERMISSIVE;
+
+use crate::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
 use crate::events::Event;
 use crate::link::capture::CaptureRing;
@@ -17,6 +19,7 @@ use crate::link::config::{FlowControl, LinkConfig};
 use crate::link::credits::LanesStatus;
 use crate::link::direction::Direction;
 use crate::link::rule::{FaultRule, Tally};
+use crate::link::vl_counters::VlCounters;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, Packets, Travelling};
 use crate::port::{Address, Port};
@@ -78,7 +81,7 @@ impl Engine {
         engine
     }
 
-    /// Return the worker that owns a port, once it has its cable.
+    /// Return the worker that owns a port, once it has its cable: packets are injected, and room is released, there.
     pub fn owner(&self, port: PortId) -> WorkerId {
         self.state.share.owner(port)
     }
@@ -104,10 +107,14 @@ impl Engine {
 
     /// Add an HFI port, without a cable and DOWN.
     pub fn add_port(&mut self) -> PortId {
-        let number = self.ports.len() as PortId;
-        self.ports.push(Port::new(number));
-        self.state.congestion.push(Default::default());
         self.state.share.add_port();
+        self.push_port(None)
+    }
+
+    fn push_port(&mut self, switch: Option<SwitchId>) -> PortId {
+        let number = self.ports.len() as PortId;
+        self.ports.push(Port::new(number, switch));
+        self.state.congestion.push(Default::default());
         number
     }
 
@@ -117,6 +124,16 @@ impl Engine {
         self.switches.push(Switch::new(number));
         self.state.switches += 1;
         number
+    }
+
+    /// Give a switch its port 0, where packets for the switch itself end, DOWN.
+    ///
+    /// What is addressed to its LID is passed to its host unless the table leads elsewhere, and so is what its table of
+    /// groups sends to port 0, and management packets (SC15) to the permissive LID. What it sends, the switch forwards.
+    /// While it is DOWN, the switch has no place for such packets. Deadlines then need not look at arrivals there.
+    pub fn add_port0(&mut self, switch: SwitchId) -> PortId {
+        self.state.share.add_port0();
+        self.push_port(Some(switch))
     }
 
     /// Lay a cable, and return its first direction; the second is the next number. For each direction there are the
@@ -138,17 +155,35 @@ impl Engine {
             if owners[side] != self.state.share.worker {
                 direction.leave_to(owners[side]);
             }
-            self.directions.push(direction);
-            match source {
-                End::Hfi(port) => self.ports[port as usize].leaving = Some(number),
-                End::Switch(switch, port) => self.switches[switch as usize].port(port).leaving = Some(number),
+            if let End::Switch(switch, port) = target {
+                let switch = &mut self.switches[switch as usize];
+                switch.port(port).arriving = Some(number);
+                direction.set_outward(&mut self.state, switch.port0.is_some());
             }
+            let (leaving, egress) = match source {
+                End::Hfi(port) => {
+                    let port = &mut self.ports[port as usize];
+                    (&mut port.leaving, &port.config.egress)
+                }
+                End::Switch(switch, port) => {
+                    let port = self.switches[switch as usize].port(port);
+                    (&mut port.leaving, &port.config.egress)
+                }
+            };
+            *leaving = Some(number);
+            direction.set_sc_to_vl(egress.sc_to_vl.as_ref());
+            self.directions.push(direction);
         }
         first
     }
 
     pub fn ports(&self) -> usize {
         self.ports.len()
+    }
+
+    /// Whether a port is port 0 of a switch.
+    pub fn is_port0(&self, port: PortId) -> bool {
+        self.ports[port as usize].switch.is_some()
     }
 
     pub fn switches(&self) -> usize {
@@ -165,10 +200,31 @@ impl Engine {
 
     // --- changes ---------------------------------------------------------------------------------------------
 
-    /// Give an HFI port a new configuration.
+    /// Give an HFI port, or port 0 of a switch, a new configuration.
     pub fn set_port(&mut self, now: u64, port: PortId, config: PortConfig) {
         self.handle_timeout(now);
-        self.ports[port as usize].config = config;
+        let is_open = config.state != PortState::Down;
+        let changed = &mut self.ports[port as usize];
+        changed.config = config;
+        if let Some(leaving) = changed.leaving {
+            self.directions[leaving as usize].set_sc_to_vl(changed.config.egress.sc_to_vl.as_ref());
+        }
+        if let Some(switch) = changed.switch {
+            self.open_port0(switch, is_open.then_some(port));
+        }
+    }
+
+    /// Let a switch pass packets to its port 0, or not.
+    fn open_port0(&mut self, switch: SwitchId, port0: Option<PortId>) {
+        let switch = &mut self.switches[switch as usize];
+        if switch.port0 == port0 {
+            return;
+        }
+        switch.port0 = port0;
+        self.lookahead = None;
+        for direction in switch.arriving() {
+            self.directions[direction as usize].set_outward(&mut self.state, port0.is_some());
+        }
     }
 
     /// Let an HFI port keep what arrives, as if the host were busy, or go on in order.
@@ -192,7 +248,11 @@ impl Engine {
     /// Give a port of a switch a new configuration.
     pub fn set_switch_port(&mut self, now: u64, switch: SwitchId, port: PortNum, config: SwitchPortConfig) {
         self.handle_timeout(now);
-        self.switches[switch as usize].port(port).configure(config);
+        let port = self.switches[switch as usize].port(port);
+        if let Some(leaving) = port.leaving {
+            self.directions[leaving as usize].set_sc_to_vl(config.egress.sc_to_vl.as_ref());
+        }
+        port.configure(config);
     }
 
     /// Swap in new forwarding tables, both at once.
@@ -259,10 +319,60 @@ impl Engine {
     /// Send a complete packet from an HFI port; return why the port refused it.
     pub fn inject(&mut self, now: u64, port: PortId, packet: Packet, address: Address) -> Option<Drop> {
         self.handle_timeout(now);
-        let port = &mut self.ports[port as usize];
-        let drop = port.send(&mut self.directions, &mut self.state, now, packet, address);
+        let sender = &mut self.ports[port as usize];
+        let drop = match sender.switch {
+            None => sender.send(&mut self.directions, &mut self.state, now, packet, address),
+            Some(switch) => self.inject_into(switch, now, port, packet, address),
+        };
         self.settle(now);
         drop
+    }
+
+    /// Let port 0 of a switch send.
+    #[cold]
+    fn inject_into(
+        &mut self,
+        switch: SwitchId,
+        now: u64,
+        port: PortId,
+        packet: Packet,
+        address: Address,
+    ) -> Option<Drop> {
+        let packet = match self.ports[port as usize].admit(None, &mut self.state, packet, address) {
+            Ok(packet) => packet,
+            Err(drop) => return Some(drop),
+        };
+        let switch = &mut self.switches[switch as usize];
+        let travelling = Travelling { packet, hops: 0, space: None };
+        switch.forward(&mut self.ports, &mut self.directions, &mut self.state, now, 0, travelling);
+        None
+    }
+
+    /// Send a complete packet from port 0 of a switch out of one of its other ports, past the tables.
+    ///
+    /// Directed routes go so, hop by hop. Return why port 0 refused it; else as `inject`.
+    pub fn direct(
+        &mut self,
+        now: u64,
+        port: PortId,
+        out_port: PortNum,
+        packet: Packet,
+        slid: u32,
+        pkey: u16,
+    ) -> Option<Drop> {
+        self.handle_timeout(now);
+        let port0 = &mut self.ports[port as usize];
+        let switch = port0.switch.expect("the port is port 0 of a switch");
+        let address = Address { slid, dlid: LID_PERMISSIVE, pkey };
+        let packet = match port0.admit(None, &mut self.state, packet, address) {
+            Ok(packet) => packet,
+            Err(drop) => return Some(drop),
+        };
+        let switch = &mut self.switches[switch as usize];
+        let travelling = Travelling { packet, hops: 0, space: None };
+        switch.directed(&mut self.directions, &mut self.state, now, out_port, travelling);
+        self.settle(now);
+        None
     }
 
     /// Say what became of a delivered packet of `len` bytes: its host took it, or why not.
@@ -310,10 +420,10 @@ impl Engine {
         let Some(travelling) = direction.arrive(&mut self.state) else { return };
         let space = travelling.space;
         match direction.target {
-            End::Hfi(port) => self.ports[port as usize].receive(&mut self.state, now, travelling),
+            End::Hfi(port) => self.ports[port as usize].receive(&mut self.state, now, travelling, 0),
             End::Switch(switch, port) => {
                 let switch = &mut self.switches[switch as usize];
-                switch.forward(&mut self.directions, &mut self.state, now, port, travelling);
+                switch.forward(&mut self.ports, &mut self.directions, &mut self.state, now, port, travelling);
             }
         }
         if let Some(space) = space {
@@ -390,6 +500,13 @@ impl Engine {
     /// Return the virtual lanes of a direction as they are now; None on a link without credits.
     pub fn lanes(&self, direction: DirectionId) -> Option<LanesStatus> {
         self.directions[direction as usize].lanes()
+    }
+
+    /// Return how many packets of a direction were longer than the MTU of their VL, and the counters of each VL as of `now`:
+    /// those of several workers add up.
+    pub fn vl_counters(&mut self, now: u64, direction: DirectionId) -> (u64, Vec<VlCounters>) {
+        self.handle_timeout(now);
+        self.directions[direction as usize].vl_counters(now)
     }
 
     /// Take what has been counted since the last time, by the elements that have counted anything.

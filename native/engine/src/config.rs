@@ -1,5 +1,6 @@
 //! How ports are set up, as an engine is told: replaced whole.
 
+use crate::link::config::Egress;
 use crate::outputs::{PortId, SwitchId};
 
 /// The number of a port of a switch, from 1.
@@ -19,6 +20,11 @@ pub enum PortState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwitchPortConfig {
     pub state: PortState,
+    pub egress: Egress,
+    /// P_Keys that a packet which comes in may bear, in ascending order, unless it is of subnet management; None: any.
+    pub pkeys_in: Option<Box<[u16]>>,
+    /// P_Keys that a packet which leaves may bear, likewise.
+    pub pkeys_out: Option<Box<[u16]>>,
 }
 
 /// An HFI port as an engine sees it.
@@ -34,9 +40,17 @@ pub struct PortConfig {
     admitted: Box<[u16]>,
     /// The groups that it has joined.
     groups: Box<[u32]>,
+    pub egress: Egress,
 }
 
-fn sorted<T: Ord>(mut values: Vec<T>) -> Box<[T]> {
+impl SwitchPortConfig {
+    /// A port in this state without rules of its own.
+    pub fn plain(state: PortState) -> Self {
+        SwitchPortConfig { state, ..SwitchPortConfig::default() }
+    }
+}
+
+pub fn sorted<T: Ord>(mut values: Vec<T>) -> Box<[T]> {
     values.sort_unstable();
     values.into()
 }
@@ -57,6 +71,7 @@ impl PortConfig {
             sendable: sorted(sendable),
             admitted: sorted(admitted),
             groups: sorted(groups),
+            egress: Egress::default(),
         }
     }
 

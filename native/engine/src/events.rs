@@ -131,6 +131,14 @@ impl Queue {
         }
     }
 
+    /// Take out the entry of a sequence number, wherever it stands.
+    fn take(&mut self, number: u64) -> Option<Entry> {
+        let found = self.run.iter().chain(self.heap.iter().map(|Reverse(entry)| entry));
+        let entry = found.copied().find(|entry| entry.number == number)?;
+        self.retain(|other| other.number != number);
+        Some(entry)
+    }
+
     fn retain(&mut self, keep: impl Fn(&Entry) -> bool) {
         self.run.retain(&keep);
         self.heap.retain(|Reverse(entry)| keep(entry));
@@ -147,7 +155,7 @@ impl Queue {
 /// flaps, or packets that overtake one that is held back for an hour, must not fill the memory.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// Arrivals at HFI ports, which report what they receive.
+    /// Arrivals at HFI ports, and at switches with a port 0 in service, which report what they receive.
     outward: Queue,
     /// All others. Most of them nobody sees: they need not be handled on time, only in order.
     inner: Queue,
@@ -169,6 +177,14 @@ impl Events {
     pub fn push(&mut self, when: u64, number: u64, event: Event, is_outward: bool) {
         let queue = if is_outward { &mut self.outward } else { &mut self.inner };
         queue.push(Entry { when, number, code: event.code() });
+    }
+
+    /// Note that an event that is scheduled brings about an output at once.
+    pub fn make_outward(&mut self, number: u64) {
+        if let Some(entry) = self.inner.take(number) {
+            self.outward.push(entry);
+            self.clear_firsts();
+        }
     }
 
     /// Schedule an event and return its sequence number.

@@ -11,4 +11,5 @@ pub mod faults;
 pub mod observe;
 pub mod queue;
 pub mod rule;
+pub mod vl_counters;
 pub mod wire;

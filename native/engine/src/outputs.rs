@@ -1,9 +1,10 @@
 //! What an engine reports, in the order in which it happened. Whoever drives it polls them and acts.
 
+use crate::config::PortNum;
 use crate::counters::Drop;
 use crate::packet::Packet;
 
-/// An HFI port, by number; it is never given to another.
+/// An HFI port, or port 0 of a switch, by number; it is never given to another.
 pub type PortId = u32;
 /// A switch, by number; it is never given to another.
 pub type SwitchId = u32;
@@ -15,13 +16,15 @@ pub type BufferToken = u64;
 /// Something that happened, with its time in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// An HFI port received a packet, checked it, and passes it to its host.
+    /// An HFI port, or port 0 of a switch, received a packet, checked it, and passes it to its host.
     Delivered {
         time: u64,
         port: PortId,
         packet: Packet,
         /// To be released once the host has taken the packet; None: the link has no credits.
         token: Option<BufferToken>,
+        /// At port 0 of a switch: the port by which the packet came to the switch, which directed routes need.
+        in_port: PortNum,
     },
     /// A packet entered an observed direction.
     Observed {

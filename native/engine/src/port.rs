@@ -1,4 +1,4 @@
-//! An HFI port, where packets enter and leave the fabric.
+//! An HFI port, or port 0 of a switch: where packets enter and leave the fabric.
 //!
 //! It enforces what hardware enforces: its own LID as SLID, its partition table in both directions, complete and
 //! undamaged packets on receipt.
@@ -7,11 +7,11 @@ use std::collections::{HashSet, VecDeque};
 
 use wire::{Fault, LID_PERMISSIVE, check, is_multicast, pkey};
 
-use crate::config::PortConfig;
+use crate::config::{PortConfig, PortNum};
 use crate::counters::{Drop, Passing};
 use crate::forwarding::{is_management, lets_pass};
 use crate::link::direction::Direction;
-use crate::outputs::{DirectionId, Output, PortId};
+use crate::outputs::{DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, Travelling, becn, dlid, fecn, slid};
 use crate::state::{ElementId, Mark, SpaceId, State};
 
@@ -31,6 +31,8 @@ pub struct Port {
     pub config: PortConfig,
     /// The direction in which it sends; None: it has no cable.
     pub leaving: Option<DirectionId>,
+    /// The switch that it is port 0 of.
+    pub switch: Option<SwitchId>,
     pub tx: Passing,
     /// A packet that is passed to the host stays in flight here until the host has said what became of it.
     pub rx: Passing,
@@ -39,16 +41,17 @@ pub struct Port {
     /// The senders of packets that came with FECN; LIDs from the wire.
     becn_due: HashSet<u32>,
     is_stalled: bool,
-    waiting: VecDeque<(Packet, Option<SpaceId>)>,
+    waiting: VecDeque<(Packet, Option<SpaceId>, PortNum)>,
     waiting_bytes: usize,
 }
 
 impl Port {
-    /// Make a port without a cable.
-    pub fn new(number: PortId) -> Self {
+    /// Make a port without a cable, or port 0 of a switch.
+    pub fn new(number: PortId, switch: Option<SwitchId>) -> Self {
         Port {
             config: PortConfig::default(),
             leaving: None,
+            switch,
             tx: Passing::default(),
             rx: Passing::default(),
             mark: Mark::default(),
@@ -77,31 +80,53 @@ impl Port {
         packet: Packet,
         address: Address,
     ) -> Option<Drop> {
+        let mut leaving = self.leaving.map(|leaving| &mut directions[leaving as usize]);
+        match self.admit(leaving.as_deref_mut(), state, packet, address) {
+            Ok(packet) => {
+                let leaving = leaving?; // without a cable it has admitted nothing
+                leaving.enter(state, now, Travelling { packet, hops: 0, space: None });
+                None
+            }
+            Err(drop) => Some(drop),
+        }
+    }
+
+    /// Count a packet that is to be sent; return it as it leaves, or why it does not.
+    #[inline(always)] // into the way of an HFI port; port 0 of a switch is cold
+    pub fn admit(
+        &mut self,
+        leaving: Option<&mut Direction>,
+        state: &mut State,
+        packet: Packet,
+        address: Address,
+    ) -> Result<Packet, Drop> {
         self.change(state);
         self.tx.element.enter(packet.len());
-        let (drop, leaving) = match self.leaving {
-            Some(leaving) if lets_pass(self.config.state, &packet) => {
-                (self.refusal_to_send(&packet, address), leaving)
-            }
-            _ => (Some(Drop::TxPortDown), 0),
+        let has_way = leaving.is_some() || self.switch.is_some();
+        let drop = if has_way && lets_pass(self.config.state, &packet) {
+            self.refusal_to_send(leaving, &packet, address)
+        } else {
+            Some(Drop::TxPortDown)
         };
         if let Some(drop) = drop {
             self.tx.element.drop(drop);
             state.packets.recycle(packet);
-            return Some(drop);
+            return Err(drop);
         }
         self.tx.element.leave(packet.len());
-        let packet = if !self.becn_due.is_empty() && self.becn_due.contains(&address.dlid) {
-            self.answer_congestion(state, packet)
-        } else {
-            packet
-        };
-        directions[leaving as usize].enter(state, now, Travelling { packet, hops: 0, space: None });
-        None
+        if !self.becn_due.is_empty() && self.becn_due.contains(&address.dlid) {
+            return Ok(self.answer_congestion(state, packet));
+        }
+        Ok(packet)
     }
 
     #[inline]
-    fn refusal_to_send(&self, packet: &[u8], address: Address) -> Option<Drop> {
+    fn refusal_to_send(
+        &self,
+        leaving: Option<&mut Direction>,
+        packet: &[u8],
+        address: Address,
+    ) -> Option<Drop> {
         // who has no LID yet is managed by directed routes, from the permissive LID
         let is_own = |slid| self.config.has_lid(slid) || (slid == LID_PERMISSIVE && is_management(packet));
         if !is_own(address.slid) {
@@ -111,7 +136,10 @@ impl Port {
         } else if !self.config.may_send(address.pkey) {
             Some(Drop::TxPkey)
         } else {
-            None
+            let egress = &self.config.egress;
+            let is_too_long =
+                egress.vl_mtus.is_some() && leaving.is_some_and(|leaving| leaving.discards(egress, packet));
+            is_too_long.then_some(Drop::TxMtu)
         }
     }
 
@@ -126,21 +154,28 @@ impl Port {
 
     // --- receiving -------------------------------------------------------------------------------------------
 
-    /// Receive a packet from the link: check it, then pass it to the host.
-    #[inline]
-    pub fn receive(&mut self, state: &mut State, now: u64, travelling: Travelling) {
+    /// Receive a packet: check it, then pass it to the host. `in_port` as in `Output::Delivered`.
+    #[inline(always)] // into the way of an HFI port; port 0 of a switch is cold
+    pub fn receive(&mut self, state: &mut State, now: u64, travelling: Travelling, in_port: PortNum) {
         let Travelling { packet, space, .. } = travelling;
         self.change(state);
         self.rx.element.enter(packet.len());
         if self.is_stalled {
-            self.wait(state, packet, space);
+            self.wait(state, packet, space, in_port);
         } else {
-            self.take(state, now, packet, space);
+            self.take(state, now, packet, space, in_port);
         }
     }
 
-    #[inline]
-    fn take(&mut self, state: &mut State, now: u64, packet: Packet, space: Option<SpaceId>) {
+    #[inline(always)] // into the way of an HFI port; port 0 of a switch is cold
+    fn take(
+        &mut self,
+        state: &mut State,
+        now: u64,
+        packet: Packet,
+        space: Option<SpaceId>,
+        in_port: PortNum,
+    ) {
         if let Some(drop) = self.refusal(&packet) {
             self.rx.element.drop(drop);
             return state.packets.recycle(packet);
@@ -150,7 +185,7 @@ impl Port {
         }
         self.rx.in_flight += 1;
         let token = space.map(|space| state.lend(space));
-        state.outputs.push_back(Output::Delivered { time: now, port: self.number, packet, token });
+        state.outputs.push_back(Output::Delivered { time: now, port: self.number, packet, token, in_port });
     }
 
     /// Count what became of a packet that was passed to the host.
@@ -213,17 +248,17 @@ impl Port {
     pub fn resume(&mut self, state: &mut State, now: u64) {
         self.change(state);
         self.is_stalled = false;
-        while let Some((packet, space)) = self.waiting.pop_front() {
+        while let Some((packet, space, in_port)) = self.waiting.pop_front() {
             self.waiting_bytes -= packet.len();
             self.rx.in_flight -= 1;
-            self.take(state, now, packet, space);
+            self.take(state, now, packet, space, in_port);
             if let Some(space) = space {
                 state.release(space);
             }
         }
     }
 
-    fn wait(&mut self, state: &mut State, packet: Packet, space: Option<SpaceId>) {
+    fn wait(&mut self, state: &mut State, packet: Packet, space: Option<SpaceId>, in_port: PortNum) {
         if let Some(space) = space {
             state.keep(space);
         } else if self.waiting_bytes + packet.len() > RX_BUFFER_BYTES {
@@ -231,7 +266,7 @@ impl Port {
             return state.packets.recycle(packet);
         }
         self.waiting_bytes += packet.len();
-        self.waiting.push_back((packet, space));
+        self.waiting.push_back((packet, space, in_port));
         self.rx.in_flight += 1;
     }
 }

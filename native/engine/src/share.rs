@@ -67,6 +67,8 @@ pub struct Share {
     inboxes: Vec<VecDeque<(u64, Handover)>>,
     /// The owner of each port.
     ports: Vec<WorkerId>,
+    /// Over how many of them workers have been spread.
+    spread: u32,
 }
 
 impl Default for Share {
@@ -83,6 +85,7 @@ impl Share {
             outboxes: (0..workers).map(|_| Outbox::default()).collect(),
             inboxes: (0..workers).map(|_| VecDeque::new()).collect(),
             ports: Vec::new(),
+            spread: 0,
         }
     }
 
@@ -95,10 +98,19 @@ impl Share {
     }
 
     pub fn add_port(&mut self) {
-        self.ports.push(self.ports.len() as WorkerId % self.workers());
+        self.ports.push(self.spread % self.workers());
+        self.spread += 1;
     }
 
-    /// Return the owner of a port, once it has its cable.
+    /// Add port 0 of a switch: worker 0 has it, because it has all credits.
+    ///
+    /// What port 0 sends is handed over where it enters a direction. It receives in the engine that carried the packet to
+    /// the switch, whichever that is, so that is where its output is; only those of worker 0 have room to release.
+    pub fn add_port0(&mut self) {
+        self.ports.push(0);
+    }
+
+    /// Return the owner of a port, once it has its cable: it sends in that engine, and releases room there.
     pub fn owner(&self, port: PortId) -> WorkerId {
         self.ports[port as usize]
     }

@@ -1,16 +1,19 @@
 //! A switch: it forwards by DLID, on the tables that it was given.
+//!
+//! Port 0 is where the switch itself sends and receives. It is a port like that of an HFI; only its cable is the switch.
 
 use std::sync::Arc;
 
-use wire::{HEADER, is_multicast, l2, lrh16b};
+use wire::{HEADER, LID_PERMISSIVE, is_multicast, l2, lrh16b, pkey};
 
-use crate::config::{PortNum, PortState, SwitchPortConfig};
+use crate::config::{PortConfig, PortNum, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
-use crate::forwarding::{is_astray, lets_pass};
+use crate::forwarding::{is_astray, is_management, lets_pass};
 use crate::hash::FastMap;
 use crate::link::direction::Direction;
-use crate::outputs::{DirectionId, SwitchId};
+use crate::outputs::{DirectionId, PortId, SwitchId};
 use crate::packet::{Packet, Travelling, dlid, entropy};
+use crate::port::Port;
 use crate::state::{ElementId, Mark, State};
 
 /// Entries of a forwarding table from here on name a group of ports.
@@ -30,23 +33,48 @@ pub type MulticastTable = FastMap<u32, Arc<[PortNum]>>;
 /// One external port of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct SwitchPort {
-    config: SwitchPortConfig,
-    /// Whether every packet passes.
-    is_active: bool,
+    /// Apart: what every packet asks is beside it.
+    pub config: Box<SwitchPortConfig>,
+    /// Whether every packet may come in.
+    is_open_in: bool,
+    /// Whether every packet may leave.
+    is_open_out: bool,
     /// The direction in which it sends; None: it has no cable.
     pub leaving: Option<DirectionId>,
+    /// The direction that ends at it.
+    pub arriving: Option<DirectionId>,
 }
 
 impl SwitchPort {
     /// Take a new configuration.
     pub fn configure(&mut self, config: SwitchPortConfig) {
-        self.is_active = config.state == PortState::Active;
-        self.config = config;
+        let is_active = config.state == PortState::Active;
+        self.is_open_in = is_active && config.pkeys_in.is_none();
+        self.is_open_out = is_active && config.pkeys_out.is_none() && config.egress.vl_mtus.is_none();
+        *self.config = config;
     }
 
-    #[inline]
-    fn lets_pass(&self, packet: &[u8]) -> bool {
-        self.is_active || lets_pass(self.config.state, packet)
+    /// Return why a packet may not come in.
+    #[cold]
+    fn refusal_in(&self, packet: &[u8]) -> Option<Drop> {
+        if !lets_pass(self.config.state, packet) {
+            return Some(Drop::SwPortDown);
+        }
+        let may_come =
+            packet.len() < HEADER || is_management(packet) || holds(&self.config.pkeys_in, pkey(packet));
+        (!may_come).then_some(Drop::SwPkeyIn)
+    }
+
+    /// Return why a packet may not leave by this direction.
+    #[cold]
+    fn refusal_out(&self, leaving: &mut Direction, packet: &[u8]) -> Option<Drop> {
+        if !lets_pass(self.config.state, packet) {
+            return Some(Drop::SwPortDown);
+        }
+        if !is_management(packet) && !holds(&self.config.pkeys_out, pkey(packet)) {
+            return Some(Drop::SwPkeyOut);
+        }
+        leaving.discards(&self.config.egress, packet).then_some(Drop::SwMtu)
     }
 }
 
@@ -57,6 +85,8 @@ pub struct Switch {
     pub mft: MulticastTable,
     pub counters: Passing,
     pub mark: Mark,
+    /// Where packets for the switch itself end; None: nowhere, or it is DOWN.
+    pub port0: Option<PortId>,
     number: SwitchId,
     ports: Vec<SwitchPort>,
 }
@@ -70,6 +100,7 @@ impl Switch {
             mft: MulticastTable::default(),
             counters: Passing::default(),
             mark: Mark::default(),
+            port0: None,
             number,
             ports: Vec::new(),
         }
@@ -84,15 +115,21 @@ impl Switch {
         &mut self.ports[index]
     }
 
+    /// The directions that end at it.
+    pub fn arriving(&self) -> impl Iterator<Item = DirectionId> {
+        self.ports.iter().filter_map(|port| port.arriving)
+    }
+
     fn drop(&mut self, state: &mut State, packet: Packet, reason: Drop) {
         self.counters.element.drop(reason);
         state.packets.recycle(packet);
     }
 
-    /// Forward a packet to the ports given by the tables, or count its drop.
-    #[inline]
+    /// Forward a packet to the ports given by the tables, or count its drop. What port 0 sends comes by port 0.
+    #[inline(always)] // into the loop over arrivals; what port 0 sends comes seldom
     pub fn forward(
         &mut self,
+        ports: &mut [Port],
         directions: &mut [Direction],
         state: &mut State,
         now: u64,
@@ -106,19 +143,28 @@ impl Switch {
         if !self.up {
             return self.drop(state, travelling.packet, Drop::SwDown);
         }
-        if !self.port(in_port).lets_pass(packet) {
-            return self.drop(state, travelling.packet, Drop::SwPortDown);
+        let refusal = match self.ports.get(usize::from(in_port)) {
+            Some(port) if port.is_open_in => None,
+            _ if in_port == 0 => None,
+            Some(port) => port.refusal_in(packet),
+            None => Some(Drop::SwPortDown),
+        };
+        if let Some(drop) = refusal {
+            return self.drop(state, travelling.packet, drop);
         }
         if packet.len() < HEADER || u32::from(l2(packet)) != lrh16b::L2_16B {
             return self.drop(state, travelling.packet, Drop::SwMalformed);
         }
         let dlid = dlid(packet);
         if is_multicast(dlid) {
-            return self.replicate(directions, state, now, in_port, dlid, travelling);
+            return self.replicate(ports, directions, state, now, in_port, travelling);
         }
         let mut port = self.lft.entries.get(dlid as usize).copied().unwrap_or(0);
-        if port == 0 || is_astray(travelling.hops, state.switches) {
+        if is_astray(travelling.hops, state.switches) {
             return self.drop(state, travelling.packet, Drop::SwNoRoute);
+        }
+        if port == 0 {
+            return self.take(ports, state, now, in_port, travelling);
         }
         if port >= GROUP_BASE {
             let group = &self.lft.groups[usize::from(port - GROUP_BASE)];
@@ -129,14 +175,17 @@ impl Switch {
 
     fn replicate(
         &mut self,
+        ports: &mut [Port],
         directions: &mut [Direction],
         state: &mut State,
         now: u64,
         in_port: PortNum,
-        dlid: u32,
         travelling: Travelling,
     ) {
-        let group = self.mft.get(&dlid).filter(|group| group.len() > 1 && group.contains(&in_port));
+        let group = self
+            .mft
+            .get(&dlid(&travelling.packet))
+            .filter(|group| group.len() > 1 && group.contains(&in_port));
         let Some(group) = group.filter(|_| !is_astray(travelling.hops, state.switches)).map(Arc::clone)
         else {
             // a port outside the tree may not inject into it: its copy would reach members twice on a loop
@@ -146,9 +195,64 @@ impl Switch {
         let Travelling { packet, hops, space } = travelling;
         for port in group.iter().copied().filter(|port| *port != in_port) {
             let copy = Travelling { packet: packet.clone(), hops, space };
-            self.send(directions, state, now, port, copy);
+            match self.port0 {
+                Some(port0) if port == 0 => {
+                    self.leave_to(&mut ports[port0 as usize], state, now, in_port, copy)
+                }
+                _ => self.send(directions, state, now, port, copy),
+            }
         }
         state.packets.recycle(packet);
+    }
+
+    /// Let a packet that port 0 sends out of one port, past the tables.
+    #[cold]
+    pub fn directed(
+        &mut self,
+        directions: &mut [Direction],
+        state: &mut State,
+        now: u64,
+        port: PortNum,
+        mut travelling: Travelling,
+    ) {
+        travelling.hops = 1;
+        self.mark.set(&mut state.changed, ElementId::Switch(self.number));
+        self.counters.element.enter(travelling.packet.len());
+        if self.up {
+            self.send(directions, state, now, port, travelling);
+        } else {
+            self.drop(state, travelling.packet, Drop::SwDown);
+        }
+    }
+
+    /// Pass a packet to port 0, if it is for it; the table has no other place for it.
+    #[cold]
+    fn take(
+        &mut self,
+        ports: &mut [Port],
+        state: &mut State,
+        now: u64,
+        in_port: PortNum,
+        travelling: Travelling,
+    ) {
+        let port0 = self.port0.map(|port0| &mut ports[port0 as usize]);
+        match port0.filter(|port0| is_for(&port0.config, &travelling.packet)) {
+            Some(port0) => self.leave_to(port0, state, now, in_port, travelling),
+            None => self.drop(state, travelling.packet, Drop::SwNoRoute),
+        }
+    }
+
+    #[cold]
+    fn leave_to(
+        &mut self,
+        port0: &mut Port,
+        state: &mut State,
+        now: u64,
+        in_port: PortNum,
+        travelling: Travelling,
+    ) {
+        self.counters.element.leave(travelling.packet.len());
+        port0.receive(state, now, travelling, in_port);
     }
 
     #[inline]
@@ -160,12 +264,29 @@ impl Switch {
         port: PortNum,
         travelling: Travelling,
     ) {
-        match self.ports.get(usize::from(port)) {
-            Some(port @ SwitchPort { leaving: Some(leaving), .. }) if port.lets_pass(&travelling.packet) => {
-                self.counters.element.leave(travelling.packet.len());
-                directions[*leaving as usize].enter(state, now, travelling);
-            }
-            _ => self.drop(state, travelling.packet, Drop::SwPortDown),
+        let Some(port @ SwitchPort { leaving: Some(leaving), .. }) = self.ports.get(usize::from(port)) else {
+            return self.drop(state, travelling.packet, Drop::SwPortDown);
+        };
+        let leaving = &mut directions[*leaving as usize];
+        if !port.is_open_out
+            && let Some(drop) = port.refusal_out(leaving, &travelling.packet)
+        {
+            return self.drop(state, travelling.packet, drop);
         }
+        self.counters.element.leave(travelling.packet.len());
+        leaving.enter(state, now, travelling);
+    }
+}
+
+/// Whether a P_Key is in a list, if there is one.
+fn holds(pkeys: &Option<Box<[u16]>>, pkey: u16) -> bool {
+    pkeys.as_ref().is_none_or(|pkeys| pkeys.binary_search(&pkey).is_ok())
+}
+
+fn is_for(port0: &PortConfig, packet: &[u8]) -> bool {
+    match dlid(packet) {
+        LID_PERMISSIVE => is_management(packet),
+        0 => false,
+        dlid => port0.has_lid(dlid),
     }
 }

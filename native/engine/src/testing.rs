@@ -72,7 +72,7 @@ impl TwoHosts {
         for index in 0..2 {
             let (port, lid) = (engine.add_port(), index + 1);
             engine.set_port(0, port, port_config(lid));
-            engine.set_switch_port(0, switch, lid as u16, SwitchPortConfig { state: PortState::Active });
+            engine.set_switch_port(0, switch, lid as u16, SwitchPortConfig::plain(PortState::Active));
             let streams = [0, 1].map(|end| (Stream::new(u64::from(index * 2 + end)), Stream::new(9)));
             engine.add_link([End::Hfi(port), End::Switch(switch, lid as u16)], &FAST, None, streams);
             let vport = vnics.add();

@@ -44,24 +44,26 @@ fn ring(engine: &mut Engine, config: &LinkConfig, trunk_credits: bool, astray: b
             PortConfig::new(PortState::Active, number + 1, 0, pkeys(), pkeys(), vec![GROUP]),
         );
         let (switch, switch_port) = (number / 2, number as PortNum % 2 + 1);
-        engine.set_switch_port(0, switch, switch_port, SwitchPortConfig { state: PortState::Active });
+        engine.set_switch_port(0, switch, switch_port, SwitchPortConfig::plain(PortState::Active));
         engine.add_link([End::Hfi(port), End::Switch(switch, switch_port)], config, None, streams(number));
     }
     for switch in 0..SWITCHES {
         let ends = [End::Switch(switch, 4), End::Switch((switch + 1) % SWITCHES, 3)];
-        engine.set_switch_port(0, switch, 3, SwitchPortConfig { state: PortState::Active });
-        engine.set_switch_port(0, switch, 4, SwitchPortConfig { state: PortState::Active });
+        engine.set_switch_port(0, switch, 3, SwitchPortConfig::plain(PortState::Active));
+        engine.set_switch_port(0, switch, 4, SwitchPortConfig::plain(PortState::Active));
         engine.add_link(ends, config, trunk_credits.then_some(&flow), streams(PORTS + switch));
     }
     for switch in 0..SWITCHES {
-        let way = |lid: u32| match (lid - 1) / 2 {
+        let home = |lid: u32| if lid > PORTS { lid - PORTS - 1 } else { (lid - 1) / 2 };
+        let way = |lid: u32| match home(lid) {
+            home if home == switch && lid > PORTS => 0,
             home if home == switch => (lid as PortNum - 1) % 2 + 1,
             home if astray && lid == 1 && home != switch => 4 - (switch as PortNum & 1),
             home if (home + SWITCHES - switch) % SWITCHES == 2 => GROUP_BASE,
             home if (home + SWITCHES - switch) % SWITCHES == 1 => 4,
             _ => 3,
         };
-        let entries = std::iter::once(0).chain((1..=PORTS).map(way)).collect();
+        let entries = std::iter::once(0).chain((1..=PORTS + SWITCHES).map(way)).collect();
         let tree: Vec<PortNum> = match switch {
             0 => vec![1, 2, 4],
             3 => vec![1, 2, 3],
@@ -69,6 +71,15 @@ fn ring(engine: &mut Engine, config: &LinkConfig, trunk_credits: bool, astray: b
         };
         let lft = LinearTable { entries, groups: vec![[3, 4].into()] };
         engine.set_tables(0, switch, lft, [(GROUP, Arc::from(tree))].into_iter().collect());
+    }
+}
+
+/// Give each switch of a ring its port 0.
+fn port0s(engine: &mut Engine) {
+    for switch in 0..SWITCHES {
+        let port = engine.add_port0(switch);
+        let pkeys = || vec![PKEY];
+        engine.set_port(0, port, PortConfig::new(PortState::Active, port + 1, 0, pkeys(), pkeys(), vec![]));
     }
 }
 
@@ -99,14 +110,19 @@ struct Run {
     several: Several,
     random: Stream,
     packets: Packets,
+    /// How many ports send and receive.
+    ports: u64,
     now: u64,
     sent: u64,
+    /// How many outputs hosts have seen.
+    seen: usize,
 }
 
 impl Run {
     fn new(workers: u32, build: impl Fn(&mut Engine)) -> Self {
         let several = Several::new(workers, build);
-        Run { several, random: Stream::new(5), packets: Packets::default(), now: 0, sent: 0 }
+        let ports = several.engines[0].ports() as u64;
+        Run { several, random: Stream::new(5), packets: Packets::default(), ports, now: 0, sent: 0, seen: 0 }
     }
 
     fn below(&mut self, limit: u64) -> u64 {
@@ -117,7 +133,7 @@ impl Run {
     fn send(&mut self, packets: u64, apart_ns: u64) {
         for _ in 0..packets {
             self.now += 1 + self.below(apart_ns * 2);
-            let (from, to) = (self.below(PORTS.into()) as u32, self.below(PORTS.into()) as u32);
+            let (from, to) = (self.below(self.ports) as u32, self.below(self.ports) as u32);
             let mut address = address(from, to);
             if self.below(10) == 0 {
                 address = Address { dlid: GROUP, ..address };
@@ -126,6 +142,7 @@ impl Run {
             let packet = packet(&mut self.packets, address, frame, self.sent);
             self.sent += 1;
             assert_eq!(self.several.inject(self.now, from, packet, address), None);
+            self.let_hosts_take();
         }
     }
 
@@ -135,8 +152,28 @@ impl Run {
         self.several.each(|engine| change(engine, now));
     }
 
+    /// Release the room of what was delivered; return whether there was any.
+    fn let_hosts_take(&mut self) -> bool {
+        let mut tokens = Vec::new();
+        for output in &self.several.outputs[self.seen..] {
+            if let Output::Delivered { time, port, token: Some(token), .. } = output {
+                self.now = self.now.max(*time);
+                tokens.push((*port, *token));
+            }
+        }
+        self.seen = self.several.outputs.len();
+        for (port, token) in &tokens {
+            let owner = self.several.engines[0].owner(*port);
+            assert!(self.several.engines[owner as usize].release(self.now, *token));
+        }
+        !tokens.is_empty()
+    }
+
     fn happened(&mut self) -> Happened {
         self.several.advance(u64::MAX);
+        while self.let_hosts_take() {
+            self.several.advance(u64::MAX);
+        }
         let mut outputs: Vec<String> = self.several.outputs.drain(..).map(told).collect();
         outputs.sort();
         Happened { outputs, totals: self.several.totals() }
@@ -145,8 +182,8 @@ impl Run {
 
 fn told(output: Output) -> String {
     match output {
-        Output::Delivered { time, port, packet, token } => {
-            format!("{time:>12} delivered to port {port}: {} {token:?}", mark(&packet))
+        Output::Delivered { time, port, packet, token, in_port } => {
+            format!("{time:>12} delivered to port {port}: {} {token:?} by {in_port}", mark(&packet))
         }
         Output::Observed { time, packet, drop, .. } => {
             format!("{time:>12} observed: {} {drop:?}", mark(&packet))
@@ -275,6 +312,25 @@ fn links_with_credits_are_one_workers_and_lose_nothing() {
     assert_eq!(dropped(&happened, Drop::LinkOverflow), 0);
     let engines = Several::new(3, |engine| star(engine, 6, &FAST, Some(&one_lane()))).engines;
     assert!((0..6).all(|port| engines[2].owner(port) == 0));
+}
+
+#[test]
+fn switches_themselves_send_and_receive_as_with_one_worker() {
+    for trunk_credits in [false, true] {
+        let build = |engine: &mut Engine| {
+            ring(engine, &UNEVEN, trunk_credits, false);
+            port0s(engine);
+        };
+        let happened = assert_same(build, |run| {
+            run.send(1000, 500);
+            run.at(|engine, now| engine.stall_port(now, PORTS, true));
+            run.send(200, 500);
+            run.at(|engine, now| engine.stall_port(now, PORTS, false));
+            run.send(1000, 500);
+        });
+        let received = |port: u32| delivered(&happened, &format!("port {port} rx"));
+        assert!((PORTS..PORTS + SWITCHES).all(|port| received(port) > 100));
+    }
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn every_reason_to_end_counts_each_segment_once() {
         (|bed| bed.engine.set_switch(0, 0, false), Drop::SwDown),
         (|bed| bed.route(&[0, 1]), Drop::SwNoRoute),
         (
-            |bed| bed.engine.set_switch_port(0, 0, 2, SwitchPortConfig { state: PortState::Down }),
+            |bed| bed.engine.set_switch_port(0, 0, 2, SwitchPortConfig::plain(PortState::Down)),
             Drop::SwPortDown,
         ),
         (

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::capture_ring::CaptureRing;
 use engine::api::{Counted, Engine};
-use engine::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
+use engine::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig, sorted};
 use engine::counters::{DROP_NAMES, Passing};
 use engine::hash::FastMap;
-use engine::link::config::{FlowControl, LinkConfig, SERVICE_CHANNELS};
+use engine::link::config::{Egress, FlowControl, LinkConfig, MAX_VLS, SERVICE_CHANNELS};
 use engine::link::rule::{FaultKind, FaultRule, Match, Tally};
 use engine::outputs::Output;
 use engine::packet::{Packet, Packets};
@@ -82,8 +82,28 @@ impl FlowArgs {
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
+pub struct EgressArgs {
+    sc_to_vl: Option<[u8; SERVICE_CHANNELS]>,
+    vl_mtus: Option<[u32; MAX_VLS]>,
+}
+
+impl EgressArgs {
+    fn build(self) -> PyResult<Egress> {
+        if self.sc_to_vl.is_some_and(|table| table.iter().any(|vl| usize::from(*vl) >= MAX_VLS)) {
+            return Err(PyValueError::new_err(format!(
+                "an SC to VL table names a VL that is not 0 to {}",
+                MAX_VLS - 1
+            )));
+        }
+        Ok(Egress { sc_to_vl: self.sc_to_vl, vl_mtus: self.vl_mtus })
+    }
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
 pub struct PortArgs {
     state: u8,
+    egress: EgressArgs,
     lid: u32,
     lmc: u32,
     sendable: Vec<u16>,
@@ -95,6 +115,20 @@ pub struct PortArgs {
 #[pyo3(from_item_all)]
 pub struct SwitchPortArgs {
     state: u8,
+    egress: EgressArgs,
+    pkeys_in: Option<Vec<u16>>,
+    pkeys_out: Option<Vec<u16>>,
+}
+
+impl SwitchPortArgs {
+    fn build(self) -> PyResult<SwitchPortConfig> {
+        Ok(SwitchPortConfig {
+            state: port_state(self.state)?,
+            egress: self.egress.build()?,
+            pkeys_in: self.pkeys_in.map(sorted),
+            pkeys_out: self.pkeys_out.map(sorted),
+        })
+    }
 }
 
 /// Return a state by its number in InfiniBand.
@@ -202,6 +236,8 @@ fn multicast_table(groups: Vec<(u32, Vec<PortNum>)>) -> MulticastTable {
 
 /// Credits and waiting bytes of each VL; packets marked with FECN.
 type LaneStatus = (Vec<u64>, Vec<u64>, u64);
+/// Packets, bytes, nanoseconds waited, discards of one VL.
+type VlRow = (u64, u64, u64, u64);
 /// In, copies, out, in flight; then pairs of the number of a drop reason and how many.
 type Counts = ([u64; 5], i64, Vec<(usize, u64)>);
 
@@ -240,8 +276,8 @@ fn output_tuple<'py>(
         bytes
     };
     match output {
-        Output::Delivered { time, port, packet, token } => {
-            (0u8, (time, port, bytes(packet), token)).into_pyobject(py)
+        Output::Delivered { time, port, packet, token, in_port } => {
+            (0u8, (time, port, bytes(packet), token, in_port)).into_pyobject(py)
         }
         Output::Observed { time, direction, packet, drop } => {
             let drop = drop.map(|drop| drop as u8);
@@ -355,6 +391,12 @@ impl FabricEngine {
         self.look(py, Engine::add_switch)
     }
 
+    fn add_port0(&mut self, py: Python<'_>, switch: u32) -> PyResult<u32> {
+        self.switch(switch)?;
+        self.ports += 1;
+        Ok(self.look(py, |engine| engine.add_port0(switch)))
+    }
+
     fn add_link(
         &mut self,
         py: Python<'_>,
@@ -372,8 +414,9 @@ impl FabricEngine {
 
     fn set_port(&mut self, py: Python<'_>, now: u64, port: u32, config: PortArgs) -> PyResult<()> {
         self.port(port)?;
-        let PortArgs { state, lid, lmc, sendable, admitted, groups } = config;
-        let config = PortConfig::new(port_state(state)?, lid, lmc, sendable, admitted, groups);
+        let PortArgs { state, egress, lid, lmc, sendable, admitted, groups } = config;
+        let mut config = PortConfig::new(port_state(state)?, lid, lmc, sendable, admitted, groups);
+        config.egress = egress.build()?;
         self.input(py, now, |engine, now| engine.set_port(now, port, config));
         Ok(())
     }
@@ -399,7 +442,7 @@ impl FabricEngine {
         config: SwitchPortArgs,
     ) -> PyResult<()> {
         self.switch(switch)?;
-        let config = SwitchPortConfig { state: port_state(config.state)? };
+        let config = config.build()?;
         self.input(py, now, |engine, now| engine.set_switch_port(now, switch, port_num, config));
         Ok(())
     }
@@ -490,6 +533,29 @@ impl FabricEngine {
         Ok(drop.map(|drop| self.drops[drop as usize].clone_ref(py)))
     }
 
+    /// Return the drop reason with which port 0 refused the packet.
+    #[expect(clippy::too_many_arguments, reason = "they are those of Engine.direct")]
+    fn direct(
+        &mut self,
+        py: Python<'_>,
+        now: u64,
+        port: u32,
+        out_port: PortNum,
+        packet: &[u8],
+        slid: u32,
+        pkey: u16,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        self.port(port)?;
+        if !self.look(py, |engine| engine.is_port0(port)) {
+            return Err(PyValueError::new_err(format!("port {port} is not port 0 of a switch")));
+        }
+        let drop = self.input(py, now, |engine, now| {
+            let packet = engine.packets().copy(packet);
+            engine.direct(now, port, out_port, packet, slid, pkey)
+        });
+        Ok(drop.map(|drop| self.drops[drop as usize].clone_ref(py)))
+    }
+
     fn keep(&mut self, py: Python<'_>, token: u64) -> PyResult<()> {
         if self.look(py, |engine| engine.keep(token)) { Ok(()) } else { Err(no_token(token)) }
     }
@@ -562,6 +628,12 @@ impl FabricEngine {
         self.direction(direction)?;
         let lanes = self.look(py, |engine| engine.lanes(direction));
         Ok(lanes.map(|lanes| (lanes.credits, lanes.waiting, lanes.fecn_marked)))
+    }
+
+    fn vl_counters(&mut self, py: Python<'_>, now: u64, direction: u32) -> PyResult<(u64, Vec<VlRow>)> {
+        self.direction(direction)?;
+        let (too_long, rows) = self.input(py, now, |engine, now| engine.vl_counters(now, direction));
+        Ok((too_long, rows.iter().map(|vl| (vl.packets, vl.bytes, vl.wait_ns, vl.discards)).collect()))
     }
 
     fn take_counts<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

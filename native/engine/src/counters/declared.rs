@@ -17,7 +17,7 @@ pub enum Drop {
     TxPkey,
     /// The DLID is 0, which is never a destination.
     TxDlid,
-    /// The packet is longer than the packet limit of the port.
+    /// The packet is longer than the MTU of its VL, or than any packet.
     TxMtu,
     /// The link is down, or has no far end.
     LinkDown,
@@ -34,6 +34,12 @@ pub enum Drop {
     SwNoGroup,
     /// The switch port where it arrived, or is to leave, is not ACTIVE, nor is the packet management (SC15).
     SwPortDown,
+    /// The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour.
+    SwPkeyIn,
+    /// The switch port from which it is to leave enforces partitions, and does not admit the P_Key.
+    SwPkeyOut,
+    /// The packet is longer than the MTU of its VL at the switch port from which it is to leave.
+    SwMtu,
     /// The switch is off or booting.
     SwDown,
     /// The receiving port is not ACTIVE; in INIT and ARMED it receives management packets (SC15) only.
@@ -89,7 +95,7 @@ pub enum Drop {
 }
 
 /// Their names, by number.
-pub const DROP_NAMES: [&str; 38] = [
+pub const DROP_NAMES: [&str; 41] = [
     "tx_port_down",
     "tx_malformed",
     "tx_slid",
@@ -103,6 +109,9 @@ pub const DROP_NAMES: [&str; 38] = [
     "sw_no_route",
     "sw_no_group",
     "sw_port_down",
+    "sw_pkey_in",
+    "sw_pkey_out",
+    "sw_mtu",
     "sw_down",
     "rx_port_down",
     "rx_truncated",

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use super::arbiter::Arbiter;
-use super::config::{FlowControl, SERVICE_CHANNELS};
+use super::config::{FlowControl, ScToVl};
 use super::wire::Wire;
 use crate::counters::Drop;
 use crate::events::Event;
@@ -43,6 +43,10 @@ struct Lane {
     credits: u64,
     queue: VecDeque<Waiting>,
     queued: u64,
+    /// Nanoseconds, but for what waits now.
+    waited: u64,
+    /// When the first packet that waits began to, unless a packet of this VL was being sent then.
+    since: u64,
 }
 
 impl Lane {
@@ -61,10 +65,14 @@ pub struct Lanes {
     direction: DirectionId,
     /// The HFI port that sends. None: a switch, which marks FECN.
     source: Option<PortId>,
-    sc_to_vl: [u8; SERVICE_CHANNELS],
+    sc_to_vl: ScToVl,
+    /// Of the packets on the wire, in order: the table that said so may have changed since.
+    vls_on_wire: VecDeque<u8>,
     buffer_bytes: u64,
     fecn_bytes: u64,
     lanes: Vec<Lane>,
+    /// The VL that sent last.
+    last_vl: usize,
     /// None: there is only one VL.
     arbiter: Option<Arbiter>,
     /// The sequence number of the event at which the wire is free; 0: none is set.
@@ -75,20 +83,43 @@ pub struct Lanes {
 impl Lanes {
     /// Begin with nothing waiting and all credits.
     pub fn new(direction: DirectionId, source: Option<PortId>, flow: &FlowControl, limit: u64) -> Self {
-        let lane = |_: &u32| Lane { credits: flow.buffer_bytes, queue: VecDeque::new(), queued: 0 };
+        let lane = |_: &u32| Lane {
+            credits: flow.buffer_bytes,
+            queue: VecDeque::new(),
+            queued: 0,
+            waited: 0,
+            since: 0,
+        };
         Lanes {
             limit,
             stopped: false,
             direction,
             source,
             sc_to_vl: flow.sc_to_vl,
+            vls_on_wire: VecDeque::new(),
             buffer_bytes: flow.buffer_bytes,
             fecn_bytes: flow.fecn_bytes,
             lanes: flow.weights.iter().map(lane).collect(),
+            last_vl: 0,
             arbiter: (flow.weights.len() > 1).then(|| Arbiter::new(flow)),
             wire_event: 0,
             fecn_marked: 0,
         }
+    }
+
+    /// How many there are.
+    pub fn vls(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The VL of the first packet on the wire.
+    pub fn first_vl(&self) -> u8 {
+        self.vls_on_wire.front().copied().unwrap_or_default()
+    }
+
+    /// Let packets that enter from now on take these VLs, modulo the number of those that there are.
+    pub fn map(&mut self, sc_to_vl: &ScToVl) {
+        self.sc_to_vl = sc_to_vl.map(|vl| vl % self.lanes.len() as u8);
     }
 
     pub fn status(&self) -> LanesStatus {
@@ -128,6 +159,7 @@ impl Lanes {
         let lane = &self.lanes[vl];
         if lane.queue.is_empty() && lane.credits >= size && self.wire_is_for(wire, now, vl, size) {
             self.lanes[vl].credits -= size;
+            self.vls_on_wire.push_back(vl as u8);
             wire.enter(&mut state.events, now, packet, hops, delay_ns);
             return;
         }
@@ -135,6 +167,9 @@ impl Lanes {
             state.keep(space);
         }
         let lane = &mut self.lanes[vl];
+        if lane.queue.is_empty() {
+            lane.since = now;
+        }
         lane.queue.push_back(Waiting { packet, hops, delay_ns, space });
         lane.queued += size;
         if self.arbiter.is_some() {
@@ -153,7 +188,30 @@ impl Lanes {
             return false;
         }
         arbiter.sent(vl, size);
+        self.take_wire(wire, vl);
         true
+    }
+
+    /// Note that a VL sends now: the one that sent before has waited since its last packet had left, if it has more.
+    fn take_wire(&mut self, wire: &Wire, vl: usize) {
+        let last = std::mem::replace(&mut self.last_vl, vl);
+        if last != vl {
+            self.lanes[last].since = self.lanes[last].since.max(wire.free_from());
+        }
+    }
+
+    /// Return how long a VL has been waiting that has something to send, in nanoseconds.
+    fn waiting(&self, wire: &Wire, now: u64, vl: usize) -> u64 {
+        let since = self.lanes[vl].since;
+        now.saturating_sub(if vl == self.last_vl { since.max(wire.free_from()) } else { since })
+    }
+
+    /// Return how long each VL has waited in all, in nanoseconds.
+    pub fn waits(&self, wire: &Wire, now: u64) -> Vec<u64> {
+        let waited = |(vl, lane): (usize, &Lane)| {
+            lane.waited + if lane.queue.is_empty() { 0 } else { self.waiting(wire, now, vl) }
+        };
+        self.lanes.iter().enumerate().map(waited).collect()
     }
 
     fn ahead(&self, vl: usize) -> u64 {
@@ -161,18 +219,22 @@ impl Lanes {
         lane.queued + self.buffer_bytes - lane.credits
     }
 
-    fn credit(&self, packet: &[u8]) -> Credit {
-        Credit { direction: self.direction, vl: self.vl(packet) as u8, size: packet.len() as u64 }
+    /// Return what the first packet on the wire is to give back, and take it off.
+    fn credit(&mut self, packet: &[u8]) -> Credit {
+        let vl = self.vls_on_wire.pop_front().unwrap_or_default();
+        Credit { direction: self.direction, vl, size: packet.len() as u64 }
     }
 
-    /// Return the room that a packet occupies now that it has arrived.
-    pub fn arrived(&self, state: &mut State, packet: &[u8]) -> SpaceId {
-        state.occupy(self.credit(packet))
+    /// Return the room that the first packet on the wire occupies now that it has arrived.
+    pub fn arrived(&mut self, state: &mut State, packet: &[u8]) -> SpaceId {
+        let credit = self.credit(packet);
+        state.occupy(credit)
     }
 
-    /// Free the room of a packet that was lost on the wire, once the current event is over.
-    pub fn lose(&self, state: &mut State, packet: &[u8]) {
-        state.returns.push_back(self.credit(packet));
+    /// Free the room of the first packet on the wire, which was lost there, once the current event is over.
+    pub fn lose(&mut self, state: &mut State, packet: &[u8]) {
+        let credit = self.credit(packet);
+        state.returns.push_back(credit);
     }
 
     /// Take a credit that has come back, and send what waited for it.
@@ -195,11 +257,15 @@ impl Lanes {
     }
 
     fn send_next(&mut self, wire: &mut Wire, state: &mut State, now: u64, vl: usize) {
+        self.lanes[vl].waited += self.waiting(wire, now, vl);
+        self.take_wire(wire, vl);
         let lane = &mut self.lanes[vl];
+        lane.since = now;
         let Some(next) = lane.queue.pop_front() else { return };
         let size = next.packet.len() as u64;
         lane.credits -= size;
         lane.queued -= size;
+        self.vls_on_wire.push_back(vl as u8);
         wire.enter(&mut state.events, now, next.packet, next.hops, next.delay_ns);
         if let Some(space) = next.space {
             state.release(space);
@@ -284,9 +350,11 @@ impl Lanes {
     }
 
     /// Forget everything that waits, and return its packets: the link went down.
-    pub fn flush(&mut self, state: &mut State, now: u64) -> Vec<Packet> {
+    pub fn flush(&mut self, wire: &Wire, state: &mut State, now: u64) -> Vec<Packet> {
         let mut packets = Vec::new();
-        for lane in &mut self.lanes {
+        let waits = self.waits(wire, now);
+        for (lane, waited) in self.lanes.iter_mut().zip(waits) {
+            lane.waited = waited;
             lane.queued = 0;
             for waiting in lane.queue.drain(..) {
                 packets.push(waiting.packet);

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use super::capture::CaptureRing;
-use super::config::{FlowControl, LinkConfig};
+use super::config::{Egress, FlowControl, LinkConfig, MAX_VLS, SERVICE_CHANNELS, ScToVl};
 use super::credits::{Lanes, LanesStatus};
 use super::faults::{Faults, Held};
 use super::observe::Observer;
 use super::queue::Queue;
 use super::rule::FaultRule;
+use super::vl_counters::{VlCounters, VlTally};
 use super::wire::Wire;
 use crate::config::End;
 use crate::counters::{Drop, Passing};
 use crate::outputs::{DirectionId, PortId};
-use crate::packet::{Packet, Travelling};
+use crate::packet::{Packet, Travelling, sc};
 use crate::random::Stream;
 use crate::share::{Handover, WorkerId};
 use crate::state::{Credit, ElementId, Mark, SpaceId, State};
@@ -42,6 +43,28 @@ pub struct Direction {
     room: Room,
     faults: Faults,
     observer: Observer,
+    /// Whether `vls` has a tally.
+    tallies_vls: bool,
+    vls: Box<Vls>,
+}
+
+/// What few packets ask.
+#[derive(Debug)]
+struct Vls {
+    /// The VL of each service channel as the link has it; without credits it has one queue.
+    link_sc_to_vl: ScToVl,
+    /// The VL of each service channel.
+    sc_to_vl: ScToVl,
+    /// What each VL has carried; None: there has always been one only.
+    tally: Option<VlTally>,
+    /// Packets that were longer than the MTU of their VL.
+    too_long: u64,
+}
+
+impl Vls {
+    fn of(&self, packet: &[u8]) -> u8 {
+        self.sc_to_vl[sc(packet) as usize]
+    }
 }
 
 impl Direction {
@@ -54,6 +77,7 @@ impl Direction {
         streams: (Stream, Stream),
     ) -> Self {
         let (source, target) = ends;
+        let link_sc_to_vl = flow.map_or([0; SERVICE_CHANNELS], |flow| flow.sc_to_vl);
         let source: Option<PortId> = if let End::Hfi(port) = source { Some(port) } else { None };
         Direction {
             target,
@@ -71,6 +95,8 @@ impl Direction {
             },
             faults: Faults::new(number, streams.0),
             observer: Observer::new(number),
+            tallies_vls: false,
+            vls: Box::new(Vls { link_sc_to_vl, sc_to_vl: link_sc_to_vl, tally: None, too_long: 0 }),
         }
     }
 
@@ -232,9 +258,39 @@ impl Direction {
         self.lose(state, packet, drop);
     }
 
+    /// Return whether a packet is longer than the MTU of its VL, and count that; nothing more comes of it.
+    pub fn discards(&mut self, egress: &Egress, packet: &[u8]) -> bool {
+        if !egress.is_too_long(packet.len() as u64, self.vls.of(packet)) {
+            return false;
+        }
+        self.vls.too_long += 1;
+        self.tally_discard(packet);
+        true
+    }
+
+    fn tally_arrival(&mut self, packet: &[u8]) {
+        let vl = match &self.room {
+            Room::Queue(_) => self.vls.of(packet),
+            Room::Lanes(lanes) => lanes.first_vl(),
+        };
+        if let Some(tally) = &mut self.vls.tally {
+            tally.carried(vl, packet.len());
+        }
+    }
+
+    fn tally_discard(&mut self, packet: &[u8]) {
+        let vl = self.vls.of(packet);
+        if let Some(tally) = &mut self.vls.tally {
+            tally.discarded(vl);
+        }
+    }
+
     fn lose(&mut self, state: &mut State, packet: Packet, drop: Drop) {
         self.counters.lose(drop);
         state.pool += packet.len() as i64;
+        if matches!(drop, Drop::LinkOverflow | Drop::LinkDown) {
+            self.tally_discard(&packet);
+        }
         state.packets.recycle(packet);
     }
 
@@ -245,7 +301,10 @@ impl Direction {
         self.change(state);
         self.counters.leave(packet.len());
         state.pool += packet.len() as i64;
-        let space = match &self.room {
+        if self.tallies_vls {
+            self.tally_arrival(&packet);
+        }
+        let space = match &mut self.room {
             Room::Queue(_) => None,
             Room::Lanes(lanes) => Some(lanes.arrived(state, &packet)),
         };
@@ -290,7 +349,7 @@ impl Direction {
     /// Lose all that is on its way: what waits, then what is held back, then what is on the wire.
     fn cut(&mut self, state: &mut State, now: u64) {
         if let Room::Lanes(lanes) = &mut self.room {
-            for packet in lanes.flush(state, now) {
+            for packet in lanes.flush(&self.wire, state, now) {
                 self.lose(state, packet, Drop::LinkDown);
             }
         }
@@ -298,7 +357,7 @@ impl Direction {
             self.end(state, now, packet, Drop::LinkDown);
         }
         for packet in self.wire.cut(&mut state.events) {
-            if let Room::Lanes(lanes) = &self.room {
+            if let Room::Lanes(lanes) = &mut self.room {
                 lanes.lose(state, &packet);
             }
             self.lose(state, packet, Drop::LinkDown);
@@ -325,6 +384,27 @@ impl Direction {
     /// Copy no more into a ring.
     pub fn detach(&mut self, ring: &Arc<CaptureRing>) {
         self.observer.detach(ring);
+    }
+
+    /// Let packets travel on the VLs of a table; None: as the link has it. Those that wait or are on the wire stay on the
+    /// VL that they are on.
+    pub fn set_sc_to_vl(&mut self, table: Option<&ScToVl>) {
+        self.vls.sc_to_vl = *table.unwrap_or(&self.vls.link_sc_to_vl);
+        let mut vls = if table.is_some() { MAX_VLS } else { 1 };
+        if let Room::Lanes(lanes) = &mut self.room {
+            lanes.map(&self.vls.sc_to_vl);
+            vls = lanes.vls();
+        }
+        if !self.tallies_vls && vls > 1 {
+            self.tallies_vls = true;
+            self.vls.tally = Some(VlTally::new(vls));
+        }
+    }
+
+    /// Note whether what arrives may be an output at once: it ends at an HFI port, or at a switch with a port 0 that is not
+    /// DOWN.
+    pub fn set_outward(&mut self, state: &mut State, is_outward: bool) {
+        self.wire.set_outward(&mut state.events, is_outward);
     }
 
     // --- looking ---------------------------------------------------------------------------------------------
@@ -354,6 +434,19 @@ impl Direction {
             Room::Queue(_) => None,
             Room::Lanes(lanes) => Some(lanes.status()),
         }
+    }
+
+    /// Return how many packets were longer than the MTU of their VL, and the counters of each VL as of `now`.
+    pub fn vl_counters(&self, now: u64) -> (u64, Vec<VlCounters>) {
+        let waits = match &self.room {
+            Room::Queue(_) => Vec::new(),
+            Room::Lanes(lanes) => lanes.waits(&self.wire, now),
+        };
+        let rows = match &self.vls.tally {
+            Some(tally) => tally.rows(&waits),
+            None => vec![VlCounters { wait_ns: waits.iter().sum(), ..VlCounters::default() }],
+        };
+        (self.vls.too_long, rows)
     }
 
     /// Where the streams of its faults and of its jitter stand; None: another worker draws from them.

@@ -35,7 +35,7 @@ struct OnWire {
 #[derive(Debug)]
 pub struct Wire {
     direction: DirectionId,
-    /// Whether it ends at an HFI port.
+    /// Whether what arrives may be an output at once.
     is_outward: bool,
     rate_bps: u64,
     latency_ns: u64,
@@ -105,7 +105,15 @@ impl Wire {
         }
     }
 
-    /// After how long at the earliest a packet that enters arrives at an HFI port; None: the wire ends elsewhere.
+    /// Note whether what arrives may be an output at once, also for what is on the wire.
+    pub fn set_outward(&mut self, events: &mut Events, is_outward: bool) {
+        self.is_outward = is_outward;
+        if let Some(first) = self.on_wire.front().filter(|_| is_outward) {
+            events.make_outward(first.number);
+        }
+    }
+
+    /// After how long at the earliest a packet that enters is an output; None: not by its arrival.
     pub fn outward_latency(&self) -> Option<u64> {
         self.is_outward.then_some(self.latency_ns)
     }

@@ -58,7 +58,7 @@ impl Line {
         for number in 0..hops {
             let switch = engine.add_switch();
             for port in [1, 2] {
-                engine.set_switch_port(0, switch, port, SwitchPortConfig { state: PortState::Active });
+                engine.set_switch_port(0, switch, port, SwitchPortConfig::plain(PortState::Active));
             }
             let lft = LinearTable { entries: [0, 1, 2].into(), groups: vec![] };
             engine.set_tables(0, switch, lft, MulticastTable::default());

@@ -27,7 +27,7 @@ pub fn star(engine: &mut Engine, ports: u32, config: &LinkConfig, flow: Option<&
             PortConfig::new(PortState::Active, number + 1, 0, pkeys(), pkeys(), vec![GROUP]),
         );
         let switch_port = number as PortNum + 1;
-        engine.set_switch_port(0, switch, switch_port, SwitchPortConfig { state: PortState::Active });
+        engine.set_switch_port(0, switch, switch_port, SwitchPortConfig::plain(PortState::Active));
         let streams = [0, 1].map(|end| {
             let seed = u64::from(number) * 2 + end;
             (Stream::new(seed), Stream::new(!seed))

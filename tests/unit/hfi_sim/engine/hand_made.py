@@ -119,6 +119,14 @@ class HandMade:
         self.engine.set_port(0, number, config)
         return number
 
+    def port0(self, switch: SwitchId, lid: int, **config: Any) -> PortId:
+        """Give a switch its port 0, active, with a LID."""
+        counters = (PacketCounters(), PacketCounters(), CongestionCounters())
+        self.ports.append(counters)
+        number = self.engine.add_port0(switch, *counters)
+        self.engine.set_port(0, number, port_config(lid, **config))
+        return number
+
     def switch(self, ports: int, lft: Mapping[int, int] | LinearTable) -> SwitchId:
         """Add a switch with active ports 1 to `ports` and a table."""
         counters = PacketCounters()

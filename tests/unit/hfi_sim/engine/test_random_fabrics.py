@@ -21,7 +21,7 @@ from hfi_sim.engine.outputs import BufferToken, Delivered, DirectionId, Observed
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.instants import NS_PER_S
 from hfi_sim.link.capture import MAX_SNAP, CaptureConfig, CaptureRing
-from hfi_sim.link.config import FlowControl, LinkConfig
+from hfi_sim.link.config import MAX_MTU, MAX_VLS, Egress, FlowControl, LinkConfig
 from hfi_sim.link.rule import FaultKind, FaultRule, Match
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
@@ -29,8 +29,19 @@ from hfi_sim.routing.table import GROUP_BASE
 from hfi_sim.types import LID_PERMISSIVE, SC_MANAGEMENT, is_multicast_lid
 from hfi_sim.wire import l4
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
-from unit.hfi_sim.engine.hand_made import ACTIVE, L4, PKEY, HandMade, Tally, packet, port_config, rule, table
+from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, pkey_of, sc_of, slid_of
+from unit.hfi_sim.engine.hand_made import (
+    ACTIVE,
+    ICRC,
+    L4,
+    PKEY,
+    HandMade,
+    Tally,
+    packet,
+    port_config,
+    rule,
+    table,
+)
 
 GROUP: Final = 0xF00001
 LOST: Final = 7
@@ -78,10 +89,28 @@ ETHERNET: Final = {"l4": l4.L4.ETHERNET, "head": bytes([0, 0, 1, 0])}
 MAD: Final = {"l4": l4.L4.FM, "head": bytes([*range(8), 1, 0x34, 1, 1, *range(12), 0, 1])}
 """A packet of the fabric manager: attribute 1 by method 1."""
 PKEYS: Final = (PKEY, 0x7FFF)
-STRAY: Final = (GROUP, GROUP, GROUP, GROUP + 1, LID_PERMISSIVE, LOST, LOST, 3000, 0)
+SWITCH_LIDS: Final = (8, 9, 10, 11)
+STRAY: Final = (GROUP, GROUP, GROUP, GROUP + 1, LID_PERMISSIVE, LOST, LOST, 3000, 0, *SWITCH_LIDS)
 """DLIDs of packets that are not for one host."""
 
 STATES: Final = (PortState.ACTIVE, PortState.INIT, PortState.ACTIVE, PortState.ARMED, PortState.DOWN)
+SENT_PKEYS: Final = (PKEY, PKEY, PKEY, PKEY & 0x7FFF, 0xFFFF, 0x7FFF)
+NO_LIMIT: Final = (MAX_MTU,) * MAX_VLS
+EGRESSES: Final = (
+    Egress(),
+    Egress((1,) * 32),
+    Egress((3, 2, 1, 0) * 8, (200, 2048, 0, 9000) * 4),
+    Egress((), (200, 2048, MAX_MTU, 0) * 4),
+    Egress((*range(16), *range(16)), NO_LIMIT),
+    Egress((0,) * 15 + (15,) * 17, (200,) * 15 + (2048,)),
+)
+ENFORCED: Final = (
+    None,
+    None,
+    PkeyTable.of(PKEYS),
+    PkeyTable.of([PKEY & 0x7FFF, 0xFFFF]),
+    PkeyTable.of([PKEY & 0x7FFF]),
+)
 SERVICE_CHANNELS: Final = (0, 1, 2, 3, 0, 1, SC_MANAGEMENT)
 
 T = TypeVar("T")
@@ -93,8 +122,8 @@ steps = st.tuples(
         + ["burst"] * 4
         + ["rules"] * 5
         + ["all", "no rules", "flap", "flap", "rate", "tables", "loop", "switch"]
-        + ["switch port", "stall", "port", "hosts", "keep", "let go", "stray", "observe"]
-        + ["capture", "capture", "take", "run", "run", "jump"]
+        + ["switch port", "stall", "port", "port 0", "port 0 sends", "directed", "hosts", "keep", "let go"]
+        + ["stray", "observe", "capture", "capture", "take", "run", "run", "jump"]
     ),
     bytes_of,
     bytes_of,
@@ -171,12 +200,16 @@ class World:
         for number, place in enumerate(shape.hosts):
             lmc = place % 3
             config = port_config(
-                self.lid(number), lmc=lmc, pkeys=PkeyTable.of(PKEYS), multicast_lids=frozenset([GROUP])
+                self.lid(number), lmc=lmc, pkeys=PkeyTable.of(SENT_PKEYS), multicast_lids=frozenset([GROUP])
             )
             port = self.bed.add_port(config)
             self.ports.append(config)
             switch = pick(switches, place // 3)
             self.cable(switch, -1 - port)
+        self.port0: list[PortId] = []
+        """Of each switch."""
+        for switch in switches:
+            self.port0.append(self.bed.port0(switch, SWITCH_LIDS[switch], state=PortState.DOWN))
         for a, b in shape.trunks:
             if pick(switches, a) != pick(switches, b):
                 self.cable(pick(switches, a), pick(switches, b))
@@ -250,7 +283,7 @@ class World:
         if odd and every:
             ports[LOST] = pick(every, odd)
             ports[pick(sorted(ports), odd)] = pick(every, odd // 7)
-        tree = frozenset(every[-3:] if odd % 3 == 2 else every[:3])
+        tree = frozenset(every[-3:] if odd % 3 == 2 else every[:3]) | ({0} if odd % 5 == 1 else set())
         self.bed.engine.set_tables(self.now, switch, table(ports, groups), {GROUP: tree})
 
     def next_hops(self, switch: int, target: int) -> tuple[int, ...]:
@@ -294,7 +327,7 @@ class World:
             sc=pick(SERVICE_CHANNELS, c),
             entropy=a * b,
             becn=a % 8 == 5,
-            pkey=9 if a == 6 else pick(PKEYS, a // 200),
+            pkey=9 if a == 6 else pick(SENT_PKEYS, a // 25),
             **pick(({}, {}, ETHERNET, MAD, MAD | {"head": MAD["head"][:9]}), a // 8),
         )
         if a == 7:
@@ -399,7 +432,9 @@ class World:
 
     def do_switch_port(self, a: int, b: int, c: int) -> None:
         switch = SwitchId(a % self.shape.switches)
-        config = SwitchPortConfig(pick(STATES, c))
+        config = SwitchPortConfig(
+            pick(STATES, c), pick(EGRESSES, b // 4), pick(ENFORCED, a // 4), pick(ENFORCED, a // 16)
+        )
         self.bed.engine.set_switch_port(self.now, switch, b % 4 + 1, config)
 
     def do_stall(self, a: int, b: int, c: int) -> None:
@@ -408,8 +443,38 @@ class World:
     def do_port(self, a: int, b: int, c: int) -> None:
         number = a % len(self.ports)
         groups = frozenset([GROUP]) if c % 2 else frozenset[int]()
-        config = replace(self.ports[number], state=pick(STATES, b), multicast_lids=groups)
+        config = replace(
+            self.ports[number], state=pick(STATES, b), egress=pick(EGRESSES, b // 5), multicast_lids=groups
+        )
         self.bed.engine.set_port(self.now, PortId(number), config)
+
+    def do_port_0(self, a: int, b: int, c: int) -> None:
+        config = port_config(
+            pick(SWITCH_LIDS, a if c % 5 else b),
+            lmc=0,
+            state=pick(STATES, b),
+            pkeys=PkeyTable.of(PKEYS[: 1 + c % 2]),
+            multicast_lids=frozenset([GROUP]) if c % 3 else frozenset(),
+        )
+        self.bed.engine.set_port(self.now, self.port0[a % len(self.port0)], config)
+
+    def do_port_0_sends(self, a: int, b: int, c: int) -> None:
+        port, data = self.from_port0(a, b, c)
+        pkey = pkey_of(data) if a < 250 else 9
+        self.bed.engine.inject(self.now, port, data, slid_of(data), dlid_of(data), pkey)
+
+    def do_directed(self, a: int, b: int, c: int) -> None:
+        port, data = self.from_port0(a, b, c)
+        self.bed.engine.direct(self.now, port, c % 5, data, slid_of(data), pkey_of(data))
+
+    def from_port0(self, a: int, b: int, c: int) -> tuple[PortId, bytes]:
+        switch = a % len(self.port0)
+        _, data = self.make(a, b, c)
+        lrh = replace(Lrh16B.parse(data), slid=pick((SWITCH_LIDS[switch], LID_PERMISSIVE), c))
+        own = bytearray(lrh.build() + data[16:])
+        ICRC.seal(own)
+        self.strays.add(bytes(own[16:]))
+        return self.port0[switch], bytes(own)
 
     def do_hosts(self, a: int, b: int, c: int) -> None:
         """Let hosts keep the room of what they get, or release it."""
@@ -508,11 +573,22 @@ class World:
             self.twins.is_stopped(PortId(number))
         for number, limit in enumerate(self.longest_queue):
             self.twins.is_holding(DirectionId(number))
+            self.check_vls(number)
             lanes = self.twins.lanes(DirectionId(number))
             if lanes is not None and number % 2 == 0 and self.into[number ^ 1] < 0:
                 assert sum(lanes.waiting) <= limit
             if lanes is not None:
                 assert all(credit >= 0 for credit in lanes.credits)
+
+    def check_vls(self, number: int) -> None:
+        """What VLs have carried is what their direction has; none has waited longer than there was time."""
+        each = self.twins.vl_counters(self.now, DirectionId(number))
+        total = self.bed.directions[number]
+        assert sum(vl.packets for vl in each) == total.out_packets
+        assert sum(vl.bytes for vl in each) == total.out_bytes
+        for vl in each:
+            assert min(vl.packets, vl.bytes, vl.discards) >= 0
+            assert 0 <= vl.wait_ns <= self.now
 
     def check_end(self) -> None:
         """Hold the laws of a fabric at rest against it."""
@@ -567,7 +643,10 @@ class World:
         """Yield when a packet came out of a switch, or of the cable of a host: the element, the packet, the time."""
         for output in self.bed.outputs:
             if isinstance(output, Delivered):
-                yield -1 - output.port, output.packet, output.time
+                place = -1 - output.port
+                if output.port in self.port0:
+                    place = self.port0.index(output.port)
+                yield place, output.packet, output.time
             elif (
                 isinstance(output, Observed) and output.drop is None and output.direction not in self.damaged
             ):

@@ -1,0 +1,196 @@
+"""Where packets enter and leave the fabric: what HFI ports and port 0 of a switch have in common.
+
+A port enforces what hardware enforces: its own LID as SLID, its partition table in both directions, complete and
+undamaged packets on receipt. Above it, handlers take packets by L4 type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Self, TypeVar
+
+from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.engine.config import PortConfig
+from hfi_sim.engine.driver import Driver
+from hfi_sim.engine.outputs import BufferToken, PortId
+from hfi_sim.errors import FabricError
+from hfi_sim.pkeys import PkeyTable
+from hfi_sim.port_state import PortState
+from hfi_sim.types import Guid, Lid
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.lrh16b import l4_of, length_of_16b, route_of
+from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET
+
+_Port = TypeVar("_Port")
+
+L4Handler = Callable[[_Port, bytes, BufferToken | None], Drop | None]
+"""Takes a whole packet, and the room that it occupies in the port's buffer, on a link with credits (`EndPort.keep`).
+
+A returned Drop is counted by the port; None means that the handler took the packet.
+"""
+
+AddPort = Callable[[PacketCounters, PacketCounters, CongestionCounters], PortId]
+"""Adds a port to an engine, which counts there what the port sends, what it receives, and congestion."""
+
+
+class EndPort:
+    """A port with LIDs and a partition table."""
+
+    def __init__(self, name: str, guid: Guid, icrc: Icrc, driver: Driver, add: AddPort) -> None:
+        """Make a port that is DOWN."""
+        self.name = name
+        self.guid = guid
+        self.icrc = icrc
+        self._tx = PacketCounters()
+        self._rx = PacketCounters()
+        self._congestion = CongestionCounters()
+        self.number = add(self._tx, self._rx, self._congestion)
+        """Its number in the engine."""
+        self._driver = driver
+        self._config = PortConfig()
+        self._l4_handlers: dict[int, L4Handler[Any]] = {}
+
+    def _configure(self, **changes: object) -> None:
+        self._config = replace(self._config, **changes)  # type: ignore[arg-type]
+        self._driver.engine.set_port(self._driver.now, self.number, self._config)
+        self._driver.run_soon()
+
+    # --- counters ------------------------------------------------------------------------------------------
+
+    @property
+    def tx(self) -> PacketCounters:
+        """What was sent so far."""
+        self._driver.count()
+        return self._tx
+
+    @property
+    def rx(self) -> PacketCounters:
+        """What was received so far."""
+        self._driver.count()
+        return self._rx
+
+    @property
+    def congestion(self) -> CongestionCounters:
+        """What was marked by congested switches, and answered, so far."""
+        self._driver.count()
+        return self._congestion
+
+    # --- sending -------------------------------------------------------------------------------------------
+
+    def send(self, packet: bytes) -> Drop | None:
+        """Send arbitrary bytes; return why they were dropped, or None once they are on the link.
+
+        For packets from elsewhere: the port reads the fields that it checks from the bytes. Code that has just built a
+        packet knows them and calls `send_built` instead.
+        """
+        drop = self._refusal(packet)
+        return self.send_built(packet, *route_of(packet)) if drop is None else drop
+
+    def _refusal(self, packet: bytes) -> Drop | None:
+        """Return why bytes cannot leave the port as a packet, and count it; None: they can."""
+        if self._config.state is PortState.DOWN:
+            drop = Drop.TX_PORT_DOWN
+        elif not MIN_PACKET <= (size := len(packet)) <= MAX_PACKET:
+            drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
+        elif length_of_16b(packet) != size:
+            drop = Drop.TX_MALFORMED
+        else:
+            return None
+        self._tx.in_packets += 1
+        self._tx.in_bytes += len(packet)
+        self._tx.drop(drop)
+        return drop
+
+    def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        """Send a sealed 16B packet built by this process; return why the port refused it, or None.
+
+        Args:  slid, dlid, pkey: as in the packet, with LIDs of 24 bits; they are not read from it again.
+        """
+        return self._driver.inject(self.number, packet, slid, dlid, pkey)
+
+    # --- receiving -----------------------------------------------------------------------------------------
+
+    def deliver(self, packet: bytes, token: BufferToken | None, _in_port: int = 0) -> None:
+        """Pass a packet that the engine has received and checked to the handler of its L4 type."""
+        handler = self._l4_handlers.get(l4_of(packet))
+        drop = Drop.RX_L4 if handler is None else handler(self, packet, token)
+        rx = self._rx
+        rx.in_flight -= 1
+        if drop is not None:
+            rx.drop(drop)
+        else:
+            rx.out_packets += 1
+            rx.out_bytes += len(packet)
+        if token is not None:
+            self.release(token)
+
+    def keep(self, token: BufferToken) -> None:
+        """Keep the room of a packet in the port's buffer beyond the return of its handler, until `release`."""
+        self._driver.engine.keep(token)
+
+    def release(self, token: BufferToken) -> None:
+        """Release the room of a packet; its credit goes back to the sender once every holder has."""
+        self._driver.engine.release(self._driver.now, token)
+        self._driver.run()
+
+    def register_l4(self, l4: int, handler: L4Handler[Self]) -> None:
+        """Pass packets of one L4 type to `handler`.
+
+        Raises:  FabricError: the type has a handler already.
+        """
+        if l4 in self._l4_handlers:
+            raise FabricError(f"{self.name}: L4 type {l4:#04x} already has a handler")
+        self._l4_handlers[l4] = handler
+
+    def unregister_l4(self, l4: int) -> None:
+        """Remove the handler of one L4 type; its packets are dropped as rx_l4 again."""
+        self._l4_handlers.pop(l4, None)
+
+    # --- what the subnet manager sets ----------------------------------------------------------------------
+
+    @property
+    def state(self) -> PortState:
+        """The logical state."""
+        return self._config.state
+
+    @property
+    def lid(self) -> Lid:
+        """The base LID that the subnet manager assigned."""
+        return self._config.lid
+
+    @property
+    def lmc(self) -> int:
+        """The port has 2**lmc LIDs from `lid`."""
+        return self._config.lmc
+
+    @property
+    def pkeys(self) -> PkeyTable:
+        """The partition table."""
+        return self._config.pkeys
+
+    @property
+    def multicast_lids(self) -> frozenset[int]:
+        """The groups that the port has joined."""
+        return self._config.multicast_lids
+
+    @multicast_lids.setter
+    def multicast_lids(self, lids: frozenset[int]) -> None:
+        if lids != self._config.multicast_lids:
+            self._configure(multicast_lids=lids)
+
+    def set_state(self, state: PortState) -> None:
+        """Enter the state set by the subnet manager. In INIT and ARMED only management packets (SC15) pass."""
+        if state is not self.state:
+            self._configure(state=state)
+
+    def set_lid(self, lid: Lid, lmc: int = 0) -> None:
+        """Take the base LID that the subnet manager assigned, and 2**lmc LIDs from it."""
+        if (lid, lmc) != (self.lid, self.lmc):
+            self._configure(lid=lid, lmc=lmc)
+
+    def set_pkeys(self, pkeys: Iterable[int]) -> None:
+        """Take a new partition table."""
+        table = PkeyTable.of(pkeys)
+        if table != self.pkeys:
+            self._configure(pkeys=table)
