@@ -60,12 +60,9 @@ impl Several {
     fn exchange(&mut self) {
         for from in 0..self.engines.len() {
             for to in 0..self.engines.len() {
-                let outbox = std::mem::take(self.engines[from].outbox(to as u32));
-                self.handed += outbox.packets.len() as u64;
-                outbox
-                    .packets
-                    .into_iter()
-                    .for_each(|handover| self.engines[to].take_in(from as u32, handover));
+                let packets = self.engines[from].outbox(to as u32).take();
+                self.handed += packets.len() as u64;
+                packets.into_iter().for_each(|handover| self.engines[to].take_in(from as u32, handover));
             }
             self.outputs.extend(std::iter::from_fn(|| self.engines[from].poll_output()));
         }
