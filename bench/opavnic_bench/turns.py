@@ -5,6 +5,8 @@ In each round every subject is measured once, so a noisy minute on the machine t
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields
 from statistics import median
@@ -113,3 +115,8 @@ def medians(samples: Sequence[Any], digits: int = _DIGITS) -> dict[str, float | 
 def ratio(one: float | None, other: float | None) -> float | None:
     """Return the ratio of the figures `one` and `other`, None if there is nothing to compare."""
     return round(one / other, 2) if one is not None and other else None
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on."""
+    return {"cpus": os.cpu_count(), "kernel": platform.release(), "load": os.getloadavg()[0]}

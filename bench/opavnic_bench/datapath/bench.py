@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from opavnic_bench.datapath.measure import Sample, measure
 from opavnic_bench.datapath.peers import Variant, remove_namespaces, variants
-from opavnic_bench.turns import Progress, Run, medians, ratio, silent, take_turns
+from opavnic_bench.turns import Progress, Run, machine, medians, ratio, silent, take_turns
 
 BUDGET_S: Final = 285.0
 """A run that would take longer stops early; the report says how many rounds it measured."""
@@ -54,11 +52,6 @@ class BenchResult:
             "took_s": round(self.run.took_s, 1),
             "machine": machine(),
         }
-
-
-def machine() -> dict[str, Any]:
-    """Return what the figures depend on."""
-    return {"cpus": os.cpu_count(), "kernel": platform.release(), "load": os.getloadavg()[0]}
 
 
 def _ratios(ours: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

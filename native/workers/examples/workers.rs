@@ -1,20 +1,18 @@
-//! Packets per second through several workers: `cargo run --release --example workers -- 1 2`.
+//! Packets per second through several workers: `cargo run --release --example workers -- 2 all-to-all`.
 
 use std::time::Duration;
 
 use workers::measure::{Case, measure};
 
 fn main() {
-    let workers: Vec<u32> = std::env::args().skip(1).filter_map(|count| count.parse().ok()).collect();
-    for case in [Case::AllToAll, Case::Bottleneck] {
-        for &count in &workers {
-            match measure(case, count, Duration::from_millis(60)) {
-                Ok(figure) => {
-                    let rate = figure.delivered as f64 / figure.elapsed.as_secs_f64();
-                    println!("{case:?}, {count} workers: {rate:.0} packets/s, {} handed over", figure.handed);
-                }
-                Err(failure) => eprintln!("{failure}"),
-            }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [count, case] = &arguments[..] else { panic!("how many workers, and which case?") };
+    let count = count.parse().expect("a number of workers");
+    match measure(Case::named(case).expect("a case"), count, Duration::from_millis(200)) {
+        Ok(figure) => {
+            let rate = figure.delivered as f64 / figure.elapsed.as_secs_f64();
+            println!("{rate:.0} packets/s, {} handed over, {}", figure.handed, figure.delivered);
         }
+        Err(failure) => eprintln!("{failure}"),
     }
 }

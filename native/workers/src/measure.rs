@@ -25,8 +25,8 @@ use crate::team::{self, Failure, Stop};
 pub const FRAME: usize = 1500;
 pub const PORTS: u32 = 8;
 /// Packets that a port sends at once, and those of it that are on their way at most.
-const BATCH: u64 = 32;
-const WINDOW: u64 = 256;
+const BATCH: u64 = 16;
+const WINDOW: u64 = 64;
 /// For how long packets may be on their way when no more are sent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
