@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::api::Engine;
-use engine::config::{End, PortConfig, PortNum};
 use engine::counters::Drop;
 use engine::link::config::LinkConfig;
 use engine::link::rule::{FaultKind, FaultRule, Match};
@@ -13,60 +12,10 @@ use engine::packet::Packets;
 use engine::port::Address;
 use engine::random::Stream;
 use engine::share::HANDOVER_BYTES;
-use engine::switch::{GROUP_BASE, LinearTable};
 use engine::testing::line::{FAST, one_lane};
+use engine::testing::ring::{PORTS, RING, SWITCHES, ring};
 use engine::testing::several::Several;
-use engine::testing::star::{GROUP, PKEY, address, mark, packet, star};
-
-const SWITCHES: u32 = 4;
-const PORTS: u32 = 8;
-/// The directions of the links between switches, each to the next one.
-const RING: u32 = 2 * PORTS;
-
-/// Two ports on each of the switches, which are in a ring; a multicast tree that leaves one link of it out.
-///
-/// Where `astray` is, the tables of one switch send LID 1 back to where it came from: round in a circle.
-fn ring(engine: &mut Engine, config: &LinkConfig, trunk_credits: bool, astray: bool) {
-    let flow = one_lane();
-    (0..SWITCHES).for_each(|_| _ = engine.add_switch());
-    let streams = |number: u32| {
-        [1, 2].map(|end| {
-            let seed = u64::from(number * 7 + end);
-            (Stream::new(seed), Stream::new(!seed))
-        })
-    };
-    for number in 0..PORTS {
-        let port = engine.add_port();
-        let pkeys = || vec![PKEY];
-        engine.set_port(0, port, PortConfig::new(true, number + 1, 0, pkeys(), pkeys(), vec![GROUP]));
-        let (switch, switch_port) = (number / 2, number as PortNum % 2 + 1);
-        engine.set_switch_port(0, switch, switch_port, true);
-        engine.add_link([End::Hfi(port), End::Switch(switch, switch_port)], config, None, streams(number));
-    }
-    for switch in 0..SWITCHES {
-        let ends = [End::Switch(switch, 4), End::Switch((switch + 1) % SWITCHES, 3)];
-        engine.set_switch_port(0, switch, 3, true);
-        engine.set_switch_port(0, switch, 4, true);
-        engine.add_link(ends, config, trunk_credits.then_some(&flow), streams(PORTS + switch));
-    }
-    for switch in 0..SWITCHES {
-        let way = |lid: u32| match (lid - 1) / 2 {
-            home if home == switch => (lid as PortNum - 1) % 2 + 1,
-            home if astray && lid == 1 && home != switch => 4 - (switch as PortNum & 1),
-            home if (home + SWITCHES - switch) % SWITCHES == 2 => GROUP_BASE,
-            home if (home + SWITCHES - switch) % SWITCHES == 1 => 4,
-            _ => 3,
-        };
-        let entries = std::iter::once(0).chain((1..=PORTS).map(way)).collect();
-        let tree: Vec<PortNum> = match switch {
-            0 => vec![1, 2, 4],
-            3 => vec![1, 2, 3],
-            _ => vec![1, 2, 3, 4],
-        };
-        let lft = LinearTable { entries, groups: vec![[3, 4].into()] };
-        engine.set_tables(0, switch, lft, [(GROUP, Arc::from(tree))].into_iter().collect());
-    }
-}
+use engine::testing::star::{GROUP, address, mark, packet, star};
 
 fn rule(number: usize, kind: FaultKind, chance: u64, count: Option<u64>) -> FaultRule {
     FaultRule {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use ::workers::measure::{Case, measure};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use ::workers::measure::{Case, measure};
 
 /// Far more than any machine has processors for.
 const MOST_WORKERS: u32 = 64;
