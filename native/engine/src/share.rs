@@ -145,13 +145,11 @@ impl Share {
         inbox.push_back((number, handover));
     }
 
-    /// Take the packet whose event is due.
-    pub fn next_in(&mut self, events: &mut Events, from: WorkerId) -> Option<Handover> {
+    /// Take the packet whose event is due, and say when the next one is, under which number.
+    #[inline]
+    pub fn next_in(&mut self, from: WorkerId) -> Option<(Handover, Option<(u64, u64)>)> {
         let inbox = &mut self.inboxes[from as usize];
         let (_, first) = inbox.pop_front()?;
-        if let Some((number, next)) = inbox.front() {
-            events.push(next.time, *number, Event::HandedOver(from), false);
-        }
-        Some(first)
+        Some((first, inbox.front().map(|(number, next)| (next.time, *number))))
     }
 }

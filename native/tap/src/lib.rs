@@ -2,6 +2,7 @@
 
 pub mod devices;
 mod preemption_backoff;
+pub mod processor;
 pub mod relay;
 pub mod worker;
 

@@ -3,8 +3,9 @@
 //! Every port that sends builds packets with an ICRC, as many as are on their way at most; the port that receives one
 //! checks it, and the measurement its order.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use engine::api::Engine;
@@ -27,6 +28,9 @@ pub const PORTS: u32 = 8;
 /// Packets that a port sends at once, and those of it that are on their way at most.
 const BATCH: u64 = 16;
 const WINDOW: u64 = 64;
+/// How often a worker without work looks again before it sleeps, and for how long at most.
+const LOOKS: u32 = 200;
+const NAP: Duration = Duration::from_micros(50);
 /// For how long packets may be on their way when no more are sent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -107,6 +111,8 @@ struct Shared {
     /// Workers all of whose packets have arrived.
     done: AtomicUsize,
     workers: u32,
+    /// To be woken where they sleep.
+    threads: Vec<OnceLock<Thread>>,
 }
 
 #[derive(Default)]
@@ -133,8 +139,13 @@ struct Worker<'a> {
     figure: Figure,
 }
 
-/// Measure for so long how many packets per second so many workers carry.
-pub fn measure(case: Case, workers: u32, send_for: Duration) -> Result<Figure, Failure> {
+/// Measure for so long how many packets per second so many workers carry. `begin` is called first on the thread of each.
+pub fn measure(
+    case: Case,
+    workers: u32,
+    send_for: Duration,
+    begin: impl Fn(WorkerId) + Sync,
+) -> Result<Figure, Failure> {
     let shared = Shared {
         crossing: Crossing::new(workers),
         start: Instant::now(),
@@ -142,10 +153,14 @@ pub fn measure(case: Case, workers: u32, send_for: Duration) -> Result<Figure, F
         arrived: (0..PORTS).map(|_| Line::default()).collect(),
         done: AtomicUsize::new(0),
         workers,
+        threads: (0..workers).map(|_| OnceLock::new()).collect(),
     };
     let job = |number| {
-        let shared = &shared;
-        move |stop: &Stop| Worker::new(case, number, shared).run(stop)
+        let (shared, begin) = (&shared, &begin);
+        move |stop: &Stop| {
+            begin(number);
+            Worker::new(case, number, shared).run(stop)
+        }
     };
     let figures = team::run((0..workers).map(job).collect())?;
     Ok(figures.into_iter().fold(Figure::default(), |sum, figure| Figure {
@@ -182,7 +197,8 @@ impl<'a> Worker<'a> {
 
     fn run(mut self, stop: &Stop) -> Figure {
         let mut list = Vec::new();
-        let mut is_done = false;
+        let (mut is_done, mut looks) = (false, 0);
+        _ = self.shared.threads[self.number as usize].set(thread::current());
         loop {
             let elapsed = self.shared.start.elapsed();
             let now = elapsed.as_nanos() as u64;
@@ -197,13 +213,16 @@ impl<'a> Worker<'a> {
                 self.figure.elapsed = elapsed;
                 self.shared.done.fetch_add(1, Ordering::Release);
             }
-            self.shared.crossing.send(self.number, &mut self.engine, |_| ());
+            let threads = &self.shared.threads;
+            let wake = |worker| threads[worker as usize].get().into_iter().for_each(Thread::unpark);
+            self.shared.crossing.send(self.number, &mut self.engine, wake);
             let all_done = self.shared.done.load(Ordering::Acquire) == self.shared.workers as usize;
             if all_done || stop.is_set() || elapsed > self.shared.send_for + PATIENCE {
                 return self.figure;
             }
-            if !is_busy {
-                thread::yield_now();
+            looks = if is_busy { 0 } else { looks + 1 };
+            if looks > LOOKS {
+                thread::park_timeout(NAP);
             }
         }
     }
@@ -268,7 +287,7 @@ mod tests {
     fn everything_is_delivered_in_order_by_any_number_of_workers() {
         for case in [Case::AllToAll, Case::Bottleneck] {
             for workers in 1..=4 {
-                let figure = measure(case, workers, Duration::from_millis(30)).unwrap();
+                let figure = measure(case, workers, Duration::from_millis(30), |_| ()).unwrap();
                 assert!(figure.sent > 0);
                 assert_eq!(
                     (figure.delivered, figure.astray),
