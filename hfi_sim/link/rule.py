@@ -151,3 +151,8 @@ class FaultRule:
     """reorder: how many later packets overtake it."""
     hold_ns: int = 0
     """reorder: at the latest it goes on after this."""
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it has hit as many packets as it was to."""
+        return self.count is not None and self.tally.hits >= self.count
