@@ -1,9 +1,8 @@
-"""The one generator that faults and jitter draw from, in both datapaths: SplitMix64, a stream for each link direction.
+"""The one generator that faults and jitter draw from, in both engines: SplitMix64, a stream for each link direction.
 
 A stream begins at the first 8 bytes, little-endian, of BLAKE2b over `SEED NAME`: the fabric's seed in decimal, a blank,
 and the name of the direction such as `h1:1->sw0:1`; jitter draws from a stream of its own, `h1:1->sw0:1 jitter`. Each
-word adds 0x9e3779b97f4a7c15 to the state and mixes a copy of it (`word`), so whoever knows how many words were drawn
-elsewhere skips them with one multiplication. The words of seed 1, `h1:1->sw0:1` are in
+word adds 0x9e3779b97f4a7c15 to the state and mixes a copy of it (`word`). The words of seed 1, `h1:1->sw0:1` are in
 tests/unit/hfi_sim/test_random_stream.py; native/engine/src/random.rs gives the same.
 
 How packets draw, in both: each fault of a direction, in the order in which they were set, takes one word for each
@@ -49,10 +48,6 @@ class RandomStream:
         z = (z ^ z >> 30) * 0xBF58_476D_1CE4_E5B9 & _WORD
         z = (z ^ z >> 27) * 0x94D0_49BB_1331_11EB & _WORD
         return z ^ z >> 31
-
-    def skip(self, words: int) -> None:
-        """Leave out words that were drawn elsewhere."""
-        self.state = (self.state + words * _STEP) & _WORD
 
     def hits(self, chance: int) -> bool:
         """Draw one word and return whether it meets a chance of `chance` * 2**-53 (`threshold`)."""

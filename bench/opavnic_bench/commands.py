@@ -182,6 +182,40 @@ def fabric(
     _print_skipped(result["skipped"])
 
 
+def engine(
+    workers: Annotated[
+        str, typer.Option(metavar="N,N,...", help="measure with this many workers; ratios are to the first")
+    ] = "1,2",
+    seconds: Annotated[
+        Any, time_option(low="10ms", high="1m", help="how long each round lasts: 500ms, 2s")
+    ] = "500ms",
+    rounds: Annotated[int, typer.Option(min=1, max=99, help="rounds; the results are medians")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Packets per second of the native engine with several workers, in this process and without a kernel.
+
+    \b
+    Example:
+      opavnic bench engine --workers 1,2 --json
+    """
+    from opavnic_bench.engine import COLUMNS, MOST_WORKERS, RATIO_COLUMNS, bench_engine
+
+    counts = [int(word) if word.strip().isdecimal() else 0 for word in workers.split(",")]
+    if not all(1 <= count <= MOST_WORKERS for count in counts):
+        fail(
+            f'--workers "{workers}" is not a list of numbers from 1 to {MOST_WORKERS}, such as 1,2',
+            EXIT_USAGE,
+        )
+    with _measuring() as progress:
+        result = bench_engine(counts, seconds, rounds, progress)
+    if as_json:
+        print_json(result)
+        return
+    title = f"medians of {result['rounds']} rounds, {result['machine']['cpus']} processors"
+    print_table(COLUMNS, [pick(row, *COLUMNS) for row in result["runs"]], title=title)
+    print_table(RATIO_COLUMNS, [pick(row, *RATIO_COLUMNS) for row in result["ratios"]], title="packets/s")
+
+
 def lnet(
     as_json: AsJson = False,
     hfis: Annotated[int, typer.Option("--hfis", min=1, max=16, help="Largest number of HFIs.")] = 4,

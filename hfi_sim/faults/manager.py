@@ -221,7 +221,6 @@ class Faults:
             copies=spec.copies,
             behind=spec.behind,
             hold_ns=to_ns(spec.hold_s),
-            ends=spec.for_s is not None,
         )
         ways = directions_of(self.fabric, spec.on, spec.match.direction)
         for way in ways:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -151,19 +151,6 @@ class FaultRule:
     """reorder: how many later packets overtake it."""
     hold_ns: int = 0
     """reorder: at the latest it goes on after this."""
-    ends: bool = False
-    """Whether it ends by itself after some time."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it only loses or damages packets by chance: all alike, without end and without counting."""
-        return (
-            self.kind in (FaultKind.LOSS, FaultKind.CORRUPT)
-            and replace(self.match, direction=None) == Match()
-            and self.count is None
-            and not self.ends
-            and self.skip == 0
-        )
 
     @property
     def is_spent(self) -> bool:

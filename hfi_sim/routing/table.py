@@ -73,11 +73,6 @@ class LinearTable(Mapping[int, int]):
             entries[lid] = port_num
         return cls(entries)
 
-    @property
-    def has_choices(self) -> bool:
-        """Whether any LID can be reached through more than one port."""
-        return max(self.entries, default=0) >= GROUP_BASE
-
     def next_hops(self, lid: int) -> Ports:
         """Return all ports that lead to `lid`; empty where there is no route."""
         entry = self.entries[lid] if 0 <= lid < len(self.entries) else 0

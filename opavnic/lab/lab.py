@@ -194,6 +194,7 @@ class Lab:
         await self.parts.start_installed(self.model, lab_file_directory, world)
         for fault in self.model.faults:
             self.world.faults.add(fault)
+        self.world.refresh()
         self.progress("ready")
 
     def _choose_datapath(self) -> None:

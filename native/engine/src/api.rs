@@ -408,7 +408,7 @@ impl Engine {
                 Event::HeldLongEnough(direction) => {
                     self.directions[direction as usize].held_long_enough(&mut self.state, when, number);
                 }
-                Event::HandedOver(worker) => self.enter_next(when, worker),
+                Event::HandedOver(worker) => self.enter_next(now, worker),
             }
             self.settle(when);
         }
@@ -431,14 +431,18 @@ impl Engine {
         }
     }
 
-    /// Let the next packet enter that a worker has handed over.
-    #[inline]
-    fn enter_next(&mut self, now: u64, worker: WorkerId) {
+    /// Let the next packet enter that a worker has handed over, and those behind it that are next of all.
+    fn enter_next(&mut self, until: u64, worker: WorkerId) {
         let state = &mut self.state;
-        let Some(handover) = state.share.next_in(&mut state.events, worker) else { return };
-        let Handover { packet, direction, hops, .. } = handover;
-        let travelling = Travelling { packet, hops, space: None };
-        self.directions[direction as usize].enter(state, now, travelling);
+        while let Some((handover, next)) = state.share.next_in(worker) {
+            let Handover { time, packet, direction, hops } = handover;
+            let travelling = Travelling { packet, hops, space: None };
+            self.directions[direction as usize].enter(state, time, travelling);
+            let Some((time, number)) = next else { return };
+            if time > until || !state.events.is_next(time, number) {
+                return state.events.push(time, number, Event::HandedOver(worker), false);
+            }
+        }
     }
 
     /// Pass on the credits that have come back, in their order, and those that come back through it.

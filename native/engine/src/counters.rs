@@ -35,24 +35,14 @@ impl<const REASONS: usize> DerefMut for Tally<REASONS> {
 impl Element {
     #[inline]
     pub fn enter(&mut self, bytes: usize) {
-        self.enter_many(1, bytes as u64);
+        self.in_packets += 1;
+        self.in_bytes += bytes as u64;
     }
 
     #[inline]
     pub fn leave(&mut self, bytes: usize) {
-        self.leave_many(1, bytes as u64);
-    }
-
-    #[inline]
-    pub fn enter_many(&mut self, packets: u64, bytes: u64) {
-        self.in_packets += packets;
-        self.in_bytes += bytes;
-    }
-
-    #[inline]
-    pub fn leave_many(&mut self, packets: u64, bytes: u64) {
-        self.out_packets += packets;
-        self.out_bytes += bytes;
+        self.out_packets += 1;
+        self.out_bytes += bytes as u64;
     }
 
     #[inline]
@@ -86,14 +76,8 @@ impl Traffic {
     /// Count the kind of frame in a good packet.
     #[inline]
     pub fn kind(&mut self, multicast: bool, tagged: bool) {
-        self.kinds(multicast, tagged, 1);
-    }
-
-    /// Count the kind of frame in each of `packets` good packets.
-    #[inline]
-    pub fn kinds(&mut self, multicast: bool, tagged: bool, packets: u64) {
-        *(if multicast { &mut self.mcastbcast } else { &mut self.unicast }) += packets;
-        *(if tagged { &mut self.vlan } else { &mut self.untagged }) += packets;
+        *(if multicast { &mut self.mcastbcast } else { &mut self.unicast }) += 1;
+        *(if tagged { &mut self.vlan } else { &mut self.untagged }) += 1;
     }
 }
 
@@ -124,11 +108,4 @@ impl Passing {
         self.element.drop(reason);
         self.in_flight -= 1;
     }
-}
-
-/// The effect of one fault on packets that enter a link at one end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FaultCount {
-    pub seen: u64,
-    pub hits: u64,
 }

@@ -212,6 +212,13 @@ impl Events {
         Some((first.when, first.number, first.event()))
     }
 
+    /// Whether an event that is not here would be the next.
+    #[inline]
+    pub fn is_next(&self, when: u64, number: u64) -> bool {
+        let entry = Entry { when, number, code: 0 };
+        [&self.outward, &self.inner].iter().all(|queue| queue.first().is_none_or(|first| entry < first))
+    }
+
     fn clear_firsts(&mut self) {
         for queue in [&mut self.outward, &mut self.inner] {
             while let Some(first) = queue.first().filter(|first| self.cancelled.remove(&first.number)) {

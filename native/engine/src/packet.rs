@@ -161,6 +161,12 @@ impl Packets {
         }
     }
 
+    /// Return a spare buffer for packets of this length, if more than half of all that may wait does.
+    #[inline]
+    pub fn surplus(&mut self, len: usize) -> Option<Packet> {
+        (self.spare_bytes > SPARE_BYTES / 2 && !self.spare.get(list(len))?.is_empty()).then(|| self.take(len))
+    }
+
     /// Give a packet its ICRC, if it bears none.
     pub fn seal(&mut self, packet: &mut Packet) {
         if !packet.is_sealed() {

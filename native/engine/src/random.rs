@@ -8,8 +8,6 @@ pub const CHANCE_BITS: u32 = 53;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
     state: u64,
-    /// Words drawn since this was last read; another user of the stream then skips as many.
-    pub drawn: u64,
 }
 
 impl Stream {
@@ -19,15 +17,10 @@ impl Stream {
     }
 
     pub fn new(state: u64) -> Self {
-        Stream { state, drawn: 0 }
-    }
-
-    pub fn skip(&mut self, words: u64) {
-        self.state = self.state.wrapping_add(words.wrapping_mul(STEP));
+        Stream { state }
     }
 
     pub fn word(&mut self) -> u64 {
-        self.drawn += 1;
         self.state = self.state.wrapping_add(STEP);
         let mut z = self.state;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -54,10 +47,5 @@ mod tests {
     fn words_are_those_of_the_reference() {
         let mut stream = Stream::new(REFERENCE_STATE);
         assert_eq!(REFERENCE_WORDS.map(|_| stream.word()), REFERENCE_WORDS);
-        assert_eq!(stream.drawn, 4);
-        let mut other = Stream::new(REFERENCE_STATE);
-        other.skip(3);
-        assert_eq!(other.word(), REFERENCE_WORDS[3]);
-        assert_eq!(other.drawn, 1);
     }
 }

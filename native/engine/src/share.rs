@@ -14,8 +14,8 @@ use crate::packet::Packet;
 /// The number of a worker, from 0.
 pub type WorkerId = u32;
 
-/// Bytes that may wait for one other worker; a further packet is a link_overflow.
-pub const HANDOVER_BYTES: usize = 4 << 20;
+/// Bytes that may wait to be handed over, by all workers to one; a further packet is a link_overflow.
+pub const HANDOVER_BYTES: usize = 32 << 20;
 
 /// A packet that is to enter a direction of another worker.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// What it takes up of `HANDOVER_BYTES`: small packets are not for free.
+    /// What it takes up of the limit: small packets are not for free.
     #[inline]
     pub fn size(&self) -> usize {
         self.packet.len() + size_of::<Handover>()
@@ -36,19 +36,31 @@ impl Handover {
 }
 
 /// Packets that wait for one other worker, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outbox {
     pub packets: Vec<Handover>,
     /// What they take up.
     pub bytes: usize,
+    limit: usize,
 }
 
 impl Outbox {
+    /// Make an empty one for a worker of so many.
+    pub fn new(workers: u32) -> Self {
+        Outbox { packets: Vec::new(), bytes: 0, limit: HANDOVER_BYTES / workers as usize }
+    }
+
+    /// Take all out.
+    pub fn take(&mut self) -> Vec<Handover> {
+        self.bytes = 0;
+        std::mem::take(&mut self.packets)
+    }
+
     /// Add a packet; one that finds no room is returned.
     #[inline]
     pub fn push(&mut self, handover: Handover) -> Result<(), Handover> {
         let bytes = self.bytes + handover.size();
-        if bytes > HANDOVER_BYTES {
+        if bytes > self.limit {
             return Err(handover);
         }
         self.bytes = bytes;
@@ -82,7 +94,7 @@ impl Share {
         assert!(worker < workers, "there is no worker {worker} of {workers}");
         Share {
             worker,
-            outboxes: (0..workers).map(|_| Outbox::default()).collect(),
+            outboxes: (0..workers).map(|_| Outbox::new(workers)).collect(),
             inboxes: (0..workers).map(|_| VecDeque::new()).collect(),
             ports: Vec::new(),
             spread: 0,
@@ -145,13 +157,11 @@ impl Share {
         inbox.push_back((number, handover));
     }
 
-    /// Take the packet whose event is due.
-    pub fn next_in(&mut self, events: &mut Events, from: WorkerId) -> Option<Handover> {
+    /// Take the packet whose event is due, and say when the next one is, under which number.
+    #[inline]
+    pub fn next_in(&mut self, from: WorkerId) -> Option<(Handover, Option<(u64, u64)>)> {
         let inbox = &mut self.inboxes[from as usize];
         let (_, first) = inbox.pop_front()?;
-        if let Some((number, next)) = inbox.front() {
-            events.push(next.time, *number, Event::HandedOver(from), false);
-        }
-        Some(first)
+        Some((first, inbox.front().map(|(number, next)| (next.time, *number))))
     }
 }

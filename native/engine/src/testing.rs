@@ -1,6 +1,7 @@
 //! A small fabric for tests and fuzz targets: two hosts with a vport each, on one switch.
 
 pub mod line;
+pub mod ring;
 pub mod several;
 pub mod star;
 

@@ -7,6 +7,7 @@ mod fabric_engine;
 mod functions;
 mod load_balancer;
 mod snapshot;
+mod workers;
 
 /// The Python module `opavnic._native`: the datapath, and each app that comes with it.
 #[pyo3::pymodule]
@@ -23,6 +24,8 @@ mod _native {
     use crate::functions::{check, hash15, icrc, measure_line, packet_blocks, relay, segment};
     #[pymodule_export]
     use crate::load_balancer::{EjfatPipeline, EjfatPort};
+    #[pymodule_export]
+    use crate::workers::measure_workers;
     #[pymodule_export]
     const VNET_HEADER_SIZE: usize = offload::vnet::SIZE;
 

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod devices;
 pub mod outbox;
 mod preemption_backoff;
+pub mod processor;
 pub mod relay;
 pub mod thread;
 

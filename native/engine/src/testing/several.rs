@@ -9,7 +9,7 @@ use crate::packet::Packet;
 use crate::port::Address;
 
 /// What an element counted: in, copies, out, then drops by reason; and what is in flight.
-type Totals = (Vec<u64>, i64);
+pub type Totals = (Vec<u64>, i64);
 
 /// See the module.
 pub struct Several {
@@ -60,12 +60,9 @@ impl Several {
     fn exchange(&mut self) {
         for from in 0..self.engines.len() {
             for to in 0..self.engines.len() {
-                let outbox = std::mem::take(self.engines[from].outbox(to as u32));
-                self.handed += outbox.packets.len() as u64;
-                outbox
-                    .packets
-                    .into_iter()
-                    .for_each(|handover| self.engines[to].take_in(from as u32, handover));
+                let packets = self.engines[from].outbox(to as u32).take();
+                self.handed += packets.len() as u64;
+                packets.into_iter().for_each(|handover| self.engines[to].take_in(from as u32, handover));
             }
             self.outputs.extend(std::iter::from_fn(|| self.engines[from].poll_output()));
         }
@@ -73,29 +70,34 @@ impl Several {
 
     /// Return what each element has counted since the last time, in all engines together.
     pub fn totals(&mut self) -> BTreeMap<String, Totals> {
-        let mut totals = BTreeMap::new();
-        for counted in self.engines.iter_mut().flat_map(Engine::take_counted) {
-            match counted {
-                Counted::Port { port, counted } => {
-                    add(&mut totals, format!("port {port} tx"), &counted.0);
-                    add(&mut totals, format!("port {port} rx"), &counted.1);
-                }
-                Counted::Switch { switch, counted } => add(&mut totals, format!("switch {switch}"), &counted),
-                Counted::Direction { direction, counted, .. } => {
-                    add(&mut totals, format!("direction {direction}"), &counted);
-                }
-                Counted::Tally { tally, seen, hits } => {
-                    totals.insert(format!("tally {tally}"), (vec![seen, hits], 0));
-                }
-                Counted::Congestion { port, counted: c } => {
-                    let numbers = vec![c.fecn_received, c.becn_sent, c.becn_received, c.tx_stops];
-                    totals.insert(format!("congestion {port}"), (numbers, 0));
-                }
+        totals(&mut self.engines)
+    }
+}
+
+/// Return what each element has counted since the last time, in all these engines together.
+pub fn totals(engines: &mut [Engine]) -> BTreeMap<String, Totals> {
+    let mut totals = BTreeMap::new();
+    for counted in engines.iter_mut().flat_map(Engine::take_counted) {
+        match counted {
+            Counted::Port { port, counted } => {
+                add(&mut totals, format!("port {port} tx"), &counted.0);
+                add(&mut totals, format!("port {port} rx"), &counted.1);
+            }
+            Counted::Switch { switch, counted } => add(&mut totals, format!("switch {switch}"), &counted),
+            Counted::Direction { direction, counted, .. } => {
+                add(&mut totals, format!("direction {direction}"), &counted);
+            }
+            Counted::Tally { tally, seen, hits } => {
+                totals.insert(format!("tally {tally}"), (vec![seen, hits], 0));
+            }
+            Counted::Congestion { port, counted: c } => {
+                let numbers = vec![c.fecn_received, c.becn_sent, c.becn_received, c.tx_stops];
+                totals.insert(format!("congestion {port}"), (numbers, 0));
             }
         }
-        totals.retain(|_, (numbers, in_flight)| *in_flight != 0 || numbers.iter().any(|number| *number != 0));
-        totals
     }
+    totals.retain(|_, (numbers, in_flight)| *in_flight != 0 || numbers.iter().any(|number| *number != 0));
+    totals
 }
 
 fn add(totals: &mut BTreeMap<String, Totals>, name: String, counted: &Passing) {

@@ -1,0 +1,202 @@
+//! How packets cross from the engine of one worker to that of another: in order, in batches, bounded.
+//!
+//! From each worker to each other there is a lane. A batch costs a lock that nobody holds for long: both sides swap
+//! lists, and no packet is copied. Where packets go one way only, their buffers would gather at one end: the receiver
+//! leaves spare ones in the lane for the sender.
+
+use std::mem::swap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use engine::api::Engine;
+use engine::packet::Packet;
+use engine::share::{Handover, Outbox, WorkerId};
+
+struct Content {
+    waiting: Outbox,
+    spare: Vec<Packet>,
+}
+
+/// Lanes do not share a cache line, nor the pair of lines that processors fetch together.
+#[repr(align(128))]
+struct Lane {
+    /// Whether packets wait, to be seen without the lock.
+    is_waiting: AtomicBool,
+    content: Mutex<Content>,
+}
+
+impl Lane {
+    fn new(workers: u32) -> Self {
+        let content = Content { waiting: Outbox::new(workers), spare: Vec::new() };
+        Lane { is_waiting: AtomicBool::new(false), content: Mutex::new(content) }
+    }
+
+    /// A worker that panics ends them all, but what it leaves is whole: nothing here can panic halfway.
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See the module.
+pub struct Crossing {
+    workers: u32,
+    lanes: Vec<Lane>,
+}
+
+impl Crossing {
+    pub fn new(workers: u32) -> Self {
+        Crossing { workers, lanes: (0..workers * workers).map(|_| Lane::new(workers)).collect() }
+    }
+
+    fn lane(&self, from: WorkerId, to: WorkerId) -> &Lane {
+        &self.lanes[(from * self.workers + to) as usize]
+    }
+
+    /// Hand over what waits in a worker's engine. `wake` gets each worker for which nothing waited before.
+    ///
+    /// What finds no room ends in the engine as link_overflow.
+    pub fn send(&self, from: WorkerId, engine: &mut Engine, mut wake: impl FnMut(WorkerId)) {
+        for to in 0..self.workers {
+            if !engine.outbox(to).packets.is_empty() && self.send_to(from, to, engine) {
+                wake(to);
+            }
+        }
+    }
+
+    fn send_to(&self, from: WorkerId, to: WorkerId, engine: &mut Engine) -> bool {
+        let lane = self.lane(from, to);
+        let mut content = lane.lock();
+        content.spare.drain(..).for_each(|packet| engine.packets().recycle(packet));
+        let outbox = engine.outbox(to);
+        if content.waiting.packets.is_empty() {
+            swap(&mut content.waiting, outbox);
+            lane.is_waiting.store(true, Ordering::Release);
+            return true;
+        }
+        let mut packets = outbox.take();
+        let mut refused = Vec::new();
+        for handover in packets.drain(..) {
+            refused.extend(content.waiting.push(handover).err());
+        }
+        drop(content);
+        outbox.packets = packets;
+        refused.into_iter().for_each(|handover| engine.overflow(handover));
+        false
+    }
+
+    /// Take in what others have handed over; return how many packets. `list` is empty before and after.
+    pub fn receive(&self, to: WorkerId, engine: &mut Engine, list: &mut Vec<Handover>) -> usize {
+        let mut taken = 0;
+        for from in 0..self.workers {
+            let lane = self.lane(from, to);
+            if !lane.is_waiting.load(Ordering::Acquire) {
+                continue;
+            }
+            let mut content = lane.lock();
+            swap(list, &mut content.waiting.packets);
+            content.waiting.bytes = 0;
+            lane.is_waiting.store(false, Ordering::Relaxed);
+            let surplus = list.iter().map_while(|handover| engine.packets().surplus(handover.packet.len()));
+            content.spare.extend(surplus);
+            drop(content);
+            taken += list.len();
+            list.drain(..).for_each(|handover| engine.take_in(from, handover));
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::outputs::Output;
+    use engine::packet::SPARE_BYTES;
+    use engine::share::HANDOVER_BYTES;
+    use engine::testing::line::FAST;
+    use engine::testing::star::{address, mark, packet, star};
+
+    use super::*;
+
+    /// Two workers with a port each.
+    fn pair() -> (Crossing, [Engine; 2]) {
+        let mut engines = [0, 1].map(|worker| Engine::of_worker(worker, 2));
+        engines.iter_mut().for_each(|engine| star(engine, 2, &FAST, None));
+        (Crossing::new(2), engines)
+    }
+
+    fn send(engine: &mut Engine, now: u64, mark: u64) {
+        let address = address(0, 1);
+        let packet = packet(engine.packets(), address, 1400, mark);
+        assert_eq!(engine.inject(now, 0, packet, address), None);
+    }
+
+    fn marks(engine: &mut Engine) -> Vec<u64> {
+        let mut marks = Vec::new();
+        while let Some(output) = engine.poll_output() {
+            let Output::Delivered { packet, .. } = output else { panic!("{output:?}") };
+            marks.push(mark(&packet));
+            engine.packets().recycle(packet);
+        }
+        marks
+    }
+
+    #[test]
+    fn packets_cross_in_order_and_wake_the_other_once() {
+        let (crossing, [mut first, mut second]) = pair();
+        let mut woken = Vec::new();
+        for sent in 0..100 {
+            send(&mut first, sent * 1000, sent);
+            first.handle_timeout(sent * 1000 + 900);
+            crossing.send(0, &mut first, |worker| woken.push(worker));
+        }
+        assert_eq!(woken, [1]);
+        assert_eq!(crossing.receive(1, &mut second, &mut Vec::new()), 100);
+        assert_eq!(crossing.receive(1, &mut second, &mut Vec::new()), 0);
+        second.handle_timeout(1_000_000);
+        assert_eq!(marks(&mut second), (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn lane_that_nobody_empties_is_bounded_and_keeps_the_first() {
+        let (crossing, [mut first, mut second]) = pair();
+        for sent in 0..20_000 {
+            send(&mut first, sent * 1000, sent);
+            first.handle_timeout(sent * 1000 + 900);
+            crossing.send(0, &mut first, |_| ());
+        }
+        let taken = crossing.receive(1, &mut second, &mut Vec::new());
+        assert!((HANDOVER_BYTES / 2 / 1600..HANDOVER_BYTES / 2 / 1400).contains(&taken));
+        second.handle_timeout(u64::MAX);
+        assert_eq!(marks(&mut second), (0..taken as u64).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn buffers_come_back_where_packets_go_one_way() {
+        let (crossing, [mut first, mut second]) = pair();
+        let mut list = Vec::new();
+        let mut now = 0;
+        let mut round = |packets: u64| {
+            let mut buffers = std::collections::HashSet::new();
+            for sent in 0..packets {
+                now += 1000;
+                let address = address(0, 1);
+                let packet = packet(first.packets(), address, 1400, sent);
+                buffers.insert(packet.as_ptr() as usize);
+                first.inject(now, 0, packet, address);
+            }
+            first.handle_timeout(now + 900);
+            crossing.send(0, &mut first, |_| ());
+            crossing.receive(1, &mut second, &mut list);
+            second.handle_timeout(now + 10_000);
+            assert_eq!(marks(&mut second).len() as u64, packets);
+            buffers
+        };
+        let packets = 1000;
+        let mut known = std::collections::HashSet::new();
+        for _ in 0..2 * SPARE_BYTES / 2048 / packets {
+            known.extend(round(packets as u64));
+        }
+        for _ in 0..20 {
+            assert!(round(packets as u64).is_subset(&known), "no new buffer is needed any more");
+        }
+    }
+}

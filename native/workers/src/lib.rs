@@ -1,0 +1,6 @@
+//! Several engines side by side, each with a thread of its own: see docs/engine.md, "Several workers".
+#![forbid(unsafe_code)]
+
+pub mod crossing;
+pub mod measure;
+pub mod team;
