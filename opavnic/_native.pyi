@@ -297,7 +297,5 @@ class EjfatPort:
     @property
     def failure(self) -> str | None: ...
 
-def measure_workers(
-    case: str, workers: int, seconds: float
-) -> tuple[int, int, int, int, float]:
+def measure_workers(case: str, workers: int, seconds: float) -> tuple[int, int, int, int, float]:
     """Return packets sent, delivered, delivered out of order, handed from worker to worker; seconds they took."""
