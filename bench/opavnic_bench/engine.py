@@ -20,14 +20,14 @@ CASES: Final = ("all-to-all", "bottleneck")
 """8 ports on one switch, each sends to each; 4 ports send to 4 others over one link of 100 Gbit/s."""
 MOST_WORKERS: Final = 64
 COLUMNS: Final = ("case", "workers", "packets_per_second", "processor_ns", "handed_over")
-RATIO_COLUMNS: Final = ("case", "workers", "to", "ratio", "ratio_if_alone")
+RATIO_COLUMNS: Final = ("case", "workers", "to", "ratio")
 
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
     packets_per_second: float
     processor_ns: float
-    """Processor time of a packet, of all workers together."""
+    """Processor time of a packet, of all workers together, with what they spend on waiting for each other."""
     handed_over: float
     """Share of the packets."""
 
@@ -81,8 +81,6 @@ def bench_engine(
                 "workers": count,
                 "to": workers[0],
                 "ratio": ratio(rates[case, count], rates[case, workers[0]]),
-                # with a processor for each worker that nothing else uses, and as much to do for each
-                "ratio_if_alone": ratio(costs[case, workers[0]] * count, costs[case, count] * workers[0]),
             }
             for case in CASES
             for count in workers[1:]
