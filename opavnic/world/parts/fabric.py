@@ -49,7 +49,6 @@ class FabricRoutes(RunningPart):
 
     async def _post_fault(self, request: web.Request) -> web.Response:
         fault = self._world.faults.add(str((await json_object(request)).get("fault", "")))
-        self._world.refresh()  # from now on Python carries what the fault may disturb
         return web.json_response({"number": fault.number, **self._faults()})
 
     async def _remove_fault(self, request: web.Request) -> web.Response:
