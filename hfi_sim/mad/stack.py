@@ -65,6 +65,10 @@ class MadStack:
         """MADs received, delivered to an agent or a waiting request, dropped."""
         port.register_l4(L4.FM, self._receive)
 
+    def shutdown(self) -> None:
+        """End: requests that wait hear nothing more, no timer is left, and nothing is sent or taken again."""
+        self._runner.shutdown()
+
     # --- agents --------------------------------------------------------------------------------------------
 
     def register_agent(

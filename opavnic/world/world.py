@@ -119,6 +119,7 @@ class World:
         self._trap_handlers: list[TrapHandler] = []
         self.ends = Ends() if ends is None else ends
         """The cleanups of this world; code that starts something registers its cleanup here."""
+        self.ends.add("MAD stacks", self._end_mads)
         self.ends.add("subnet manager", self.subnet_manager.stop)
         self.ends.add("faults", self.faults.clear)
 
@@ -139,6 +140,10 @@ class World:
             raise OpavnicError("; ".join(failed))
         if failed and error is not None:
             error.add_note("; ".join(failed))
+
+    def _end_mads(self) -> None:
+        for port in self.fabric.hfi_ports():
+            port.mad.shutdown()
 
     async def close(self) -> list[str]:
         """End everything in reverse order; return what failed to stop, and why."""
