@@ -116,6 +116,7 @@ def _start(carrier: _native.Carrier, fds: Sequence[int]) -> None:
     indexes = range(len(fds))
     fabric = Fabric(engine=carrier_engine(carrier))
     switch = fabric.add_switch("sw0", ports=len(fds))
+    numbers = []
     for index in indexes:
         port = fabric.add_hfi(f"h{index}").ports[1]
         fabric.connect(port, switch.ports[index + 1])
@@ -123,12 +124,13 @@ def _start(carrier: _native.Carrier, fds: Sequence[int]) -> None:
         port.set_pkeys([_PKEY])
         port.set_state(PortState.ACTIVE)
         switch.ports[index + 1].state = PortState.ACTIVE
+        numbers.append(port.number)
     switch.program({_lid(index): index + 1 for index in indexes}, {})
     macs = [(_mac(index), _lid(index)) for index in indexes]
-    for index, fd in enumerate(fds):
+    for index, (fd, number) in enumerate(zip(fds, numbers, strict=True)):
         vport = carrier.add_vport(fd)
-        carrier.set_vport(vport, _config(index, macs), index)
-        carrier.set_demux(index, 0xFFF, {_VESW: vport}, vport)
+        carrier.set_vport(vport, _config(index, macs), number)
+        carrier.set_demux(number, 0xFFF, {_VESW: vport}, vport)
     carrier.start()
 
 
