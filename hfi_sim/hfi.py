@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from hfi_sim.cable import Link
 from hfi_sim.counters import Drop
+from hfi_sim.egress_port import EgressPort
 from hfi_sim.end_port import EndPort
-from hfi_sim.engine.config import HfiEnd
+from hfi_sim.engine.config import HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.errors import FabricError, NetdevError
 from hfi_sim.netdev.base import Netdev
@@ -27,7 +27,7 @@ NetdevFactory = Callable[[int], Netdev]
 """Creates the network device of a vport, given its number, on the host of the HFI, and chooses its name."""
 
 
-class HfiPort(EndPort):
+class HfiPort(EndPort, EgressPort[PortConfig]):
     """One port of an HFI, numbered from 1."""
 
     mad: MadStack
@@ -49,22 +49,6 @@ class HfiPort(EndPort):
     def engine_end(self) -> HfiEnd:
         """The port, as the engine knows it."""
         return HfiEnd(self.number)
-
-    # --- leaving by the link -------------------------------------------------------------------------------
-
-    def set_sc_to_vl(self, table: Sequence[int]) -> None:
-        """Take a table SC2VLt: the VL of each of the 32 service channels; an empty one: as the link has it.
-
-        Raises:  FabricError: another number of entries, a VL that is not 0 to 15.
-        """
-        self._configure(egress=replace(self._config.egress, sc_to_vl=tuple(table)))
-
-    def set_vl_mtus(self, mtus: Sequence[int]) -> None:
-        """Take the MTU of each of 16 VLs, in bytes (`MTU_HEADROOM`); 0: nothing leaves on it. Empty: no limits.
-
-        Raises:  FabricError: another number of VLs, an MTU beyond 10240.
-        """
-        self._configure(egress=replace(self._config.egress, vl_mtus=tuple(mtus)))
 
     # --- flow control --------------------------------------------------------------------------------------
 

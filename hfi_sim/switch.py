@@ -5,7 +5,7 @@ Both tables are immutable snapshots that the subnet manager swaps whole. Port 0 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -13,6 +13,7 @@ from typing import Self
 
 from hfi_sim.cable import Link
 from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.egress_port import EgressPort
 from hfi_sim.end_port import EndPort, L4Handler
 from hfi_sim.engine.config import SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.driver import Driver
@@ -25,7 +26,7 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import pkey_of, slid_of
 
 
-class SwitchPort:
+class SwitchPort(EgressPort[SwitchPortConfig]):
     """One external port of a switch, numbered from 1."""
 
     def __init__(self, switch: Switch, port_num: int) -> None:
@@ -54,20 +55,6 @@ class SwitchPort:
         if config != self._config:
             self._config = config
             self.switch.configure_port(self.port_num, config)
-
-    def set_sc_to_vl(self, table: Sequence[int]) -> None:
-        """Take a table SC2VLt: the VL of each of the 32 service channels; an empty one: as the link has it.
-
-        Raises:  FabricError: another number of entries, a VL that is not 0 to 15.
-        """
-        self._configure(egress=replace(self._config.egress, sc_to_vl=tuple(table)))
-
-    def set_vl_mtus(self, mtus: Sequence[int]) -> None:
-        """Take the MTU of each of 16 VLs, in bytes (`MTU_HEADROOM`); 0: nothing leaves on it. Empty: no limits.
-
-        Raises:  FabricError: another number of VLs, an MTU beyond 10240.
-        """
-        self._configure(egress=replace(self._config.egress, vl_mtus=tuple(mtus)))
 
     def enforce_pkeys(self, pkeys: Iterable[int], *, inbound: bool = True, outbound: bool = True) -> None:
         """Enforce the partitions of the neighbour, whose table is `pkeys`, on what comes from it and goes to it.

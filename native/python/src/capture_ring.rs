@@ -8,7 +8,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::fabric_engine::{MatchArgs, known};
+use crate::fabric_args::MatchArgs;
+use crate::fabric_engine::known;
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]

@@ -3,290 +3,23 @@
 
 use std::sync::Arc;
 
-use crate::capture_ring::CaptureRing;
-use engine::api::{Counted, Engine};
-use engine::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig, sorted};
-use engine::counters::{DROP_NAMES, Passing};
-use engine::hash::FastMap;
-use engine::link::config::{Egress, FlowControl, LinkConfig, MAX_VLS, SERVICE_CHANNELS};
-use engine::link::rule::{FaultKind, FaultRule, Match, Tally};
-use engine::outputs::Output;
-use engine::packet::{Packet, Packets};
+use engine::api::Engine;
+use engine::config::{End, PortNum};
+use engine::counters::DROP_NAMES;
+use engine::link::rule::{FaultRule, Tally};
+use engine::packet::Packets;
 use engine::port::Address;
 use engine::random::Stream;
-use engine::switch::{GROUP_BASE, LinearTable, MulticastTable};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PySequence, PyTuple};
+use pyo3::types::{PyList, PySequence};
 use tap::thread::Shared;
 
-/// A port of an HFI, or a switch with the number of its port.
-type EndArgs = (u32, Option<PortNum>);
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct LinkArgs {
-    up: bool,
-    rate_bps: u64,
-    latency_ns: u64,
-    jitter_ns: u64,
-    queue_bytes: u64,
-}
-
-impl LinkArgs {
-    fn build(self) -> LinkConfig {
-        LinkConfig {
-            up: self.up,
-            rate_bps: self.rate_bps,
-            latency_ns: self.latency_ns,
-            jitter_ns: self.jitter_ns,
-            queue_bytes: self.queue_bytes,
-        }
-    }
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct FlowArgs {
-    buffer_bytes: u64,
-    sc_to_vl: [u8; SERVICE_CHANNELS],
-    fecn_bytes: u64,
-    weights: Vec<u32>,
-    high: Vec<u8>,
-    high_limit_bytes: Option<u64>,
-}
-
-impl FlowArgs {
-    fn build(self) -> PyResult<FlowControl> {
-        let vls = self.weights.len();
-        let exists = |vl: &u8| usize::from(*vl) < vls;
-        if !(1..=16).contains(&vls) || self.weights.contains(&0) {
-            return Err(PyValueError::new_err(format!(
-                "the weights {:?} are not of 1 to 16 VLs",
-                self.weights
-            )));
-        }
-        if !self.sc_to_vl.iter().chain(&self.high).all(exists) {
-            return Err(PyValueError::new_err(format!("a VL is named that is not 0 to {}", vls - 1)));
-        }
-        Ok(FlowControl {
-            buffer_bytes: self.buffer_bytes,
-            sc_to_vl: self.sc_to_vl,
-            fecn_bytes: self.fecn_bytes,
-            weights: self.weights,
-            high: self.high.iter().fold(0, |high, vl| high | 1 << vl),
-            high_limit_bytes: self.high_limit_bytes,
-        })
-    }
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct EgressArgs {
-    sc_to_vl: Option<[u8; SERVICE_CHANNELS]>,
-    vl_mtus: Option<[u32; MAX_VLS]>,
-}
-
-impl EgressArgs {
-    fn build(self) -> PyResult<Egress> {
-        if self.sc_to_vl.is_some_and(|table| table.iter().any(|vl| usize::from(*vl) >= MAX_VLS)) {
-            return Err(PyValueError::new_err(format!(
-                "an SC to VL table names a VL that is not 0 to {}",
-                MAX_VLS - 1
-            )));
-        }
-        Ok(Egress { sc_to_vl: self.sc_to_vl, vl_mtus: self.vl_mtus })
-    }
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct PortArgs {
-    state: u8,
-    egress: EgressArgs,
-    lid: u32,
-    lmc: u32,
-    sendable: Vec<u16>,
-    admitted: Vec<u16>,
-    groups: Vec<u32>,
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct SwitchPortArgs {
-    state: u8,
-    egress: EgressArgs,
-    pkeys_in: Option<Vec<u16>>,
-    pkeys_out: Option<Vec<u16>>,
-}
-
-impl SwitchPortArgs {
-    fn build(self) -> PyResult<SwitchPortConfig> {
-        Ok(SwitchPortConfig {
-            state: port_state(self.state)?,
-            egress: self.egress.build()?,
-            pkeys_in: self.pkeys_in.map(sorted),
-            pkeys_out: self.pkeys_out.map(sorted),
-        })
-    }
-}
-
-/// Return a state by its number in InfiniBand.
-fn port_state(number: u8) -> PyResult<PortState> {
-    match number {
-        1 => Ok(PortState::Down),
-        2 => Ok(PortState::Init),
-        3 => Ok(PortState::Armed),
-        4 => Ok(PortState::Active),
-        _ => Err(PyValueError::new_err(format!("{number} is not the number of a port state: 1 to 4"))),
-    }
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct MatchArgs {
-    l4: Option<u32>,
-    lid: Option<u32>,
-    slid: Option<u32>,
-    dlid: Option<u32>,
-    sc: Option<u32>,
-    vesw_id: Option<u32>,
-    attr_id: Option<u32>,
-    method: Option<u32>,
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct RuleArgs {
-    number: u64,
-    kind: String,
-    chance: u64,
-    fits: MatchArgs,
-    tally: u32,
-    skip: u64,
-    count: Option<u64>,
-    delay_ns: u64,
-    bits: u64,
-    copies: u32,
-    behind: u64,
-    hold_ns: u64,
-}
-
-impl MatchArgs {
-    pub fn build(self) -> Match {
-        let MatchArgs { l4, lid, slid, dlid, sc, vesw_id, attr_id, method } = self;
-        Match { l4, lid, slid, dlid, sc, vesw_id, attr_id, method }
-    }
-}
-
-impl RuleArgs {
-    fn build(self) -> PyResult<FaultRule> {
-        let kind = FaultKind::named(&self.kind)
-            .ok_or_else(|| PyValueError::new_err(format!("no fault of packets is a {:?}", self.kind)))?;
-        Ok(FaultRule {
-            number: self.number,
-            kind,
-            chance: self.chance,
-            fits: self.fits.build(),
-            tally: self.tally,
-            skip: self.skip,
-            count: self.count,
-            delay_ns: self.delay_ns,
-            bits: self.bits,
-            copies: self.copies,
-            behind: self.behind,
-            hold_ns: self.hold_ns,
-        })
-    }
-}
-
-/// Take the entries of a table as Python stores them, and of its groups, which many tables share, those it names.
-fn linear_table(entries: &[u8], shared: &Bound<'_, PySequence>) -> PyResult<LinearTable> {
-    let mut groups = Vec::new();
-    let mut known: FastMap<u32, u16> = FastMap::default();
-    let mut numbers: Vec<u16> =
-        entries.as_chunks().0.iter().map(|entry: &[u8; 2]| u16::from_ne_bytes(*entry)).collect();
-    for entry in numbers.iter_mut().filter(|entry| **entry >= GROUP_BASE) {
-        let number = *entry - GROUP_BASE;
-        *entry = match known.get(&number.into()) {
-            Some(entry) => *entry,
-            None => {
-                let ports: Vec<PortNum> = shared.get_item(number.into())?.extract()?;
-                if ports.is_empty() {
-                    return Err(PyValueError::new_err(format!("group {number} of a table has no port")));
-                }
-                let entry = GROUP_BASE + groups.len() as u16;
-                groups.push(ports.into());
-                known.insert(number.into(), entry);
-                entry
-            }
-        };
-    }
-    Ok(LinearTable { entries: numbers.into(), groups })
-}
-
-fn multicast_table(groups: Vec<(u32, Vec<PortNum>)>) -> MulticastTable {
-    let row = |(lid, mut ports): (u32, Vec<PortNum>)| {
-        ports.sort_unstable();
-        ports.dedup();
-        (lid, Arc::from(ports))
-    };
-    groups.into_iter().map(row).collect()
-}
-
-/// Credits and waiting bytes of each VL; packets marked with FECN.
-type LaneStatus = (Vec<u64>, Vec<u64>, u64);
-/// Packets, bytes, nanoseconds waited, discards of one VL.
-type VlRow = (u64, u64, u64, u64);
-/// In, copies, out, in flight; then pairs of the number of a drop reason and how many.
-type Counts = ([u64; 5], i64, Vec<(usize, u64)>);
-
-fn counts(passing: &Passing) -> Counts {
-    let drops = passing.element.drops.iter().copied().enumerate().filter(|(_, packets)| *packets != 0);
-    (passing.element.numbers().map(|(_, number)| number), passing.in_flight, drops.collect())
-}
-
-fn counted_tuple<'py>(py: Python<'py>, counted: &Counted) -> PyResult<Bound<'py, PyTuple>> {
-    match counted {
-        Counted::Port { port, counted } => {
-            ("port", *port, counts(&counted.0), counts(&counted.1)).into_pyobject(py)
-        }
-        Counted::Congestion { port, counted: c } => {
-            let numbers = [c.fecn_received, c.becn_sent, c.becn_received, c.tx_stops];
-            ("congestion", *port, numbers).into_pyobject(py)
-        }
-        Counted::Switch { switch, counted } => ("switch", *switch, counts(counted)).into_pyobject(py),
-        Counted::Direction { direction, counted, streams } => {
-            ("direction", *direction, counts(counted), *streams).into_pyobject(py)
-        }
-        Counted::Tally { tally, seen, hits } => ("tally", *tally, *seen, *hits).into_pyobject(py),
-    }
-}
-
-/// Each output begins with what it is: 0 delivered, 1 observed, 2 flow changed, 3 rule spent.
-fn output_tuple<'py>(
-    py: Python<'py>,
-    packets: &mut Packets,
-    output: Output,
-) -> PyResult<Bound<'py, PyTuple>> {
-    let mut bytes = |mut packet: Packet| {
-        packets.seal(&mut packet);
-        let bytes = PyBytes::new(py, &packet);
-        packets.recycle(packet);
-        bytes
-    };
-    match output {
-        Output::Delivered { time, port, packet, token, in_port } => {
-            (0u8, (time, port, bytes(packet), token, in_port)).into_pyobject(py)
-        }
-        Output::Observed { time, direction, packet, drop } => {
-            let drop = drop.map(|drop| drop as u8);
-            (1u8, (time, direction, bytes(packet), drop)).into_pyobject(py)
-        }
-        Output::FlowChanged { time, port, stopped } => (2u8, (time, port, stopped)).into_pyobject(py),
-        Output::RuleSpent { time, rule } => (3u8, (time, rule)).into_pyobject(py),
-    }
-}
+use crate::capture_ring::CaptureRing;
+use crate::fabric_args::{
+    EndArgs, FlowArgs, LinkArgs, PortArgs, RuleArgs, SwitchPortArgs, linear_table, multicast_table,
+};
+use crate::fabric_results::{LaneStatus, VlRow, counted_tuple, output_tuple};
 
 /// Who drives the engine: the caller alone, or a carrier, whose thread does so as well.
 enum Inner {
@@ -414,9 +147,7 @@ impl FabricEngine {
 
     fn set_port(&mut self, py: Python<'_>, now: u64, port: u32, config: PortArgs) -> PyResult<()> {
         self.port(port)?;
-        let PortArgs { state, egress, lid, lmc, sendable, admitted, groups } = config;
-        let mut config = PortConfig::new(port_state(state)?, lid, lmc, sendable, admitted, groups);
-        config.egress = egress.build()?;
+        let config = config.build()?;
         self.input(py, now, |engine, now| engine.set_port(now, port, config));
         Ok(())
     }

@@ -3,7 +3,9 @@
 mod capture_ring;
 mod carrier;
 mod counts;
+mod fabric_args;
 mod fabric_engine;
+mod fabric_results;
 mod functions;
 mod load_balancer;
 mod snapshot;

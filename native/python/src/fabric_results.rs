@@ -1,0 +1,62 @@
+//! What the fabric engine gives Python: tuples of what it reports and what it has counted.
+
+use engine::api::Counted;
+use engine::counters::Passing;
+use engine::outputs::Output;
+use engine::packet::{Packet, Packets};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+/// Credits and waiting bytes of each VL; packets marked with FECN.
+pub type LaneStatus = (Vec<u64>, Vec<u64>, u64);
+/// Packets, bytes, nanoseconds waited, discards of one VL.
+pub type VlRow = (u64, u64, u64, u64);
+/// In, copies, out, in flight; then pairs of the number of a drop reason and how many.
+type Counts = ([u64; 5], i64, Vec<(usize, u64)>);
+
+fn counts(passing: &Passing) -> Counts {
+    let drops = passing.element.drops.iter().copied().enumerate().filter(|(_, packets)| *packets != 0);
+    (passing.element.numbers().map(|(_, number)| number), passing.in_flight, drops.collect())
+}
+
+pub fn counted_tuple<'py>(py: Python<'py>, counted: &Counted) -> PyResult<Bound<'py, PyTuple>> {
+    match counted {
+        Counted::Port { port, counted } => {
+            ("port", *port, counts(&counted.0), counts(&counted.1)).into_pyobject(py)
+        }
+        Counted::Congestion { port, counted: c } => {
+            let numbers = [c.fecn_received, c.becn_sent, c.becn_received, c.tx_stops];
+            ("congestion", *port, numbers).into_pyobject(py)
+        }
+        Counted::Switch { switch, counted } => ("switch", *switch, counts(counted)).into_pyobject(py),
+        Counted::Direction { direction, counted, streams } => {
+            ("direction", *direction, counts(counted), *streams).into_pyobject(py)
+        }
+        Counted::Tally { tally, seen, hits } => ("tally", *tally, *seen, *hits).into_pyobject(py),
+    }
+}
+
+/// Each output begins with what it is: 0 delivered, 1 observed, 2 flow changed, 3 rule spent.
+pub fn output_tuple<'py>(
+    py: Python<'py>,
+    packets: &mut Packets,
+    output: Output,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let mut bytes = |mut packet: Packet| {
+        packets.seal(&mut packet);
+        let bytes = PyBytes::new(py, &packet);
+        packets.recycle(packet);
+        bytes
+    };
+    match output {
+        Output::Delivered { time, port, packet, token, in_port } => {
+            (0u8, (time, port, bytes(packet), token, in_port)).into_pyobject(py)
+        }
+        Output::Observed { time, direction, packet, drop } => {
+            let drop = drop.map(|drop| drop as u8);
+            (1u8, (time, direction, bytes(packet), drop)).into_pyobject(py)
+        }
+        Output::FlowChanged { time, port, stopped } => (2u8, (time, port, stopped)).into_pyobject(py),
+        Output::RuleSpent { time, rule } => (3u8, (time, rule)).into_pyobject(py),
+    }
+}
