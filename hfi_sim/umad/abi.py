@@ -31,7 +31,6 @@ OLD_HEADER_SIZE: Final = 56
 
 USER_RMPP: Final = 1
 """The flag of REGISTER_AGENT2 of an agent that does RMPP itself."""
-RMPP_VERSION: Final = 1
 
 _HEAD: Final = struct.Struct("<5I")  # id, status, timeout_ms, retries, length
 _ADDRESS: Final = struct.Struct(">IIH6B16sI")  # qpn, qkey, lid, sl ... traffic_class, gid, flow_label

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from hfi_sim.mad.header import MadClass, MadHeader, is_vendor_class, oui_of
-from hfi_sim.umad.abi import RMPP_VERSION, Registration, UmadError
+from hfi_sim.mad.rmpp import RMPP_VERSION
+from hfi_sim.umad.abi import Registration, UmadError
 
 MAX_AGENTS: Final = 32
 """Agents of one open file; their ids are 0 to 31."""

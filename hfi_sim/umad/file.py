@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from hfi_sim.mad.header import mad_size
+from hfi_sim.mad.rmpp import RMPP_END
 from hfi_sim.umad.abi import (
     ENABLE_PKEY,
     HEADER_SIZE,
@@ -23,7 +24,6 @@ from hfi_sim.umad.abi import (
     with_status,
 )
 from hfi_sim.umad.agents import MAX_AGENTS, Agent, AgentRegistry
-from hfi_sim.umad.rmpp import RMPP_END
 
 MAX_UNREAD: Final = 8 << 20
 """Bytes of MADs that a program may leave unread; what comes beyond that is dropped."""

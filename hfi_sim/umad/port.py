@@ -18,12 +18,12 @@ from typing import Final, NamedTuple, Protocol
 from hfi_sim.counters import Drop
 from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import RESPONSE_BIT, TID, MadHeader, Method, mad_size
+from hfi_sim.mad.rmpp import RMPP_VERSION, Reassembly, Rmpp, RmppType, Segmented, data_offset
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.types import LID_PERMISSIVE
-from hfi_sim.umad.abi import RMPP_VERSION, UmadError, UmadHeader
+from hfi_sim.umad.abi import UmadError, UmadHeader
 from hfi_sim.umad.agents import Agent, AgentRegistry, IsTaken, has_rmpp
 from hfi_sim.umad.file import UmadFile
-from hfi_sim.umad.rmpp import Reassembly, Rmpp, RmppType, Segmented, data_offset
 from hfi_sim.umad.timers import Timers
 
 MAX_MESSAGE: Final = (1 << 20) - 64

@@ -1,4 +1,4 @@
-"""RMPP: messages of several MADs, taken apart and put together for programs that leave it to the kernel.
+"""RMPP: messages of several MADs, taken apart and put together.
 
 The receiver acknowledges a window of segments at a time, the sender repeats what is not acknowledged. `Reassembly` is
 one message that comes in, `Segmented` one that goes out.
@@ -23,8 +23,8 @@ from hfi_sim.mad.header import (
     RmppHeader,
     mad_size,
 )
-from hfi_sim.umad.abi import RMPP_VERSION
 
+RMPP_VERSION: Final = 1
 RMPP_END: Final = MadHeader.SIZE + RmppHeader.SIZE
 """Where the RMPP header of a MAD ends."""
 WINDOW: Final = 64

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from hfi_sim.clock import ManualClock
 from hfi_sim.fabric import Fabric
+from hfi_sim.mad.rmpp import Reassembly, Rmpp, Segmented
 from hfi_sim.umad.abi import UmadError
 from hfi_sim.umad.file import UmadFile
-from hfi_sim.umad.rmpp import Reassembly, Rmpp, Segmented
 from hfi_sim.umad.service import UmadService
 from unit.hfi_sim.fabric_pair import make_pair
 from unit.hfi_sim.umad.umad_program import OUI, agent_on, ema, message, received
