@@ -152,7 +152,7 @@ class MadStack:
         message = mad.build(tid)
         key = (dlid, tid, header.mgmt_class)
         now = self._runner.time()
-        if _is_long(message):
+        if _goes_in_segments(message):
             self._transactions.begin(now, key, None, timeout_s, retries, done)
             if not self._departures.begin(now, dlid, message, _Where(dlid, sl, dest_qp, pkey)):
                 self._transactions.forget(key)
@@ -229,7 +229,7 @@ class MadStack:
     def _respond(self, request: MadRequest, response: bytes) -> None:
         """Answer a request, in its partition; in segments where the response is a message of RMPP."""
         where = _Where(request.slid, request.sc, request.src_qp, self._port.pkeys.answering(request.pkey))
-        if _is_long(response) or (_is_segmentable(response) and Rmpp.of(response).active):
+        if _goes_in_segments(response):
             if self._departures.begin(self._runner.time(), request.slid, response, where):
                 self._runner.poll()
                 return
@@ -356,8 +356,12 @@ def _is_segmentable(mad: bytes) -> bool:
     return has_rmpp(mad[1]) and len(mad) >= RMPP_END
 
 
-def _is_long(message: bytes) -> bool:
-    return has_rmpp(message[1]) and len(message) > mad_size(message[0])
+def _goes_in_segments(message: bytes) -> bool:
+    """Return whether a message is one of RMPP: it says so itself, or is longer than a MAD."""
+    if not _is_segmentable(message):
+        return False
+    rmpp = Rmpp.of(message)
+    return len(message) > mad_size(message[0]) or (rmpp.active and rmpp.type == RmppType.DATA)
 
 
 def _busy(response: bytes) -> bytes:
