@@ -16,6 +16,7 @@ from hfi_sim.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadR
 from hfi_sim.mad.header import (
     DATA_OFFSET_VENDOR,
     RESPONSE_BIT,
+    SMP_CLASSES,
     MadHeader,
     Method,
     build_fm_packet,
@@ -29,7 +30,7 @@ from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
 from hfi_sim.wire.packet import strip
 
 if TYPE_CHECKING:
-    from hfi_sim.hfi import HfiPort
+    from hfi_sim.end_port import EndPort
 
 log = logging.getLogger("hfi_sim.mad")
 
@@ -43,9 +44,9 @@ _TURN: Final = 32
 
 
 class MadStack:
-    """Queue pairs 0 and 1 of one HFI port."""
+    """Queue pairs 0 and 1 of one HFI port, or of port 0 of a switch."""
 
-    def __init__(self, port: HfiPort, clock: Clock) -> None:
+    def __init__(self, port: EndPort, clock: Clock) -> None:
         self._port = port
         self._agents = AgentTable()
         self._transactions = TransactionTable()
@@ -59,6 +60,7 @@ class MadStack:
         )
         self._next_tid = 1
         self._take_rest: RestHandler | None = None
+        self._take_smp: RestHandler | None = None
         self.sent = 0
         """MADs sent, retries included."""
         self.counters = PacketCounters()
@@ -94,6 +96,10 @@ class MadStack:
     def give_rest_to(self, handler: RestHandler | None) -> None:
         """Pass what no agent takes, and responses to no request of this stack, to `handler`; None: drop them."""
         self._take_rest = handler
+
+    def give_qp0_to(self, handler: RestHandler) -> None:
+        """Pass MADs of subnet management, which queue pair 0 receives, to `handler`; it may give them to `take`."""
+        self._take_smp = handler
 
     # --- sending -------------------------------------------------------------------------------------------
 
@@ -209,7 +215,7 @@ class MadStack:
 
     # --- receiving -----------------------------------------------------------------------------------------
 
-    def _receive(self, _port: HfiPort, packet: bytes, _token: BufferToken | None) -> Drop | None:
+    def _receive(self, _port: EndPort, packet: bytes, _token: BufferToken | None) -> Drop | None:
         counters = self.counters
         counters.in_packets += 1
         counters.in_bytes += len(packet)
@@ -234,8 +240,17 @@ class MadStack:
             is_vendor_class(header.mgmt_class) and len(mad) < DATA_OFFSET_VENDOR
         ):
             return Drop.MAD_MALFORMED
-        slid = slid_of(packet)
-        request = MadRequest(mad, header, slid, pkey_of(packet), sc_of(packet), fm.src_qp, dlid_of(packet))
+        request = MadRequest(
+            mad, header, slid_of(packet), pkey_of(packet), sc_of(packet), fm.src_qp, dlid_of(packet)
+        )
+        is_smp = header.mgmt_class in SMP_CLASSES
+        if is_smp != (fm.dest_qp == QP_SMI):
+            return Drop.MAD_QP
+        return self.take(request) if self._take_smp is None or not is_smp else self._take_smp(request)
+
+    def take(self, request: MadRequest) -> Drop | None:
+        """Give a MAD to the request that waits for it, to an agent, or to what takes the rest; return why to nobody."""
+        mad, header, slid = request.mad, request.header, request.slid
         if header.method & RESPONSE_BIT or header.method == Method.TRAP_REPRESS:
             done = self._transactions.complete((slid, header.tid, header.mgmt_class))
             if done is not None:
@@ -249,5 +264,5 @@ class MadStack:
         response = handler(request)
         if response is not None:
             pkey = self._port.pkeys.answering(request.pkey)  # in the partition of the request
-            self.send(slid, response, sl=request.sc, dest_qp=fm.src_qp, pkey=pkey)
+            self.send(slid, response, sl=request.sc, dest_qp=request.src_qp, pkey=pkey)
         return None
