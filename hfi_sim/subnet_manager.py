@@ -143,8 +143,8 @@ class SubnetManager:
         return self._pkeys.get(port.guid, ())
 
     def _program_pkeys(self, port: HfiPort) -> None:
-        management = PKEY_FULL_MANAGEMENT if port.guid in self._management else PKEY_LIMITED_MANAGEMENT
-        port.set_pkeys((management, *self.pkeys_of(port)))
+        full = (PKEY_FULL_MANAGEMENT,) if port.guid in self._management else ()
+        port.set_pkeys((PKEY_LIMITED_MANAGEMENT, *full, *self.pkeys_of(port)))
 
     def subscribe(self, handler: Callable[[SmNotice], None]) -> Callable[[], None]:
         """Call `handler` for each notice; the returned function ends that."""
