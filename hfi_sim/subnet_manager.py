@@ -144,7 +144,7 @@ class SubnetManager:
 
     def _program_pkeys(self, port: HfiPort) -> None:
         full = (PKEY_FULL_MANAGEMENT,) if port.guid in self._management else ()
-        port.set_pkeys((PKEY_LIMITED_MANAGEMENT, *full, *self.pkeys_of(port)))
+        port.set_pkeys((*full, PKEY_LIMITED_MANAGEMENT, *self.pkeys_of(port)))
 
     def subscribe(self, handler: Callable[[SmNotice], None]) -> Callable[[], None]:
         """Call `handler` for each notice; the returned function ends that."""

@@ -301,18 +301,15 @@ class MadStack:
         is_smp = header.mgmt_class in SMP_CLASSES
         if is_smp != (fm.dest_qp == QP_SMI):
             return Drop.MAD_QP
-        if is_smp:
-            return self.take(request) if self._take_smp is None else self._take_smp(request)
+        if is_smp and self._take_smp is not None:
+            return self._take_smp(request)
         if _is_segmentable(mad) and Rmpp.of(mad).active:
             return self._receive_rmpp(request)
         return self.take(request)
 
     def take(self, request: MadRequest) -> Drop | None:
-        """Give a MAD or a message of several to the request that waits for it, to an agent, or to what takes the rest.
-
-        Returns: why to nobody, or None.
-        """
-        mad, header, slid = request.mad, request.header, request.slid
+        """Give a MAD, or a message of several, to who waits for it, or to an agent; return why to nobody."""
+        header, slid, mad = request.header, request.slid, request.mad
         if header.method & RESPONSE_BIT or header.method == Method.TRAP_REPRESS:
             done = self._transactions.complete((slid, header.tid, header.mgmt_class))
             if done is not None:
