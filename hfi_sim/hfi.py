@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.cable import Link
 from hfi_sim.counters import Drop
@@ -27,6 +27,9 @@ log = logging.getLogger("hfi_sim.hfi")
 
 NetdevFactory = Callable[[int], Netdev]
 """Creates the network device of a vport, given its number, on the host of the HFI, and chooses its name."""
+
+
+_PORT_GUID_SHIFT: Final = 30
 
 
 class HfiPort(EndPort, EgressPort[PortConfig]):
@@ -177,6 +180,14 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         return self.hfi.netdevs(vport_num)
 
 
+def port_guid(node_guid: int, opa_port_num: int) -> Guid:
+    """Return the GUID of a port of an HFI: that of the node, with the number of the port from 0 in bits 30 and 31.
+
+    Source: opa-ff, stl_helper.h; a fabric manager quarantines HFIs whose GUIDs are otherwise.
+    """
+    return Guid(node_guid ^ opa_port_num - 1 << _PORT_GUID_SHIFT)
+
+
 class Hfi:
     """A host fabric interface with its ports."""
 
@@ -196,5 +207,5 @@ class Hfi:
         self.node_guid = node_guid
         self.netdevs = netdevs
         self.ports = {
-            num: HfiPort(self, num, Guid(node_guid + num), icrc, driver) for num in range(1, ports + 1)
+            num: HfiPort(self, num, port_guid(node_guid, num), icrc, driver) for num in range(1, ports + 1)
         }
