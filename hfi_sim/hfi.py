@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hfi_sim.hfi")
 
+_PORT_BITS: Final = 30
+"""The lowest of the two bits of a GUID that number the ports of an HFI."""
+
 NetdevFactory = Callable[[int], Netdev]
 """Creates the network device of a vport, given its number, on the host of the HFI, and chooses its name."""
-
-
-_PORT_GUID_SHIFT: Final = 30
 
 
 class HfiPort(EndPort, EgressPort[PortConfig]):
@@ -180,12 +180,19 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         return self.hfi.netdevs(vport_num)
 
 
-def port_guid(node_guid: int, opa_port_num: int) -> Guid:
-    """Return the GUID of a port of an HFI: that of the node, with the number of the port from 0 in bits 30 and 31.
+def port_guid(node_guid: Guid, port_num: int) -> Guid:
+    """Return the GUID of a port of an HFI: bits 30 and 31 of the node's count the ports from 0.
 
-    Source: opa-ff, stl_helper.h; a fabric manager quarantines HFIs whose GUIDs are otherwise.
+    Fabric managers derive it likewise, and take no port that has another.
+
+    Source: stl_helper.h of opa-fm: NodeGUIDtoPortGUID.
     """
-    return Guid(node_guid ^ opa_port_num - 1 << _PORT_GUID_SHIFT)
+    return Guid(system_guid(node_guid) | port_num - 1 << _PORT_BITS)
+
+
+def system_guid(guid: int) -> Guid:
+    """Return a node's GUID without the bits that number its ports."""
+    return Guid(guid & ~(3 << _PORT_BITS))
 
 
 class Hfi:

@@ -30,10 +30,9 @@ from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
 from hfi_sim.link.config import FlowControl
 from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.pkeys import PkeyTable
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.topology import Topology
-from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
+from hfi_sim.types import PKEY_DEFAULT, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.wire.icrc import Icrc
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
@@ -233,11 +232,11 @@ class World:
     def allow_management(self, port: HfiPort, allowed: bool) -> None:
         """Say whether a fabric manager may run on a port, where no subnet manager has given it P_Keys yet.
 
-        Source: hfi1, `hfi1_init_pportdata` and `add_full_mgmt_pkey`: limited membership stands at place 1, and at place 2
-        stands full membership of a port whose neighbour switch allows management. Fabric managers count on the places.
+        Source: hfi1, `add_full_mgmt_pkey`: a port whose neighbour switch allows management begins as a full member.
+        Fabric managers look for each P_Key at the place that it has there.
         """
-        full = PKEY_FULL_MANAGEMENT if allowed else 0
-        port.set_pkeys(PkeyTable.in_places((0, PKEY_LIMITED_MANAGEMENT, full)))
+        first = (PKEY_DEFAULT, PKEY_LIMITED_MANAGEMENT, *([PKEY_FULL_MANAGEMENT] if allowed else []))
+        port.set_pkeys(first)
 
     # --- traffic -------------------------------------------------------------------------------------------
 
