@@ -49,17 +49,17 @@ class SmTopology:
     def set_groups(self, groups: dict[int, frozenset[int]]) -> None:
         """Make each multicast LID a group of the ports with these GUIDs."""
         ports = {int(port.guid): port for port in self._sm.fabric.hfi_ports()}
-        self._sm.set_groups(
+        self._sm.groups.assign(
             {mlid: [ports[guid] for guid in guids if guid in ports] for mlid, guids in groups.items()}
         )
 
     def group_members(self, mlid: int) -> frozenset[int]:
         """Return the GUIDs of the ports in a group."""
-        return frozenset(int(guid) for guid in self._sm.group_members(mlid))
+        return frozenset(int(guid) for guid in self._sm.groups.members(mlid))
 
     def join_election(self) -> None:
         """Let this port receive the heartbeats of other EMs."""
-        self._sm.join(ELECTION_GROUP, self._port)
+        self._sm.groups.join(ELECTION_GROUP, self._port)
 
     def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
         """Call `handler` when ports come, go or change."""

@@ -31,6 +31,7 @@ from hfi_sim.link.config import FlowControl
 from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.subnet_manager import Routing, SubnetManager
+from hfi_sim.subnet_manager.administration.service import AdministrationService
 from hfi_sim.topology import Topology
 from hfi_sim.wire.icrc import Icrc
 from opavnic.errors import OpavnicError
@@ -110,6 +111,10 @@ class World:
         self._em_port = None if em_node is None else self.fabric.hfis[em_node].ports[1]
         paths = Routing(engine=routing) if isinstance(routing, str) else routing
         self.subnet_manager = SubnetManager(self.fabric, self._em_port, routing=paths)
+        self.administration: AdministrationService | None = None
+        """What the subnet manager answers to those who ask about the subnet; None without a port to answer on."""
+        if self._em_port is not None:
+            self.administration = AdministrationService(self.subnet_manager, self._em_port, self.clock)
         self.faults = Faults(self.fabric)
         self.vnic_ports: dict[str, VnicPort] = {}
         """The management agent and the VNICs of each host that has any."""
@@ -121,6 +126,8 @@ class World:
         """The cleanups of this world; code that starts something registers its cleanup here."""
         self.ends.add("MAD stacks", self._end_mads)
         self.ends.add("subnet manager", self.subnet_manager.stop)
+        if self.administration is not None:
+            self.ends.add("subnet administration", self.administration.stop)
         self.ends.add("faults", self.faults.clear)
 
     async def __aenter__(self) -> Self:
