@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from hfi_sim.errors import HfiSimError
 from hfi_sim.hfi import HfiPort
 from hfi_sim.sa.message import SaMessage
 from hfi_sim.sa.record import SaRecord
@@ -15,7 +16,7 @@ SUBNET_PREFIX: Final = 0xFE80000000000000
 Answer = Iterable[SaRecord]
 
 
-class RefusedError(Exception):
+class RefusedError(HfiSimError):
     """A question that gets a status instead of records."""
 
     def __init__(self, status: int) -> None:
