@@ -2,7 +2,8 @@
 
 Members are the ports that are ACTIVE and announce Ethernet; partitions, lanes and MTUs are those of its
 virtual fabrics; each virtual switch has the group whose GID is made of its P_Key and its id, and the multicast LID that
-the fabric manager gives that group. The EM is registered as a service.
+the fabric manager gives that group. The EM is registered as a service. Both are asked for in InfiniBand's form of the
+records: fabric managers know no other for them (opa-fm, sa_McMemberRecord.c).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from hfi_sim.port_state import CapabilityMask3
 from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.sa.client import Held, Order, OrderState
 from hfi_sim.sa.picture import SeenPort
-from hfi_sim.sa.records import JOIN_FULL, SELECT_EXACTLY, McMemberRecord, ServiceRecord, VfInfoRecord
+from hfi_sim.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
+from hfi_sim.sa.records_ib import IbMcMemberRecord, IbServiceRecord
 from hfi_sim.sa.session import SaSession
 from hfi_sim.sma.attributes.port_info import MTU_BYTES, MtuCode
 from hfi_sim.types import LID_MULTICAST_FIRST, PKEY_FULL_MEMBER
@@ -32,12 +34,12 @@ _GROUP_PREFIX: Final = 0xFF15
 """A transient group of the site: of a multicast GID the first 16 bits."""
 _SITE_SCOPE: Final = 5
 _RATE_100G: Final = 16
-_MLID_32_FIRST: Final = 0xF0000000
-_JOINED: Final = McMemberRecord.mask(
+_MLID_16_FIRST: Final = 0xC000
+_JOINED: Final = IbMcMemberRecord.mask(
     "mgid", "port_gid", "q_key", "mtu_selector", "mtu", "traffic_class", "pkey", "rate_selector", "rate",
     "sl", "scope", "join_state", "proxy_join",
 )  # fmt: skip
-_SERVICE: Final = ServiceRecord.mask("service_id", "lid", "pkey", "gid", "lease", "name")
+_SERVICE: Final = IbServiceRecord.mask("service_id", "pkey", "gid", "lease", "name")
 
 HostOf = Callable[[HfiPort], str]
 
@@ -199,10 +201,9 @@ class SaTopology:
     def _gid(self, guid: int) -> bytes:
         return self._session.picture.subnet_prefix.to_bytes(8) + guid.to_bytes(8)
 
-    def _service(self) -> ServiceRecord:
-        return ServiceRecord(
+    def _service(self) -> IbServiceRecord:
+        return IbServiceRecord(
             service_id=EM_SERVICE_ID,
-            lid=self._port.lid,
             pkey=int(self._port.pkeys.management),
             gid=self._gid(int(self._port.guid)),
             name=EM_SERVICE_NAME.ljust(64, b"\0"),
@@ -221,9 +222,9 @@ def _group_sl(fabric: VfInfoRecord) -> int:
     return fabric.sl_multicast if fabric.sl_multicast_specified else fabric.sl_base
 
 
-def _membership(vesw_id: int, group: Group, port_gid: bytes, sl: int) -> McMemberRecord:
+def _membership(vesw_id: int, group: Group, port_gid: bytes, sl: int) -> IbMcMemberRecord:
     code = min((code for code, size in MTU_BYTES.items() if size >= group.mtu), default=MtuCode.MTU_10240)
-    return McMemberRecord(
+    return IbMcMemberRecord(
         mgid=(_GROUP_PREFIX << 112 | group.pkey << 80 | vesw_id).to_bytes(16),
         port_gid=port_gid,
         mtu_selector=SELECT_EXACTLY,
@@ -240,5 +241,4 @@ def _membership(vesw_id: int, group: Group, port_gid: bytes, sl: int) -> McMembe
 
 def _mlid(held: Held) -> int:
     """Return the LID of a group as packets bear it: 24 bits."""
-    lid = McMemberRecord.parse(held.answer).mlid
-    return LID_MULTICAST_FIRST + (lid - _MLID_32_FIRST) if lid >= _MLID_32_FIRST else lid
+    return LID_MULTICAST_FIRST + IbMcMemberRecord.parse(held.answer).mlid - _MLID_16_FIRST
