@@ -399,6 +399,20 @@ impl Engine {
 
     /// Do everything that is due at `now` or was before.
     pub fn handle_timeout(&mut self, now: u64) {
+        self.advance::<false>(now);
+    }
+
+    /// Do what is due at `now` or was before, up to the first packet that is passed to a host with the room that it
+    /// occupies; return whether there may be more to do.
+    ///
+    /// So whoever is late can still release the room as of the time of the packet, before anything happens later.
+    pub fn handle_until_lent(&mut self, now: u64) -> bool {
+        self.advance::<true>(now)
+    }
+
+    #[inline]
+    fn advance<const UNTIL_LENT: bool>(&mut self, now: u64) -> bool {
+        let lent = self.state.lent_so_far();
         while let Some((when, number, event)) = self.state.events.pop_due(now) {
             match event {
                 Event::Arrival(direction) => self.arrive(when, direction),
@@ -411,7 +425,11 @@ impl Engine {
                 Event::HandedOver(worker) => self.enter_next(now, worker),
             }
             self.settle(when);
+            if UNTIL_LENT && self.state.lent_so_far() != lent {
+                return true;
+            }
         }
+        false
     }
 
     #[inline]

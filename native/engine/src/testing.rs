@@ -145,7 +145,7 @@ impl TwoHosts {
         while let Some(output) = self.engine.poll_output() {
             others += usize::from(self.vnics.take(&mut self.engine, output).is_some());
         }
-        self.vnics.flush(&mut self.engine, self.now, host);
+        self.vnics.flush(&mut self.engine, host);
         others
     }
 

@@ -82,9 +82,13 @@ impl Carrier {
 
     // --- from the fabric -------------------------------------------------------------------------------------
 
-    /// Do what is due at `now`.
+    /// Do what is due at `now`, and before any input at that time.
+    ///
+    /// However late that is, hosts release the room of their packets as of when these arrived.
     pub fn pass(&mut self, now: u64) {
-        self.engine.handle_timeout(now);
+        while self.engine.handle_until_lent(now) {
+            self.sort(now);
+        }
         self.sort(now);
     }
 
@@ -93,12 +97,17 @@ impl Carrier {
         while let Some(output) = self.engine.poll_output() {
             let Some(output) = self.vnics.take(&mut self.engine, output) else {
                 if self.vnics.is_full() {
-                    self.vnics.flush(&mut self.engine, now, &mut self.devices);
+                    self.vnics.flush(&mut self.engine, &mut self.devices);
                 }
                 continue;
             };
-            if let Output::FlowChanged { stopped: false, .. } = output {
-                self.wake_stopped();
+            if let Output::FlowChanged { port, stopped, .. } = output {
+                if !stopped {
+                    self.wake_stopped();
+                }
+                if !self.vnics.has_others(port) {
+                    continue;
+                }
             }
             self.outbox.push(&mut self.engine, now, output);
         }
@@ -113,7 +122,6 @@ impl Carrier {
             if let Some(next) = next
                 && next <= now + NEAR_NS
                 && now < until
-                && !self.vnics.is_pressed()
             {
                 return Some(until.min(now + next.saturating_sub(now) * TRAIN));
             }
@@ -126,7 +134,7 @@ impl Carrier {
     /// Write the frames that have arrived, and run the apps on theirs.
     pub fn flush(&mut self, now: u64) {
         self.waiting_since = None;
-        self.vnics.flush(&mut self.engine, now, &mut self.devices);
+        self.vnics.flush(&mut self.engine, &mut self.devices);
         while let Some((vport, app, mut batch)) = self.devices.apps.next_batch() {
             let (engine, vnics) = (&mut self.engine, &mut self.vnics);
             app.run(&mut batch, &mut Outlet { engine, vnics, now, vport });
@@ -173,6 +181,7 @@ impl Carrier {
                     let header = VnetHeader::parse((&*head).try_into().expect("split at SIZE"));
                     let len = count.saturating_sub(SIZE);
                     let now = clock();
+                    self.pass(now);
                     self.vnics.transmit(&mut self.engine, now, vport, &header, (frame, len), None);
                     self.sort(now);
                     bytes += count;

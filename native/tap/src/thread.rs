@@ -74,6 +74,7 @@ impl Shared {
         let runs = self.runs.load(Ordering::Acquire);
         let now = if runs { now() } else { given };
         let had_outputs = !carrier.outbox.is_empty();
+        carrier.pass(now);
         let result = action(&mut carrier, now);
         carrier.sort(now);
         if !runs {
