@@ -108,7 +108,7 @@ def make_em(
     """Return an EM for `port`, which must be a full member of the management partition. It is not started.
 
     Args:    topology: the fabric as seen from `port`. wall_clock: seconds since 1970, for events and counters.
-             database: a file, or `:memory:`. hear_traps: False if the caller registers for traps and passes them to the EM.
+             database: a file, or `:memory:`. hear_traps: False if the caller registers for traps and passes them on.
     Raises:  StoreError: the database cannot be opened.
     """
     return EthernetService(

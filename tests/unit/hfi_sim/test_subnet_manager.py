@@ -12,8 +12,8 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.subnet_manager import NoticeKind, Routing, SmNotice, SubnetManager
-from hfi_sim.table_paths import paths
 from hfi_sim.switch import Switch, SwitchPort
+from hfi_sim.table_paths import paths
 from hfi_sim.topology import clos
 from unit.hfi_sim.fabric_pair import TEST_L4, make_pair
 
