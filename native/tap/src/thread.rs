@@ -19,8 +19,8 @@ use crate::{Poller, Signal};
 
 const WAKE: u64 = u64::MAX;
 const TIME: u64 = u64::MAX - 1;
-/// What is due so soon is waited for without going to sleep.
-const SPIN_NS: u64 = 3_000;
+/// What is due so soon is waited for without going to sleep, at least and at most: see `Timer::cost`.
+const SPIN_NS: (u64, u64) = (3_000, 30_000);
 /// The thread waits for no time.
 const NEVER: u64 = u64::MAX;
 
@@ -169,6 +169,7 @@ fn run(shared: &Shared, timer: &Timer) -> std::io::Result<()> {
     let mut buffer = vec![0u8; BUFFER];
     let mut rest = Rest::default();
     sleep_exactly();
+    let spin = timer.cost()?.clamp(SPIN_NS.0, SPIN_NS.1);
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
     let mut ready = 0;
     loop {
@@ -204,28 +205,31 @@ fn run(shared: &Shared, timer: &Timer) -> std::io::Result<()> {
         if overrun {
             rest.after_full_burst(until);
         }
-        ready = wait(shared, timer, until, &mut events)?;
+        ready = wait(shared, timer, until, spin, &mut events)?;
     }
 }
 
-/// Wait for frames, at most until then.
+/// Wait for frames, at most until then, and awake where that is within `spin` nanoseconds.
 fn wait(
     shared: &Shared,
     timer: &Timer,
     until: u64,
+    spin: u64,
     events: &mut [libc::epoll_event],
 ) -> std::io::Result<usize> {
     if until == NEVER {
         return shared.poller.wait(events, true);
     }
-    if until > now() + SPIN_NS {
-        timer.set(until)?;
-        return shared.poller.wait(events, true);
-    }
     loop {
+        // before a timer is set, which is dear
         let ready = shared.poller.wait(events, false)?;
-        if ready > 0 || now() >= until {
+        let time = now();
+        if ready > 0 || time >= until {
             return Ok(ready);
+        }
+        if until > time + spin {
+            timer.set(until)?;
+            return shared.poller.wait(events, true);
         }
     }
 }
