@@ -133,7 +133,10 @@ fn wait(
     events: &mut [libc::epoll_event],
 ) -> std::io::Result<usize> {
     let (poller, neighbours) = (&shared.workers[number as usize].poller, &shared.neighbours);
-    while until != NEVER {
+    loop {
+        if until == NEVER {
+            break;
+        }
         // before a timer is set, which is dear
         let ready = poller.wait(events, false)?;
         let time = now();
