@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import mode
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -19,7 +20,7 @@ from hfi_sim.precise_loop import timer_resolution_s as resolution_of
 from hfi_sim.text import counted
 from hfi_sim.wire.icrc import Icrc
 from opavnic.adapter import Adapter
-from opavnic.datapath.selection import Choice, choose_datapath
+from opavnic.datapath.selection import Choice, choose_datapath, choose_workers
 from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
 from opavnic.errors import DatapathUnavailableError
 from opavnic.lab import descriptors
@@ -229,7 +230,12 @@ class Lab:
             ends=self._ends,
         )
         if self.datapath.name == "native":
-            self._carrier = native_carrier(icrc=model.icrc.links == "always")
+            ports = [host.hfis * host.ports for host in model.hosts.values()]
+            self._carrier = native_carrier(
+                icrc=model.icrc.links == "always",
+                workers=choose_workers(model.datapath.workers, len(ports)),
+                ports_per_host=mode(ports),
+            )
             world = make_world(engine=carrier_engine(self._carrier), driver=ThreadedDriver)
         else:
             world = make_world()
@@ -237,11 +243,14 @@ class Lab:
             for name in model.hosts:
                 if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
                     world.set_pkeys(world.hosts[name].port, pkeys)
+            for name, host in model.hosts.items():
+                for port in world.hosts[name].ports if host.may_manage else ():
+                    world.subnet_manager.set_management(port, True)
             world.subnet_manager.sweep()
         else:
             for name, host in model.hosts.items():
                 for port in world.hosts[name].ports:
-                    world.allow_management(port, host.may_manage)
+                    world.allow_management(port, host.may_manage is not False)
         can_crash = hosts_that_can_crash(model)
         for name, ground in self.hosts.items():
             world.add_vnic_port(

@@ -7,13 +7,15 @@ use engine::api::Engine;
 use engine::config::{End, PortNum};
 use engine::counters::DROP_NAMES;
 use engine::link::rule::{FaultRule, Tally};
+use engine::link::vl_counters::VlCounters;
+use engine::outputs::PortId;
 use engine::packet::Packets;
 use engine::port::Address;
 use engine::random::Stream;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySequence};
-use tap::thread::Shared;
+use tap::shared::Shared;
 
 use crate::capture_ring::CaptureRing;
 use crate::fabric_args::{
@@ -60,26 +62,47 @@ impl FabricEngine {
         FabricEngine::over(Inner::Carried(shared), drops)
     }
 
-    /// Give an input to the engine: at `now`, or when the clock of a thread says. Python goes on while this waits.
+    /// Change the engine, that of each worker: at `now`, or when the clock of a thread says. Python goes on while this waits.
+    fn change(&mut self, py: Python<'_>, now: u64, mut action: impl FnMut(&mut Engine, u64) + Send) {
+        match &mut self.inner {
+            Inner::Alone(engine) => action(engine, now),
+            Inner::Carried(shared) => {
+                py.detach(|| shared.change(now, |carrier, now| action(&mut carrier.engine, now)));
+            }
+        }
+    }
+
+    /// Give the engine an input at one port: that of the worker that has it.
     fn input<R: Send>(
         &mut self,
         py: Python<'_>,
+        port: PortId,
         now: u64,
         action: impl FnOnce(&mut Engine, u64) -> R + Send,
     ) -> R {
         match &mut self.inner {
             Inner::Alone(engine) => action(engine, now),
-            Inner::Carried(shared) => {
-                py.detach(|| shared.input(now, |carrier, now| action(&mut carrier.engine, now)))
-            }
+            Inner::Carried(shared) => py.detach(|| {
+                let owner = shared.owner(port);
+                shared.input(owner, now, |carrier, now| action(&mut carrier.engine, now))
+            }),
         }
     }
 
-    /// Look at the engine, or add something to it in which nothing happens yet.
+    /// Add something to the engine, that of each worker, in which nothing happens yet; or look at it. Return what the first
+    /// gives.
+    fn each<R: Send>(&mut self, py: Python<'_>, mut action: impl FnMut(&mut Engine) -> R + Send) -> R {
+        match &mut self.inner {
+            Inner::Alone(engine) => action(engine),
+            Inner::Carried(shared) => py.detach(|| shared.each(|carrier| action(&mut carrier.engine))),
+        }
+    }
+
+    /// Look at the engine of the worker that has all credits.
     fn look<R: Send>(&mut self, py: Python<'_>, action: impl FnOnce(&mut Engine) -> R + Send) -> R {
         match &mut self.inner {
             Inner::Alone(engine) => action(engine),
-            Inner::Carried(shared) => py.detach(|| action(&mut shared.lock().engine)),
+            Inner::Carried(shared) => py.detach(|| action(&mut shared.lock(0).engine)),
         }
     }
 
@@ -116,18 +139,18 @@ impl FabricEngine {
 
     fn add_port(&mut self, py: Python<'_>) -> u32 {
         self.ports += 1;
-        self.look(py, Engine::add_port)
+        self.each(py, Engine::add_port)
     }
 
     fn add_switch(&mut self, py: Python<'_>) -> u32 {
         self.switches += 1;
-        self.look(py, Engine::add_switch)
+        self.each(py, Engine::add_switch)
     }
 
     fn add_port0(&mut self, py: Python<'_>, switch: u32) -> PyResult<u32> {
         self.switch(switch)?;
         self.ports += 1;
-        Ok(self.look(py, |engine| engine.add_port0(switch)))
+        Ok(self.each(py, |engine| engine.add_port0(switch)))
     }
 
     fn add_link(
@@ -142,25 +165,30 @@ impl FabricEngine {
         let flow = flow.map(FlowArgs::build).transpose()?;
         let streams = streams.map(|(faults, jitter)| (Stream::new(faults), Stream::new(jitter)));
         self.directions += 2;
-        Ok(self.look(py, |engine| engine.add_link(ends, &config.build(), flow.as_ref(), streams)))
+        let config = config.build();
+        let first = self.each(py, |engine| engine.add_link(ends, &config, flow.as_ref(), streams));
+        if let Inner::Carried(shared) = &self.inner {
+            py.detach(|| shared.lock_all().settle_vports(0))?; // those of a port that another worker has now
+        }
+        Ok(first)
     }
 
     fn set_port(&mut self, py: Python<'_>, now: u64, port: u32, config: PortArgs) -> PyResult<()> {
         self.port(port)?;
         let config = config.build()?;
-        self.input(py, now, |engine, now| engine.set_port(now, port, config));
+        self.change(py, now, |engine, now| engine.set_port(now, port, config.clone()));
         Ok(())
     }
 
     fn stall_port(&mut self, py: Python<'_>, now: u64, port: u32, stalled: bool) -> PyResult<()> {
         self.port(port)?;
-        self.input(py, now, |engine, now| engine.stall_port(now, port, stalled));
+        self.change(py, now, |engine, now| engine.stall_port(now, port, stalled));
         Ok(())
     }
 
     fn set_switch(&mut self, py: Python<'_>, now: u64, switch: u32, up: bool) -> PyResult<()> {
         self.switch(switch)?;
-        self.input(py, now, |engine, now| engine.set_switch(now, switch, up));
+        self.change(py, now, |engine, now| engine.set_switch(now, switch, up));
         Ok(())
     }
 
@@ -174,7 +202,7 @@ impl FabricEngine {
     ) -> PyResult<()> {
         self.switch(switch)?;
         let config = config.build()?;
-        self.input(py, now, |engine, now| engine.set_switch_port(now, switch, port_num, config));
+        self.change(py, now, |engine, now| engine.set_switch_port(now, switch, port_num, config.clone()));
         Ok(())
     }
 
@@ -189,19 +217,21 @@ impl FabricEngine {
     ) -> PyResult<()> {
         self.switch(switch)?;
         let (lft, mft) = (linear_table(entries, groups)?, multicast_table(mft));
-        self.input(py, now, |engine, now| engine.set_tables(now, switch, lft, mft));
+        self.change(py, now, |engine, now| engine.set_tables(now, switch, lft.clone(), mft.clone()));
         Ok(())
     }
 
     fn set_link(&mut self, py: Python<'_>, now: u64, direction: u32, config: LinkArgs) -> PyResult<()> {
         self.direction(direction)?;
-        self.input(py, now, |engine, now| engine.set_link(now, direction, &config.build()));
+        let config = config.build();
+        self.change(py, now, |engine, now| engine.set_link(now, direction, &config));
         Ok(())
     }
 
     fn set_tally(&mut self, py: Python<'_>, tally: u32, seen: u64, hits: u64) {
         self.tallies = self.tallies.max(tally as usize + 1);
-        self.look(py, |engine| engine.set_tally(tally, Arc::new(Tally::new(seen, hits))));
+        let shared = Arc::new(Tally::new(seen, hits));
+        self.each(py, |engine| engine.set_tally(tally, Arc::clone(&shared)));
     }
 
     fn set_rules(&mut self, py: Python<'_>, now: u64, direction: u32, rules: Vec<RuleArgs>) -> PyResult<()> {
@@ -210,13 +240,13 @@ impl FabricEngine {
         for rule in &rules {
             known("tallies", rule.tally, self.tallies)?;
         }
-        self.input(py, now, |engine, now| engine.set_rules(now, direction, rules));
+        self.change(py, now, |engine, now| engine.set_rules(now, direction, rules.clone()));
         Ok(())
     }
 
     fn observe(&mut self, py: Python<'_>, now: u64, direction: u32, on: bool) -> PyResult<()> {
         self.direction(direction)?;
-        self.input(py, now, |engine, now| engine.observe(now, direction, on));
+        self.change(py, now, |engine, now| engine.observe(now, direction, on));
         Ok(())
     }
 
@@ -230,13 +260,15 @@ impl FabricEngine {
     ) -> PyResult<()> {
         self.direction(direction)?;
         ring.interface(interface)?;
-        self.input(py, now, |engine, now| engine.attach(now, direction, ring.shared(), interface));
+        let ring = ring.shared();
+        self.change(py, now, |engine, now| engine.attach(now, direction, Arc::clone(&ring), interface));
         Ok(())
     }
 
     fn detach(&mut self, py: Python<'_>, now: u64, direction: u32, ring: &CaptureRing) -> PyResult<()> {
         self.direction(direction)?;
-        self.input(py, now, |engine, now| engine.detach(now, direction, &ring.shared()));
+        let ring = ring.shared();
+        self.change(py, now, |engine, now| engine.detach(now, direction, &ring));
         Ok(())
     }
 
@@ -257,7 +289,7 @@ impl FabricEngine {
     ) -> PyResult<Option<Py<PyAny>>> {
         self.port(port)?;
         let address = Address { slid, dlid, pkey };
-        let drop = self.input(py, now, |engine, now| {
+        let drop = self.input(py, port, now, |engine, now| {
             let packet = engine.packets().copy(packet);
             engine.inject(now, port, packet, address)
         });
@@ -280,7 +312,7 @@ impl FabricEngine {
         if !self.look(py, |engine| engine.is_port0(port)) {
             return Err(PyValueError::new_err(format!("port {port} is not port 0 of a switch")));
         }
-        let drop = self.input(py, now, |engine, now| {
+        let drop = self.input(py, port, now, |engine, now| {
             let packet = engine.packets().copy(packet);
             engine.direct(now, port, out_port, packet, slid, pkey)
         });
@@ -292,15 +324,17 @@ impl FabricEngine {
     }
 
     fn release(&mut self, py: Python<'_>, now: u64, token: u64) -> PyResult<()> {
-        if self.input(py, now, |engine, now| engine.release(now, token)) {
-            Ok(())
-        } else {
-            Err(no_token(token))
-        }
+        let found = match &mut self.inner {
+            Inner::Alone(engine) => engine.release(now, token),
+            Inner::Carried(shared) => {
+                py.detach(|| shared.input(0, now, |carrier, now| carrier.engine.release(now, token)))
+            }
+        };
+        if found { Ok(()) } else { Err(no_token(token)) }
     }
 
     fn handle_timeout(&mut self, py: Python<'_>, now: u64) {
-        self.input(py, now, |engine, now| engine.handle_timeout(now));
+        self.change(py, now, |engine, now| engine.handle_timeout(now));
     }
 
     #[getter]
@@ -308,10 +342,7 @@ impl FabricEngine {
         match &mut self.inner {
             Inner::Alone(engine) if engine.has_output() => Some(0),
             Inner::Alone(engine) => engine.deadline(),
-            Inner::Carried(shared) => py.detach(|| {
-                let carrier = &mut *shared.lock();
-                if carrier.outbox.is_empty() { carrier.deadline() } else { Some(0) }
-            }),
+            Inner::Carried(shared) => py.detach(|| shared.deadline()),
         }
     }
 
@@ -352,7 +383,9 @@ impl FabricEngine {
 
     fn is_holding(&mut self, py: Python<'_>, direction: u32) -> PyResult<bool> {
         self.direction(direction)?;
-        Ok(self.look(py, |engine| engine.is_holding(direction)))
+        let mut is_holding = false;
+        self.each(py, |engine| is_holding |= engine.is_holding(direction));
+        Ok(is_holding)
     }
 
     fn lanes(&mut self, py: Python<'_>, direction: u32) -> PyResult<Option<LaneStatus>> {
@@ -363,13 +396,21 @@ impl FabricEngine {
 
     fn vl_counters(&mut self, py: Python<'_>, now: u64, direction: u32) -> PyResult<(u64, Vec<VlRow>)> {
         self.direction(direction)?;
-        let (too_long, rows) = self.input(py, now, |engine, now| engine.vl_counters(now, direction));
+        let (mut too_long, mut rows) = (0, Vec::new());
+        self.change(py, now, |engine, now| {
+            let (more, vls) = engine.vl_counters(now, direction);
+            too_long += more;
+            rows.resize_with(vls.len().max(rows.len()), VlCounters::default);
+            rows.iter_mut().zip(vls).for_each(|(row, vl)| *row += vl);
+        });
         Ok((too_long, rows.iter().map(|vl| (vl.packets, vl.bytes, vl.wait_ns, vl.discards)).collect()))
     }
 
     fn take_counts<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let counts = PyList::empty(py);
-        for counted in self.look(py, Engine::take_counted) {
+        let mut taken = Vec::new();
+        self.each(py, |engine| taken.extend(engine.take_counted()));
+        for counted in taken {
             counts.append(counted_tuple(py, &counted)?)?;
         }
         Ok(counts)

@@ -3,6 +3,8 @@
 //! Most directions have one VL, and its counters are those of the direction. Only those with more VLs, or whose port has an
 //! SC to VL table, have one of these.
 
+use std::ops::AddAssign;
+
 /// One VL. What is here of VL 0 nobody looks at, but for the time: it has all that the others have not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VlCounters {
@@ -13,6 +15,16 @@ pub struct VlCounters {
     pub wait_ns: u64,
     /// Packets that were not sent.
     pub discards: u64,
+}
+
+/// What several workers have counted adds up.
+impl AddAssign for VlCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.wait_ns += other.wait_ns;
+        self.discards += other.discards;
+    }
 }
 
 /// What is counted for each VL as it happens; times are with the lanes.
