@@ -68,6 +68,8 @@ class PythonEngine(Engine):
         """Room that hosts occupy, and by how many holders."""
         self._tokens = 0
         self._lookahead_is_old = False
+        self._deadline: int | None = None
+        """As the events last had it."""
 
     # --- elements ------------------------------------------------------------------------------------------
 
@@ -214,7 +216,9 @@ class PythonEngine(Engine):
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         state = self._state
-        state.events.run(now, state.returns)
+        due = state.events.heap
+        if due and due[0][0] <= now:
+            state.events.run(now, state.returns)
         drop = self._ports[port].send(now, packet, slid, dlid, pkey)
         if state.returns:
             state.settle(now)
@@ -266,7 +270,10 @@ class PythonEngine(Engine):
             self._lookahead_is_old = False
             after = [way.shows_after for way in self._directions if way.shows_after is not None]
             events.lookahead = min(after, default=0)
-        return events.deadline
+            events.changed = True
+        if events.changed:
+            self._deadline = events.deadline
+        return self._deadline
 
     def poll_output(self) -> Output | None:
         outputs = self._state.outputs
@@ -275,11 +282,12 @@ class PythonEngine(Engine):
     def step(self, now: int) -> tuple[Sequence[Output], int | None]:
         state = self._state
         state.events.run(now, state.returns)
-        if not state.outputs:
+        outputs = state.outputs
+        if not outputs:
             return (), self.deadline
-        outputs = tuple(state.outputs)
-        state.outputs.clear()
-        return outputs, self.deadline
+        taken = tuple(outputs)
+        outputs.clear()
+        return taken, self.deadline
 
     # --- looking -------------------------------------------------------------------------------------------
 

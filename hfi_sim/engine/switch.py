@@ -16,7 +16,7 @@ from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.direction import Direction
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
-from hfi_sim.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.types import LID_MULTICAST_FIRST, LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.lrh16b import L2_16B, SIZE, dlid_of, entropy_of, l2_of, pkey_of
 
 
@@ -150,7 +150,7 @@ class EngineSwitch:
             self._drop(in_port.number, packet, Drop.SW_MALFORMED)
             return
         dlid = dlid_of(packet)
-        if is_multicast_lid(dlid):
+        if dlid >= LID_MULTICAST_FIRST and is_multicast_lid(dlid):
             self._replicate(now, in_port.number, dlid, packet, hops, space)
             return
         entries = self.lft.entries

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.instants import NS_PER_S
-from hfi_sim.types import is_multicast_lid
+from hfi_sim.types import LID_MULTICAST_FIRST, is_multicast_lid
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, dlid_of
 
 WINDOW_NS: Final = 10 * NS_PER_S
 """Errors count as recent for one to two of these."""
+GROUP_BYTE9: Final = LID_MULTICAST_FIRST >> 16
+"""Byte 9 of a header has at least this where the DLID is that of a group, or the permissive one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,9 @@ class WireTally:
         self._before = 0
         """Errors in the window before that one."""
 
-    def carried(self, packet: bytes) -> None:
-        """Look at a packet that has arrived."""
-        if len(packet) < SIZE:
-            return
-        if packet[9] >= 0xF0 and is_multicast_lid(dlid_of(packet)):
+    def note(self, packet: bytes) -> None:
+        """Look at a packet that has arrived, with a whole header."""
+        if is_multicast_lid(dlid_of(packet)):
             self.multicast += 1
         if packet[7] & FECN_BYTE7:
             self.fecn += 1

@@ -43,7 +43,9 @@ class PmClient:
         self.port = port
         self._clock = clock
 
-    def ask(self, method: int, attr_id: int, target: EndPort, data: bytes, attr_mod: int, **header: int) -> Mad:
+    def ask(
+        self, method: int, attr_id: int, target: EndPort, data: bytes, attr_mod: int, **header: int
+    ) -> Mad:
         """Return the response to a request."""
         answers: list[Mad | None] = []
         fields: dict[str, Any] = {"mgmt_class": MadClass.PERFORMANCE, "method": method, "attr_id": attr_id}
@@ -69,7 +71,9 @@ class PmClient:
 
     def data(self, target: EndPort, *port_nums: int, vl_mask: int = 0) -> list[tuple[Values, list[Values]]]:
         """Get DataPortCounters of several ports."""
-        return self._several(PmAttrId.DATA_PORT_COUNTERS, target, port_nums, vl_mask, (DATA_PORT, DATA_PORT_VL))
+        return self._several(
+            PmAttrId.DATA_PORT_COUNTERS, target, port_nums, vl_mask, (DATA_PORT, DATA_PORT_VL)
+        )
 
     def errors(self, target: EndPort, *port_nums: int, vl_mask: int = 0) -> list[tuple[Values, list[Values]]]:
         """Get ErrorPortCounters of several ports."""

@@ -73,7 +73,13 @@ def test_field_stands_where_stl_pm_h_has_it(header: Header, name: str, offset: i
 
 @pytest.mark.parametrize(
     ("name", "bit"),
-    [("xmit_data", 31), ("xmit_wait", 25), ("mark_fecn", 17), ("rcv_constraint_errors", 16), ("link_downed", 6)],
+    [
+        ("xmit_data", 31),
+        ("xmit_wait", 25),
+        ("mark_fecn", 17),
+        ("rcv_constraint_errors", 16),
+        ("link_downed", 6),
+    ],
 )
 def test_counter_select_bit_is_that_of_the_tools(name: str, bit: int) -> None:
     assert COUNTER_BITS[name] == 1 << bit
