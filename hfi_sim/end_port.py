@@ -18,6 +18,7 @@ from hfi_sim.engine.port_errors import PortError
 from hfi_sim.errors import FabricError
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
+from hfi_sim.sma.settings import PortSettings
 from hfi_sim.types import Guid, Lid
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import l4_of, length_of_16b, route_of
@@ -44,6 +45,8 @@ class EndPort:
         self.name = name
         self.guid = guid
         self.icrc = icrc
+        self.settings = PortSettings()
+        """What only the subnet management agent knows of it."""
         self._tx = PacketCounters()
         self._rx = PacketCounters()
         self._congestion = CongestionCounters()
@@ -202,8 +205,8 @@ class EndPort:
         if (lid, lmc) != (self.lid, self.lmc):
             self._configure(lid=lid, lmc=lmc)
 
-    def set_pkeys(self, pkeys: Iterable[int]) -> None:
+    def set_pkeys(self, pkeys: Iterable[int] | PkeyTable) -> None:
         """Take a new partition table."""
-        table = PkeyTable.of(pkeys)
+        table = pkeys if isinstance(pkeys, PkeyTable) else PkeyTable.of(pkeys)
         if table != self.pkeys:
             self._configure(pkeys=table)
