@@ -617,7 +617,7 @@ class World:
         assert wire.recent_errors <= wire.errors
 
     def check_port_errors(self) -> None:
-        """What the ports of a switch have dropped, it has; it alone what came too early, or to a group of nobody else."""
+        """What the ports of a switch have dropped, it has; it alone what came too early, or to nobody else's group."""
         for number in range(len(self.ports)):
             self.twins.port_errors(self.now, HfiEnd(PortId(number)))
         for switch, port0 in enumerate(self.port0):
