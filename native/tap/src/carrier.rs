@@ -24,7 +24,7 @@ pub const BUFFER: usize = SIZE + (64 << 10) + 256;
 /// Frames that have arrived wait for the next packet where that is due so soon: it belongs to the same train.
 const NEAR_NS: u64 = 4_000;
 /// They wait at most so long.
-const HOLD_NS: u64 = 20_000;
+const HOLD_NS: u64 = 50_000;
 /// After how many of its packets a train that is passing is looked at again.
 const TRAIN: u64 = 8;
 
