@@ -26,8 +26,8 @@ from hfi_sim.umad.agents import Agent, AgentRegistry, IsTaken, has_rmpp
 from hfi_sim.umad.file import UmadFile
 from hfi_sim.umad.timers import Timers
 
-MAX_MESSAGE: Final = (1 << 20) - 64
-"""Bytes of an RMPP message, so that one read of a program holds it with its header."""
+MAX_MESSAGE: Final = (1 << 20) - 65
+"""Bytes of an RMPP message, so that one read or write of a program holds it with its header."""
 MAX_MESSAGES: Final = 64
 """RMPP messages that arrive on a port at once; one more replaces the oldest."""
 MAX_WAITING: Final = 8 << 20

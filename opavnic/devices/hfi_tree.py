@@ -73,11 +73,12 @@ class IsSm:
 
     def __init__(self) -> None:
         self.is_open = False
+        self.file = DeviceFile(self.open)
 
     def open(self) -> IsSmHandle:
         """Open it.
 
-        Raises:  UmadError: EAGAIN: another program has it open. (The kernel lets one that may wait do so.)
+        Raises:  UmadError: EAGAIN: another program has it open.
         """
         if self.is_open:
             raise UmadError(errno.EAGAIN, "another subnet manager has it open")
@@ -110,6 +111,7 @@ class IsSmHandle:
     def close(self) -> None:
         """Let another program have it."""
         self._device.is_open = False
+        self._device.file.freed()
 
 
 def hfi_tree(host: str, hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> Tree:
@@ -134,7 +136,7 @@ def hfi_tree(host: str, hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> 
                 tree.text(f"{about}/ibdev", name)
                 tree.text(f"{about}/port", str(port.opa_port_num))
             tree.add(f"{DEV}/umad{number}", DeviceFile(_opener(service)))
-            tree.add(f"{DEV}/issm{number}", DeviceFile(is_sm.open))
+            tree.add(f"{DEV}/issm{number}", is_sm.file)
     return tree
 
 
