@@ -17,6 +17,7 @@ from hfi_sim.engine.outputs import BufferToken, PortId
 from hfi_sim.errors import FabricError
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
+from hfi_sim.sma.settings import PortSettings
 from hfi_sim.types import Guid, Lid
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import l4_of, length_of_16b, route_of
@@ -42,6 +43,8 @@ class EndPort:
         self.name = name
         self.guid = guid
         self.icrc = icrc
+        self.settings = PortSettings()
+        """What only the subnet management agent knows of it."""
         self._tx = PacketCounters()
         self._rx = PacketCounters()
         self._congestion = CongestionCounters()

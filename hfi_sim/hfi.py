@@ -39,6 +39,8 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         self.opa_port_num = opa_port_num
         self.sm_lid: Lid = LID_NONE
         self.capability_mask3 = CapabilityMask3(0)
+        self.is_sm = False
+        """Whether a subnet manager runs on the port (bit IsSM of its capabilities)."""
         self.link: Link | None = None
         self._told_to_stop = False
         self._flow_handlers: list[Callable[[bool], None]] = []

@@ -21,6 +21,7 @@ from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
+from hfi_sim.sma.settings import PortSettings, SwitchSettings
 from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid, Lid
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import pkey_of, slid_of
@@ -34,6 +35,8 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
         self.port_num = port_num
         self.name = f"{switch.name}:{port_num}"
         self.link: Link | None = None
+        self.settings = PortSettings()
+        """What only the subnet management agent knows of it."""
         self._config = SwitchPortConfig()
 
     @property
@@ -64,6 +67,11 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
         """
         table = PkeyTable.of(pkeys)
         self._configure(pkeys_in=table if inbound else None, pkeys_out=table if outbound else None)
+
+    @property
+    def enforces(self) -> tuple[bool, bool]:
+        """Whether it enforces partitions on what comes in, and on what leaves."""
+        return self._config.pkeys_in is not None, self._config.pkeys_out is not None
 
     def link_changed(self, up: bool) -> None:
         """Follow the link."""
@@ -148,6 +156,8 @@ class Switch:
         """DLID -> port number, or a group of equivalent ports."""
         self.mft: Mapping[int, frozenset[int]] = MappingProxyType({})
         """Multicast DLID -> port numbers of its spanning tree."""
+        self.settings = SwitchSettings()
+        """What only the subnet management agent knows of it."""
         self._up = True
         self._driver = driver
         self._on_program = on_program
