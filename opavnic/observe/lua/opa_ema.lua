@@ -94,7 +94,31 @@ local SUBNET_ATTR_ID = {
   SWITCH_INFO = 0x12,
   PORT_INFO = 0x15,
   PARTITION_TABLE = 0x16,
+  SL_TO_SC = 0x17,
+  VL_ARB = 0x18,
+  LINEAR_FORWARDING = 0x19,
+  MULTICAST_FORWARDING = 0x1B,
   SM_INFO = 0x20,
+  LED_INFO = 0x31,
+  CABLE_INFO = 0x32,
+  AGGREGATE = 0x80,
+  SC_TO_SC = 0x81,
+  SC_TO_SL = 0x82,
+  SC_TO_VLR = 0x83,
+  SC_TO_VLT = 0x84,
+  SC_TO_VLNT = 0x85,
+  PORT_STATE_INFO = 0x87,
+  PORT_GROUP_FORWARDING = 0x88,
+  PORT_GROUP = 0x89,
+  BUFFER_CONTROL = 0x8A,
+  CONGESTION_INFO = 0x8B,
+  SWITCH_CONGESTION_LOG = 0x8C,
+  SWITCH_CONGESTION_SETTING = 0x8D,
+  SWITCH_PORT_CONGESTION_SETTING = 0x8E,
+  HFI_CONGESTION_LOG = 0x8F,
+  HFI_CONGESTION_SETTING = 0x90,
+  HFI_CONGESTION_CONTROL = 0x91,
+  SC_TO_SC_MULTISET = 0x94,
 }
 local SUBNET_ATTR_ID_NAMES = {
   [0x02] = "Notice",
@@ -103,7 +127,31 @@ local SUBNET_ATTR_ID_NAMES = {
   [0x12] = "SwitchInfo",
   [0x15] = "PortInfo",
   [0x16] = "PartitionTable",
+  [0x17] = "SLtoSC",
+  [0x18] = "VLArb",
+  [0x19] = "LinearForwardingTable",
+  [0x1B] = "MulticastForwardingTable",
   [0x20] = "SMInfo",
+  [0x31] = "LedInfo",
+  [0x32] = "CableInfo",
+  [0x80] = "Aggregate",
+  [0x81] = "SCtoSC",
+  [0x82] = "SCtoSL",
+  [0x83] = "SCtoVLr",
+  [0x84] = "SCtoVLt",
+  [0x85] = "SCtoVLnt",
+  [0x87] = "PortStateInfo",
+  [0x88] = "PortGroupForwardingTable",
+  [0x89] = "PortGroupTable",
+  [0x8A] = "BufferControl",
+  [0x8B] = "CongestionInfo",
+  [0x8C] = "SwitchCongestionLog",
+  [0x8D] = "SwitchCongestionSetting",
+  [0x8E] = "SwitchPortCongestionSetting",
+  [0x8F] = "HfiCongestionLog",
+  [0x90] = "HfiCongestionSetting",
+  [0x91] = "HfiCongestionControl",
+  [0x94] = "SCtoSCMultiSet",
 }
 local COMMON_ATTR_ID = {
   CLASS_PORT_INFO = 0x01,
@@ -572,6 +620,9 @@ function ema.dissector(buffer, packet, tree)
   local range = ranges_of(mad, buffer, 0)
   local class, method = range.mgmt_class:uint(), range.method:uint()
   local status, id = range.status:uint(), range.attr_id:uint()
+  if class == MAD_CLASS.SUBN_DIRECTED then
+    status = status % 0x8000  -- the uppermost bit is the direction
+  end
   local tid = range.tid:uint64():tohex():gsub("^0+(.)", "%1")
   local vport_range = range.attr_mod(3, 1)
   local slid, dlid = packet.private["opa_slid"] or "?", packet.private["opa_dlid"] or "?"
@@ -598,7 +649,10 @@ function ema.dissector(buffer, packet, tree)
     note_exchange(packet, slid, dlid, tid, is_response)
   end
   add_exchange(branch, packet, is_response)
-  if class < 0x30 or class > 0x4F then
+  if ATTRIBUTE_NAMES[class] and class ~= MAD_CLASS.EMA and Dissector.get("opa_mgmt") then
+    Dissector.get("opa_mgmt"):call(buffer, packet, tree)
+    return buffer:len()
+  elseif class < 0x30 or class > 0x4F then
     if buffer:len() > MAD_SIZE then
       branch:add(data, buffer(MAD_SIZE))
     end

@@ -1,0 +1,488 @@
+-- Subnet management, subnet administration and performance management of Omni-Path, below opa_ema.lua, which shows the
+-- header of every MAD and hands on those of the classes 0x01, 0x81, 0x03 and 0x04.
+--
+-- Rows of fields are generated from the declarations of hfi_sim.
+
+local mgmt = Proto("opa_mgmt", "OPA management")
+
+-- generated: attributes (made by `make generated` from hfi_sim/sma/attributes/congestion.py, hfi_sim/sma/attributes/node.py, hfi_sim/sma/attributes/notice.py, hfi_sim/sma/attributes/port_info.py, hfi_sim/sma/attributes/tables.py; do not edit)
+local attributes = {}
+attributes.sm_notice = {title = "Notice of subnet management", size = 96, rows = {
+  {"is_generic", 0, 1, ProtoField.bool("opa_mgmt.sm_notice.is_generic", "is_generic", 8, nil, 0x80, "of the architecture, not of a vendor")},
+  {"type", 0, 1, ProtoField.uint8("opa_mgmt.sm_notice.type", "type", base.DEC, {[0x0] = "fatal", [0x1] = "urgent", [0x2] = "security", [0x3] = "subnet management", [0x4] = "informational"}, 0x7F, "how grave it is")},
+  {"producer", 1, 3, ProtoField.uint24("opa_mgmt.sm_notice.producer", "producer", base.DEC, {[0x1] = "HFI", [0x2] = "switch", [0x3] = "router", [0x4] = "class manager"}, nil, "who speaks")},
+  {"trap_number", 4, 2, ProtoField.uint16("opa_mgmt.sm_notice.trap_number", "trap_number", base.DEC, {[0x40] = "a port is in service", [0x41] = "a port is out of service", [0x42] = "there is a new multicast group", [0x43] = "a multicast group is gone", [0x80] = "a port of a switch has changed its state", [0x81] = "too many errors on a link", [0x82] = "a buffer has overrun", [0x83] = "flow control has timed out", [0x90] = "capabilities or the description have changed", [0x91] = "the system image GUID has changed", [0x100] = "wrong M_Key", [0x101] = "wrong P_Key", [0x102] = "wrong Q_Key", [0x103] = "wrong P_Key at a switch", [0x800] = "the width of a link has changed"}, nil, "what happened")},
+  {"toggle", 6, 1, ProtoField.bool("opa_mgmt.sm_notice.toggle", "toggle", 8, nil, 0x80, "changes with each notice")},
+  {"count", 6, 2, ProtoField.uint16("opa_mgmt.sm_notice.count", "count", base.DEC, nil, 0x7FFF, "notices that wait")},
+  {"issuer_lid", 8, 4, ProtoField.uint32("opa_mgmt.sm_notice.issuer_lid", "issuer_lid", base.HEX, nil, nil, "LID of the port that speaks")},
+  {"reserved", 12, 4, ProtoField.uint32("opa_mgmt.sm_notice.reserved", "reserved", base.HEX, nil, nil, "reserved")},
+  {"issuer_gid", 16, 16, ProtoField.bytes("opa_mgmt.sm_notice.issuer_gid", "issuer_gid", base.NONE, "its GID")},
+  {"data", 32, 64, ProtoField.bytes("opa_mgmt.sm_notice.data", "data", base.NONE, "by the number")},
+}}
+attributes.node_description = {title = "NodeDescription", size = 64, rows = {
+  {"text", 0, 64, ProtoField.bytes("opa_mgmt.node_description.text", "text", base.NONE, "UTF-8, ends with a zero byte")},
+}}
+attributes.node_info = {title = "NodeInfo", size = 44, rows = {
+  {"base_version", 0, 1, ProtoField.uint8("opa_mgmt.node_info.base_version", "base_version", base.HEX, nil, nil, "0x80")},
+  {"class_version", 1, 1, ProtoField.uint8("opa_mgmt.node_info.class_version", "class_version", base.HEX, nil, nil, "0x80")},
+  {"node_type", 2, 1, ProtoField.uint8("opa_mgmt.node_info.node_type", "node_type", base.DEC, {[0x1] = "HFI", [0x2] = "switch"}, nil, "HFI or switch")},
+  {"num_ports", 3, 1, ProtoField.uint8("opa_mgmt.node_info.num_ports", "num_ports", base.DEC, nil, nil, "ports with a cable; a switch's port 0 does not count")},
+  {"reserved", 4, 4, ProtoField.uint32("opa_mgmt.node_info.reserved", "reserved", base.HEX, nil, nil, "reserved")},
+  {"system_image_guid", 8, 8, ProtoField.uint64("opa_mgmt.node_info.system_image_guid", "system_image_guid", base.HEX, nil, nil, "GUID of the whole system")},
+  {"node_guid", 16, 8, ProtoField.uint64("opa_mgmt.node_info.node_guid", "node_guid", base.HEX, nil, nil, "GUID of the node")},
+  {"port_guid", 24, 8, ProtoField.uint64("opa_mgmt.node_info.port_guid", "port_guid", base.HEX, nil, nil, "GUID of the port that was asked")},
+  {"partition_cap", 32, 2, ProtoField.uint16("opa_mgmt.node_info.partition_cap", "partition_cap", base.DEC, nil, nil, "entries of the partition table")},
+  {"device_id", 34, 2, ProtoField.uint16("opa_mgmt.node_info.device_id", "device_id", base.HEX, nil, nil, "device, by its vendor")},
+  {"revision", 36, 4, ProtoField.uint32("opa_mgmt.node_info.revision", "revision", base.HEX, nil, nil, "revision of the device")},
+  {"local_port_num", 40, 1, ProtoField.uint8("opa_mgmt.node_info.local_port_num", "local_port_num", base.DEC, nil, nil, "the port that the question came by")},
+  {"vendor_id", 41, 3, ProtoField.uint24("opa_mgmt.node_info.vendor_id", "vendor_id", base.HEX, nil, nil, "OUI of the vendor")},
+}}
+attributes.switch_info = {title = "SwitchInfo", size = 84, rows = {
+  {"linear_fdb_cap", 0, 4, ProtoField.uint32("opa_mgmt.switch_info.linear_fdb_cap", "linear_fdb_cap", base.DEC, nil, nil, "entries of the linear forwarding table")},
+  {"port_group_fdb_cap", 4, 4, ProtoField.uint32("opa_mgmt.switch_info.port_group_fdb_cap", "port_group_fdb_cap", base.DEC, nil, nil, "entries of the port group forwarding table")},
+  {"multicast_fdb_cap", 8, 4, ProtoField.uint32("opa_mgmt.switch_info.multicast_fdb_cap", "multicast_fdb_cap", base.DEC, nil, nil, "entries of the multicast forwarding table")},
+  {"linear_fdb_top", 12, 4, ProtoField.uint32("opa_mgmt.switch_info.linear_fdb_top", "linear_fdb_top", base.HEX, nil, nil, "the highest LID in the linear table")},
+  {"multicast_fdb_top", 16, 4, ProtoField.uint32("opa_mgmt.switch_info.multicast_fdb_top", "multicast_fdb_top", base.HEX, nil, nil, "the highest LID in the multicast table")},
+  {"collective_cap", 20, 4, ProtoField.uint32("opa_mgmt.switch_info.collective_cap", "collective_cap", base.DEC, nil, nil, "entries of the collective table")},
+  {"collective_top", 24, 4, ProtoField.uint32("opa_mgmt.switch_info.collective_top", "collective_top", base.HEX, nil, nil, "the highest LID in the collective table")},
+  {"reserved_28", 28, 4, ProtoField.uint32("opa_mgmt.switch_info.reserved_28", "reserved_28", base.HEX, nil, nil, "reserved")},
+  {"ipv6", 32, 16, ProtoField.bytes("opa_mgmt.switch_info.ipv6", "ipv6", base.NONE, "IPv6 address of its management")},
+  {"ipv4", 48, 4, ProtoField.bytes("opa_mgmt.switch_info.ipv4", "ipv4", base.NONE, "IPv4 address of its management")},
+  {"reserved_52", 52, 15, ProtoField.bytes("opa_mgmt.switch_info.reserved_52", "reserved_52", base.NONE, "reserved")},
+  {"life_time_value", 67, 1, ProtoField.uint8("opa_mgmt.switch_info.life_time_value", "life_time_value", base.DEC, nil, 0xF8, "how long a packet lives in it, 4.096 us * 2**n")},
+  {"port_state_change", 67, 1, ProtoField.bool("opa_mgmt.switch_info.port_state_change", "port_state_change", 8, nil, 0x4, "a port has changed its state; a Set of 1 clears it")},
+  {"reserved_67", 67, 1, ProtoField.uint8("opa_mgmt.switch_info.reserved_67", "reserved_67", base.DEC, nil, 0x3, "reserved")},
+  {"reserved_68", 68, 2, ProtoField.uint16("opa_mgmt.switch_info.reserved_68", "reserved_68", base.HEX, nil, nil, "reserved")},
+  {"partition_enforcement_cap", 70, 2, ProtoField.uint16("opa_mgmt.switch_info.partition_enforcement_cap", "partition_enforcement_cap", base.DEC, nil, nil, "P_Keys that a port can enforce")},
+  {"port_group_cap", 72, 1, ProtoField.uint8("opa_mgmt.switch_info.port_group_cap", "port_group_cap", base.DEC, nil, nil, "entries of the port group table")},
+  {"port_group_top", 73, 1, ProtoField.uint8("opa_mgmt.switch_info.port_group_top", "port_group_top", base.DEC, nil, nil, "entries in use in the port group table")},
+  {"routing_supported", 74, 1, ProtoField.uint8("opa_mgmt.switch_info.routing_supported", "routing_supported", base.HEX, nil, nil, "routing modes that it has; 1: linear")},
+  {"routing_enabled", 75, 1, ProtoField.uint8("opa_mgmt.switch_info.routing_enabled", "routing_enabled", base.HEX, nil, nil, "the mode in use; a Set of 0 changes nothing")},
+  {"reserved_76", 76, 1, ProtoField.uint8("opa_mgmt.switch_info.reserved_76", "reserved_76", base.DEC, nil, 0xF0, "reserved")},
+  {"enhanced_port0", 76, 1, ProtoField.bool("opa_mgmt.switch_info.enhanced_port0", "enhanced_port0", 8, nil, 0x8, "its port 0 is a full end port")},
+  {"reserved_76_3", 76, 1, ProtoField.uint8("opa_mgmt.switch_info.reserved_76_3", "reserved_76_3", base.DEC, nil, 0x7, "reserved")},
+  {"reserved_77", 77, 1, ProtoField.uint8("opa_mgmt.switch_info.reserved_77", "reserved_77", base.DEC, nil, 0xC0, "reserved")},
+  {"collective_mask", 77, 1, ProtoField.uint8("opa_mgmt.switch_info.collective_mask", "collective_mask", base.DEC, nil, 0x38, "upper ones of a collective LID")},
+  {"multicast_mask", 77, 1, ProtoField.uint8("opa_mgmt.switch_info.multicast_mask", "multicast_mask", base.DEC, nil, 0x7, "upper ones of a multicast LID")},
+  {"adaptive_routing", 78, 2, ProtoField.uint16("opa_mgmt.switch_info.adaptive_routing", "adaptive_routing", base.HEX, nil, nil, "settings of adaptive routing")},
+  {"capability_mask", 80, 2, ProtoField.uint16("opa_mgmt.switch_info.capability_mask", "capability_mask", base.HEX, nil, nil, "bit 0: adaptive routing")},
+  {"collective_capabilities", 82, 2, ProtoField.uint16("opa_mgmt.switch_info.collective_capabilities", "collective_capabilities", base.HEX, nil, nil, "collective capabilities")},
+}}
+attributes.port_info = {title = "PortInfo", size = 242, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.port_info.lid", "lid", base.HEX, nil, nil, "base LID; at a switch's port with a cable, that of the neighbour")},
+  {"flow_control_mask", 4, 4, ProtoField.uint32("opa_mgmt.port_info.flow_control_mask", "flow_control_mask", base.HEX, nil, nil, "VLs without flow control")},
+  {"preempt_cap", 8, 1, ProtoField.uint8("opa_mgmt.port_info.preempt_cap", "preempt_cap", base.DEC, nil, nil, "entries of the table of preempting VLs")},
+  {"reserved_9", 9, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_9", "reserved_9", base.DEC, nil, 0xE0, "reserved")},
+  {"vl_cap", 9, 1, ProtoField.uint8("opa_mgmt.port_info.vl_cap", "vl_cap", base.DEC, nil, 0x1F, "virtual lanes that it has")},
+  {"vl_high_limit", 10, 2, ProtoField.uint16("opa_mgmt.port_info.vl_high_limit", "vl_high_limit", base.DEC, nil, nil, "limit of the high-priority VLs")},
+  {"vl_preempting_limit", 12, 2, ProtoField.uint16("opa_mgmt.port_info.vl_preempting_limit", "vl_preempting_limit", base.DEC, nil, nil, "limit of the preempting VLs")},
+  {"arb_high_cap", 14, 1, ProtoField.uint8("opa_mgmt.port_info.arb_high_cap", "arb_high_cap", base.DEC, nil, nil, "entries of the high-priority table")},
+  {"arb_low_cap", 15, 1, ProtoField.uint8("opa_mgmt.port_info.arb_low_cap", "arb_low_cap", base.DEC, nil, nil, "entries of the low-priority table")},
+  {"reserved_16", 16, 2, ProtoField.uint16("opa_mgmt.port_info.reserved_16", "reserved_16", base.DEC, nil, 0xFF80, "reserved")},
+  {"led_enabled", 17, 1, ProtoField.bool("opa_mgmt.port_info.led_enabled", "led_enabled", 8, nil, 0x40, "the beacon is on")},
+  {"is_sm_configuration_started", 17, 1, ProtoField.bool("opa_mgmt.port_info.is_sm_configuration_started", "is_sm_configuration_started", 8, nil, 0x20, "a manager has begun to set the port up")},
+  {"neighbor_normal", 17, 1, ProtoField.bool("opa_mgmt.port_info.neighbor_normal", "neighbor_normal", 8, nil, 0x10, "the neighbour is ARMED or ACTIVE")},
+  {"offline_disabled_reason", 17, 1, ProtoField.uint8("opa_mgmt.port_info.offline_disabled_reason", "offline_disabled_reason", base.DEC, nil, 0xF, "why the port is offline or disabled")},
+  {"reserved_18", 18, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_18", "reserved_18", base.DEC, nil, nil, "reserved")},
+  {"physical_state", 19, 1, ProtoField.uint8("opa_mgmt.port_info.physical_state", "physical_state", base.DEC, {[0x0] = "no change", [0x2] = "polling", [0x3] = "disabled", [0x4] = "training", [0x5] = "link up", [0x9] = "offline", [0xb] = "test"}, 0xF0, "physical state")},
+  {"state", 19, 1, ProtoField.uint8("opa_mgmt.port_info.state", "state", base.DEC, {[0x1] = "DOWN", [0x2] = "INIT", [0x3] = "ARMED", [0x4] = "ACTIVE"}, 0xF, "logical state")},
+  {"reserved_20", 20, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_20", "reserved_20", base.DEC, nil, 0xF0, "reserved")},
+  {"port_type", 20, 1, ProtoField.uint8("opa_mgmt.port_info.port_type", "port_type", base.DEC, {[0x0] = "unknown", [0x1] = "disconnected", [0x2] = "fixed", [0x3] = "variable", [0x4] = "standard", [0x5] = "silicon photonics"}, 0xF, "what its cable is")},
+  {"reserved_21", 21, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_21", "reserved_21", base.DEC, nil, 0xC0, "reserved")},
+  {"collective_mask", 21, 1, ProtoField.uint8("opa_mgmt.port_info.collective_mask", "collective_mask", base.DEC, nil, 0x38, "upper ones of a collective LID")},
+  {"multicast_mask", 21, 1, ProtoField.uint8("opa_mgmt.port_info.multicast_mask", "multicast_mask", base.DEC, nil, 0x7, "upper ones of a multicast LID")},
+  {"mkey_protect", 22, 1, ProtoField.uint8("opa_mgmt.port_info.mkey_protect", "mkey_protect", base.DEC, nil, 0xC0, "what needs the M_Key: 2 and 3 reading too")},
+  {"reserved_22", 22, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_22", "reserved_22", base.DEC, nil, 0x30, "reserved")},
+  {"lmc", 22, 1, ProtoField.uint8("opa_mgmt.port_info.lmc", "lmc", base.DEC, nil, 0xF, "it has 2**n LIDs")},
+  {"reserved_23", 23, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_23", "reserved_23", base.DEC, nil, 0xE0, "reserved")},
+  {"master_sm_sl", 23, 1, ProtoField.uint8("opa_mgmt.port_info.master_sm_sl", "master_sm_sl", base.DEC, nil, 0x1F, "service level to the subnet manager")},
+  {"link_init_reason", 24, 1, ProtoField.uint8("opa_mgmt.port_info.link_init_reason", "link_init_reason", base.DEC, {[0x0] = "no change", [0x1] = "the link came up", [0x2] = "the manager ignores a port that flaps", [0x8] = "width or speed are outside the policy", [0x9] = "quarantined", [0xa] = "capabilities are insufficient"}, 0xF0, "why the link is in INIT")},
+  {"enforce_inbound", 24, 1, ProtoField.bool("opa_mgmt.port_info.enforce_inbound", "enforce_inbound", 8, nil, 0x8, "partitions are enforced on what comes in")},
+  {"enforce_outbound", 24, 1, ProtoField.bool("opa_mgmt.port_info.enforce_outbound", "enforce_outbound", 8, nil, 0x4, "partitions are enforced on what leaves")},
+  {"reserved_24", 24, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_24", "reserved_24", base.DEC, nil, 0x3, "reserved")},
+  {"reserved_25", 25, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_25", "reserved_25", base.DEC, nil, 0xE0, "reserved")},
+  {"operational_vls", 25, 1, ProtoField.uint8("opa_mgmt.port_info.operational_vls", "operational_vls", base.DEC, nil, 0x1F, "virtual lanes in use")},
+  {"pkey_8b", 26, 2, ProtoField.uint16("opa_mgmt.port_info.pkey_8b", "pkey_8b", base.HEX, nil, nil, "P_Key of packets of 8B")},
+  {"pkey_10b", 28, 2, ProtoField.uint16("opa_mgmt.port_info.pkey_10b", "pkey_10b", base.HEX, nil, nil, "upper bits of the P_Key of packets of 10B")},
+  {"mkey_violations", 30, 2, ProtoField.uint16("opa_mgmt.port_info.mkey_violations", "mkey_violations", base.DEC, nil, nil, "SMPs with a wrong M_Key")},
+  {"pkey_violations", 32, 2, ProtoField.uint16("opa_mgmt.port_info.pkey_violations", "pkey_violations", base.DEC, nil, nil, "packets with a wrong P_Key")},
+  {"qkey_violations", 34, 2, ProtoField.uint16("opa_mgmt.port_info.qkey_violations", "qkey_violations", base.DEC, nil, nil, "packets with a wrong Q_Key")},
+  {"sm_trap_qp", 36, 4, ProtoField.uint32("opa_mgmt.port_info.sm_trap_qp", "sm_trap_qp", base.DEC, nil, nil, "queue pair of traps to the subnet manager")},
+  {"sa_qp", 40, 4, ProtoField.uint32("opa_mgmt.port_info.sa_qp", "sa_qp", base.DEC, nil, nil, "queue pair of the subnet administration")},
+  {"neighbor_port_num", 44, 1, ProtoField.uint8("opa_mgmt.port_info.neighbor_port_num", "neighbor_port_num", base.DEC, nil, nil, "port of the neighbour")},
+  {"link_down_reason", 45, 1, ProtoField.uint8("opa_mgmt.port_info.link_down_reason", "link_down_reason", base.DEC, nil, nil, "why the link went down last")},
+  {"neighbor_link_down_reason", 46, 1, ProtoField.uint8("opa_mgmt.port_info.neighbor_link_down_reason", "neighbor_link_down_reason", base.DEC, nil, nil, "why, as the neighbour said")},
+  {"client_reregister", 47, 1, ProtoField.bool("opa_mgmt.port_info.client_reregister", "client_reregister", 8, nil, 0x80, "clients are to register again")},
+  {"multicast_pkey_trap_suppression", 47, 1, ProtoField.uint8("opa_mgmt.port_info.multicast_pkey_trap_suppression", "multicast_pkey_trap_suppression", base.DEC, nil, 0x60, "traps of multicast P_Keys")},
+  {"subnet_timeout", 47, 1, ProtoField.uint8("opa_mgmt.port_info.subnet_timeout", "subnet_timeout", base.DEC, nil, 0x1F, "how long a packet may need, 4.096 us * 2**n")},
+  {"speed_supported", 48, 2, ProtoField.uint16("opa_mgmt.port_info.speed_supported", "speed_supported", base.HEX, nil, nil, "speeds that it has")},
+  {"speed_enabled", 50, 2, ProtoField.uint16("opa_mgmt.port_info.speed_enabled", "speed_enabled", base.HEX, nil, nil, "speeds that it may use")},
+  {"speed_active", 52, 2, ProtoField.uint16("opa_mgmt.port_info.speed_active", "speed_active", base.HEX, nil, nil, "speed in use")},
+  {"width_supported", 54, 2, ProtoField.uint16("opa_mgmt.port_info.width_supported", "width_supported", base.HEX, nil, nil, "widths that it has")},
+  {"width_enabled", 56, 2, ProtoField.uint16("opa_mgmt.port_info.width_enabled", "width_enabled", base.HEX, nil, nil, "widths that it may use")},
+  {"width_active", 58, 2, ProtoField.uint16("opa_mgmt.port_info.width_active", "width_active", base.HEX, nil, nil, "width in use")},
+  {"downgrade_supported", 60, 2, ProtoField.uint16("opa_mgmt.port_info.downgrade_supported", "downgrade_supported", base.HEX, nil, nil, "widths that it may fall back to, at most")},
+  {"downgrade_enabled", 62, 2, ProtoField.uint16("opa_mgmt.port_info.downgrade_enabled", "downgrade_enabled", base.HEX, nil, nil, "widths that it may fall back to")},
+  {"width_tx_active", 64, 2, ProtoField.uint16("opa_mgmt.port_info.width_tx_active", "width_tx_active", base.HEX, nil, nil, "width in use to send")},
+  {"width_rx_active", 66, 2, ProtoField.uint16("opa_mgmt.port_info.width_rx_active", "width_rx_active", base.HEX, nil, nil, "width in use to receive")},
+  {"reserved_68", 68, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_68", "reserved_68", base.DEC, nil, 0x80, "reserved")},
+  {"mode_supported", 68, 1, ProtoField.uint8("opa_mgmt.port_info.mode_supported", "mode_supported", base.DEC, nil, 0x7C, "link modes that it has; 4: OPA")},
+  {"mode_enabled", 68, 2, ProtoField.uint16("opa_mgmt.port_info.mode_enabled", "mode_enabled", base.DEC, nil, 0x3E0, "link modes that it may use")},
+  {"mode_active", 69, 1, ProtoField.uint8("opa_mgmt.port_info.mode_active", "mode_active", base.DEC, nil, 0x1F, "link mode in use")},
+  {"reserved_70", 70, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_70", "reserved_70", base.DEC, nil, 0xF0, "reserved")},
+  {"crc_supported", 70, 1, ProtoField.uint8("opa_mgmt.port_info.crc_supported", "crc_supported", base.DEC, nil, 0xF, "CRC modes that it has")},
+  {"crc_enabled", 71, 1, ProtoField.uint8("opa_mgmt.port_info.crc_enabled", "crc_enabled", base.DEC, nil, 0xF0, "CRC modes that it may use")},
+  {"crc_active", 71, 1, ProtoField.uint8("opa_mgmt.port_info.crc_active", "crc_active", base.DEC, nil, 0xF, "CRC mode in use")},
+  {"port_mode", 72, 2, ProtoField.uint16("opa_mgmt.port_info.port_mode", "port_mode", base.HEX, nil, nil, "modes of the port")},
+  {"formats_supported", 74, 2, ProtoField.uint16("opa_mgmt.port_info.formats_supported", "formats_supported", base.HEX, nil, nil, "packet formats that it has; 2: 9B, 8: 16B")},
+  {"formats_enabled", 76, 2, ProtoField.uint16("opa_mgmt.port_info.formats_enabled", "formats_enabled", base.HEX, nil, nil, "packet formats that it may use")},
+  {"reserved_78", 78, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_78", "reserved_78", base.DEC, nil, 0xC0, "reserved")},
+  {"distance_supported", 78, 1, ProtoField.uint8("opa_mgmt.port_info.distance_supported", "distance_supported", base.DEC, nil, 0x30, "flit distance modes that it has")},
+  {"distance_enabled", 78, 1, ProtoField.uint8("opa_mgmt.port_info.distance_enabled", "distance_enabled", base.DEC, nil, 0xC, "flit distance modes that it may use")},
+  {"nest_tx_enabled", 78, 2, ProtoField.uint16("opa_mgmt.port_info.nest_tx_enabled", "nest_tx_enabled", base.DEC, nil, 0x3E0, "nesting level to send")},
+  {"nest_rx_supported", 79, 1, ProtoField.uint8("opa_mgmt.port_info.nest_rx_supported", "nest_rx_supported", base.DEC, nil, 0x1F, "nesting level to receive")},
+  {"preempt_min_initial", 80, 2, ProtoField.uint16("opa_mgmt.port_info.preempt_min_initial", "preempt_min_initial", base.DEC, nil, nil, "bytes before a preempted head")},
+  {"preempt_min_tail", 82, 2, ProtoField.uint16("opa_mgmt.port_info.preempt_min_tail", "preempt_min_tail", base.DEC, nil, nil, "bytes before a preempted tail")},
+  {"large_packet_limit", 84, 1, ProtoField.uint8("opa_mgmt.port_info.large_packet_limit", "large_packet_limit", base.DEC, nil, nil, "size of a packet that can be preempted")},
+  {"small_packet_limit", 85, 1, ProtoField.uint8("opa_mgmt.port_info.small_packet_limit", "small_packet_limit", base.DEC, nil, nil, "size of a packet that can preempt")},
+  {"max_small_packet_limit", 86, 1, ProtoField.uint8("opa_mgmt.port_info.max_small_packet_limit", "max_small_packet_limit", base.DEC, nil, nil, "the most of that")},
+  {"preemption_limit", 87, 1, ProtoField.uint8("opa_mgmt.port_info.preemption_limit", "preemption_limit", base.DEC, nil, nil, "bytes of preemption, in 256")},
+  {"max_lid", 88, 4, ProtoField.uint32("opa_mgmt.port_info.max_lid", "max_lid", base.HEX, nil, nil, "the highest LID")},
+  {"port_error_action", 92, 4, ProtoField.uint32("opa_mgmt.port_info.port_error_action", "port_error_action", base.HEX, nil, nil, "errors that take the link down")},
+  {"pass_through_egress_port", 96, 1, ProtoField.uint8("opa_mgmt.port_info.pass_through_egress_port", "pass_through_egress_port", base.DEC, nil, nil, "port that everything passes to; 0: none")},
+  {"reserved_97", 97, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_97", "reserved_97", base.DEC, nil, 0xFE, "reserved")},
+  {"pass_through_dr_control", 97, 1, ProtoField.bool("opa_mgmt.port_info.pass_through_dr_control", "pass_through_dr_control", 8, nil, 0x1, "directed routes pass as well")},
+  {"mkey_lease_period", 98, 2, ProtoField.uint16("opa_mgmt.port_info.mkey_lease_period", "mkey_lease_period", base.DEC, nil, nil, "seconds until a wrong M_Key opens the port; 0: never")},
+  {"reserved_100", 100, 2, ProtoField.uint16("opa_mgmt.port_info.reserved_100", "reserved_100", base.DEC, nil, 0xFF80, "reserved")},
+  {"vl15_init", 101, 2, ProtoField.uint16("opa_mgmt.port_info.vl15_init", "vl15_init", base.DEC, nil, 0x7FF8, "buffer of VL15, in units")},
+  {"vl15_credit_rate", 102, 2, ProtoField.uint16("opa_mgmt.port_info.vl15_credit_rate", "vl15_credit_rate", base.DEC, nil, 0x7C0, "rate of credits of VL15")},
+  {"credit_ack", 103, 1, ProtoField.uint8("opa_mgmt.port_info.credit_ack", "credit_ack", base.DEC, nil, 0x38, "unit in which credits come back")},
+  {"buffer_alloc", 103, 1, ProtoField.uint8("opa_mgmt.port_info.buffer_alloc", "buffer_alloc", base.DEC, nil, 0x7, "unit of buffers, 8 * 2**n bytes")},
+  {"reserved_104", 104, 2, ProtoField.uint16("opa_mgmt.port_info.reserved_104", "reserved_104", base.HEX, nil, nil, "reserved")},
+  {"bundle_next_port", 106, 1, ProtoField.uint8("opa_mgmt.port_info.bundle_next_port", "bundle_next_port", base.DEC, nil, nil, "next port of the connector")},
+  {"bundle_lane", 107, 1, ProtoField.uint8("opa_mgmt.port_info.bundle_lane", "bundle_lane", base.DEC, nil, nil, "first lane of the connector")},
+  {"master_sm_lid", 108, 4, ProtoField.uint32("opa_mgmt.port_info.master_sm_lid", "master_sm_lid", base.HEX, nil, nil, "LID of the subnet manager")},
+  {"mkey", 112, 8, ProtoField.uint64("opa_mgmt.port_info.mkey", "mkey", base.HEX, nil, nil, "management key")},
+  {"subnet_prefix", 120, 8, ProtoField.uint64("opa_mgmt.port_info.subnet_prefix", "subnet_prefix", base.HEX, nil, nil, "upper half of GIDs")},
+  {"neighbor_mtu", 128, 1, ProtoField.uint8("opa_mgmt.port_info.neighbor_mtu", "neighbor_mtu", base.HEX, nil, nil, "MTU of two VLs each"), count = 16},
+  {"xmit_q", 144, 1, ProtoField.uint8("opa_mgmt.port_info.xmit_q", "xmit_q", base.HEX, nil, nil, "how long packets of a VL may wait"), count = 32},
+  {"ipv6", 176, 16, ProtoField.bytes("opa_mgmt.port_info.ipv6", "ipv6", base.NONE, "IPv6 address of its management")},
+  {"ipv4", 192, 4, ProtoField.bytes("opa_mgmt.port_info.ipv4", "ipv4", base.NONE, "IPv4 address of its management")},
+  {"reserved_196", 196, 12, ProtoField.bytes("opa_mgmt.port_info.reserved_196", "reserved_196", base.NONE, "reserved")},
+  {"neighbor_node_guid", 208, 8, ProtoField.uint64("opa_mgmt.port_info.neighbor_node_guid", "neighbor_node_guid", base.HEX, nil, nil, "GUID of the neighbour")},
+  {"capability_mask", 216, 4, ProtoField.uint32("opa_mgmt.port_info.capability_mask", "capability_mask", base.HEX, nil, nil, "what runs on it")},
+  {"reserved_220", 220, 2, ProtoField.uint16("opa_mgmt.port_info.reserved_220", "reserved_220", base.HEX, nil, nil, "reserved")},
+  {"capability_mask3", 222, 2, ProtoField.uint16("opa_mgmt.port_info.capability_mask3", "capability_mask3", base.HEX, nil, nil, "what it can do")},
+  {"reserved_224", 224, 4, ProtoField.uint32("opa_mgmt.port_info.reserved_224", "reserved_224", base.HEX, nil, nil, "reserved")},
+  {"overall_buffer_space", 228, 2, ProtoField.uint16("opa_mgmt.port_info.overall_buffer_space", "overall_buffer_space", base.DEC, nil, nil, "buffer of all VLs, in units")},
+  {"replay_buffer_depth_high", 230, 1, ProtoField.uint8("opa_mgmt.port_info.replay_buffer_depth_high", "replay_buffer_depth_high", base.DEC, nil, nil, "depth of the replay buffer, upper byte")},
+  {"replay_wire_depth_high", 231, 1, ProtoField.uint8("opa_mgmt.port_info.replay_wire_depth_high", "replay_wire_depth_high", base.DEC, nil, nil, "depth of the wire, upper byte")},
+  {"diag_code", 232, 2, ProtoField.uint16("opa_mgmt.port_info.diag_code", "diag_code", base.HEX, nil, nil, "diagnostic code")},
+  {"replay_buffer_depth", 234, 1, ProtoField.uint8("opa_mgmt.port_info.replay_buffer_depth", "replay_buffer_depth", base.DEC, nil, nil, "depth of the replay buffer, lower byte")},
+  {"replay_wire_depth", 235, 1, ProtoField.uint8("opa_mgmt.port_info.replay_wire_depth", "replay_wire_depth", base.DEC, nil, nil, "depth of the wire, lower byte")},
+  {"reserved_236", 236, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_236", "reserved_236", base.DEC, nil, 0xF0, "reserved")},
+  {"mgmt_allowed", 236, 1, ProtoField.bool("opa_mgmt.port_info.mgmt_allowed", "mgmt_allowed", 8, nil, 0x8, "a manager may run behind it")},
+  {"neighbor_auth_bypass", 236, 1, ProtoField.bool("opa_mgmt.port_info.neighbor_auth_bypass", "neighbor_auth_bypass", 8, nil, 0x4, "the neighbour's firmware is not checked")},
+  {"neighbor_node_type", 236, 1, ProtoField.uint8("opa_mgmt.port_info.neighbor_node_type", "neighbor_node_type", base.DEC, {[0x0] = "HFI", [0x1] = "switch"}, 0x3, "what the neighbour is")},
+  {"reserved_237", 237, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_237", "reserved_237", base.DEC, nil, 0xF0, "reserved")},
+  {"mtu_cap", 237, 1, ProtoField.uint8("opa_mgmt.port_info.mtu_cap", "mtu_cap", base.DEC, {[0x0] = "none", [0x1] = "256", [0x2] = "512", [0x3] = "1024", [0x4] = "2048", [0x5] = "4096", [0x6] = "8192", [0x7] = "10240"}, 0xF, "the largest MTU")},
+  {"reserved_238", 238, 1, ProtoField.uint8("opa_mgmt.port_info.reserved_238", "reserved_238", base.DEC, nil, 0xE0, "reserved")},
+  {"response_time", 238, 1, ProtoField.uint8("opa_mgmt.port_info.response_time", "response_time", base.DEC, nil, 0x1F, "how long an answer takes, 4.096 us * 2**n")},
+  {"local_port_num", 239, 1, ProtoField.uint8("opa_mgmt.port_info.local_port_num", "local_port_num", base.DEC, nil, nil, "the port that the question came by")},
+  {"reserved_240", 240, 2, ProtoField.uint16("opa_mgmt.port_info.reserved_240", "reserved_240", base.HEX, nil, nil, "reserved")},
+}}
+attributes.partition_table = {title = "PartitionTable", size = 64, rows = {
+  {"pkeys", 0, 2, ProtoField.uint16("opa_mgmt.partition_table.pkeys", "pkeys", base.HEX, nil, nil, "P_Keys; 0: none"), count = 32},
+}}
+attributes.s_l_to_sc = {title = "SLtoSC", size = 32, rows = {
+  {"scs", 0, 1, ProtoField.uint8("opa_mgmt.s_l_to_sc.scs", "scs", base.DEC, nil, nil, "service channel of each service level"), count = 32},
+}}
+attributes.vl_arb_entry = {title = "entry of VLArb", size = 2, rows = {
+  {"reserved", 0, 1, ProtoField.uint8("opa_mgmt.vl_arb_entry.reserved", "reserved", base.DEC, nil, 0xE0, "reserved")},
+  {"vl", 0, 1, ProtoField.uint8("opa_mgmt.vl_arb_entry.vl", "vl", base.DEC, nil, 0x1F, "virtual lane")},
+  {"weight", 1, 1, ProtoField.uint8("opa_mgmt.vl_arb_entry.weight", "weight", base.DEC, nil, nil, "its weight; 0: no turn")},
+}}
+attributes.vl_arb = {title = "VLArb", size = 256, rows = {
+  {"entries", 0, 2, ProtoField.bytes("opa_mgmt.vl_arb.entries", "entries", base.NONE, "turns"), count = 128, of = attributes.vl_arb_entry},
+}}
+attributes.lft = {title = "linear forwarding table", size = 64, rows = {
+  {"ports", 0, 1, ProtoField.uint8("opa_mgmt.lft.ports", "ports", base.DEC, nil, nil, "port to each LID; 255: none"), count = 64},
+}}
+attributes.mft = {title = "multicast forwarding table", size = 64, rows = {
+  {"masks", 0, 8, ProtoField.uint64("opa_mgmt.mft.masks", "masks", base.HEX, nil, nil, "ports of each group, 64 of them"), count = 8},
+}}
+attributes.sm_info = {title = "SMInfo", size = 26, rows = {
+  {"port_guid", 0, 8, ProtoField.uint64("opa_mgmt.sm_info.port_guid", "port_guid", base.HEX, nil, nil, "GUID of its port")},
+  {"sm_key", 8, 8, ProtoField.uint64("opa_mgmt.sm_info.sm_key", "sm_key", base.HEX, nil, nil, "its key; shown to nobody but a manager")},
+  {"act_count", 16, 4, ProtoField.uint32("opa_mgmt.sm_info.act_count", "act_count", base.DEC, nil, nil, "grows with what it does")},
+  {"elapsed_time", 20, 4, ProtoField.uint32("opa_mgmt.sm_info.elapsed_time", "elapsed_time", base.DEC, nil, nil, "seconds that it has been master, or heard of one")},
+  {"priority", 24, 1, ProtoField.uint8("opa_mgmt.sm_info.priority", "priority", base.DEC, nil, 0xF0, "priority now")},
+  {"elevated_priority", 24, 1, ProtoField.uint8("opa_mgmt.sm_info.elevated_priority", "elevated_priority", base.DEC, nil, 0xF, "priority once it is master")},
+  {"initial_priority", 25, 1, ProtoField.uint8("opa_mgmt.sm_info.initial_priority", "initial_priority", base.DEC, nil, 0xF0, "priority at its start")},
+  {"state", 25, 1, ProtoField.uint8("opa_mgmt.sm_info.state", "state", base.DEC, {[0x0] = "not active", [0x1] = "discovering", [0x2] = "standby", [0x3] = "master"}, 0xF, "1: discovering, 2: standby, 3: master")},
+}}
+attributes.led_info = {title = "LedInfo", size = 8, rows = {
+  {"led_mask", 0, 4, ProtoField.uint32("opa_mgmt.led_info.led_mask", "led_mask", base.HEX, nil, nil, "bit 31: the beacon is on")},
+  {"reserved", 4, 4, ProtoField.uint32("opa_mgmt.led_info.reserved", "reserved", base.HEX, nil, nil, "reserved")},
+}}
+attributes.s_c_to_sc = {title = "SCtoSC", size = 32, rows = {
+  {"scs", 0, 1, ProtoField.uint8("opa_mgmt.s_c_to_sc.scs", "scs", base.DEC, nil, nil, "service channel that each leaves on"), count = 32},
+}}
+attributes.s_c_to_sl = {title = "SCtoSL", size = 32, rows = {
+  {"sls", 0, 1, ProtoField.uint8("opa_mgmt.s_c_to_sl.sls", "sls", base.DEC, nil, nil, "service level of each service channel"), count = 32},
+}}
+attributes.s_c_to_vl = {title = "SCtoVLr, SCtoVLt, SCtoVLnt", size = 32, rows = {
+  {"vls", 0, 1, ProtoField.uint8("opa_mgmt.s_c_to_vl.vls", "vls", base.DEC, nil, nil, "virtual lane of each service channel"), count = 32},
+}}
+attributes.port_state_info = {title = "PortStateInfo", size = 8, rows = {
+  {"reserved", 0, 2, ProtoField.uint16("opa_mgmt.port_state_info.reserved", "reserved", base.DEC, nil, 0xFF80, "reserved")},
+  {"led_enabled", 1, 1, ProtoField.bool("opa_mgmt.port_state_info.led_enabled", "led_enabled", 8, nil, 0x40, "the beacon is on")},
+  {"is_sm_configuration_started", 1, 1, ProtoField.bool("opa_mgmt.port_state_info.is_sm_configuration_started", "is_sm_configuration_started", 8, nil, 0x20, "a manager has begun to set the port up")},
+  {"neighbor_normal", 1, 1, ProtoField.bool("opa_mgmt.port_state_info.neighbor_normal", "neighbor_normal", 8, nil, 0x10, "the neighbour is ARMED or ACTIVE")},
+  {"offline_disabled_reason", 1, 1, ProtoField.uint8("opa_mgmt.port_state_info.offline_disabled_reason", "offline_disabled_reason", base.DEC, nil, 0xF, "why the port is offline or disabled")},
+  {"reserved_8", 2, 1, ProtoField.uint8("opa_mgmt.port_state_info.reserved_8", "reserved_8", base.DEC, nil, nil, "reserved")},
+  {"physical_state", 3, 1, ProtoField.uint8("opa_mgmt.port_state_info.physical_state", "physical_state", base.DEC, {[0x0] = "no change", [0x2] = "polling", [0x3] = "disabled", [0x4] = "training", [0x5] = "link up", [0x9] = "offline", [0xb] = "test"}, 0xF0, "physical state")},
+  {"state", 3, 1, ProtoField.uint8("opa_mgmt.port_state_info.state", "state", base.DEC, {[0x1] = "DOWN", [0x2] = "INIT", [0x3] = "ARMED", [0x4] = "ACTIVE"}, 0xF, "logical state")},
+  {"width_tx_active", 4, 2, ProtoField.uint16("opa_mgmt.port_state_info.width_tx_active", "width_tx_active", base.HEX, nil, nil, "width in use to send")},
+  {"width_rx_active", 6, 2, ProtoField.uint16("opa_mgmt.port_state_info.width_rx_active", "width_rx_active", base.HEX, nil, nil, "width in use to receive")},
+}}
+attributes.buffer_control_vl = {title = "buffer of a VL", size = 4, rows = {
+  {"dedicated", 0, 2, ProtoField.uint16("opa_mgmt.buffer_control_vl.dedicated", "dedicated", base.DEC, nil, nil, "its own, in units")},
+  {"shared", 2, 2, ProtoField.uint16("opa_mgmt.buffer_control_vl.shared", "shared", base.DEC, nil, nil, "of the shared, in units")},
+}}
+attributes.buffer_control = {title = "BufferControl", size = 132, rows = {
+  {"reserved", 0, 2, ProtoField.uint16("opa_mgmt.buffer_control.reserved", "reserved", base.HEX, nil, nil, "reserved")},
+  {"overall_shared", 2, 2, ProtoField.uint16("opa_mgmt.buffer_control.overall_shared", "overall_shared", base.DEC, nil, nil, "shared by all VLs, in units")},
+  {"vls", 4, 4, ProtoField.bytes("opa_mgmt.buffer_control.vls", "vls", base.NONE, "each VL"), count = 32, of = attributes.buffer_control_vl},
+}}
+attributes.congestion_info = {title = "CongestionInfo", size = 4, rows = {
+  {"congestion_info", 0, 2, ProtoField.uint16("opa_mgmt.congestion_info.congestion_info", "congestion_info", base.HEX, nil, nil, "bit 0: credit starvation")},
+  {"control_table_cap", 2, 1, ProtoField.uint8("opa_mgmt.congestion_info.control_table_cap", "control_table_cap", base.DEC, nil, nil, "blocks of the congestion control table")},
+  {"log_length", 3, 1, ProtoField.uint8("opa_mgmt.congestion_info.log_length", "log_length", base.DEC, nil, nil, "entries of the congestion log")},
+}}
+attributes.switch_congestion_setting = {title = "switch congestion setting", size = 76, rows = {
+  {"control_map", 0, 4, ProtoField.uint32("opa_mgmt.switch_congestion_setting.control_map", "control_map", base.HEX, nil, nil, "which of the following count")},
+  {"victim_mask", 4, 32, ProtoField.bytes("opa_mgmt.switch_congestion_setting.victim_mask", "victim_mask", base.NONE, "ports")},
+  {"credit_mask", 36, 32, ProtoField.bytes("opa_mgmt.switch_congestion_setting.credit_mask", "credit_mask", base.NONE, "ports")},
+  {"threshold", 68, 1, ProtoField.uint8("opa_mgmt.switch_congestion_setting.threshold", "threshold", base.HEX, nil, nil, "bits 4-7: how early it marks")},
+  {"packet_size", 69, 1, ProtoField.uint8("opa_mgmt.switch_congestion_setting.packet_size", "packet_size", base.DEC, nil, nil, "what is shorter is not marked, in 64 bytes")},
+  {"cs_threshold", 70, 1, ProtoField.uint8("opa_mgmt.switch_congestion_setting.cs_threshold", "cs_threshold", base.HEX, nil, nil, "bits 4-7: of credit starvation")},
+  {"reserved", 71, 1, ProtoField.uint8("opa_mgmt.switch_congestion_setting.reserved", "reserved", base.HEX, nil, nil, "reserved")},
+  {"cs_return_delay", 72, 2, ProtoField.uint16("opa_mgmt.switch_congestion_setting.cs_return_delay", "cs_return_delay", base.DEC, nil, nil, "delay of credits")},
+  {"marking_rate", 74, 2, ProtoField.uint16("opa_mgmt.switch_congestion_setting.marking_rate", "marking_rate", base.DEC, nil, nil, "packets between two marks")},
+}}
+attributes.hfi_congestion_entry = {title = "HFI congestion setting of an SL", size = 6, rows = {
+  {"ccti_increase", 0, 1, ProtoField.uint8("opa_mgmt.hfi_congestion_entry.ccti_increase", "ccti_increase", base.DEC, nil, nil, "steps for each mark")},
+  {"reserved", 1, 1, ProtoField.uint8("opa_mgmt.hfi_congestion_entry.reserved", "reserved", base.HEX, nil, nil, "reserved")},
+  {"ccti_timer", 2, 2, ProtoField.uint16("opa_mgmt.hfi_congestion_entry.ccti_timer", "ccti_timer", base.DEC, nil, nil, "time of a step back")},
+  {"trigger_threshold", 4, 1, ProtoField.uint8("opa_mgmt.hfi_congestion_entry.trigger_threshold", "trigger_threshold", base.DEC, nil, nil, "step that is logged")},
+  {"ccti_min", 5, 1, ProtoField.uint8("opa_mgmt.hfi_congestion_entry.ccti_min", "ccti_min", base.DEC, nil, nil, "the lowest step")},
+}}
+attributes.hfi_congestion_setting = {title = "HFI congestion setting", size = 198, rows = {
+  {"control_map", 0, 4, ProtoField.uint32("opa_mgmt.hfi_congestion_setting.control_map", "control_map", base.HEX, nil, nil, "service levels that it is for")},
+  {"port_control", 4, 2, ProtoField.uint16("opa_mgmt.hfi_congestion_setting.port_control", "port_control", base.HEX, nil, nil, "bit 0: by service level")},
+  {"entries", 6, 6, ProtoField.bytes("opa_mgmt.hfi_congestion_setting.entries", "entries", base.NONE, "each service level"), count = 32, of = attributes.hfi_congestion_entry},
+}}
+attributes.hfi_congestion_control = {title = "HFI congestion control table", size = 130, rows = {
+  {"ccti_limit", 0, 2, ProtoField.uint16("opa_mgmt.hfi_congestion_control.ccti_limit", "ccti_limit", base.DEC, nil, nil, "the highest step")},
+  {"entries", 2, 2, ProtoField.uint16("opa_mgmt.hfi_congestion_control.entries", "entries", base.HEX, nil, nil, "delay of each step"), count = 64},
+}}
+attributes.ib_node_info = {title = "NodeInfo of base version 1", size = 40, rows = {
+  {"base_version", 0, 1, ProtoField.uint8("opa_mgmt.ib_node_info.base_version", "base_version", base.HEX, nil, nil, "0x80: the node speaks OPA")},
+  {"class_version", 1, 1, ProtoField.uint8("opa_mgmt.ib_node_info.class_version", "class_version", base.HEX, nil, nil, "0x80")},
+  {"node_type", 2, 1, ProtoField.uint8("opa_mgmt.ib_node_info.node_type", "node_type", base.DEC, {[0x1] = "HFI", [0x2] = "switch"}, nil, "HFI or switch")},
+  {"num_ports", 3, 1, ProtoField.uint8("opa_mgmt.ib_node_info.num_ports", "num_ports", base.DEC, nil, nil, "ports with a cable; a switch's port 0 does not count")},
+  {"system_image_guid", 4, 8, ProtoField.uint64("opa_mgmt.ib_node_info.system_image_guid", "system_image_guid", base.HEX, nil, nil, "GUID of the whole system")},
+  {"node_guid", 12, 8, ProtoField.uint64("opa_mgmt.ib_node_info.node_guid", "node_guid", base.HEX, nil, nil, "GUID of the node")},
+  {"port_guid", 20, 8, ProtoField.uint64("opa_mgmt.ib_node_info.port_guid", "port_guid", base.HEX, nil, nil, "GUID of the port that was asked")},
+  {"partition_cap", 28, 2, ProtoField.uint16("opa_mgmt.ib_node_info.partition_cap", "partition_cap", base.DEC, nil, nil, "entries of the partition table")},
+  {"device_id", 30, 2, ProtoField.uint16("opa_mgmt.ib_node_info.device_id", "device_id", base.HEX, nil, nil, "device, by its vendor")},
+  {"revision", 32, 4, ProtoField.uint32("opa_mgmt.ib_node_info.revision", "revision", base.HEX, nil, nil, "revision of the device")},
+  {"local_port_num", 36, 1, ProtoField.uint8("opa_mgmt.ib_node_info.local_port_num", "local_port_num", base.DEC, nil, nil, "the port that the question came by")},
+  {"vendor_id", 37, 3, ProtoField.uint24("opa_mgmt.ib_node_info.vendor_id", "vendor_id", base.HEX, nil, nil, "OUI of the vendor")},
+}}
+local SUBNET = {
+  [0x02] = {attributes.sm_notice, 96},
+  [0x10] = {attributes.node_description, 64},
+  [0x11] = {attributes.node_info, 44},
+  [0x12] = {attributes.switch_info, 84},
+  [0x15] = {attributes.port_info, 248},
+  [0x16] = {attributes.partition_table, 64},
+  [0x17] = {attributes.s_l_to_sc, 32},
+  [0x18] = {attributes.vl_arb, 256},
+  [0x19] = {attributes.lft, 64},
+  [0x1B] = {attributes.mft, 64},
+  [0x20] = {attributes.sm_info, 26},
+  [0x31] = {attributes.led_info, 8},
+  [0x81] = {attributes.s_c_to_sc, 32},
+  [0x82] = {attributes.s_c_to_sl, 32},
+  [0x83] = {attributes.s_c_to_vl, 32},
+  [0x84] = {attributes.s_c_to_vl, 32},
+  [0x85] = {attributes.s_c_to_vl, 32},
+  [0x87] = {attributes.port_state_info, 8},
+  [0x8A] = {attributes.buffer_control, 136},
+  [0x8B] = {attributes.congestion_info, 4},
+  [0x8D] = {attributes.switch_congestion_setting, 76},
+  [0x90] = {attributes.hfi_congestion_setting, 198},
+  [0x91] = {attributes.hfi_congestion_control, 130},
+}
+local SUBNET_IB = {
+  [0x11] = {attributes.ib_node_info, 40},
+}
+-- end of generated
+
+-- Where the data of a class begin, in MADs of base version 0x80 and 1
+local SUBN_LID, SUBN_ADM, PERFORMANCE, SUBN_DIRECTED = 0x01, 0x03, 0x04, 0x81
+local BASE_VERSION_IB = 1
+local MAD_HEADER = 24
+local AGGREGATE = 0x80
+local AGGREGATE_HEADER = 8
+local GET, TRAP_REPRESS = 0x01, 0x07
+
+-- Fields that the classes have before their data --------------------------------------------------------------------
+
+local data = ProtoField.bytes("opa_mgmt.data", "data", base.SPACE)
+local mkey = ProtoField.uint64("opa_mgmt.mkey", "mkey", base.HEX, nil, nil, "management key")
+local direction = ProtoField.bool("opa_mgmt.direction", "direction", 16, {"back", "forth"}, 0x8000, "of a directed route")
+local hop_pointer = ProtoField.uint8("opa_mgmt.hop_pointer", "hop_pointer", base.DEC, nil, nil, "hops done")
+local hop_count = ProtoField.uint8("opa_mgmt.hop_count", "hop_count", base.DEC, nil, nil, "hops of the directed route")
+local dr_slid = ProtoField.uint32("opa_mgmt.dr_slid", "dr_slid", base.HEX, nil, nil, "LID before the directed route, or permissive")
+local dr_dlid = ProtoField.uint32("opa_mgmt.dr_dlid", "dr_dlid", base.HEX, nil, nil, "LID behind the directed route, or permissive")
+local initial_path = ProtoField.bytes("opa_mgmt.initial_path", "initial_path", base.SPACE, "ports that the way there leaves by")
+local return_path = ProtoField.bytes("opa_mgmt.return_path", "return_path", base.SPACE, "ports that the way back leaves by")
+local seg_attr = ProtoField.uint16("opa_mgmt.aggregate.attr_id", "attr_id", base.HEX, nil, nil, "attribute of a part of an Aggregate")
+local seg_error = ProtoField.bool("opa_mgmt.aggregate.error", "error", 16, nil, 0x8000, "this part has failed")
+local seg_length = ProtoField.uint16("opa_mgmt.aggregate.length", "length", base.DEC, nil, 0x7F, "of its data, in units of 8 bytes")
+local seg_mod = ProtoField.uint32("opa_mgmt.aggregate.attr_mod", "attr_mod", base.HEX, nil, nil, "modifier of a part of an Aggregate")
+mgmt.fields = {
+  data, mkey, direction, hop_pointer, hop_count, dr_slid, dr_dlid, initial_path, return_path,
+  seg_attr, seg_error, seg_length, seg_mod,
+}
+for _, attribute in pairs(attributes) do
+  for _, row in ipairs(attribute.rows) do
+    table.insert(mgmt.fields, row[4])
+  end
+end
+local truncated = ProtoExpert.new("opa_mgmt.truncated", "Truncated", expert.group.MALFORMED, expert.severity.ERROR)
+mgmt.experts = {truncated}
+
+-- Attributes --------------------------------------------------------------------------------------------------------
+
+-- Adds the rows of an attribute that begins at byte `start`; all of it is there.
+local function add_rows(branch, attribute, buffer, start)
+  for _, row in ipairs(attribute.rows) do
+    for index = 1, row.count or 1 do
+      local range = buffer(start + row[2] + (index - 1) * row[3], row[3])
+      local item = branch:add(row[4], range)
+      if row.count then
+        item:append_text(string.format(" [%d]", index - 1))
+      end
+      if row.of then
+        add_rows(item, row.of, buffer, range:offset())
+      end
+    end
+  end
+end
+
+-- Adds a line for bytes without a meaning.
+local function add_rest(branch, buffer, from, to)
+  if from < to then
+    local rest = buffer(from, to - from)
+    local zero = rest:raw():find("[^%z]") == nil
+    branch:add(rest, string.format("Not used: %d bytes%s", rest:len(), zero and ", all zero" or ""))
+  end
+end
+
+-- Adds `wanted` attributes of a kind {attribute, stride} between two bytes.
+local function add_attributes(branch, kind, buffer, from, to, wanted)
+  local attribute, stride, at = kind[1], kind[2], from
+  for index = 1, wanted do
+    if at + attribute.size > to then
+      branch:add_proto_expert_info(truncated, string.format("%d of %d are there", index - 1, wanted))
+      break
+    end
+    local number = wanted > 1 and string.format(" [%d]", index - 1) or ""
+    add_rows(branch:add(buffer(at, attribute.size), attribute.title .. number), attribute, buffer, at)
+    at = at + stride
+  end
+  add_rest(branch, buffer, math.min(at, to), to)
+end
+
+-- Subnet management -------------------------------------------------------------------------------------------------
+
+-- Adds one attribute of subnet management, or what it holds room for in a Get.
+local function add_subnet_attribute(branch, kinds, buffer, from, to, read)
+  if read.id == AGGREGATE then
+    local at = from
+    for index = 1, read.mod % 0x100 do
+      if at + AGGREGATE_HEADER > to then
+        branch:add_proto_expert_info(truncated, string.format("%d of %d parts are there", index - 1, read.mod % 0x100))
+        return
+      end
+      local id, length = buffer(at, 2):uint(), buffer(at + 2, 2):uint() % 0x80 * 8
+      local ending = math.min(at + AGGREGATE_HEADER + length, to)
+      local title = SUBNET[id] and SUBNET[id][1].title or string.format("attribute 0x%04x", id)
+      local part = branch:add(buffer(at, ending - at), string.format("Part %d: %s", index - 1, title))
+      part:add(seg_attr, buffer(at, 2))
+      part:add(seg_error, buffer(at + 2, 2))
+      part:add(seg_length, buffer(at + 2, 2))
+      part:add(seg_mod, buffer(at + 4, 4))
+      if id ~= AGGREGATE then
+        local inner = {id = id, mod = buffer(at + 4, 4):uint(), method = read.method, status = buffer(at + 2, 1):uint() - buffer(at + 2, 1):uint() % 0x80}
+        add_subnet_attribute(part, kinds, buffer, at + AGGREGATE_HEADER, ending, inner)
+      end
+      at = ending
+    end
+    add_rest(branch, buffer, at, to)
+  elseif read.method == GET or read.method >= 0x80 and read.status ~= 0 then
+    add_rest(branch, buffer, from, to)
+  elseif kinds[read.id] then
+    add_attributes(branch, kinds[read.id], buffer, from, to, math.max(1, math.floor(read.mod / 0x1000000)))
+  elseif from < to then
+    branch:add(data, buffer(from, to - from))
+  end
+end
+
+local function add_directed(branch, buffer, is_ib)
+  local lid_size, paths_at = is_ib and 2 or 4, is_ib and 128 or 40
+  branch:add(direction, buffer(4, 2))
+  branch:add(hop_pointer, buffer(6, 1))
+  branch:add(hop_count, buffer(7, 1))
+  branch:add(dr_slid, buffer(32, lid_size))
+  branch:add(dr_dlid, buffer(32 + lid_size, lid_size))
+  branch:add(initial_path, buffer(paths_at, 64))
+  branch:add(return_path, buffer(paths_at + 64, 64))
+end
+
+local function add_subnet(branch, buffer, read)
+  local directed, is_ib = read.class == SUBN_DIRECTED, read.base_version == BASE_VERSION_IB
+  local from, to = is_ib and 64 or directed and 176 or 32, is_ib and 128 or buffer:len()
+  if buffer:len() < (is_ib and directed and 256 or from) or buffer:len() < to then
+    branch:add_proto_expert_info(truncated, "No room for the header of the class")
+    return
+  end
+  branch:add(mkey, buffer(MAD_HEADER, 8))
+  if directed then
+    add_directed(branch, buffer, is_ib)
+  end
+  add_subnet_attribute(branch, is_ib and SUBNET_IB or SUBNET, buffer, from, to, read)
+end
+
+-- The rest of a MAD behind its header -------------------------------------------------------------------------------
+
+function mgmt.dissector(buffer, packet, tree)
+  local branch = tree:add(mgmt, buffer(math.min(MAD_HEADER, buffer:len())))
+  local read = {
+    base_version = buffer(0, 1):uint(), class = buffer(1, 1):uint(), class_version = buffer(2, 1):uint(),
+    method = buffer(3, 1):uint(), status = buffer(4, 2):uint(), id = buffer(16, 2):uint(), mod = buffer(20, 4):uint(),
+  }
+  if read.class == SUBN_DIRECTED or read.class == SUBN_LID then
+    read.status = read.status % 0x8000
+    packet.cols.protocol:set("OPA SM")
+    branch:set_text("Subnet management")
+    add_subnet(branch, buffer, read)
+  elseif buffer:len() > MAD_HEADER then
+    branch:add(data, buffer(MAD_HEADER))
+  end
+  return buffer:len()
+end

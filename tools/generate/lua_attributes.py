@@ -1,0 +1,97 @@
+"""The part of opa_mgmt.lua that is made from declarations: the rows of each attribute, and which number has which.
+
+    attributes.port_info = {title = "PortInfo", size = 242, rows = {{"lid", 0, 4, ProtoField...}, ...}}
+    local SUBNET = {[0x15] = {attributes.port_info, 248}, ...}
+
+The numbers behind an attribute are the bytes from one to the next. A row is as in `tools.generate.lua`; of one with
+`of`, each item is an attribute itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.wire.field import BITS_PER_BYTE, Field, Place, Shown
+from hfi_sim.wire.header import Header
+from opavnic.management_attributes import SUBNET, SUBNET_IB, Kind
+from tools.generate.lua import bytes_of, lua_text
+from tools.generate.origins import origin
+from tools.generate.sections import Section, fill
+
+TABLES: Final[Mapping[str, Mapping[int, Kind]]] = {"SUBNET": SUBNET, "SUBNET_IB": SUBNET_IB}
+_PREFIX: Final = "opa_mgmt"
+
+
+def scripts(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield the dissector with its section made anew."""
+    path = "opavnic/observe/lua/opa_mgmt.lua"
+    yield path, fill(root / path, {"attributes": section()})
+
+
+def section() -> Section:
+    """Return the rows of all attributes, and the tables of their numbers."""
+    headers: dict[str, Header] = {}
+    for table in TABLES.values():
+        for kind in table.values():
+            _collect(kind.header, headers)
+    lines = ["local attributes = {}"]
+    for name, header in headers.items():
+        rows = [f"  {_row(header, place, name)}," for place in header.places]
+        lines += [f"attributes.{name} = {{title = {lua_text(header.title)}, size = {header.size}, rows = {{"]
+        lines += [*rows, "}}"]
+    for table, kinds in TABLES.items():
+        lines.append(f"local {table} = {{")
+        lines += [
+            f"  [0x{number:02X}] = {{attributes.{_lua_name(kind.header)}, {kind.stride}}},"
+            for number, kind in kinds.items()
+        ]
+        lines.append("}")
+    return Section("\n".join(lines) + "\n", origin(*headers.values()))
+
+
+def _collect(header: Header, headers: dict[str, Header]) -> None:
+    """Enter a header behind those that stand in it."""
+    for field in header.fields.values():
+        if field.record is not None:
+            _collect(field.record, headers)
+    headers.setdefault(_lua_name(header), header)
+
+
+def _lua_name(header: Header) -> str:
+    """Return the name of a header in Lua and in filters: `SCtoVL` is sc_to_vl."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=SC|SL)(?=to)|[ -]", "_", header.name)
+    return words.lower()
+
+
+def _row(header: Header, place: Place, name: str) -> str:
+    field = place.field
+    size, shift = bytes_of(place, header.order)
+    each = size // max(field.count, 1)
+    items = [lua_text(place.name), str(place.offset), str(each)]
+    items.append(_proto_field(place, f"{_PREFIX}.{name}.{place.name}", each, shift))
+    if field.count:
+        items.append(f"count = {field.count}")
+    if field.record is not None:
+        items.append(f"of = attributes.{_lua_name(field.record)}")
+    return "{" + ", ".join(items) + "}"
+
+
+def _proto_field(place: Place, name: str, size: int, shift: int) -> str:
+    field, label, meaning = place.field, lua_text(place.name), lua_text(place.meaning)
+    if field.shown is Shown.BYTES or field.record is not None:
+        return f'ProtoField.bytes("{name}", {label}, base.NONE, {meaning})'
+    width = field.bits
+    mask = "nil" if size * BITS_PER_BYTE == width else f"0x{((1 << width) - 1) << shift:X}"
+    if field.shown is Shown.FLAG:
+        return f'ProtoField.bool("{name}", {label}, {size * BITS_PER_BYTE}, nil, {mask}, {meaning})'
+    kind = {1: "uint8", 2: "uint16", 3: "uint24", 4: "uint32"}.get(size, "uint64")
+    base = "base.HEX" if field.shown is Shown.HEX else "base.DEC"
+    return f'ProtoField.{kind}("{name}", {label}, {base}, {_names(field)}, {mask}, {meaning})'
+
+
+def _names(field: Field) -> str:
+    texts: Iterable[str] = (f"[{number:#x}] = {lua_text(text)}" for number, text in field.texts.items())
+    return "{" + ", ".join(texts) + "}" if field.texts else "nil"
