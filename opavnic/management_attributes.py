@@ -5,10 +5,13 @@ For people: `opavnic decode` and the Wireshark dissectors show attributes by the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from hfi_sim.mad.attributes import SubnetAttrId
+from hfi_sim.sa import records, records_ib
+from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.sma.attributes.congestion import (
     CongestionInfo,
     HfiCongestionControl,
@@ -43,11 +46,16 @@ class Kind:
 
     header: Header
     stride: int
-    """Bytes from one to the next, where a MAD holds several."""
+    """Bytes from one to the next, where a MAD holds several; those of records stand in their SA header."""
+    inside: Mapping[str, Header] = field(default_factory=dict)
+    """Attributes that are the bytes of a field."""
 
 
 def _kind(declared: type[WireHeader], stride: int = 0) -> Kind:
-    return Kind(declared.HEADER, stride or declared.SIZE)
+    inside = getattr(declared, "INSIDE", {})
+    return Kind(
+        declared.HEADER, stride or declared.SIZE, {name: kind.HEADER for name, kind in inside.items()}
+    )
 
 
 SUBNET: Final[dict[int, Kind]] = {
@@ -79,3 +87,42 @@ SUBNET: Final[dict[int, Kind]] = {
 
 SUBNET_IB: Final[dict[int, Kind]] = {SubnetAttrId.NODE_INFO: _kind(IbNodeInfo)}
 """The same, in MADs of base version 1."""
+
+ADMINISTRATION: Final[dict[int, Kind]] = {
+    SaAttrId.CLASS_PORT_INFO: _kind(records.ClassPortInfo),
+    SaAttrId.NOTICE: _kind(Notice),
+    SaAttrId.INFORM_INFO: _kind(records.InformInfo),
+    SaAttrId.NODE_RECORD: _kind(records.NodeRecord),
+    SaAttrId.PORT_INFO_RECORD: _kind(records.PortInfoRecord),
+    SaAttrId.SWITCH_INFO_RECORD: _kind(records.SwitchInfoRecord),
+    SaAttrId.LFT_RECORD: _kind(records.LftRecord),
+    SaAttrId.MFT_RECORD: _kind(records.MftRecord),
+    SaAttrId.SM_INFO_RECORD: _kind(records.SmInfoRecord),
+    SaAttrId.LINK_RECORD: _kind(records.LinkRecord),
+    SaAttrId.SERVICE_RECORD: _kind(records.ServiceRecord),
+    SaAttrId.PARTITION_TABLE_RECORD: _kind(records.PartitionTableRecord),
+    SaAttrId.PATH_RECORD: _kind(records_ib.IbPathRecord),
+    SaAttrId.VL_ARBITRATION_RECORD: _kind(records.VlArbitrationRecord),
+    SaAttrId.MC_MEMBER_RECORD: _kind(records.McMemberRecord),
+    SaAttrId.TRACE_RECORD: _kind(records.TraceRecord),
+    SaAttrId.SL_TO_SC_RECORD: _kind(records.SlToScRecord),
+    SaAttrId.SC_TO_VLNT_RECORD: _kind(records.ScToVlRecord),
+    SaAttrId.SC_TO_VLT_RECORD: _kind(records.ScToVlRecord),
+    SaAttrId.SC_TO_VLR_RECORD: _kind(records.ScToVlRecord),
+    SaAttrId.VF_INFO_RECORD: _kind(records.VfInfoRecord),
+    SaAttrId.FABRIC_INFO_RECORD: _kind(records.FabricInfoRecord),
+    SaAttrId.INFORM_INFO_RECORD: _kind(records.InformInfoRecord),
+}
+"""Records of subnet administration, class version 0x80."""
+
+ADMINISTRATION_IB: Final[dict[int, Kind]] = {
+    SaAttrId.CLASS_PORT_INFO: _kind(records_ib.IbClassPortInfo),
+    SaAttrId.NOTICE: _kind(records_ib.IbNotice),
+    SaAttrId.INFORM_INFO: _kind(records_ib.IbInformInfo),
+    SaAttrId.NODE_RECORD: _kind(records_ib.IbNodeRecord),
+    SaAttrId.SERVICE_RECORD: _kind(records_ib.IbServiceRecord),
+    SaAttrId.PATH_RECORD: _kind(records_ib.IbPathRecord),
+    SaAttrId.MC_MEMBER_RECORD: _kind(records_ib.IbMcMemberRecord),
+    SaAttrId.INFORM_INFO_RECORD: _kind(records_ib.IbInformInfoRecord),
+}
+"""The same, class version 2."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hfi_sim.mad.header import MadClass
+from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.wire.field import Code
 
 
@@ -69,6 +70,7 @@ _ATTRIBUTES: Final[dict[int, type[Code]]] = {
     MadClass.EMA: AttrId,
     MadClass.SUBN_LID: SubnetAttrId,
     MadClass.SUBN_DIRECTED: SubnetAttrId,
+    MadClass.SUBN_ADM: SaAttrId,
 }
 
 

@@ -26,6 +26,7 @@ from ejfat.wire.headers import (
 from hfi_sim.mad.attributes import AttrId, CommonAttrId, SubnetAttrId
 from hfi_sim.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
 from hfi_sim.reliable.header import RcHeader, RcOpcode
+from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Order, Place, Shown
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
@@ -43,7 +44,17 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.types import ConfigState, TrapOpcode
 
 _BASES = {Shown.DECIMAL: "base.DEC", Shown.HEX: "base.HEX", Shown.FLAG: "base.DEC"}
-_MAD_CODES = (MadClass, Method, MadStatus, AttrId, SubnetAttrId, CommonAttrId, ConfigState, TrapOpcode)
+_MAD_CODES = (
+    MadClass,
+    Method,
+    MadStatus,
+    AttrId,
+    SubnetAttrId,
+    SaAttrId,
+    CommonAttrId,
+    ConfigState,
+    TrapOpcode,
+)
 _INTEGERS = {1: "uint8", 2: "uint16", 3: "uint24", 4: "uint32", 8: "uint64"}
 
 

@@ -14,15 +14,28 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from hfi_sim.mad.header import RmppHeader
+from hfi_sim.sa.message import SaHeader
 from hfi_sim.wire.field import BITS_PER_BYTE, Field, Place, Shown
 from hfi_sim.wire.header import Header
-from opavnic.management_attributes import SUBNET, SUBNET_IB, Kind
+from opavnic.management_attributes import ADMINISTRATION, ADMINISTRATION_IB, SUBNET, SUBNET_IB, Kind
 from tools.generate.lua import bytes_of, lua_text
 from tools.generate.origins import origin
 from tools.generate.sections import Section, fill
 
-TABLES: Final[Mapping[str, Mapping[int, Kind]]] = {"SUBNET": SUBNET, "SUBNET_IB": SUBNET_IB}
+TABLES: Final[Mapping[str, Mapping[int, Kind]]] = {
+    "SUBNET": SUBNET,
+    "SUBNET_IB": SUBNET_IB,
+    "ADMINISTRATION": ADMINISTRATION,
+    "ADMINISTRATION_IB": ADMINISTRATION_IB,
+}
+HEADERS: Final = (RmppHeader.HEADER, SaHeader.HEADER)
+"""What stands before attributes."""
 _PREFIX: Final = "opa_mgmt"
+_WORDS: Final = re.compile(
+    r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!to[A-Z])[a-z])|(?<=[A-Z])(?=to[A-Z])|[ -]"
+)
+"""Where a name is taken apart."""
 
 
 def scripts(root: Path) -> Iterator[tuple[str, str]]:
@@ -33,49 +46,50 @@ def scripts(root: Path) -> Iterator[tuple[str, str]]:
 
 def section() -> Section:
     """Return the rows of all attributes, and the tables of their numbers."""
-    headers: dict[str, Header] = {}
-    for table in TABLES.values():
-        for kind in table.values():
-            _collect(kind.header, headers)
+    kinds = {lua_name(header): Kind(header, header.size) for header in HEADERS}
+    for numbers in TABLES.values():
+        for kind in numbers.values():
+            _collect(kind, kinds)
     lines = ["local attributes = {}"]
-    for name, header in headers.items():
-        rows = [f"  {_row(header, place, name)}," for place in header.places]
+    for name, kind in kinds.items():
+        header = kind.header
+        rows = [f"  {_row(kind, place, name)}," for place in header.places]
         lines += [f"attributes.{name} = {{title = {lua_text(header.title)}, size = {header.size}, rows = {{"]
         lines += [*rows, "}}"]
-    for table, kinds in TABLES.items():
+    for table, numbers in TABLES.items():
         lines.append(f"local {table} = {{")
         lines += [
-            f"  [0x{number:02X}] = {{attributes.{_lua_name(kind.header)}, {kind.stride}}},"
-            for number, kind in kinds.items()
+            f"  [0x{number:02X}] = {{attributes.{lua_name(kind.header)}, {kind.stride}}},"
+            for number, kind in numbers.items()
         ]
         lines.append("}")
-    return Section("\n".join(lines) + "\n", origin(*headers.values()))
+    return Section("\n".join(lines) + "\n", origin(*(kind.header for kind in kinds.values())))
 
 
-def _collect(header: Header, headers: dict[str, Header]) -> None:
-    """Enter a header behind those that stand in it."""
-    for field in header.fields.values():
-        if field.record is not None:
-            _collect(field.record, headers)
-    headers.setdefault(_lua_name(header), header)
+def _collect(kind: Kind, kinds: dict[str, Kind]) -> None:
+    """Enter an attribute behind those that stand in it."""
+    within = [field.record for field in kind.header.fields.values() if field.record is not None]
+    for header in (*within, *kind.inside.values()):
+        _collect(Kind(header, header.size), kinds)
+    kinds.setdefault(lua_name(kind.header), kind)
 
 
-def _lua_name(header: Header) -> str:
-    """Return the name of a header in Lua and in filters: `SCtoVL` is sc_to_vl."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=SC|SL)(?=to)|[ -]", "_", header.name)
-    return words.lower()
+def lua_name(header: Header) -> str:
+    """Return the name of a header in Lua and in filters: `SCtoVL` is sc_to_vl, `IbPathRecord` ib_path_record."""
+    return _WORDS.sub("_", header.name).lower()
 
 
-def _row(header: Header, place: Place, name: str) -> str:
-    field = place.field
+def _row(kind: Kind, place: Place, name: str) -> str:
+    header, field = kind.header, place.field
     size, shift = bytes_of(place, header.order)
     each = size // max(field.count, 1)
     items = [lua_text(place.name), str(place.offset), str(each)]
     items.append(_proto_field(place, f"{_PREFIX}.{name}.{place.name}", each, shift))
     if field.count:
         items.append(f"count = {field.count}")
-    if field.record is not None:
-        items.append(f"of = attributes.{_lua_name(field.record)}")
+    inside = field.record or kind.inside.get(place.name)
+    if inside is not None:
+        items.append(f"of = attributes.{lua_name(inside)}")
     return "{" + ", ".join(items) + "}"
 
 

@@ -4,7 +4,7 @@
 -- Rows of fields are generated, with the names and meanings of docs/wire-mad.md and docs/ema-attributes.md.
 
 local ema = Proto("ema", "OPA EMA")
--- generated: codes (made by `make generated` from hfi_sim/mad/attributes.py, hfi_sim/mad/header.py, vema/types.py; do not edit)
+-- generated: codes (made by `make generated` from hfi_sim/mad/attributes.py, hfi_sim/mad/header.py, hfi_sim/sa/attributes.py, vema/types.py; do not edit)
 local MAD_CLASS = {
   SUBN_LID = 0x01,
   SUBN_ADM = 0x03,
@@ -152,6 +152,64 @@ local SUBNET_ATTR_ID_NAMES = {
   [0x90] = "HfiCongestionSetting",
   [0x91] = "HfiCongestionControl",
   [0x94] = "SCtoSCMultiSet",
+}
+local SA_ATTR_ID = {
+  CLASS_PORT_INFO = 0x01,
+  NOTICE = 0x02,
+  INFORM_INFO = 0x03,
+  NODE_RECORD = 0x11,
+  PORT_INFO_RECORD = 0x12,
+  SC_TO_SC_RECORD = 0x13,
+  SWITCH_INFO_RECORD = 0x14,
+  LFT_RECORD = 0x15,
+  MFT_RECORD = 0x17,
+  SM_INFO_RECORD = 0x18,
+  LINK_RECORD = 0x20,
+  SERVICE_RECORD = 0x31,
+  PARTITION_TABLE_RECORD = 0x33,
+  PATH_RECORD = 0x35,
+  VL_ARBITRATION_RECORD = 0x36,
+  MC_MEMBER_RECORD = 0x38,
+  TRACE_RECORD = 0x39,
+  SL_TO_SC_RECORD = 0x80,
+  SC_TO_SL_RECORD = 0x81,
+  SC_TO_VLNT_RECORD = 0x82,
+  SC_TO_VLT_RECORD = 0x83,
+  SC_TO_VLR_RECORD = 0x84,
+  CABLE_INFO_RECORD = 0x88,
+  VF_INFO_RECORD = 0x89,
+  BUFFER_CONTROL_RECORD = 0x8C,
+  FABRIC_INFO_RECORD = 0x8D,
+  INFORM_INFO_RECORD = 0xF3,
+}
+local SA_ATTR_ID_NAMES = {
+  [0x01] = "ClassPortInfo",
+  [0x02] = "Notice",
+  [0x03] = "InformInfo",
+  [0x11] = "NodeRecord",
+  [0x12] = "PortInfoRecord",
+  [0x13] = "SCtoSCRecord",
+  [0x14] = "SwitchInfoRecord",
+  [0x15] = "LinearForwardingTableRecord",
+  [0x17] = "MulticastForwardingTableRecord",
+  [0x18] = "SMInfoRecord",
+  [0x20] = "LinkRecord",
+  [0x31] = "ServiceRecord",
+  [0x33] = "P_KeyTableRecord",
+  [0x35] = "PathRecord",
+  [0x36] = "VLArbitrationTableRecord",
+  [0x38] = "MCMemberRecord",
+  [0x39] = "TraceRecord",
+  [0x80] = "SLtoSCRecord",
+  [0x81] = "SCtoSLRecord",
+  [0x82] = "SCtoVLntRecord",
+  [0x83] = "SCtoVLtRecord",
+  [0x84] = "SCtoVLrRecord",
+  [0x88] = "CableInfoRecord",
+  [0x89] = "VFInfoRecord",
+  [0x8C] = "BufferControlTableRecord",
+  [0x8D] = "FabricInfoRecord",
+  [0xF3] = "InformInfoRecord",
 }
 local COMMON_ATTR_ID = {
   CLASS_PORT_INFO = 0x01,
@@ -464,6 +522,7 @@ local ATTRIBUTE_NAMES = {
   [MAD_CLASS.EMA] = ATTR_ID_NAMES,
   [MAD_CLASS.SUBN_LID] = SUBNET_ATTR_ID_NAMES,
   [MAD_CLASS.SUBN_DIRECTED] = SUBNET_ATTR_ID_NAMES,
+  [MAD_CLASS.SUBN_ADM] = SA_ATTR_ID_NAMES,
 }
 
 local function attribute_name(class, id)

@@ -5,8 +5,22 @@
 
 local mgmt = Proto("opa_mgmt", "OPA management")
 
--- generated: attributes (made by `make generated` from hfi_sim/sma/attributes/congestion.py, hfi_sim/sma/attributes/node.py, hfi_sim/sma/attributes/notice.py, hfi_sim/sma/attributes/port_info.py, hfi_sim/sma/attributes/tables.py; do not edit)
+-- generated: attributes (made by `make generated` from hfi_sim/mad/header.py, hfi_sim/sa/message.py, hfi_sim/sa/records.py, hfi_sim/sa/records_ib.py, hfi_sim/sma/attributes/congestion.py, hfi_sim/sma/attributes/node.py, hfi_sim/sma/attributes/notice.py, hfi_sim/sma/attributes/port_info.py, hfi_sim/sma/attributes/tables.py; do not edit)
 local attributes = {}
+attributes.rmpp = {title = "RMPP header", size = 12, rows = {
+  {"version", 0, 1, ProtoField.uint8("opa_mgmt.rmpp.version", "version", base.DEC, nil, nil, "0: not in use")},
+  {"type", 1, 1, ProtoField.uint8("opa_mgmt.rmpp.type", "type", base.DEC, nil, nil, "0: not in use")},
+  {"rtime_flags", 2, 1, ProtoField.uint8("opa_mgmt.rmpp.rtime_flags", "rtime_flags", base.HEX, nil, nil, "response time (5 bits) and flags (3 bits)")},
+  {"rmpp_status", 3, 1, ProtoField.uint8("opa_mgmt.rmpp.rmpp_status", "rmpp_status", base.DEC, nil, nil, "0: normal")},
+  {"segment", 4, 4, ProtoField.uint32("opa_mgmt.rmpp.segment", "segment", base.DEC, nil, nil, "segment number")},
+  {"length", 8, 4, ProtoField.uint32("opa_mgmt.rmpp.length", "length", base.DEC, nil, nil, "payload length, or new window")},
+}}
+attributes.sa_header = {title = "SA header", size = 20, rows = {
+  {"sm_key", 0, 8, ProtoField.uint64("opa_mgmt.sa_header.sm_key", "sm_key", base.HEX, nil, nil, "SM_Key: 0, or the key that makes the sender trusted")},
+  {"attribute_offset", 8, 2, ProtoField.uint16("opa_mgmt.sa_header.attribute_offset", "attribute_offset", base.DEC, nil, nil, "from one record of a table to the next, in units of 8 bytes")},
+  {"reserved", 10, 2, ProtoField.uint16("opa_mgmt.sa_header.reserved", "reserved", base.HEX, nil, nil, "0")},
+  {"component_mask", 12, 8, ProtoField.uint64("opa_mgmt.sa_header.component_mask", "component_mask", base.HEX, nil, nil, "a bit for each component that the sender has filled in")},
+}}
 attributes.sm_notice = {title = "Notice of subnet management", size = 96, rows = {
   {"is_generic", 0, 1, ProtoField.bool("opa_mgmt.sm_notice.is_generic", "is_generic", 8, nil, 0x80, "of the architecture, not of a vendor")},
   {"type", 0, 1, ProtoField.uint8("opa_mgmt.sm_notice.type", "type", base.DEC, {[0x0] = "fatal", [0x1] = "urgent", [0x2] = "security", [0x3] = "subnet management", [0x4] = "informational"}, 0x7F, "how grave it is")},
@@ -194,8 +208,8 @@ attributes.port_info = {title = "PortInfo", size = 242, rows = {
 attributes.partition_table = {title = "PartitionTable", size = 64, rows = {
   {"pkeys", 0, 2, ProtoField.uint16("opa_mgmt.partition_table.pkeys", "pkeys", base.HEX, nil, nil, "P_Keys; 0: none"), count = 32},
 }}
-attributes.s_l_to_sc = {title = "SLtoSC", size = 32, rows = {
-  {"scs", 0, 1, ProtoField.uint8("opa_mgmt.s_l_to_sc.scs", "scs", base.DEC, nil, nil, "service channel of each service level"), count = 32},
+attributes.sl_to_sc = {title = "SLtoSC", size = 32, rows = {
+  {"scs", 0, 1, ProtoField.uint8("opa_mgmt.sl_to_sc.scs", "scs", base.DEC, nil, nil, "service channel of each service level"), count = 32},
 }}
 attributes.vl_arb_entry = {title = "entry of VLArb", size = 2, rows = {
   {"reserved", 0, 1, ProtoField.uint8("opa_mgmt.vl_arb_entry.reserved", "reserved", base.DEC, nil, 0xE0, "reserved")},
@@ -225,14 +239,14 @@ attributes.led_info = {title = "LedInfo", size = 8, rows = {
   {"led_mask", 0, 4, ProtoField.uint32("opa_mgmt.led_info.led_mask", "led_mask", base.HEX, nil, nil, "bit 31: the beacon is on")},
   {"reserved", 4, 4, ProtoField.uint32("opa_mgmt.led_info.reserved", "reserved", base.HEX, nil, nil, "reserved")},
 }}
-attributes.s_c_to_sc = {title = "SCtoSC", size = 32, rows = {
-  {"scs", 0, 1, ProtoField.uint8("opa_mgmt.s_c_to_sc.scs", "scs", base.DEC, nil, nil, "service channel that each leaves on"), count = 32},
+attributes.sc_to_sc = {title = "SCtoSC", size = 32, rows = {
+  {"scs", 0, 1, ProtoField.uint8("opa_mgmt.sc_to_sc.scs", "scs", base.DEC, nil, nil, "service channel that each leaves on"), count = 32},
 }}
-attributes.s_c_to_sl = {title = "SCtoSL", size = 32, rows = {
-  {"sls", 0, 1, ProtoField.uint8("opa_mgmt.s_c_to_sl.sls", "sls", base.DEC, nil, nil, "service level of each service channel"), count = 32},
+attributes.sc_to_sl = {title = "SCtoSL", size = 32, rows = {
+  {"sls", 0, 1, ProtoField.uint8("opa_mgmt.sc_to_sl.sls", "sls", base.DEC, nil, nil, "service level of each service channel"), count = 32},
 }}
-attributes.s_c_to_vl = {title = "SCtoVLr, SCtoVLt, SCtoVLnt", size = 32, rows = {
-  {"vls", 0, 1, ProtoField.uint8("opa_mgmt.s_c_to_vl.vls", "vls", base.DEC, nil, nil, "virtual lane of each service channel"), count = 32},
+attributes.sc_to_vl = {title = "SCtoVLr, SCtoVLt, SCtoVLnt", size = 32, rows = {
+  {"vls", 0, 1, ProtoField.uint8("opa_mgmt.sc_to_vl.vls", "vls", base.DEC, nil, nil, "virtual lane of each service channel"), count = 32},
 }}
 attributes.port_state_info = {title = "PortStateInfo", size = 8, rows = {
   {"reserved", 0, 2, ProtoField.uint16("opa_mgmt.port_state_info.reserved", "reserved", base.DEC, nil, 0xFF80, "reserved")},
@@ -301,6 +315,313 @@ attributes.ib_node_info = {title = "NodeInfo of base version 1", size = 40, rows
   {"local_port_num", 36, 1, ProtoField.uint8("opa_mgmt.ib_node_info.local_port_num", "local_port_num", base.DEC, nil, nil, "the port that the question came by")},
   {"vendor_id", 37, 3, ProtoField.uint24("opa_mgmt.ib_node_info.vendor_id", "vendor_id", base.HEX, nil, nil, "OUI of the vendor")},
 }}
+attributes.sa_class_port_info = {title = "ClassPortInfo", size = 80, rows = {
+  {"base_version", 0, 1, ProtoField.uint8("opa_mgmt.sa_class_port_info.base_version", "base_version", base.HEX, nil, nil, "0x80")},
+  {"class_version", 1, 1, ProtoField.uint8("opa_mgmt.sa_class_port_info.class_version", "class_version", base.HEX, nil, nil, "0x80")},
+  {"capabilities", 2, 2, ProtoField.uint16("opa_mgmt.sa_class_port_info.capabilities", "capabilities", base.HEX, nil, nil, "bit 2: there are more; bit 9: multicast")},
+  {"capabilities2", 4, 4, ProtoField.uint32("opa_mgmt.sa_class_port_info.capabilities2", "capabilities2", base.HEX, nil, 0xFFFFFFE0, "more of them")},
+  {"response_time", 7, 1, ProtoField.uint8("opa_mgmt.sa_class_port_info.response_time", "response_time", base.DEC, nil, 0x1F, "4.096 us times 2 to this")},
+  {"reserved_8", 8, 72, ProtoField.bytes("opa_mgmt.sa_class_port_info.reserved_8", "reserved_8", base.NONE, "redirection and sink of traps: 0")},
+}}
+attributes.inform_info = {title = "InformInfo", size = 40, rows = {
+  {"gid", 0, 16, ProtoField.bytes("opa_mgmt.inform_info.gid", "gid", base.NONE, "notices about this GID only; 0: about any")},
+  {"lid_begin", 16, 4, ProtoField.uint32("opa_mgmt.inform_info.lid_begin", "lid_begin", base.HEX, nil, nil, "notices of LIDs from this one; 0xffffffff: of all")},
+  {"lid_end", 20, 4, ProtoField.uint32("opa_mgmt.inform_info.lid_end", "lid_end", base.HEX, nil, nil, "the last LID")},
+  {"is_generic", 24, 1, ProtoField.uint8("opa_mgmt.inform_info.is_generic", "is_generic", base.DEC, nil, nil, "1: generic notices, 0: a vendor's")},
+  {"subscribe", 25, 1, ProtoField.uint8("opa_mgmt.inform_info.subscribe", "subscribe", base.DEC, nil, nil, "1: subscribe, 0: end that")},
+  {"type", 26, 2, ProtoField.uint16("opa_mgmt.inform_info.type", "type", base.HEX, nil, nil, "type of notice; 0xffff: all")},
+  {"reserved_28", 28, 2, ProtoField.uint16("opa_mgmt.inform_info.reserved_28", "reserved_28", base.HEX, nil, nil, "0")},
+  {"trap", 30, 2, ProtoField.uint16("opa_mgmt.inform_info.trap", "trap", base.DEC, nil, nil, "number of the trap; 0xffff: all")},
+  {"qpn", 32, 3, ProtoField.uint24("opa_mgmt.inform_info.qpn", "qpn", base.HEX, nil, nil, "queue pair of the subscriber; 1: its QP1")},
+  {"reserved_35", 35, 1, ProtoField.uint8("opa_mgmt.inform_info.reserved_35", "reserved_35", base.HEX, nil, 0xE0, "0")},
+  {"response_time", 35, 1, ProtoField.uint8("opa_mgmt.inform_info.response_time", "response_time", base.DEC, nil, 0x1F, "how long a ReportResp may take")},
+  {"reserved_36", 36, 1, ProtoField.uint8("opa_mgmt.inform_info.reserved_36", "reserved_36", base.HEX, nil, nil, "0")},
+  {"producer", 37, 3, ProtoField.uint24("opa_mgmt.inform_info.producer", "producer", base.HEX, nil, nil, "type of the node; 0xffffff: any")},
+}}
+attributes.node_record = {title = "NodeRecord", size = 116, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.node_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of the switch")},
+  {"reserved_4", 4, 4, ProtoField.uint32("opa_mgmt.node_record.reserved_4", "reserved_4", base.HEX, nil, nil, "0")},
+  {"node_info", 8, 44, ProtoField.bytes("opa_mgmt.node_record.node_info", "node_info", base.NONE, "NodeInfo"), of = attributes.node_info},
+  {"node_description", 52, 64, ProtoField.bytes("opa_mgmt.node_record.node_description", "node_description", base.NONE, "its name, filled up with zeros")},
+}}
+attributes.port_info_record = {title = "PortInfoRecord", size = 378, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.port_info_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"port_num", 4, 1, ProtoField.uint8("opa_mgmt.port_info_record.port_num", "port_num", base.DEC, nil, nil, "its number on its node")},
+  {"reserved_5", 5, 1, ProtoField.uint8("opa_mgmt.port_info_record.reserved_5", "reserved_5", base.HEX, nil, nil, "0")},
+  {"reserved_6", 6, 2, ProtoField.uint16("opa_mgmt.port_info_record.reserved_6", "reserved_6", base.HEX, nil, nil, "0")},
+  {"port_info", 8, 242, ProtoField.bytes("opa_mgmt.port_info_record.port_info", "port_info", base.NONE, "PortInfo")},
+  {"link_down_reasons", 250, 128, ProtoField.bytes("opa_mgmt.port_info_record.link_down_reasons", "link_down_reasons", base.NONE, "the last eight reasons why the link went down")},
+}}
+attributes.switch_info_record = {title = "SwitchInfoRecord", size = 92, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.switch_info_record.lid", "lid", base.HEX, nil, nil, "LID of its port 0")},
+  {"reserved_4", 4, 4, ProtoField.uint32("opa_mgmt.switch_info_record.reserved_4", "reserved_4", base.HEX, nil, nil, "0")},
+  {"switch_info", 8, 84, ProtoField.bytes("opa_mgmt.switch_info_record.switch_info", "switch_info", base.NONE, "SwitchInfo")},
+}}
+attributes.linear_forwarding_table_record = {title = "LinearForwardingTableRecord", size = 72, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.linear_forwarding_table_record.lid", "lid", base.HEX, nil, nil, "LID of the switch")},
+  {"reserved_4", 4, 2, ProtoField.uint16("opa_mgmt.linear_forwarding_table_record.reserved_4", "reserved_4", base.HEX, nil, 0xFFFC, "0")},
+  {"block", 5, 3, ProtoField.uint24("opa_mgmt.linear_forwarding_table_record.block", "block", base.DEC, nil, 0x3FFFF, "number of the block: its first LID divided by 64")},
+  {"ports", 8, 64, ProtoField.bytes("opa_mgmt.linear_forwarding_table_record.ports", "ports", base.NONE, "a port for each LID; 255: none")},
+}}
+attributes.multicast_forwarding_table_record = {title = "MulticastForwardingTableRecord", size = 72, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.multicast_forwarding_table_record.lid", "lid", base.HEX, nil, nil, "LID of the switch")},
+  {"position", 4, 1, ProtoField.uint8("opa_mgmt.multicast_forwarding_table_record.position", "position", base.DEC, nil, 0xC0, "which 64 ports the masks are of")},
+  {"reserved_4", 4, 2, ProtoField.uint16("opa_mgmt.multicast_forwarding_table_record.reserved_4", "reserved_4", base.HEX, nil, 0x3FE0, "0")},
+  {"block", 5, 3, ProtoField.uint24("opa_mgmt.multicast_forwarding_table_record.block", "block", base.DEC, nil, 0x1FFFFF, "number of the block: its first group, from 0, divided by 8")},
+  {"port_masks", 8, 8, ProtoField.uint64("opa_mgmt.multicast_forwarding_table_record.port_masks", "port_masks", base.HEX, nil, nil, "a bit for each port of the group's tree"), count = 8},
+}}
+attributes.sm_info_record = {title = "SMInfoRecord", size = 34, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.sm_info_record.lid", "lid", base.HEX, nil, nil, "LID of the port that it runs on")},
+  {"reserved_4", 4, 4, ProtoField.uint32("opa_mgmt.sm_info_record.reserved_4", "reserved_4", base.HEX, nil, nil, "0")},
+  {"sm_info", 8, 26, ProtoField.bytes("opa_mgmt.sm_info_record.sm_info", "sm_info", base.NONE, "SMInfo")},
+}}
+attributes.link_record = {title = "LinkRecord", size = 12, rows = {
+  {"from_lid", 0, 4, ProtoField.uint32("opa_mgmt.link_record.from_lid", "from_lid", base.HEX, nil, nil, "LID of the node that it begins at")},
+  {"from_port", 4, 1, ProtoField.uint8("opa_mgmt.link_record.from_port", "from_port", base.DEC, nil, nil, "number of the port there")},
+  {"to_port", 5, 1, ProtoField.uint8("opa_mgmt.link_record.to_port", "to_port", base.DEC, nil, nil, "number of the port that it ends at")},
+  {"reserved_6", 6, 2, ProtoField.uint16("opa_mgmt.link_record.reserved_6", "reserved_6", base.HEX, nil, nil, "0")},
+  {"to_lid", 8, 4, ProtoField.uint32("opa_mgmt.link_record.to_lid", "to_lid", base.HEX, nil, nil, "LID of the node that it ends at")},
+}}
+attributes.service_record = {title = "ServiceRecord", size = 184, rows = {
+  {"service_id", 0, 8, ProtoField.uint64("opa_mgmt.service_record.service_id", "service_id", base.HEX, nil, nil, "number of the service")},
+  {"lid", 8, 4, ProtoField.uint32("opa_mgmt.service_record.lid", "lid", base.HEX, nil, nil, "LID of the port that offers it")},
+  {"pkey", 12, 2, ProtoField.uint16("opa_mgmt.service_record.pkey", "pkey", base.HEX, nil, nil, "partition that it is offered in")},
+  {"reserved_14", 14, 2, ProtoField.uint16("opa_mgmt.service_record.reserved_14", "reserved_14", base.HEX, nil, nil, "0")},
+  {"gid", 16, 16, ProtoField.bytes("opa_mgmt.service_record.gid", "gid", base.NONE, "GID of the port that offers it")},
+  {"lease", 32, 4, ProtoField.uint32("opa_mgmt.service_record.lease", "lease", base.DEC, nil, nil, "seconds that the record still holds; 0xffffffff: until deleted")},
+  {"reserved_36", 36, 4, ProtoField.uint32("opa_mgmt.service_record.reserved_36", "reserved_36", base.HEX, nil, nil, "0")},
+  {"key", 40, 16, ProtoField.bytes("opa_mgmt.service_record.key", "key", base.NONE, "key of the service")},
+  {"name", 56, 64, ProtoField.bytes("opa_mgmt.service_record.name", "name", base.NONE, "name, filled up with zeros")},
+  {"data", 120, 64, ProtoField.bytes("opa_mgmt.service_record.data", "data", base.NONE, "16 bytes, 8 words of 16, 4 of 32 and 2 of 64 bits: the service's own")},
+}}
+attributes.p_key_table_record = {title = "P_KeyTableRecord", size = 72, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.p_key_table_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"block", 4, 2, ProtoField.uint16("opa_mgmt.p_key_table_record.block", "block", base.DEC, nil, nil, "number of the block")},
+  {"port_num", 6, 1, ProtoField.uint8("opa_mgmt.p_key_table_record.port_num", "port_num", base.DEC, nil, nil, "its number on its node")},
+  {"reserved_7", 7, 1, ProtoField.uint8("opa_mgmt.p_key_table_record.reserved_7", "reserved_7", base.HEX, nil, nil, "0")},
+  {"pkeys", 8, 2, ProtoField.uint16("opa_mgmt.p_key_table_record.pkeys", "pkeys", base.HEX, nil, nil, "P_Keys; 0: no entry"), count = 32},
+}}
+attributes.ib_path_record = {title = "PathRecord", size = 64, rows = {
+  {"service_id", 0, 8, ProtoField.uint64("opa_mgmt.ib_path_record.service_id", "service_id", base.HEX, nil, nil, "number of a service")},
+  {"dgid", 8, 16, ProtoField.bytes("opa_mgmt.ib_path_record.dgid", "dgid", base.NONE, "GID of the destination")},
+  {"sgid", 24, 16, ProtoField.bytes("opa_mgmt.ib_path_record.sgid", "sgid", base.NONE, "GID of the source")},
+  {"dlid", 40, 2, ProtoField.uint16("opa_mgmt.ib_path_record.dlid", "dlid", base.HEX, nil, nil, "LID of the destination")},
+  {"slid", 42, 2, ProtoField.uint16("opa_mgmt.ib_path_record.slid", "slid", base.HEX, nil, nil, "LID of the source")},
+  {"raw", 44, 1, ProtoField.bool("opa_mgmt.ib_path_record.raw", "raw", 8, nil, 0x80, "raw packets")},
+  {"reserved_44", 44, 1, ProtoField.uint8("opa_mgmt.ib_path_record.reserved_44", "reserved_44", base.HEX, nil, 0x70, "0")},
+  {"flow_label", 44, 3, ProtoField.uint24("opa_mgmt.ib_path_record.flow_label", "flow_label", base.HEX, nil, 0xFFFFF, "flow label")},
+  {"hop_limit", 47, 1, ProtoField.uint8("opa_mgmt.ib_path_record.hop_limit", "hop_limit", base.DEC, nil, nil, "hop limit")},
+  {"traffic_class", 48, 1, ProtoField.uint8("opa_mgmt.ib_path_record.traffic_class", "traffic_class", base.HEX, nil, nil, "traffic class")},
+  {"reversible", 49, 1, ProtoField.bool("opa_mgmt.ib_path_record.reversible", "reversible", 8, nil, 0x80, "the way back is the same")},
+  {"number_of_paths", 49, 1, ProtoField.uint8("opa_mgmt.ib_path_record.number_of_paths", "number_of_paths", base.DEC, nil, 0x7F, "paths that are wanted at most")},
+  {"pkey", 50, 2, ProtoField.uint16("opa_mgmt.ib_path_record.pkey", "pkey", base.HEX, nil, nil, "P_Key")},
+  {"qos_class", 52, 2, ProtoField.uint16("opa_mgmt.ib_path_record.qos_class", "qos_class", base.HEX, nil, 0xFFF0, "class of service")},
+  {"sl", 53, 1, ProtoField.uint8("opa_mgmt.ib_path_record.sl", "sl", base.DEC, nil, 0xF, "SL")},
+  {"mtu_selector", 54, 1, ProtoField.uint8("opa_mgmt.ib_path_record.mtu_selector", "mtu_selector", base.DEC, nil, 0xC0, "how `mtu` is meant")},
+  {"mtu", 54, 1, ProtoField.uint8("opa_mgmt.ib_path_record.mtu", "mtu", base.DEC, nil, 0x3F, "MTU, as a code")},
+  {"rate_selector", 55, 1, ProtoField.uint8("opa_mgmt.ib_path_record.rate_selector", "rate_selector", base.DEC, nil, 0xC0, "how `rate` is meant")},
+  {"rate", 55, 1, ProtoField.uint8("opa_mgmt.ib_path_record.rate", "rate", base.DEC, nil, 0x3F, "rate, as a code")},
+  {"life_selector", 56, 1, ProtoField.uint8("opa_mgmt.ib_path_record.life_selector", "life_selector", base.DEC, nil, 0xC0, "how `life` is meant")},
+  {"life", 56, 1, ProtoField.uint8("opa_mgmt.ib_path_record.life", "life", base.DEC, nil, 0x3F, "lifetime of a packet, 4.096 us times 2 to this")},
+  {"preference", 57, 1, ProtoField.uint8("opa_mgmt.ib_path_record.preference", "preference", base.DEC, nil, nil, "0: preferred")},
+  {"reserved_58", 58, 6, ProtoField.bytes("opa_mgmt.ib_path_record.reserved_58", "reserved_58", base.NONE, "0")},
+}}
+attributes.vl_arbitration_table_record = {title = "VLArbitrationTableRecord", size = 264, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.vl_arbitration_table_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"port_num", 4, 1, ProtoField.uint8("opa_mgmt.vl_arbitration_table_record.port_num", "port_num", base.DEC, nil, nil, "its number on its node")},
+  {"block", 5, 1, ProtoField.uint8("opa_mgmt.vl_arbitration_table_record.block", "block", base.DEC, nil, nil, "the section: 0 low, 1 high, 2 preemption elements, 3 preemption matrix")},
+  {"reserved_6", 6, 2, ProtoField.uint16("opa_mgmt.vl_arbitration_table_record.reserved_6", "reserved_6", base.HEX, nil, nil, "0")},
+  {"elements", 8, 256, ProtoField.bytes("opa_mgmt.vl_arbitration_table_record.elements", "elements", base.NONE, "the section")},
+}}
+attributes.mc_member_record = {title = "MCMemberRecord", size = 56, rows = {
+  {"mgid", 0, 16, ProtoField.bytes("opa_mgmt.mc_member_record.mgid", "mgid", base.NONE, "GID of the group; 0 in a join: make one")},
+  {"port_gid", 16, 16, ProtoField.bytes("opa_mgmt.mc_member_record.port_gid", "port_gid", base.NONE, "GID of the member")},
+  {"q_key", 32, 4, ProtoField.uint32("opa_mgmt.mc_member_record.q_key", "q_key", base.HEX, nil, nil, "Q_Key of the group")},
+  {"reserved_36", 36, 2, ProtoField.uint16("opa_mgmt.mc_member_record.reserved_36", "reserved_36", base.HEX, nil, nil, "0")},
+  {"mtu_selector", 38, 1, ProtoField.uint8("opa_mgmt.mc_member_record.mtu_selector", "mtu_selector", base.DEC, {[0x0] = "greater than", [0x1] = "less than", [0x2] = "exactly", [0x3] = "the largest there is"}, 0xC0, "how `mtu` is meant")},
+  {"mtu", 38, 1, ProtoField.uint8("opa_mgmt.mc_member_record.mtu", "mtu", base.DEC, nil, 0x3F, "MTU of the group, as a code")},
+  {"traffic_class", 39, 1, ProtoField.uint8("opa_mgmt.mc_member_record.traffic_class", "traffic_class", base.HEX, nil, nil, "traffic class")},
+  {"pkey", 40, 2, ProtoField.uint16("opa_mgmt.mc_member_record.pkey", "pkey", base.HEX, nil, nil, "P_Key of the group")},
+  {"rate_selector", 42, 1, ProtoField.uint8("opa_mgmt.mc_member_record.rate_selector", "rate_selector", base.DEC, {[0x0] = "greater than", [0x1] = "less than", [0x2] = "exactly", [0x3] = "the largest there is"}, 0xC0, "how `rate` is meant")},
+  {"rate", 42, 1, ProtoField.uint8("opa_mgmt.mc_member_record.rate", "rate", base.DEC, nil, 0x3F, "rate of the group, as a code")},
+  {"life_selector", 43, 1, ProtoField.uint8("opa_mgmt.mc_member_record.life_selector", "life_selector", base.DEC, {[0x0] = "greater than", [0x1] = "less than", [0x2] = "exactly", [0x3] = "the largest there is"}, 0xC0, "how `life` is meant")},
+  {"life", 43, 1, ProtoField.uint8("opa_mgmt.mc_member_record.life", "life", base.DEC, nil, 0x3F, "lifetime of a packet, 4.096 us times 2 to this")},
+  {"sl", 44, 1, ProtoField.uint8("opa_mgmt.mc_member_record.sl", "sl", base.DEC, nil, 0xF8, "SL of the group")},
+  {"reserved_44", 44, 3, ProtoField.uint24("opa_mgmt.mc_member_record.reserved_44", "reserved_44", base.HEX, nil, 0x7FFFF, "0")},
+  {"hop_limit", 47, 1, ProtoField.uint8("opa_mgmt.mc_member_record.hop_limit", "hop_limit", base.DEC, nil, nil, "hop limit")},
+  {"scope", 48, 1, ProtoField.uint8("opa_mgmt.mc_member_record.scope", "scope", base.DEC, nil, 0xF0, "scope of the GID")},
+  {"join_state", 48, 1, ProtoField.uint8("opa_mgmt.mc_member_record.join_state", "join_state", base.HEX, nil, 0xF, "1 full member, 2 non-member, 4 send-only non-member, 8 send-only full member")},
+  {"proxy_join", 49, 1, ProtoField.bool("opa_mgmt.mc_member_record.proxy_join", "proxy_join", 8, nil, 0x80, "joined on behalf of another port")},
+  {"reserved_49", 49, 1, ProtoField.uint8("opa_mgmt.mc_member_record.reserved_49", "reserved_49", base.HEX, nil, 0x7F, "0")},
+  {"reserved_50", 50, 2, ProtoField.uint16("opa_mgmt.mc_member_record.reserved_50", "reserved_50", base.HEX, nil, nil, "0")},
+  {"mlid", 52, 4, ProtoField.uint32("opa_mgmt.mc_member_record.mlid", "mlid", base.HEX, nil, nil, "LID of the group, in the 32-bit form that begins at 0xf0000000")},
+}}
+attributes.trace_record = {title = "TraceRecord", size = 40, rows = {
+  {"generation", 0, 2, ProtoField.uint16("opa_mgmt.trace_record.generation", "generation", base.DEC, nil, nil, "changes when ids do")},
+  {"reserved_2", 2, 1, ProtoField.uint8("opa_mgmt.trace_record.reserved_2", "reserved_2", base.HEX, nil, nil, "0")},
+  {"node_type", 3, 1, ProtoField.uint8("opa_mgmt.trace_record.node_type", "node_type", base.DEC, nil, nil, "1 HFI, 2 switch")},
+  {"entry_port", 4, 1, ProtoField.uint8("opa_mgmt.trace_record.entry_port", "entry_port", base.DEC, nil, nil, "number of the port that the path enters by")},
+  {"exit_port", 5, 1, ProtoField.uint8("opa_mgmt.trace_record.exit_port", "exit_port", base.DEC, nil, nil, "number of the port that the path leaves by")},
+  {"reserved_6", 6, 2, ProtoField.uint16("opa_mgmt.trace_record.reserved_6", "reserved_6", base.HEX, nil, nil, "0")},
+  {"node_id", 8, 8, ProtoField.uint64("opa_mgmt.trace_record.node_id", "node_id", base.HEX, nil, nil, "GUID of the node")},
+  {"chassis_id", 16, 8, ProtoField.uint64("opa_mgmt.trace_record.chassis_id", "chassis_id", base.HEX, nil, nil, "GUID of its system")},
+  {"entry_port_id", 24, 8, ProtoField.uint64("opa_mgmt.trace_record.entry_port_id", "entry_port_id", base.HEX, nil, nil, "GUID of the port that the path enters by")},
+  {"exit_port_id", 32, 8, ProtoField.uint64("opa_mgmt.trace_record.exit_port_id", "exit_port_id", base.HEX, nil, nil, "GUID of the port that the path leaves by")},
+}}
+attributes.sl_to_sc_record = {title = "SLtoSCRecord", size = 40, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.sl_to_sc_record.lid", "lid", base.HEX, nil, nil, "LID of the port")},
+  {"reserved_4", 4, 2, ProtoField.uint16("opa_mgmt.sl_to_sc_record.reserved_4", "reserved_4", base.HEX, nil, nil, "0")},
+  {"reserved_6", 6, 2, ProtoField.uint16("opa_mgmt.sl_to_sc_record.reserved_6", "reserved_6", base.HEX, nil, nil, "0")},
+  {"table", 8, 32, ProtoField.bytes("opa_mgmt.sl_to_sc_record.table", "table", base.NONE, "the SC of each SL, or the SL of each SC")},
+}}
+attributes.sc_to_vl_record = {title = "SCtoVLRecord", size = 40, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.sc_to_vl_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"port_num", 4, 1, ProtoField.uint8("opa_mgmt.sc_to_vl_record.port_num", "port_num", base.DEC, nil, nil, "its number on its node")},
+  {"reserved_5", 5, 3, ProtoField.uint24("opa_mgmt.sc_to_vl_record.reserved_5", "reserved_5", base.HEX, nil, nil, "0")},
+  {"table", 8, 32, ProtoField.bytes("opa_mgmt.sc_to_vl_record.table", "table", base.NONE, "the VL of each SC; 15: none but SC15's own")},
+}}
+attributes.vf_info_record = {title = "VFInfoRecord", size = 128, rows = {
+  {"index", 0, 2, ProtoField.uint16("opa_mgmt.vf_info_record.index", "index", base.DEC, nil, nil, "number of the virtual fabric")},
+  {"pkey", 2, 2, ProtoField.uint16("opa_mgmt.vf_info_record.pkey", "pkey", base.HEX, nil, nil, "its P_Key")},
+  {"reserved_4", 4, 4, ProtoField.uint32("opa_mgmt.vf_info_record.reserved_4", "reserved_4", base.HEX, nil, nil, "0")},
+  {"name", 8, 64, ProtoField.bytes("opa_mgmt.vf_info_record.name", "name", base.NONE, "its name, filled up with zeros")},
+  {"service_id", 72, 8, ProtoField.uint64("opa_mgmt.vf_info_record.service_id", "service_id", base.HEX, nil, nil, "only asked for: of a service in it")},
+  {"mgid", 80, 16, ProtoField.bytes("opa_mgmt.vf_info_record.mgid", "mgid", base.NONE, "only asked for: of a group in it")},
+  {"select_flags", 96, 1, ProtoField.uint8("opa_mgmt.vf_info_record.select_flags", "select_flags", base.HEX, nil, 0xC0, "bit 0: asked for by P_Key, bit 1: by SL")},
+  {"reserved_96", 96, 1, ProtoField.uint8("opa_mgmt.vf_info_record.reserved_96", "reserved_96", base.HEX, nil, 0x20, "0")},
+  {"sl_base", 96, 1, ProtoField.uint8("opa_mgmt.vf_info_record.sl_base", "sl_base", base.DEC, nil, 0x1F, "its SL")},
+  {"mtu_specified", 97, 1, ProtoField.bool("opa_mgmt.vf_info_record.mtu_specified", "mtu_specified", 8, nil, 0x80, "`mtu` holds")},
+  {"reserved_97", 97, 1, ProtoField.uint8("opa_mgmt.vf_info_record.reserved_97", "reserved_97", base.HEX, nil, 0x40, "0")},
+  {"mtu", 97, 1, ProtoField.uint8("opa_mgmt.vf_info_record.mtu", "mtu", base.DEC, nil, 0x3F, "its MTU, as a code")},
+  {"rate_specified", 98, 1, ProtoField.bool("opa_mgmt.vf_info_record.rate_specified", "rate_specified", 8, nil, 0x80, "`rate` holds")},
+  {"reserved_98", 98, 1, ProtoField.uint8("opa_mgmt.vf_info_record.reserved_98", "reserved_98", base.HEX, nil, 0x40, "0")},
+  {"rate", 98, 1, ProtoField.uint8("opa_mgmt.vf_info_record.rate", "rate", base.DEC, nil, 0x3F, "its rate, as a code")},
+  {"life_specified", 99, 1, ProtoField.bool("opa_mgmt.vf_info_record.life_specified", "life_specified", 8, nil, 0x80, "`life` holds")},
+  {"reserved_99", 99, 1, ProtoField.uint8("opa_mgmt.vf_info_record.reserved_99", "reserved_99", base.HEX, nil, 0x78, "0")},
+  {"life", 99, 1, ProtoField.uint8("opa_mgmt.vf_info_record.life", "life", base.DEC, nil, 0x7, "what is added to the lifetime of packets")},
+  {"option_flags", 100, 1, ProtoField.uint8("opa_mgmt.vf_info_record.option_flags", "option_flags", base.HEX, nil, nil, "bit 0: security, bit 1: QoS, bit 2: flow control disabled")},
+  {"bandwidth_percent", 101, 1, ProtoField.uint8("opa_mgmt.vf_info_record.bandwidth_percent", "bandwidth_percent", base.DEC, nil, nil, "share of the bandwidth, in percent")},
+  {"reserved_102", 102, 1, ProtoField.uint8("opa_mgmt.vf_info_record.reserved_102", "reserved_102", base.HEX, nil, 0xFE, "0")},
+  {"priority", 102, 1, ProtoField.bool("opa_mgmt.vf_info_record.priority", "priority", 8, nil, 0x1, "high priority")},
+  {"routing_sls", 103, 1, ProtoField.uint8("opa_mgmt.vf_info_record.routing_sls", "routing_sls", base.DEC, nil, nil, "1")},
+  {"reserved_104", 104, 1, ProtoField.uint8("opa_mgmt.vf_info_record.reserved_104", "reserved_104", base.HEX, nil, 0x80, "0")},
+  {"preemption_rank", 104, 1, ProtoField.uint8("opa_mgmt.vf_info_record.preemption_rank", "preemption_rank", base.DEC, nil, 0x7F, "rank in preemption")},
+  {"reserved_105", 105, 1, ProtoField.uint8("opa_mgmt.vf_info_record.reserved_105", "reserved_105", base.HEX, nil, 0xE0, "0")},
+  {"hoq_life", 105, 1, ProtoField.uint8("opa_mgmt.vf_info_record.hoq_life", "hoq_life", base.DEC, nil, 0x1F, "lifetime at the head of a queue")},
+  {"sl_response_specified", 106, 1, ProtoField.bool("opa_mgmt.vf_info_record.sl_response_specified", "sl_response_specified", 8, nil, 0x80, "`sl_response` holds")},
+  {"reserved_106", 106, 1, ProtoField.uint8("opa_mgmt.vf_info_record.reserved_106", "reserved_106", base.HEX, nil, 0x60, "0")},
+  {"sl_response", 106, 1, ProtoField.uint8("opa_mgmt.vf_info_record.sl_response", "sl_response", base.DEC, nil, 0x1F, "SL of responses")},
+  {"sl_multicast_specified", 107, 1, ProtoField.bool("opa_mgmt.vf_info_record.sl_multicast_specified", "sl_multicast_specified", 8, nil, 0x80, "`sl_multicast` holds")},
+  {"reserved_107", 107, 1, ProtoField.uint8("opa_mgmt.vf_info_record.reserved_107", "reserved_107", base.HEX, nil, 0x60, "0")},
+  {"sl_multicast", 107, 1, ProtoField.uint8("opa_mgmt.vf_info_record.sl_multicast", "sl_multicast", base.DEC, nil, 0x1F, "SL of multicast")},
+  {"reserved_108", 108, 20, ProtoField.bytes("opa_mgmt.vf_info_record.reserved_108", "reserved_108", base.NONE, "0")},
+}}
+attributes.fabric_info_record = {title = "FabricInfoRecord", size = 408, rows = {
+  {"hfis", 0, 4, ProtoField.uint32("opa_mgmt.fabric_info_record.hfis", "hfis", base.DEC, nil, nil, "HFIs")},
+  {"switches", 4, 4, ProtoField.uint32("opa_mgmt.fabric_info_record.switches", "switches", base.DEC, nil, nil, "switches")},
+  {"internal_hfi_links", 8, 4, ProtoField.uint32("opa_mgmt.fabric_info_record.internal_hfi_links", "internal_hfi_links", base.DEC, nil, nil, "links of HFIs inside a system")},
+  {"external_hfi_links", 12, 4, ProtoField.uint32("opa_mgmt.fabric_info_record.external_hfi_links", "external_hfi_links", base.DEC, nil, nil, "links of HFIs")},
+  {"internal_switch_links", 16, 4, ProtoField.uint32("opa_mgmt.fabric_info_record.internal_switch_links", "internal_switch_links", base.DEC, nil, nil, "links between switches inside a system")},
+  {"external_switch_links", 20, 4, ProtoField.uint32("opa_mgmt.fabric_info_record.external_switch_links", "external_switch_links", base.DEC, nil, nil, "links between switches")},
+  {"degraded_hfi_links", 24, 4, ProtoField.uint32("opa_mgmt.fabric_info_record.degraded_hfi_links", "degraded_hfi_links", base.DEC, nil, nil, "links of HFIs below their best")},
+  {"degraded_switch_links", 28, 4, ProtoField.uint32("opa_mgmt.fabric_info_record.degraded_switch_links", "degraded_switch_links", base.DEC, nil, nil, "links between switches below their best")},
+  {"omitted_hfi_links", 32, 4, ProtoField.uint32("opa_mgmt.fabric_info_record.omitted_hfi_links", "omitted_hfi_links", base.DEC, nil, nil, "links of HFIs that are not in use")},
+  {"omitted_switch_links", 36, 4, ProtoField.uint32("opa_mgmt.fabric_info_record.omitted_switch_links", "omitted_switch_links", base.DEC, nil, nil, "links between switches that are not in use")},
+  {"reserved_40", 40, 368, ProtoField.bytes("opa_mgmt.fabric_info_record.reserved_40", "reserved_40", base.NONE, "0")},
+}}
+attributes.inform_info_record = {title = "InformInfoRecord", size = 48, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.inform_info_record.lid", "lid", base.HEX, nil, nil, "LID of the subscriber")},
+  {"number", 4, 2, ProtoField.uint16("opa_mgmt.inform_info_record.number", "number", base.DEC, nil, nil, "which of its subscriptions")},
+  {"reserved_6", 6, 2, ProtoField.uint16("opa_mgmt.inform_info_record.reserved_6", "reserved_6", base.HEX, nil, nil, "0")},
+  {"inform_info", 8, 40, ProtoField.bytes("opa_mgmt.inform_info_record.inform_info", "inform_info", base.NONE, "InformInfo")},
+}}
+attributes.ib_class_port_info = {title = "ClassPortInfo", size = 72, rows = {
+  {"base_version", 0, 1, ProtoField.uint8("opa_mgmt.ib_class_port_info.base_version", "base_version", base.HEX, nil, nil, "1")},
+  {"class_version", 1, 1, ProtoField.uint8("opa_mgmt.ib_class_port_info.class_version", "class_version", base.HEX, nil, nil, "2")},
+  {"capabilities", 2, 2, ProtoField.uint16("opa_mgmt.ib_class_port_info.capabilities", "capabilities", base.HEX, nil, nil, "bit 2: there are more; bit 9: multicast")},
+  {"capabilities2", 4, 4, ProtoField.uint32("opa_mgmt.ib_class_port_info.capabilities2", "capabilities2", base.HEX, nil, 0xFFFFFFE0, "more of them")},
+  {"response_time", 7, 1, ProtoField.uint8("opa_mgmt.ib_class_port_info.response_time", "response_time", base.DEC, nil, 0x1F, "4.096 us times 2 to this")},
+  {"reserved_8", 8, 64, ProtoField.bytes("opa_mgmt.ib_class_port_info.reserved_8", "reserved_8", base.NONE, "redirection and sink of traps: 0")},
+}}
+attributes.ib_notice = {title = "Notice", size = 80, rows = {
+  {"is_generic", 0, 1, ProtoField.bool("opa_mgmt.ib_notice.is_generic", "is_generic", 8, nil, 0x80, "a generic notice")},
+  {"type", 0, 1, ProtoField.uint8("opa_mgmt.ib_notice.type", "type", base.DEC, nil, 0x7F, "0 fatal, 1 urgent, 2 security, 3 subnet management, 4 information")},
+  {"producer", 1, 3, ProtoField.uint24("opa_mgmt.ib_notice.producer", "producer", base.DEC, nil, nil, "type of the node: 1 HFI, 2 switch, 4 subnet manager")},
+  {"trap", 4, 2, ProtoField.uint16("opa_mgmt.ib_notice.trap", "trap", base.DEC, nil, nil, "number of the trap")},
+  {"issuer_lid", 6, 2, ProtoField.uint16("opa_mgmt.ib_notice.issuer_lid", "issuer_lid", base.HEX, nil, nil, "LID of who noticed it")},
+  {"toggle_count", 8, 2, ProtoField.uint16("opa_mgmt.ib_notice.toggle_count", "toggle_count", base.DEC, nil, nil, "0")},
+  {"data", 10, 54, ProtoField.bytes("opa_mgmt.ib_notice.data", "data", base.NONE, "what the trap is about: six bytes of 0 and a GID, or a LID")},
+  {"issuer_gid", 64, 16, ProtoField.bytes("opa_mgmt.ib_notice.issuer_gid", "issuer_gid", base.NONE, "GID of who noticed it")},
+}}
+attributes.ib_inform_info = {title = "InformInfo", size = 36, rows = {
+  {"gid", 0, 16, ProtoField.bytes("opa_mgmt.ib_inform_info.gid", "gid", base.NONE, "notices about this GID only; 0: about any")},
+  {"lid_begin", 16, 2, ProtoField.uint16("opa_mgmt.ib_inform_info.lid_begin", "lid_begin", base.HEX, nil, nil, "notices of LIDs from this one; 0xffff: of all")},
+  {"lid_end", 18, 2, ProtoField.uint16("opa_mgmt.ib_inform_info.lid_end", "lid_end", base.HEX, nil, nil, "the last LID")},
+  {"reserved_20", 20, 2, ProtoField.uint16("opa_mgmt.ib_inform_info.reserved_20", "reserved_20", base.HEX, nil, nil, "0")},
+  {"is_generic", 22, 1, ProtoField.uint8("opa_mgmt.ib_inform_info.is_generic", "is_generic", base.DEC, nil, nil, "1: generic notices, 0: a vendor's")},
+  {"subscribe", 23, 1, ProtoField.uint8("opa_mgmt.ib_inform_info.subscribe", "subscribe", base.DEC, nil, nil, "1: subscribe, 0: end that")},
+  {"type", 24, 2, ProtoField.uint16("opa_mgmt.ib_inform_info.type", "type", base.HEX, nil, nil, "type of notice; 0xffff: all")},
+  {"trap", 26, 2, ProtoField.uint16("opa_mgmt.ib_inform_info.trap", "trap", base.DEC, nil, nil, "number of the trap; 0xffff: all")},
+  {"qpn", 28, 3, ProtoField.uint24("opa_mgmt.ib_inform_info.qpn", "qpn", base.HEX, nil, nil, "queue pair of the subscriber; 1: its QP1")},
+  {"reserved_31", 31, 1, ProtoField.uint8("opa_mgmt.ib_inform_info.reserved_31", "reserved_31", base.HEX, nil, 0xE0, "0")},
+  {"response_time", 31, 1, ProtoField.uint8("opa_mgmt.ib_inform_info.response_time", "response_time", base.DEC, nil, 0x1F, "how long a ReportResp may take")},
+  {"reserved_32", 32, 1, ProtoField.uint8("opa_mgmt.ib_inform_info.reserved_32", "reserved_32", base.HEX, nil, nil, "0")},
+  {"producer", 33, 3, ProtoField.uint24("opa_mgmt.ib_inform_info.producer", "producer", base.HEX, nil, nil, "type of the node; 0xffffff: any")},
+}}
+attributes.ib_node_record = {title = "NodeRecord", size = 108, rows = {
+  {"lid", 0, 2, ProtoField.uint16("opa_mgmt.ib_node_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of the switch")},
+  {"reserved_2", 2, 2, ProtoField.uint16("opa_mgmt.ib_node_record.reserved_2", "reserved_2", base.HEX, nil, nil, "0")},
+  {"base_version", 4, 1, ProtoField.uint8("opa_mgmt.ib_node_record.base_version", "base_version", base.HEX, nil, nil, "0x80")},
+  {"class_version", 5, 1, ProtoField.uint8("opa_mgmt.ib_node_record.class_version", "class_version", base.HEX, nil, nil, "0x80")},
+  {"node_type", 6, 1, ProtoField.uint8("opa_mgmt.ib_node_record.node_type", "node_type", base.DEC, nil, nil, "1 HFI, 2 switch")},
+  {"num_ports", 7, 1, ProtoField.uint8("opa_mgmt.ib_node_record.num_ports", "num_ports", base.DEC, nil, nil, "ports of the node")},
+  {"system_image_guid", 8, 8, ProtoField.uint64("opa_mgmt.ib_node_record.system_image_guid", "system_image_guid", base.HEX, nil, nil, "GUID of the system")},
+  {"node_guid", 16, 8, ProtoField.uint64("opa_mgmt.ib_node_record.node_guid", "node_guid", base.HEX, nil, nil, "GUID of the node")},
+  {"port_guid", 24, 8, ProtoField.uint64("opa_mgmt.ib_node_record.port_guid", "port_guid", base.HEX, nil, nil, "GUID of the port")},
+  {"partition_cap", 32, 2, ProtoField.uint16("opa_mgmt.ib_node_record.partition_cap", "partition_cap", base.DEC, nil, nil, "P_Keys that its tables hold")},
+  {"device_id", 34, 2, ProtoField.uint16("opa_mgmt.ib_node_record.device_id", "device_id", base.HEX, nil, nil, "number of the device")},
+  {"revision", 36, 4, ProtoField.uint32("opa_mgmt.ib_node_record.revision", "revision", base.HEX, nil, nil, "revision of the device")},
+  {"local_port_num", 40, 1, ProtoField.uint8("opa_mgmt.ib_node_record.local_port_num", "local_port_num", base.DEC, nil, nil, "number of the port")},
+  {"vendor_id", 41, 3, ProtoField.uint24("opa_mgmt.ib_node_record.vendor_id", "vendor_id", base.HEX, nil, nil, "OUI of the vendor")},
+  {"node_description", 44, 64, ProtoField.bytes("opa_mgmt.ib_node_record.node_description", "node_description", base.NONE, "its name, filled up with zeros")},
+}}
+attributes.ib_service_record = {title = "ServiceRecord", size = 176, rows = {
+  {"service_id", 0, 8, ProtoField.uint64("opa_mgmt.ib_service_record.service_id", "service_id", base.HEX, nil, nil, "number of the service")},
+  {"gid", 8, 16, ProtoField.bytes("opa_mgmt.ib_service_record.gid", "gid", base.NONE, "GID of the port that offers it")},
+  {"pkey", 24, 2, ProtoField.uint16("opa_mgmt.ib_service_record.pkey", "pkey", base.HEX, nil, nil, "partition that it is offered in")},
+  {"reserved_26", 26, 2, ProtoField.uint16("opa_mgmt.ib_service_record.reserved_26", "reserved_26", base.HEX, nil, nil, "0")},
+  {"lease", 28, 4, ProtoField.uint32("opa_mgmt.ib_service_record.lease", "lease", base.DEC, nil, nil, "seconds that the record still holds; 0xffffffff: until deleted")},
+  {"key", 32, 16, ProtoField.bytes("opa_mgmt.ib_service_record.key", "key", base.NONE, "key of the service")},
+  {"name", 48, 64, ProtoField.bytes("opa_mgmt.ib_service_record.name", "name", base.NONE, "name, filled up with zeros")},
+  {"data", 112, 64, ProtoField.bytes("opa_mgmt.ib_service_record.data", "data", base.NONE, "16 bytes, 8 words of 16, 4 of 32 and 2 of 64 bits: the service's own")},
+}}
+attributes.ib_mc_member_record = {title = "MCMemberRecord", size = 52, rows = {
+  {"mgid", 0, 16, ProtoField.bytes("opa_mgmt.ib_mc_member_record.mgid", "mgid", base.NONE, "GID of the group; 0 in a join: make one")},
+  {"port_gid", 16, 16, ProtoField.bytes("opa_mgmt.ib_mc_member_record.port_gid", "port_gid", base.NONE, "GID of the member")},
+  {"q_key", 32, 4, ProtoField.uint32("opa_mgmt.ib_mc_member_record.q_key", "q_key", base.HEX, nil, nil, "Q_Key of the group")},
+  {"mlid", 36, 2, ProtoField.uint16("opa_mgmt.ib_mc_member_record.mlid", "mlid", base.HEX, nil, nil, "LID of the group, in the 16-bit form that begins at 0xc000")},
+  {"mtu_selector", 38, 1, ProtoField.uint8("opa_mgmt.ib_mc_member_record.mtu_selector", "mtu_selector", base.DEC, nil, 0xC0, "how `mtu` is meant")},
+  {"mtu", 38, 1, ProtoField.uint8("opa_mgmt.ib_mc_member_record.mtu", "mtu", base.DEC, nil, 0x3F, "MTU of the group, as a code")},
+  {"traffic_class", 39, 1, ProtoField.uint8("opa_mgmt.ib_mc_member_record.traffic_class", "traffic_class", base.HEX, nil, nil, "traffic class")},
+  {"pkey", 40, 2, ProtoField.uint16("opa_mgmt.ib_mc_member_record.pkey", "pkey", base.HEX, nil, nil, "P_Key of the group")},
+  {"rate_selector", 42, 1, ProtoField.uint8("opa_mgmt.ib_mc_member_record.rate_selector", "rate_selector", base.DEC, nil, 0xC0, "how `rate` is meant")},
+  {"rate", 42, 1, ProtoField.uint8("opa_mgmt.ib_mc_member_record.rate", "rate", base.DEC, nil, 0x3F, "rate of the group, as a code")},
+  {"life_selector", 43, 1, ProtoField.uint8("opa_mgmt.ib_mc_member_record.life_selector", "life_selector", base.DEC, nil, 0xC0, "how `life` is meant")},
+  {"life", 43, 1, ProtoField.uint8("opa_mgmt.ib_mc_member_record.life", "life", base.DEC, nil, 0x3F, "lifetime of a packet, 4.096 us times 2 to this")},
+  {"sl", 44, 1, ProtoField.uint8("opa_mgmt.ib_mc_member_record.sl", "sl", base.DEC, nil, 0xF0, "SL of the group")},
+  {"flow_label", 44, 3, ProtoField.uint24("opa_mgmt.ib_mc_member_record.flow_label", "flow_label", base.HEX, nil, 0xFFFFF, "flow label")},
+  {"hop_limit", 47, 1, ProtoField.uint8("opa_mgmt.ib_mc_member_record.hop_limit", "hop_limit", base.DEC, nil, nil, "hop limit")},
+  {"scope", 48, 1, ProtoField.uint8("opa_mgmt.ib_mc_member_record.scope", "scope", base.DEC, nil, 0xF0, "scope of the GID")},
+  {"join_state", 48, 1, ProtoField.uint8("opa_mgmt.ib_mc_member_record.join_state", "join_state", base.HEX, nil, 0xF, "1 full member, 2 non-member, 4 send-only non-member, 8 send-only full member")},
+  {"proxy_join", 49, 1, ProtoField.bool("opa_mgmt.ib_mc_member_record.proxy_join", "proxy_join", 8, nil, 0x80, "joined on behalf of another port")},
+  {"reserved_49", 49, 3, ProtoField.uint24("opa_mgmt.ib_mc_member_record.reserved_49", "reserved_49", base.HEX, nil, 0x7FFFFF, "0")},
+}}
+attributes.ib_inform_info_record = {title = "InformInfoRecord", size = 60, rows = {
+  {"gid", 0, 16, ProtoField.bytes("opa_mgmt.ib_inform_info_record.gid", "gid", base.NONE, "GID of the subscriber")},
+  {"number", 16, 2, ProtoField.uint16("opa_mgmt.ib_inform_info_record.number", "number", base.DEC, nil, nil, "which of its subscriptions")},
+  {"reserved_18", 18, 6, ProtoField.bytes("opa_mgmt.ib_inform_info_record.reserved_18", "reserved_18", base.NONE, "0")},
+  {"inform_info", 24, 36, ProtoField.bytes("opa_mgmt.ib_inform_info_record.inform_info", "inform_info", base.NONE, "InformInfo")},
+}}
 local SUBNET = {
   [0x02] = {attributes.sm_notice, 96},
   [0x10] = {attributes.node_description, 64},
@@ -308,17 +629,17 @@ local SUBNET = {
   [0x12] = {attributes.switch_info, 84},
   [0x15] = {attributes.port_info, 248},
   [0x16] = {attributes.partition_table, 64},
-  [0x17] = {attributes.s_l_to_sc, 32},
+  [0x17] = {attributes.sl_to_sc, 32},
   [0x18] = {attributes.vl_arb, 256},
   [0x19] = {attributes.lft, 64},
   [0x1B] = {attributes.mft, 64},
   [0x20] = {attributes.sm_info, 26},
   [0x31] = {attributes.led_info, 8},
-  [0x81] = {attributes.s_c_to_sc, 32},
-  [0x82] = {attributes.s_c_to_sl, 32},
-  [0x83] = {attributes.s_c_to_vl, 32},
-  [0x84] = {attributes.s_c_to_vl, 32},
-  [0x85] = {attributes.s_c_to_vl, 32},
+  [0x81] = {attributes.sc_to_sc, 32},
+  [0x82] = {attributes.sc_to_sl, 32},
+  [0x83] = {attributes.sc_to_vl, 32},
+  [0x84] = {attributes.sc_to_vl, 32},
+  [0x85] = {attributes.sc_to_vl, 32},
   [0x87] = {attributes.port_state_info, 8},
   [0x8A] = {attributes.buffer_control, 136},
   [0x8B] = {attributes.congestion_info, 4},
@@ -329,6 +650,41 @@ local SUBNET = {
 local SUBNET_IB = {
   [0x11] = {attributes.ib_node_info, 40},
 }
+local ADMINISTRATION = {
+  [0x01] = {attributes.sa_class_port_info, 80},
+  [0x02] = {attributes.sm_notice, 96},
+  [0x03] = {attributes.inform_info, 40},
+  [0x11] = {attributes.node_record, 116},
+  [0x12] = {attributes.port_info_record, 378},
+  [0x14] = {attributes.switch_info_record, 92},
+  [0x15] = {attributes.linear_forwarding_table_record, 72},
+  [0x17] = {attributes.multicast_forwarding_table_record, 72},
+  [0x18] = {attributes.sm_info_record, 34},
+  [0x20] = {attributes.link_record, 12},
+  [0x31] = {attributes.service_record, 184},
+  [0x33] = {attributes.p_key_table_record, 72},
+  [0x35] = {attributes.ib_path_record, 64},
+  [0x36] = {attributes.vl_arbitration_table_record, 264},
+  [0x38] = {attributes.mc_member_record, 56},
+  [0x39] = {attributes.trace_record, 40},
+  [0x80] = {attributes.sl_to_sc_record, 40},
+  [0x82] = {attributes.sc_to_vl_record, 40},
+  [0x83] = {attributes.sc_to_vl_record, 40},
+  [0x84] = {attributes.sc_to_vl_record, 40},
+  [0x89] = {attributes.vf_info_record, 128},
+  [0x8D] = {attributes.fabric_info_record, 408},
+  [0xF3] = {attributes.inform_info_record, 48},
+}
+local ADMINISTRATION_IB = {
+  [0x01] = {attributes.ib_class_port_info, 72},
+  [0x02] = {attributes.ib_notice, 80},
+  [0x03] = {attributes.ib_inform_info, 36},
+  [0x11] = {attributes.ib_node_record, 108},
+  [0x31] = {attributes.ib_service_record, 176},
+  [0x35] = {attributes.ib_path_record, 64},
+  [0x38] = {attributes.ib_mc_member_record, 52},
+  [0xF3] = {attributes.ib_inform_info_record, 60},
+}
 -- end of generated
 
 -- Where the data of a class begin, in MADs of base version 0x80 and 1
@@ -337,7 +693,9 @@ local BASE_VERSION_IB = 1
 local MAD_HEADER = 24
 local AGGREGATE = 0x80
 local AGGREGATE_HEADER = 8
-local GET, TRAP_REPRESS = 0x01, 0x07
+local SA_DATA = MAD_HEADER + attributes.rmpp.size + attributes.sa_header.size
+local RMPP_DATA, RMPP_LAST = 1, 4
+local GET, SET = 0x01, 0x02
 
 -- Fields that the classes have before their data --------------------------------------------------------------------
 
@@ -468,6 +826,67 @@ local function add_subnet(branch, buffer, read)
   add_subnet_attribute(branch, is_ib and SUBNET_IB or SUBNET, buffer, from, to, read)
 end
 
+-- Subnet administration -------------------------------------------------------------------------------------------
+
+-- Adds a header that is an attribute to this dissector.
+local function add_header(branch, header, buffer, start)
+  add_rows(branch:add(buffer(start, header.size), header.title), header, buffer, start)
+end
+
+-- Adds the records of one segment of a table: the first may have begun in the segment before.
+local function add_table(branch, kind, buffer, from, to, stride, segment)
+  local before = (segment - 1) * (buffer:len() - SA_DATA)
+  local ahead = math.min((stride - before % stride) % stride, to - from)
+  if ahead > 0 then
+    branch:add(data, buffer(from, ahead)):append_text(" (the end of a record of the segment before)")
+  end
+  local at = from + ahead
+  while at + kind[1].size <= to do
+    local number = math.floor((before + at - from) / stride)
+    add_rows(branch:add(buffer(at, kind[1].size), string.format("%s [%d]", kind[1].title, number)), kind[1], buffer, at)
+    at = at + stride
+  end
+  if at < to then
+    branch:add(data, buffer(at, to - at)):append_text(" (a record goes on in the next segment)")
+  end
+end
+
+local function add_administration(branch, buffer, read)
+  if buffer:len() < SA_DATA then
+    branch:add_proto_expert_info(truncated, "No room for RMPP and SA header")
+    return
+  end
+  add_header(branch, attributes.rmpp, buffer, MAD_HEADER)
+  local kind, active = buffer(25, 1):uint(), buffer(26, 1):uint() % 2 == 1
+  local segment, length = buffer(28, 4):uint(), buffer(32, 4):uint()
+  if active and kind ~= RMPP_DATA then
+    add_rest(branch, buffer, 36, buffer:len())
+    return
+  end
+  add_header(branch, attributes.sa_header, buffer, MAD_HEADER + attributes.rmpp.size)
+  local kinds = read.class_version >= 0x80 and ADMINISTRATION or ADMINISTRATION_IB
+  local record, stride, to = kinds[read.id], buffer(44, 2):uint() * 8, buffer:len()
+  local names_components = buffer(48, 8):raw():find("[^%z]") ~= nil
+  local has_record = read.status == 0 and (read.method >= 0x80 or read.method == SET or names_components)
+  if active and math.floor(buffer(26, 1):uint() / RMPP_LAST) % 2 == 1 then
+    to = math.max(SA_DATA, math.min(to, 36 + length))
+  end
+  if not record then
+    branch:add(data, buffer(SA_DATA, to - SA_DATA))
+  elseif read.method >= 0x80 and active then
+    if stride < record[1].size then
+      add_rest(branch, buffer, SA_DATA, to)
+    else
+      add_table(branch, record, buffer, SA_DATA, to, stride, math.max(segment, 1))
+    end
+  elseif has_record then
+    add_attributes(branch, record, buffer, SA_DATA, to, 1)
+  else
+    add_rest(branch, buffer, SA_DATA, to)
+  end
+  add_rest(branch, buffer, to, buffer:len())
+end
+
 -- The rest of a MAD behind its header -------------------------------------------------------------------------------
 
 function mgmt.dissector(buffer, packet, tree)
@@ -481,6 +900,10 @@ function mgmt.dissector(buffer, packet, tree)
     packet.cols.protocol:set("OPA SM")
     branch:set_text("Subnet management")
     add_subnet(branch, buffer, read)
+  elseif read.class == SUBN_ADM then
+    packet.cols.protocol:set("OPA SA")
+    branch:set_text("Subnet administration")
+    add_administration(branch, buffer, read)
   elseif buffer:len() > MAD_HEADER then
     branch:add(data, buffer(MAD_HEADER))
   end
