@@ -88,6 +88,8 @@ def mad_field(name: str, value: int, header: MadHeader) -> str:
         case "method":
             return Method.text_of(value, "unknown method" + (", a response" if value & RESPONSE_BIT else ""))
         case "status":
+            if header.mgmt_class == MadClass.SUBN_DIRECTED:  # the uppermost bit is the direction
+                value &= 0x7FFF
             return MadStatus.text_of(value, "failed")
         case "attr_id":
             return attribute(header.mgmt_class, value)
