@@ -6,14 +6,15 @@ undamaged packets on receipt. Above it, handlers take packets by L4 type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.engine.config import PortConfig
+from hfi_sim.engine.config import HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.outputs import BufferToken, PortId
+from hfi_sim.engine.port_errors import PortError
 from hfi_sim.errors import FabricError
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
@@ -23,6 +24,7 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import l4_of, length_of_16b, route_of
 from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET
 
+_DOWN: Final = PortState.DOWN  # an enum's member costs a look-up each time
 _Port = TypeVar("_Port")
 
 L4Handler = Callable[[_Port, bytes, BufferToken | None], Drop | None]
@@ -79,6 +81,18 @@ class EndPort:
         self._driver.count()
         return self._congestion
 
+    def errors(self) -> Mapping[Drop, PortError]:
+        """Return what the engine has dropped here, by reason, with the first packet of each."""
+        driver = self._driver
+        errors = driver.engine.port_errors(driver.now, HfiEnd(self.number))
+        driver.run_soon()
+        return errors
+
+    def forget_errors(self, reasons: Iterable[Drop]) -> None:
+        """Forget the first packet dropped for each of these reasons."""
+        self._driver.engine.forget_errors(self._driver.now, HfiEnd(self.number), reasons)
+        self._driver.run_soon()
+
     # --- sending -------------------------------------------------------------------------------------------
 
     def send(self, packet: bytes) -> Drop | None:
@@ -92,14 +106,13 @@ class EndPort:
 
     def _refusal(self, packet: bytes) -> Drop | None:
         """Return why bytes cannot leave the port as a packet, and count it; None: they can."""
-        if self._config.state is PortState.DOWN:
+        size = len(packet)
+        if self._config.state is _DOWN:
             drop = Drop.TX_PORT_DOWN
-        elif not MIN_PACKET <= (size := len(packet)) <= MAX_PACKET:
-            drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
-        elif length_of_16b(packet) != size:
-            drop = Drop.TX_MALFORMED
-        else:
+        elif MIN_PACKET <= size <= MAX_PACKET and length_of_16b(packet) == size:
             return None
+        else:
+            drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
         self._tx.in_packets += 1
         self._tx.in_bytes += len(packet)
         self._tx.drop(drop)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from hfi_sim.cable import Link, LinkDirection, LinkPort
 from hfi_sim.clock import Clock, ManualClock
@@ -25,7 +26,10 @@ from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
 from hfi_sim.instants import to_seconds
 from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS, FlowControl
+from hfi_sim.mad.header import MadClass
 from hfi_sim.mad.stack import MadStack
+from hfi_sim.pma.agent import METHODS, PerformanceAgent
+from hfi_sim.pma.ports import counted_hfi
 from hfi_sim.port_state import PortEventKind
 from hfi_sim.routing.table import MAX_PORTS
 from hfi_sim.switch import Switch, SwitchPort
@@ -138,9 +142,15 @@ class Fabric:
         for port in hfi.ports.values():
             self._ports.append(port)
             port.mad = MadStack(port, self.clock)
+            self._add_agents(port)
             port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
         self.hfis[name] = hfi
         return hfi
+
+    def _add_agents(self, port: HfiPort) -> None:
+        """Let a port answer what everybody asks of ports."""
+        agent = PerformanceAgent(partial(counted_hfi, port), default_port=port.opa_port_num)
+        port.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, agent.receive)
 
     def add_switch(self, name: str, *, ports: int = 64, guid: int | None = None) -> Switch:
         """Add a switch with ports 1 to `ports`.

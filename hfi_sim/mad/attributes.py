@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hfi_sim.mad.header import MadClass
+from hfi_sim.pma.attributes import PmAttrId
 from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.wire.field import Code
 
@@ -71,6 +72,7 @@ _ATTRIBUTES: Final[dict[int, type[Code]]] = {
     MadClass.SUBN_LID: SubnetAttrId,
     MadClass.SUBN_DIRECTED: SubnetAttrId,
     MadClass.SUBN_ADM: SaAttrId,
+    MadClass.PERFORMANCE: PmAttrId,
 }
 
 
