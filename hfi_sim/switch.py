@@ -69,12 +69,11 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
         table = PkeyTable.of(pkeys)
         self._configure(pkeys_in=table if inbound else None, pkeys_out=table if outbound else None)
 
-<<<<<<< HEAD
     @property
     def enforces(self) -> tuple[bool, bool]:
         """Whether it enforces partitions on what comes in, and on what leaves."""
         return self._config.pkeys_in is not None, self._config.pkeys_out is not None
-=======
+
     def errors(self) -> Mapping[Drop, PortError]:
         """Return what the switch has dropped at this port, by reason, with the first packet of each."""
         return self.switch.errors_at(self.port_num)
@@ -82,7 +81,6 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
     def forget_errors(self, reasons: Iterable[Drop]) -> None:
         """Forget the first packet dropped for each of these reasons."""
         self.switch.forget_errors_at(self.port_num, reasons)
->>>>>>> pma
 
     def link_changed(self, up: bool) -> None:
         """Follow the link."""
