@@ -205,8 +205,8 @@ class EndPort:
         if (lid, lmc) != (self.lid, self.lmc):
             self._configure(lid=lid, lmc=lmc)
 
-    def set_pkeys(self, pkeys: Iterable[int]) -> None:
+    def set_pkeys(self, pkeys: Iterable[int] | PkeyTable) -> None:
         """Take a new partition table."""
-        table = PkeyTable.of(pkeys)
+        table = pkeys if isinstance(pkeys, PkeyTable) else PkeyTable.of(pkeys)
         if table != self.pkeys:
             self._configure(pkeys=table)

@@ -32,6 +32,8 @@ from hfi_sim.pma.agent import METHODS, PerformanceAgent
 from hfi_sim.pma.ports import counted_hfi
 from hfi_sim.port_state import PortEventKind
 from hfi_sim.routing.table import MAX_PORTS
+from hfi_sim.sma.agent import SubnetManagementAgent
+from hfi_sim.smp.interface import HfiInterface, SwitchInterface
 from hfi_sim.switch import Switch, SwitchPort
 from hfi_sim.types import Guid
 from hfi_sim.wire.icrc import Icrc
@@ -143,6 +145,8 @@ class Fabric:
             self._ports.append(port)
             port.mad = MadStack(port, self.clock)
             self._add_agents(port)
+            port.smi = HfiInterface(port, port.mad)
+            SubnetManagementAgent(port, self.clock, self.set_links)
             port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
         self.hfis[name] = hfi
         return hfi
@@ -167,7 +171,11 @@ class Fabric:
             driver=self.driver,
             on_program=lambda switch: self._notify(FabricChange.TABLES, switch.name),
         )
-        self._ports.append(switch.port0)
+        port0 = switch.port0
+        self._ports.append(port0)
+        port0.mad = MadStack(port0, self.clock)
+        port0.smi = SwitchInterface(port0, port0.mad)
+        SubnetManagementAgent(port0, self.clock, self.set_links)
         self.switches[name] = switch
         return switch
 
@@ -374,6 +382,7 @@ class Fabric:
             if (port0 := switch.port0).is_used:
                 yield f"{port0.name} tx", port0.tx
                 yield f"{port0.name} rx", port0.rx
+                yield f"{port0.name} mad", port0.mad.counters
         for link in self.links:
             for direction in link.directions:
                 yield direction.name, direction.counters

@@ -14,12 +14,14 @@ from hfi_sim.engine.config import HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.errors import FabricError, NetdevError
 from hfi_sim.netdev.base import Netdev
+from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import CapabilityMask3, PortEvent, PortEventHandler, PortEventKind, PortState
 from hfi_sim.types import LID_NONE, Guid, Lid
 from hfi_sim.wire.icrc import Icrc
 
 if TYPE_CHECKING:
     from hfi_sim.mad.stack import MadStack
+    from hfi_sim.smp.interface import SubnetInterface
 
 log = logging.getLogger("hfi_sim.hfi")
 
@@ -32,6 +34,8 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
 
     mad: MadStack
     """The MAD stack of this port."""
+    smi: SubnetInterface
+    """Queue pair 0 of this port."""
 
     def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc, driver: Driver) -> None:
         super().__init__(f"{hfi.name}:{opa_port_num}", guid, icrc, driver, driver.engine.add_port)
@@ -107,6 +111,7 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
 
     def link_changed(self, up: bool) -> None:
         """Follow the link: INIT when it comes up, DOWN and PORT_ERR when an ACTIVE port loses it."""
+        self.settings.link_changed()
         self.set_state(PortState.INIT if up else PortState.DOWN)
 
     def set_state(self, state: PortState) -> None:
@@ -126,7 +131,7 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         if self.state is PortState.ACTIVE:
             self.report(PortEventKind.LID_CHANGE)
 
-    def set_pkeys(self, pkeys: Iterable[int]) -> None:
+    def set_pkeys(self, pkeys: Iterable[int] | PkeyTable) -> None:
         """Take a new partition table."""
         before = self.pkeys
         super().set_pkeys(pkeys)
@@ -146,6 +151,14 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         if not self.capability_mask3 & capability:
             return
         self.capability_mask3 &= ~capability
+        for handler in tuple(self._capability_handlers):
+            handler(self)
+
+    def set_sm(self, is_sm: bool) -> None:
+        """Say that a subnet manager runs on the port, or no longer, and tell the one in charge."""
+        if is_sm == self.is_sm:
+            return
+        self.is_sm = is_sm
         for handler in tuple(self._capability_handlers):
             handler(self)
 

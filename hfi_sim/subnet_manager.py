@@ -143,8 +143,8 @@ class SubnetManager:
         return self._pkeys.get(port.guid, ())
 
     def _program_pkeys(self, port: HfiPort) -> None:
-        management = PKEY_FULL_MANAGEMENT if port.guid in self._management else PKEY_LIMITED_MANAGEMENT
-        port.set_pkeys((management, *self.pkeys_of(port)))
+        full = (PKEY_FULL_MANAGEMENT,) if port.guid in self._management else ()
+        port.set_pkeys((*full, PKEY_LIMITED_MANAGEMENT, *self.pkeys_of(port)))
 
     def subscribe(self, handler: Callable[[SmNotice], None]) -> Callable[[], None]:
         """Call `handler` for each notice; the returned function ends that."""
@@ -388,29 +388,6 @@ class SubnetManager:
         if self._view is None or self._view.routes is None:
             return []
         return find_cycle(self._view.graph, self._view.routes)
-
-    def routes(self, source: HfiPort, target: HfiPort) -> list[list[str]]:
-        """Return what the tables say between two ports: for each LID of `target`, the nodes and ports on the way.
-
-        Where a switch has a choice, the step lists its ports: `leaf0:3|4`, and the path goes on by the first.
-        """
-        return [self._path(source, lid) for lid in range(target.lid, target.lid + (1 << target.lmc))]
-
-    def _path(self, source: HfiPort, lid: int) -> list[str]:
-        steps = [source.name]
-        at: LinkPort = source
-        for _ in range(len(self.fabric.switches) + 1):
-            if at.link is None or not at.link.up:
-                return [*steps, "link down"]
-            far = at.link.far_end(at)
-            if not isinstance(far, SwitchPort):
-                return [*steps, far.name]
-            ports = far.switch.lft.next_hops(lid)
-            if not ports:
-                return [*steps, f"{far.switch.name}: no route"]
-            steps.append(f"{far.switch.name}:{'|'.join(map(str, ports))}")
-            at = far.switch.ports[ports[0]]
-        return [*steps, "loop"]
 
 
 def _read_lids(table: Mapping[str, int]) -> dict[Guid, Lid]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from hfi_sim.cable import Link
 from hfi_sim.counters import Drop, PacketCounters
@@ -26,6 +26,10 @@ from hfi_sim.sma.settings import PortSettings, SwitchSettings
 from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid, Lid
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import pkey_of, slid_of
+
+if TYPE_CHECKING:
+    from hfi_sim.mad.stack import MadStack
+    from hfi_sim.smp.interface import SubnetInterface
 
 
 class SwitchPort(EgressPort[SwitchPortConfig]):
@@ -66,7 +70,7 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
         What it may not bear is dropped as sw_pkey_in, what it does not admit as sw_pkey_out. Management packets (SC15)
         are not asked. With neither direction, the port enforces nothing, as in the beginning.
         """
-        table = PkeyTable.of(pkeys)
+        table = PkeyTable.of(entry for entry in pkeys if entry)
         self._configure(pkeys_in=table if inbound else None, pkeys_out=table if outbound else None)
 
     @property
@@ -85,14 +89,22 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
     def link_changed(self, up: bool) -> None:
         """Follow the link."""
         self.state = PortState.INIT if up and self.switch.up else PortState.DOWN
+        self.settings.link_changed()
+        self.switch.settings.info = replace(self.switch.settings.info, port_state_change=True)
+        self.switch.on_link(self)
 
 
 class SwitchPort0(EndPort):
     """Port 0 of a switch: packets for the switch itself end here, and what it sends itself begins here.
 
     It is DOWN, and packets to its LID have no route, until something listens to them: the first handler of an L4 type
-    brings it to INIT, the subnet manager to ACTIVE.
+    brings it to ACTIVE.
     """
+
+    mad: MadStack
+    """The MAD stack of the switch."""
+    smi: SubnetInterface
+    """Queue pair 0 of the switch."""
 
     def __init__(self, switch: Switch, icrc: Icrc, driver: Driver) -> None:
         add = partial(driver.engine.add_port0, switch.number)
@@ -133,7 +145,7 @@ class SwitchPort0(EndPort):
         """
         super().register_l4(l4, handler)
         if self.state is PortState.DOWN:
-            self.set_state(PortState.INIT)
+            self.set_state(PortState.ACTIVE)
 
 
 class Switch:
@@ -167,6 +179,8 @@ class Switch:
         """Multicast DLID -> port numbers of its spanning tree."""
         self.settings = SwitchSettings()
         """What only the subnet management agent knows of it."""
+        self.on_link: Callable[[SwitchPort], None] = _nothing
+        """Called when a port has got or lost its link: the agent tells the subnet manager."""
         self._up = True
         self._driver = driver
         self._on_program = on_program
@@ -225,3 +239,7 @@ class Switch:
         """Tell the engine how a port is set up now; the port calls this."""
         self._driver.engine.set_switch_port(self._driver.now, self.number, port_num, config)
         self._driver.run_soon()
+
+
+def _nothing(_port: SwitchPort) -> None:
+    """Stand in for an agent."""

@@ -17,6 +17,7 @@ from hfi_sim.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadR
 from hfi_sim.mad.header import (
     DATA_OFFSET_VENDOR,
     RESPONSE_BIT,
+    SMP_CLASSES,
     MadHeader,
     MadStatus,
     Method,
@@ -34,7 +35,7 @@ from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
 from hfi_sim.wire.packet import strip
 
 if TYPE_CHECKING:
-    from hfi_sim.hfi import HfiPort
+    from hfi_sim.end_port import EndPort
 
 log = logging.getLogger("hfi_sim.mad")
 
@@ -57,9 +58,9 @@ class _Where(NamedTuple):
 
 
 class MadStack:
-    """Queue pairs 0 and 1 of one HFI port."""
+    """Queue pairs 0 and 1 of one HFI port, or of port 0 of a switch."""
 
-    def __init__(self, port: HfiPort, clock: Clock) -> None:
+    def __init__(self, port: EndPort, clock: Clock) -> None:
         self._port = port
         self._agents = AgentTable()
         self._transactions = TransactionTable()
@@ -75,6 +76,7 @@ class MadStack:
         )
         self._next_tid = 1
         self._take_rest: RestHandler | None = None
+        self._take_smp: RestHandler | None = None
         self.sent = 0
         """MADs sent, retries included."""
         self.counters = PacketCounters()
@@ -110,6 +112,10 @@ class MadStack:
     def give_rest_to(self, handler: RestHandler | None) -> None:
         """Pass what no agent takes, and responses to no request of this stack, to `handler`; None: drop them."""
         self._take_rest = handler
+
+    def give_qp0_to(self, handler: RestHandler) -> None:
+        """Pass MADs of subnet management, which queue pair 0 receives, to `handler`; it may give them to `take`."""
+        self._take_smp = handler
 
     # --- sending -------------------------------------------------------------------------------------------
 
@@ -264,7 +270,7 @@ class MadStack:
 
     # --- receiving -----------------------------------------------------------------------------------------
 
-    def _receive(self, _port: HfiPort, packet: bytes, _token: BufferToken | None) -> Drop | None:
+    def _receive(self, _port: EndPort, packet: bytes, _token: BufferToken | None) -> Drop | None:
         counters = self.counters
         counters.in_packets += 1
         counters.in_bytes += len(packet)
@@ -289,14 +295,20 @@ class MadStack:
             is_vendor_class(header.mgmt_class) and len(mad) < DATA_OFFSET_VENDOR
         ):
             return Drop.MAD_MALFORMED
-        slid = slid_of(packet)
-        request = MadRequest(mad, header, slid, pkey_of(packet), sc_of(packet), fm.src_qp, dlid_of(packet))
+        request = MadRequest(
+            mad, header, slid_of(packet), pkey_of(packet), sc_of(packet), fm.src_qp, dlid_of(packet)
+        )
+        is_smp = header.mgmt_class in SMP_CLASSES
+        if is_smp != (fm.dest_qp == QP_SMI):
+            return Drop.MAD_QP
+        if is_smp and self._take_smp is not None:
+            return self._take_smp(request)
         if _is_segmentable(mad) and Rmpp.of(mad).active:
             return self._receive_rmpp(request)
-        return self._take(request)
+        return self.take(request)
 
-    def _take(self, request: MadRequest) -> Drop | None:
-        """Take a MAD, or a message of several: give it to who waits for it."""
+    def take(self, request: MadRequest) -> Drop | None:
+        """Give a MAD, or a message of several, to who waits for it, or to an agent; return why to nobody."""
         header, slid, mad = request.header, request.slid, request.mad
         if header.method & RESPONSE_BIT or header.method == Method.TRAP_REPRESS:
             done = self._transactions.complete((slid, header.tid, header.mgmt_class))
@@ -339,7 +351,7 @@ class MadStack:
         self._transactions.extend(now, key[:3])
         self._runner.poll()
         if arrival.message is not None:
-            return self._take(replace(request, mad=arrival.message, header=MadHeader.parse(arrival.message)))
+            return self.take(replace(request, mad=arrival.message, header=MadHeader.parse(arrival.message)))
         return Drop.MAD_UNMATCHED if arrival.refused else None
 
     def _awaits(self, key: MessageKey, header: MadHeader, mad: bytes) -> bool:

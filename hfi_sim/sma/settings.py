@@ -5,10 +5,11 @@ What the engine or the port itself holds (LID, state, P_Keys, tables) stands the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from hfi_sim.sma.attributes.node import SwitchInfo
-from hfi_sim.sma.attributes.port_info import PhysicalState, PortInfo
+from hfi_sim.sma.attributes.port_info import LinkInitReason, PhysicalState, PortInfo
 from hfi_sim.types import SC_MANAGEMENT
 
 SERVICE_LEVELS: Final = 32
@@ -36,6 +37,12 @@ class PortSettings:
         """What it is told to be while it has no link: POLLING or DISABLED."""
         self.trap_lid = 0
         """Where traps go, once a manager has said so in an SMP; 0: nobody awaits any."""
+
+    def link_changed(self) -> None:
+        """Begin anew: the link came up or went down."""
+        self.info = replace(
+            self.info, is_sm_configuration_started=False, link_init_reason=LinkInitReason.LINK_UP
+        )
 
     def sc_of(self, sl: int) -> int | None:
         """Return the service channel of data of a service level; None: it carries none."""

@@ -17,11 +17,12 @@ from typing import Final, NamedTuple, Protocol
 
 from hfi_sim.counters import Drop
 from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import RESPONSE_BIT, TID, MadHeader, Method, mad_size
+from hfi_sim.mad.header import RESPONSE_BIT, SMP_CLASSES, TID, MadHeader, Method, mad_size
 from hfi_sim.mad.rmpp import RMPP_VERSION, Rmpp, RmppType, Segmented, data_offset, has_rmpp
 from hfi_sim.mad.timers import Timers
 from hfi_sim.mad.transfers import ACK_S, MAX_MESSAGE, Arrivals, MessageKey
 from hfi_sim.pkeys import PkeyTable
+from hfi_sim.smp.header import peer_of
 from hfi_sim.types import LID_PERMISSIVE
 from hfi_sim.umad.abi import UmadError, UmadHeader
 from hfi_sim.umad.agents import Agent, AgentRegistry, IsTaken
@@ -148,6 +149,8 @@ class UmadPort:
             low = message[TID][4:]
             message = message[: TID.start] + agent.hi_tid.to_bytes(4, "big") + low + message[TID.stop :]
         dlid = self._facts.lid if header.lid == LID_PERMISSIVE else header.lid
+        if mgmt_class in SMP_CLASSES:
+            dlid = peer_of(message[:size].ljust(size, b"\0"), dlid)
         key = int.from_bytes(message[TID]), mgmt_class, dlid if _is_response(message) else _ANYBODY
         waits = not _is_response(message) and header.timeout_ms > 0
         if key in self._sends:

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from hfi_sim.core_runner import failure_text
-from opavnic.em_port import make_em
+from opavnic.em_port import SmTopology, make_em
 from opavnic.errors import OpavnicError
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.em_routes import em_routes, failed_text
@@ -54,14 +54,8 @@ async def ethernet_manager(world: World, config: EmConfig) -> AsyncIterator[Buil
 
     Raises:  OpavnicError: the manager cannot apply `config`.
     """
-    em = make_em(
-        world.subnet_manager,
-        world.em_port,
-        clock=world.clock,
-        wall_clock=time.time,
-        host_of=world.host_of,
-        hear_traps=False,
-    )
+    topology = SmTopology(world.subnet_manager, world.em_port, host_of=world.host_of)
+    em = make_em(topology, world.em_port, clock=world.clock, wall_clock=time.time, hear_traps=False)
     with contextlib.ExitStack() as ends:
         ends.callback(em.stop)
         ends.callback(world.on_trap(em.trap))

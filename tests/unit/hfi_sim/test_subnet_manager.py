@@ -12,6 +12,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.subnet_manager import NoticeKind, Routing, SmNotice, SubnetManager
+from hfi_sim.table_paths import paths
 from hfi_sim.switch import Switch, SwitchPort
 from hfi_sim.topology import clos
 from unit.hfi_sim.fabric_pair import TEST_L4, make_pair
@@ -257,7 +258,7 @@ def test_lmc_gives_aligned_ranges_that_are_routed_apart(lmc: int) -> None:
     sm = SubnetManager(fabric, ports[0], routing=Routing(adaptive=False, lmc=lmc))
     sm.sweep()
     assert all(port.lid % (1 << lmc) == 0 and port.lmc == lmc for port in ports)
-    spines = [path[2] for path in sm.routes(ports[0], ports[3])]
+    spines = [path[2] for path in paths(sm.fabric, ports[0], ports[3])]
     assert len({spine.partition(":")[0] for spine in spines}) == 1 << lmc
     seen = _listen(ports)
     for lid in range(ports[3].lid, ports[3].lid + (1 << lmc)):
@@ -301,7 +302,7 @@ def test_fat_tree_engine_falls_back_when_the_tree_breaks() -> None:
         switch = fabric.switches[name]
         switch.ports[9] = SwitchPort(switch, 9)
         fabric.connect(fabric.switches["sw9"].ports[number], switch.ports[9])
-    assert sm.routes(a, b)[0][-1] == "h2:1"
+    assert paths(sm.fabric, a, b)[0][-1] == "h2:1"
     assert sm.deadlock() == []
 
 
@@ -319,9 +320,9 @@ def test_set_switch_off_empties_it_and_on_again_routes_again() -> None:
     fabric.set_switch(spine, False)
     assert dict(spine.lft) == {}
     assert [port.name for port in sm.ports_in_service()] == ["h1:1"]
-    assert sm.routes(a, b)[0][-1] == "leaf0: no route"
+    assert paths(sm.fabric, a, b)[0][-1] == "leaf0: no route"
     fabric.set_switch(spine, True)
-    assert sm.routes(a, b)[0][-1] == "h2:1"
+    assert paths(sm.fabric, a, b)[0][-1] == "h2:1"
 
 
 def test_link_held_down_by_two_comes_up_when_both_let_go() -> None:

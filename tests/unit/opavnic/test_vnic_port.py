@@ -86,7 +86,9 @@ class TwoHosts:
         """Put a VNIC of each host on a virtual switch and open it."""
         group = self.subnet_manager.create_group()
         section = VeswSection(id=vesw_id, name="blue", pkey=pkey, multicast_lid=group)
-        plan = VeswPlan(EmConfig().fabric.id, section, learns=False, members=(), default_lids=())
+        plan = VeswPlan(
+            EmConfig().fabric.id, section, learns=False, members=(), default_lids=(), mlid=section.mlid
+        )
         for port in self.hosts:
             self.subnet_manager.join(group, port)
             facts = PortFacts(port.guid, port.lid, port.name, port.hfi.name, port.hfi.name, 1)

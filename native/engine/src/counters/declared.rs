@@ -72,6 +72,11 @@ pub enum Drop {
     /// The program whose agent it is for leaves too much unread, or the message is longer than one read can
     /// be.
     MadUnread,
+    /// A directed route that leads nowhere from here: a port of another node, or a hop pointer outside the
+    /// path.
+    MadRoute,
+    /// A subnet management packet without the right to manage: a limited P_Key, or a wrong M_Key.
+    MadDenied,
     /// Not a valid packet of the reliable connection service.
     RcMalformed,
     /// No VNIC on this port belongs to the virtual Ethernet switch (rx_nohandler).
@@ -95,7 +100,7 @@ pub enum Drop {
 }
 
 /// Their names, by number.
-pub const DROP_NAMES: [&str; 41] = [
+pub const DROP_NAMES: [&str; 43] = [
     "tx_port_down",
     "tx_malformed",
     "tx_slid",
@@ -127,6 +132,8 @@ pub const DROP_NAMES: [&str; 41] = [
     "mad_no_agent",
     "mad_unmatched",
     "mad_unread",
+    "mad_route",
+    "mad_denied",
     "rc_malformed",
     "vnic_no_vesw",
     "vnic_rx_state",

@@ -109,8 +109,8 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
         ),
         (
             ("name: two-hosts", "nmae: two-hosts\nname: x"),
-            'lab.yaml:1: nmae: unknown key "nmae" (known: name, fabric, hosts, vesws, em, apps, faults, seed, '
-            "datapath, driver_quirks, icrc; nearest: name)",
+            'lab.yaml:1: nmae: unknown key "nmae" (known: name, fabric, hosts, vesws, em, subnet_manager, apps, '
+            "faults, seed, datapath, driver_quirks, icrc; nearest: name)",
         ),
         (("name: two-hosts\n", ""), 'lab.yaml:1: name: key "name" is missing'),
         (
