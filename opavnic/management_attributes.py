@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hfi_sim.mad.attributes import SubnetAttrId
+from hfi_sim.pma import attributes as pm
 from hfi_sim.sa import records, records_ib
 from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.sma.attributes.congestion import (
@@ -126,3 +127,32 @@ ADMINISTRATION_IB: Final[dict[int, Kind]] = {
     SaAttrId.INFORM_INFO_RECORD: _kind(records_ib.IbInformInfoRecord),
 }
 """The same, class version 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class CounterKind:
+    """The layout of an attribute of performance management: a head, and blocks for its ports and VLs."""
+
+    question: Header
+    """What a request holds."""
+    head: Header
+    """What a response begins with."""
+    port: Header | None = None
+    """A block for each port of the head's `port_mask`."""
+    vl: Header | None = None
+    """A block for each VL of the head's `vl_mask`, behind each port's."""
+
+
+def _of_ports(question: type[WireHeader], port: Header, vl: Header | None = None) -> CounterKind:
+    return CounterKind(question.HEADER, question.HEADER, port, vl)
+
+
+PERFORMANCE: Final[dict[int, CounterKind]] = {
+    pm.PmAttrId.CLASS_PORT_INFO: CounterKind(records.ClassPortInfo.HEADER, records.ClassPortInfo.HEADER),
+    pm.PmAttrId.PORT_STATUS: CounterKind(pm.PortStatusRequest.HEADER, pm.PORT_STATUS, vl=pm.PORT_STATUS_VL),
+    pm.PmAttrId.CLEAR_PORT_STATUS: CounterKind(pm.ClearPortStatus.HEADER, pm.ClearPortStatus.HEADER),
+    pm.PmAttrId.DATA_PORT_COUNTERS: _of_ports(pm.PortCountersRequest, pm.DATA_PORT, pm.DATA_PORT_VL),
+    pm.PmAttrId.ERROR_PORT_COUNTERS: _of_ports(pm.PortCountersRequest, pm.ERROR_PORT, pm.ERROR_PORT_VL),
+    pm.PmAttrId.ERROR_INFO: _of_ports(pm.ErrorInfoRequest, pm.ErrorInfoPort.HEADER),
+}
+"""Attributes of performance management, in MADs of base version 0x80."""

@@ -13,12 +13,20 @@ from hfi_sim.mad.header import BASE_VERSION_IB, RESPONSE_BIT, MadClass, MadHeade
 from hfi_sim.mad.rmpp import Rmpp, RmppFlag, RmppType
 from hfi_sim.sa.attributes import CLASS_VERSION_OPA
 from hfi_sim.sa.message import DATA_AT, OFFSET_UNIT, SaHeader
+from hfi_sim.smp.header import DIRECTION, DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.describe import Layer
-from opavnic.management_attributes import ADMINISTRATION, ADMINISTRATION_IB, SUBNET, SUBNET_IB, Kind
+from hfi_sim.wire.header import Header, WireHeader
+from opavnic.management_attributes import (
+    ADMINISTRATION,
+    ADMINISTRATION_IB,
+    PERFORMANCE,
+    SUBNET,
+    SUBNET_IB,
+    Kind,
+)
 
 _SUBNET_CLASSES: Final = (MadClass.SUBN_LID, MadClass.SUBN_DIRECTED)
-_DIRECTION: Final = 0x8000
-_DATA_LID, _DATA_DIRECTED, _DATA_IB, _END_IB = 32, 176, 64, 128
+_DATA_IB, _END_IB = 64, 128
 _AGGREGATE_HEADER: Final = 8
 _COUNT_SHIFT: Final = 24
 
@@ -33,6 +41,8 @@ def layers(header: MadHeader, mad: bytes) -> Iterator[Layer]:
         found = _subnet(header, mad)
     elif header.mgmt_class == MadClass.SUBN_ADM and len(mad) >= DATA_AT:
         found = _administration(header, mad)
+    elif header.mgmt_class == MadClass.PERFORMANCE and header.base_version != BASE_VERSION_IB:
+        found = _performance(header, mad)
     for layer in found:
         if layer.start + layer.header.size > len(mad):
             return
@@ -41,13 +51,18 @@ def layers(header: MadHeader, mad: bytes) -> Iterator[Layer]:
 
 def _subnet(header: MadHeader, mad: bytes) -> Iterator[Layer]:
     directed = header.mgmt_class == MadClass.SUBN_DIRECTED
-    status = header.status & ~_DIRECTION if directed else header.status
-    if header.base_version == BASE_VERSION_IB:
+    status = header.status & ~DIRECTION if directed else header.status
+    is_ib = header.base_version == BASE_VERSION_IB
+    before: type[WireHeader] = LidRoutedHeader
+    if directed:
+        before = IbDirectedHeader if is_ib else DirectedHeader
+    yield Layer("SMP", before.HEADER, MadHeader.SIZE)
+    start = MadHeader.SIZE + before.SIZE
+    if is_ib:
         yield from _attributes(
             header.method, status, header.attr_id, header.attr_mod, SUBNET_IB, _DATA_IB, _END_IB
         )
         return
-    start = _DATA_DIRECTED if directed else _DATA_LID
     if header.attr_id == SubnetAttrId.AGGREGATE:
         yield from _aggregate(header, mad, start)
     else:
@@ -117,3 +132,29 @@ def _administration(header: MadHeader, mad: bytes) -> Iterator[Layer]:
     while start + kind.header.size <= end:
         yield from _with_inside(kind, start)
         start += stride
+
+
+def _performance(header: MadHeader, mad: bytes) -> Iterator[Layer]:
+    kind = PERFORMANCE.get(header.attr_id)
+    is_response = bool(header.method & RESPONSE_BIT)
+    if kind is None or (is_response and header.status):
+        return
+    start = MadHeader.SIZE
+    if not is_response:
+        yield Layer(kind.question.title, kind.question, start)
+        return
+    yield Layer(kind.head.title, kind.head, start)
+    ports = 1 if kind.port is None else _ones(kind.head, "port_mask", mad)
+    vls = 0 if kind.vl is None else _ones(kind.head, "vl_mask", mad)
+    at = start + kind.head.size
+    for _ in range(ports):
+        for block in (kind.port, *(kind.vl,) * vls):
+            if block is not None:
+                yield Layer(block.title, block, at)
+                at += block.size
+
+
+def _ones(header: Header, name: str, mad: bytes) -> int:
+    """Return how many bits of a mask are set."""
+    place = header.place(name).in_slice
+    return int.from_bytes(mad[MadHeader.SIZE + place.start : MadHeader.SIZE + place.stop]).bit_count()

@@ -25,6 +25,7 @@ from ejfat.wire.headers import (
 )
 from hfi_sim.mad.attributes import AttrId, CommonAttrId, SubnetAttrId
 from hfi_sim.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
+from hfi_sim.pma.attributes import PmAttrId
 from hfi_sim.reliable.header import RcHeader, RcOpcode
 from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Order, Place, Shown
@@ -51,6 +52,7 @@ _MAD_CODES = (
     AttrId,
     SubnetAttrId,
     SaAttrId,
+    PmAttrId,
     CommonAttrId,
     ConfigState,
     TrapOpcode,

@@ -16,9 +16,18 @@ from typing import Final
 
 from hfi_sim.mad.header import RmppHeader
 from hfi_sim.sa.message import SaHeader
+from hfi_sim.smp.header import DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.field import BITS_PER_BYTE, Field, Place, Shown
 from hfi_sim.wire.header import Header
-from opavnic.management_attributes import ADMINISTRATION, ADMINISTRATION_IB, SUBNET, SUBNET_IB, Kind
+from opavnic.management_attributes import (
+    ADMINISTRATION,
+    ADMINISTRATION_IB,
+    PERFORMANCE,
+    SUBNET,
+    SUBNET_IB,
+    CounterKind,
+    Kind,
+)
 from tools.generate.lua import bytes_of, lua_text
 from tools.generate.origins import origin
 from tools.generate.sections import Section, fill
@@ -29,7 +38,13 @@ TABLES: Final[Mapping[str, Mapping[int, Kind]]] = {
     "ADMINISTRATION": ADMINISTRATION,
     "ADMINISTRATION_IB": ADMINISTRATION_IB,
 }
-HEADERS: Final = (RmppHeader.HEADER, SaHeader.HEADER)
+HEADERS: Final = (
+    LidRoutedHeader.HEADER,
+    DirectedHeader.HEADER,
+    IbDirectedHeader.HEADER,
+    RmppHeader.HEADER,
+    SaHeader.HEADER,
+)
 """What stands before attributes."""
 _PREFIX: Final = "opa_mgmt"
 _WORDS: Final = re.compile(
@@ -50,6 +65,10 @@ def section() -> Section:
     for numbers in TABLES.values():
         for kind in numbers.values():
             _collect(kind, kinds)
+    for counters in PERFORMANCE.values():
+        for header in (counters.question, counters.head, counters.port, counters.vl):
+            if header is not None:
+                _collect(Kind(header, header.size), kinds)
     lines = ["local attributes = {}"]
     for name, kind in kinds.items():
         header = kind.header
@@ -63,7 +82,17 @@ def section() -> Section:
             for number, kind in numbers.items()
         ]
         lines.append("}")
+    lines += ["local COUNTERS = {", *map(_counters, PERFORMANCE, PERFORMANCE.values()), "}"]
     return Section("\n".join(lines) + "\n", origin(*(kind.header for kind in kinds.values())))
+
+
+def _counters(attr_id: int, kind: CounterKind) -> str:
+    named = {"question": kind.question, "head": kind.head, "port": kind.port, "vl": kind.vl}
+    items = [f"{name} = attributes.{lua_name(header)}" for name, header in named.items() if header]
+    for mask in ("port_mask", "vl_mask"):
+        if mask in kind.head.names:
+            items.append(f"{mask} = {kind.head.place(mask).offset}")
+    return f"  [0x{attr_id:02X}] = {{{', '.join(items)}}},"
 
 
 def _collect(kind: Kind, kinds: dict[str, Kind]) -> None:

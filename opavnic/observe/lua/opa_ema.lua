@@ -4,7 +4,7 @@
 -- Rows of fields are generated, with the names and meanings of docs/wire-mad.md and docs/ema-attributes.md.
 
 local ema = Proto("ema", "OPA EMA")
--- generated: codes (made by `make generated` from hfi_sim/mad/attributes.py, hfi_sim/mad/header.py, hfi_sim/sa/attributes.py, vema/types.py; do not edit)
+-- generated: codes (made by `make generated` from hfi_sim/mad/attributes.py, hfi_sim/mad/header.py, hfi_sim/pma/attributes.py, hfi_sim/sa/attributes.py, vema/types.py; do not edit)
 local MAD_CLASS = {
   SUBN_LID = 0x01,
   SUBN_ADM = 0x03,
@@ -210,6 +210,22 @@ local SA_ATTR_ID_NAMES = {
   [0x8C] = "BufferControlTableRecord",
   [0x8D] = "FabricInfoRecord",
   [0xF3] = "InformInfoRecord",
+}
+local PM_ATTR_ID = {
+  CLASS_PORT_INFO = 0x01,
+  PORT_STATUS = 0x40,
+  CLEAR_PORT_STATUS = 0x41,
+  DATA_PORT_COUNTERS = 0x42,
+  ERROR_PORT_COUNTERS = 0x43,
+  ERROR_INFO = 0x44,
+}
+local PM_ATTR_ID_NAMES = {
+  [0x01] = "ClassPortInfo",
+  [0x40] = "PortStatus",
+  [0x41] = "ClearPortStatus",
+  [0x42] = "DataPortCounters",
+  [0x43] = "ErrorPortCounters",
+  [0x44] = "ErrorInfo",
 }
 local COMMON_ATTR_ID = {
   CLASS_PORT_INFO = 0x01,
@@ -523,6 +539,7 @@ local ATTRIBUTE_NAMES = {
   [MAD_CLASS.SUBN_LID] = SUBNET_ATTR_ID_NAMES,
   [MAD_CLASS.SUBN_DIRECTED] = SUBNET_ATTR_ID_NAMES,
   [MAD_CLASS.SUBN_ADM] = SA_ATTR_ID_NAMES,
+  [MAD_CLASS.PERFORMANCE] = PM_ATTR_ID_NAMES,
 }
 
 local function attribute_name(class, id)

@@ -5,8 +5,28 @@
 
 local mgmt = Proto("opa_mgmt", "OPA management")
 
--- generated: attributes (made by `make generated` from hfi_sim/mad/header.py, hfi_sim/sa/message.py, hfi_sim/sa/records.py, hfi_sim/sa/records_ib.py, hfi_sim/sma/attributes/congestion.py, hfi_sim/sma/attributes/node.py, hfi_sim/sma/attributes/notice.py, hfi_sim/sma/attributes/port_info.py, hfi_sim/sma/attributes/tables.py; do not edit)
+-- generated: attributes (made by `make generated` from hfi_sim/mad/header.py, hfi_sim/pma/attributes.py, hfi_sim/sa/message.py, hfi_sim/sa/records.py, hfi_sim/sa/records_ib.py, hfi_sim/sma/attributes/congestion.py, hfi_sim/sma/attributes/node.py, hfi_sim/sma/attributes/notice.py, hfi_sim/sma/attributes/port_info.py, hfi_sim/sma/attributes/tables.py, hfi_sim/smp/header.py; do not edit)
 local attributes = {}
+attributes.smp = {title = "SMP header", size = 8, rows = {
+  {"mkey", 0, 8, ProtoField.uint64("opa_mgmt.smp.mkey", "mkey", base.HEX, nil, nil, "management key")},
+}}
+attributes.smp_directed = {title = "directed route", size = 152, rows = {
+  {"mkey", 0, 8, ProtoField.uint64("opa_mgmt.smp_directed.mkey", "mkey", base.HEX, nil, nil, "management key")},
+  {"dr_slid", 8, 4, ProtoField.uint32("opa_mgmt.smp_directed.dr_slid", "dr_slid", base.HEX, nil, nil, "LID before the directed part; all ones: it begins at the sender")},
+  {"dr_dlid", 12, 4, ProtoField.uint32("opa_mgmt.smp_directed.dr_dlid", "dr_dlid", base.HEX, nil, nil, "LID after the directed part; all ones: it ends at the receiver")},
+  {"initial_path", 16, 64, ProtoField.bytes("opa_mgmt.smp_directed.initial_path", "initial_path", base.NONE, "port by which each hop leaves, from byte 1")},
+  {"return_path", 80, 64, ProtoField.bytes("opa_mgmt.smp_directed.return_path", "return_path", base.NONE, "port by which each hop has come")},
+  {"reserved", 144, 8, ProtoField.uint64("opa_mgmt.smp_directed.reserved", "reserved", base.HEX, nil, nil, "reserved")},
+}}
+attributes.smp_directed_ib = {title = "directed route of base version 1", size = 232, rows = {
+  {"mkey", 0, 8, ProtoField.uint64("opa_mgmt.smp_directed_ib.mkey", "mkey", base.HEX, nil, nil, "management key")},
+  {"dr_slid", 8, 2, ProtoField.uint16("opa_mgmt.smp_directed_ib.dr_slid", "dr_slid", base.HEX, nil, nil, "LID before the directed part; all ones: it begins at the sender")},
+  {"dr_dlid", 10, 2, ProtoField.uint16("opa_mgmt.smp_directed_ib.dr_dlid", "dr_dlid", base.HEX, nil, nil, "LID after the directed part; all ones: it ends at the receiver")},
+  {"reserved", 12, 28, ProtoField.bytes("opa_mgmt.smp_directed_ib.reserved", "reserved", base.NONE, "reserved")},
+  {"data", 40, 64, ProtoField.bytes("opa_mgmt.smp_directed_ib.data", "data", base.NONE, "data")},
+  {"initial_path", 104, 64, ProtoField.bytes("opa_mgmt.smp_directed_ib.initial_path", "initial_path", base.NONE, "port by which each hop leaves, from byte 1")},
+  {"return_path", 168, 64, ProtoField.bytes("opa_mgmt.smp_directed_ib.return_path", "return_path", base.NONE, "port by which each hop has come")},
+}}
 attributes.rmpp = {title = "RMPP header", size = 12, rows = {
   {"version", 0, 1, ProtoField.uint8("opa_mgmt.rmpp.version", "version", base.DEC, nil, nil, "0: not in use")},
   {"type", 1, 1, ProtoField.uint8("opa_mgmt.rmpp.type", "type", base.DEC, nil, nil, "0: not in use")},
@@ -622,6 +642,160 @@ attributes.ib_inform_info_record = {title = "InformInfoRecord", size = 60, rows 
   {"reserved_18", 18, 6, ProtoField.bytes("opa_mgmt.ib_inform_info_record.reserved_18", "reserved_18", base.NONE, "0")},
   {"inform_info", 24, 36, ProtoField.bytes("opa_mgmt.ib_inform_info_record.inform_info", "inform_info", base.NONE, "InformInfo")},
 }}
+attributes.pm_port_status_request = {title = "PortStatus request", size = 8, rows = {
+  {"port_num", 0, 1, ProtoField.uint8("opa_mgmt.pm_port_status_request.port_num", "port_num", base.DEC, nil, nil, "number of the port")},
+  {"reserved_1", 1, 3, ProtoField.bytes("opa_mgmt.pm_port_status_request.reserved_1", "reserved_1", base.NONE, "0")},
+  {"vl_mask", 4, 4, ProtoField.uint32("opa_mgmt.pm_port_status_request.vl_mask", "vl_mask", base.HEX, nil, nil, "VLs: bit n is VL n")},
+}}
+attributes.port_status = {title = "PortStatus", size = 216, rows = {
+  {"port_num", 0, 1, ProtoField.uint8("opa_mgmt.port_status.port_num", "port_num", base.DEC, nil, nil, "number of the port")},
+  {"reserved_1", 1, 3, ProtoField.bytes("opa_mgmt.port_status.reserved_1", "reserved_1", base.NONE, "0")},
+  {"vl_mask", 4, 4, ProtoField.uint32("opa_mgmt.port_status.vl_mask", "vl_mask", base.HEX, nil, nil, "VLs: bit n is VL n")},
+  {"xmit_data", 8, 8, ProtoField.uint64("opa_mgmt.port_status.xmit_data", "xmit_data", base.DEC, nil, nil, "flits of 8 bytes sent")},
+  {"rcv_data", 16, 8, ProtoField.uint64("opa_mgmt.port_status.rcv_data", "rcv_data", base.DEC, nil, nil, "flits of 8 bytes received")},
+  {"xmit_pkts", 24, 8, ProtoField.uint64("opa_mgmt.port_status.xmit_pkts", "xmit_pkts", base.DEC, nil, nil, "packets sent")},
+  {"rcv_pkts", 32, 8, ProtoField.uint64("opa_mgmt.port_status.rcv_pkts", "rcv_pkts", base.DEC, nil, nil, "packets received")},
+  {"multicast_xmit_pkts", 40, 8, ProtoField.uint64("opa_mgmt.port_status.multicast_xmit_pkts", "multicast_xmit_pkts", base.DEC, nil, nil, "packets sent to groups")},
+  {"multicast_rcv_pkts", 48, 8, ProtoField.uint64("opa_mgmt.port_status.multicast_rcv_pkts", "multicast_rcv_pkts", base.DEC, nil, nil, "packets received for groups")},
+  {"xmit_wait", 56, 8, ProtoField.uint64("opa_mgmt.port_status.xmit_wait", "xmit_wait", base.DEC, nil, nil, "flit times in which a packet waited and nothing of its VL was sent")},
+  {"sw_congestion", 64, 8, ProtoField.uint64("opa_mgmt.port_status.sw_congestion", "sw_congestion", base.DEC, nil, nil, "packets of a switch dropped because the queue was full")},
+  {"rcv_fecn", 72, 8, ProtoField.uint64("opa_mgmt.port_status.rcv_fecn", "rcv_fecn", base.DEC, nil, nil, "packets received with FECN")},
+  {"rcv_becn", 80, 8, ProtoField.uint64("opa_mgmt.port_status.rcv_becn", "rcv_becn", base.DEC, nil, nil, "packets received with BECN")},
+  {"xmit_time_cong", 88, 8, ProtoField.uint64("opa_mgmt.port_status.xmit_time_cong", "xmit_time_cong", base.DEC, nil, nil, "always 0 here")},
+  {"xmit_wasted_bw", 96, 8, ProtoField.uint64("opa_mgmt.port_status.xmit_wasted_bw", "xmit_wasted_bw", base.DEC, nil, nil, "always 0 here")},
+  {"xmit_wait_data", 104, 8, ProtoField.uint64("opa_mgmt.port_status.xmit_wait_data", "xmit_wait_data", base.DEC, nil, nil, "always 0 here")},
+  {"rcv_bubble", 112, 8, ProtoField.uint64("opa_mgmt.port_status.rcv_bubble", "rcv_bubble", base.DEC, nil, nil, "always 0 here")},
+  {"mark_fecn", 120, 8, ProtoField.uint64("opa_mgmt.port_status.mark_fecn", "mark_fecn", base.DEC, nil, nil, "packets that a switch marked with FECN as it sent them")},
+  {"rcv_constraint_errors", 128, 8, ProtoField.uint64("opa_mgmt.port_status.rcv_constraint_errors", "rcv_constraint_errors", base.DEC, nil, nil, "packets received with a P_Key that does not fit")},
+  {"rcv_switch_relay_errors", 136, 8, ProtoField.uint64("opa_mgmt.port_status.rcv_switch_relay_errors", "rcv_switch_relay_errors", base.DEC, nil, nil, "packets that a switch received and had no way for")},
+  {"xmit_discards", 144, 8, ProtoField.uint64("opa_mgmt.port_status.xmit_discards", "xmit_discards", base.DEC, nil, nil, "packets not sent: port or link down, queue full, longer than the MTU")},
+  {"xmit_constraint_errors", 152, 8, ProtoField.uint64("opa_mgmt.port_status.xmit_constraint_errors", "xmit_constraint_errors", base.DEC, nil, nil, "packets not sent for their P_Key or SLID")},
+  {"rcv_remote_physical_errors", 160, 8, ProtoField.uint64("opa_mgmt.port_status.rcv_remote_physical_errors", "rcv_remote_physical_errors", base.DEC, nil, nil, "always 0 here")},
+  {"local_link_integrity_errors", 168, 8, ProtoField.uint64("opa_mgmt.port_status.local_link_integrity_errors", "local_link_integrity_errors", base.DEC, nil, nil, "packets damaged or lost on the wire on their way here")},
+  {"rcv_errors", 176, 8, ProtoField.uint64("opa_mgmt.port_status.rcv_errors", "rcv_errors", base.DEC, nil, nil, "packets received that are malformed, damaged, or not for this port")},
+  {"excessive_buffer_overruns", 184, 8, ProtoField.uint64("opa_mgmt.port_status.excessive_buffer_overruns", "excessive_buffer_overruns", base.DEC, nil, nil, "packets received for which the buffer had no room")},
+  {"fm_config_errors", 192, 8, ProtoField.uint64("opa_mgmt.port_status.fm_config_errors", "fm_config_errors", base.DEC, nil, nil, "always 0 here")},
+  {"link_error_recovery", 200, 4, ProtoField.uint32("opa_mgmt.port_status.link_error_recovery", "link_error_recovery", base.DEC, nil, nil, "always 0 here")},
+  {"link_downed", 204, 4, ProtoField.uint32("opa_mgmt.port_status.link_downed", "link_downed", base.DEC, nil, nil, "how often the link went down")},
+  {"uncorrectable_errors", 208, 1, ProtoField.uint8("opa_mgmt.port_status.uncorrectable_errors", "uncorrectable_errors", base.DEC, nil, nil, "always 0 here")},
+  {"link_quality", 209, 1, ProtoField.uint8("opa_mgmt.port_status.link_quality", "link_quality", base.DEC, nil, nil, "link quality: 5 excellent, 4 very good, 3 good, 2 poor, 1 bad, 0 down")},
+  {"reserved_210", 210, 6, ProtoField.bytes("opa_mgmt.port_status.reserved_210", "reserved_210", base.NONE, "0")},
+}}
+attributes.port_status_vl = {title = "PortStatusVl", size = 112, rows = {
+  {"xmit_data", 0, 8, ProtoField.uint64("opa_mgmt.port_status_vl.xmit_data", "xmit_data", base.DEC, nil, nil, "of this VL")},
+  {"rcv_data", 8, 8, ProtoField.uint64("opa_mgmt.port_status_vl.rcv_data", "rcv_data", base.DEC, nil, nil, "of this VL")},
+  {"xmit_pkts", 16, 8, ProtoField.uint64("opa_mgmt.port_status_vl.xmit_pkts", "xmit_pkts", base.DEC, nil, nil, "of this VL")},
+  {"rcv_pkts", 24, 8, ProtoField.uint64("opa_mgmt.port_status_vl.rcv_pkts", "rcv_pkts", base.DEC, nil, nil, "of this VL")},
+  {"xmit_wait", 32, 8, ProtoField.uint64("opa_mgmt.port_status_vl.xmit_wait", "xmit_wait", base.DEC, nil, nil, "of this VL")},
+  {"sw_congestion", 40, 8, ProtoField.uint64("opa_mgmt.port_status_vl.sw_congestion", "sw_congestion", base.DEC, nil, nil, "of this VL")},
+  {"rcv_fecn", 48, 8, ProtoField.uint64("opa_mgmt.port_status_vl.rcv_fecn", "rcv_fecn", base.DEC, nil, nil, "of this VL")},
+  {"rcv_becn", 56, 8, ProtoField.uint64("opa_mgmt.port_status_vl.rcv_becn", "rcv_becn", base.DEC, nil, nil, "of this VL")},
+  {"xmit_time_cong", 64, 8, ProtoField.uint64("opa_mgmt.port_status_vl.xmit_time_cong", "xmit_time_cong", base.DEC, nil, nil, "of this VL")},
+  {"xmit_wasted_bw", 72, 8, ProtoField.uint64("opa_mgmt.port_status_vl.xmit_wasted_bw", "xmit_wasted_bw", base.DEC, nil, nil, "of this VL")},
+  {"xmit_wait_data", 80, 8, ProtoField.uint64("opa_mgmt.port_status_vl.xmit_wait_data", "xmit_wait_data", base.DEC, nil, nil, "of this VL")},
+  {"rcv_bubble", 88, 8, ProtoField.uint64("opa_mgmt.port_status_vl.rcv_bubble", "rcv_bubble", base.DEC, nil, nil, "of this VL")},
+  {"mark_fecn", 96, 8, ProtoField.uint64("opa_mgmt.port_status_vl.mark_fecn", "mark_fecn", base.DEC, nil, nil, "of this VL")},
+  {"xmit_discards", 104, 8, ProtoField.uint64("opa_mgmt.port_status_vl.xmit_discards", "xmit_discards", base.DEC, nil, nil, "of this VL")},
+}}
+attributes.pm_clear_port_status = {title = "ClearPortStatus", size = 36, rows = {
+  {"port_mask", 0, 32, ProtoField.bytes("opa_mgmt.pm_clear_port_status.port_mask", "port_mask", base.NONE, "ports: bit n is port n")},
+  {"counter_mask", 32, 4, ProtoField.uint32("opa_mgmt.pm_clear_port_status.counter_mask", "counter_mask", base.HEX, nil, nil, "counters: bit 31 is xmit_data, the others follow downwards")},
+}}
+attributes.pm_port_counters_request = {title = "DataPortCounters request", size = 40, rows = {
+  {"port_mask", 0, 32, ProtoField.bytes("opa_mgmt.pm_port_counters_request.port_mask", "port_mask", base.NONE, "ports: bit n is port n")},
+  {"vl_mask", 32, 4, ProtoField.uint32("opa_mgmt.pm_port_counters_request.vl_mask", "vl_mask", base.HEX, nil, nil, "VLs: bit n is VL n")},
+  {"reserved_36", 36, 3, ProtoField.bytes("opa_mgmt.pm_port_counters_request.reserved_36", "reserved_36", base.NONE, "0")},
+  {"resolutions", 39, 1, ProtoField.uint8("opa_mgmt.pm_port_counters_request.resolutions", "resolutions", base.HEX, nil, nil, "how far two errors are shifted down in the sum; DataPortCounters only")},
+}}
+attributes.data_port_counters_port = {title = "DataPortCountersPort", size = 136, rows = {
+  {"port_num", 0, 1, ProtoField.uint8("opa_mgmt.data_port_counters_port.port_num", "port_num", base.DEC, nil, nil, "number of the port")},
+  {"reserved_1", 1, 3, ProtoField.bytes("opa_mgmt.data_port_counters_port.reserved_1", "reserved_1", base.NONE, "0")},
+  {"link_quality", 4, 4, ProtoField.uint32("opa_mgmt.data_port_counters_port.link_quality", "link_quality", base.DEC, nil, nil, "link quality: 5 excellent, 4 very good, 3 good, 2 poor, 1 bad, 0 down")},
+  {"xmit_data", 8, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.xmit_data", "xmit_data", base.DEC, nil, nil, "flits of 8 bytes sent")},
+  {"rcv_data", 16, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.rcv_data", "rcv_data", base.DEC, nil, nil, "flits of 8 bytes received")},
+  {"xmit_pkts", 24, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.xmit_pkts", "xmit_pkts", base.DEC, nil, nil, "packets sent")},
+  {"rcv_pkts", 32, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.rcv_pkts", "rcv_pkts", base.DEC, nil, nil, "packets received")},
+  {"multicast_xmit_pkts", 40, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.multicast_xmit_pkts", "multicast_xmit_pkts", base.DEC, nil, nil, "packets sent to groups")},
+  {"multicast_rcv_pkts", 48, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.multicast_rcv_pkts", "multicast_rcv_pkts", base.DEC, nil, nil, "packets received for groups")},
+  {"xmit_wait", 56, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.xmit_wait", "xmit_wait", base.DEC, nil, nil, "flit times in which a packet waited and nothing of its VL was sent")},
+  {"sw_congestion", 64, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.sw_congestion", "sw_congestion", base.DEC, nil, nil, "packets of a switch dropped because the queue was full")},
+  {"rcv_fecn", 72, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.rcv_fecn", "rcv_fecn", base.DEC, nil, nil, "packets received with FECN")},
+  {"rcv_becn", 80, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.rcv_becn", "rcv_becn", base.DEC, nil, nil, "packets received with BECN")},
+  {"xmit_time_cong", 88, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.xmit_time_cong", "xmit_time_cong", base.DEC, nil, nil, "always 0 here")},
+  {"xmit_wasted_bw", 96, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.xmit_wasted_bw", "xmit_wasted_bw", base.DEC, nil, nil, "always 0 here")},
+  {"xmit_wait_data", 104, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.xmit_wait_data", "xmit_wait_data", base.DEC, nil, nil, "always 0 here")},
+  {"rcv_bubble", 112, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.rcv_bubble", "rcv_bubble", base.DEC, nil, nil, "always 0 here")},
+  {"mark_fecn", 120, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.mark_fecn", "mark_fecn", base.DEC, nil, nil, "packets that a switch marked with FECN as it sent them")},
+  {"error_summary", 128, 8, ProtoField.uint64("opa_mgmt.data_port_counters_port.error_summary", "error_summary", base.DEC, nil, nil, "sum of all error counters, some of them shifted by the resolutions")},
+}}
+attributes.data_port_counters_vl = {title = "DataPortCountersVl", size = 104, rows = {
+  {"xmit_data", 0, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.xmit_data", "xmit_data", base.DEC, nil, nil, "of this VL")},
+  {"rcv_data", 8, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.rcv_data", "rcv_data", base.DEC, nil, nil, "of this VL")},
+  {"xmit_pkts", 16, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.xmit_pkts", "xmit_pkts", base.DEC, nil, nil, "of this VL")},
+  {"rcv_pkts", 24, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.rcv_pkts", "rcv_pkts", base.DEC, nil, nil, "of this VL")},
+  {"xmit_wait", 32, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.xmit_wait", "xmit_wait", base.DEC, nil, nil, "of this VL")},
+  {"sw_congestion", 40, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.sw_congestion", "sw_congestion", base.DEC, nil, nil, "of this VL")},
+  {"rcv_fecn", 48, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.rcv_fecn", "rcv_fecn", base.DEC, nil, nil, "of this VL")},
+  {"rcv_becn", 56, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.rcv_becn", "rcv_becn", base.DEC, nil, nil, "of this VL")},
+  {"xmit_time_cong", 64, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.xmit_time_cong", "xmit_time_cong", base.DEC, nil, nil, "of this VL")},
+  {"xmit_wasted_bw", 72, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.xmit_wasted_bw", "xmit_wasted_bw", base.DEC, nil, nil, "of this VL")},
+  {"xmit_wait_data", 80, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.xmit_wait_data", "xmit_wait_data", base.DEC, nil, nil, "of this VL")},
+  {"rcv_bubble", 88, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.rcv_bubble", "rcv_bubble", base.DEC, nil, nil, "of this VL")},
+  {"mark_fecn", 96, 8, ProtoField.uint64("opa_mgmt.data_port_counters_vl.mark_fecn", "mark_fecn", base.DEC, nil, nil, "of this VL")},
+}}
+attributes.error_port_counters_port = {title = "ErrorPortCountersPort", size = 96, rows = {
+  {"port_num", 0, 1, ProtoField.uint8("opa_mgmt.error_port_counters_port.port_num", "port_num", base.DEC, nil, nil, "number of the port")},
+  {"reserved_1", 1, 7, ProtoField.bytes("opa_mgmt.error_port_counters_port.reserved_1", "reserved_1", base.NONE, "0")},
+  {"rcv_constraint_errors", 8, 8, ProtoField.uint64("opa_mgmt.error_port_counters_port.rcv_constraint_errors", "rcv_constraint_errors", base.DEC, nil, nil, "packets received with a P_Key that does not fit")},
+  {"rcv_switch_relay_errors", 16, 8, ProtoField.uint64("opa_mgmt.error_port_counters_port.rcv_switch_relay_errors", "rcv_switch_relay_errors", base.DEC, nil, nil, "packets that a switch received and had no way for")},
+  {"xmit_discards", 24, 8, ProtoField.uint64("opa_mgmt.error_port_counters_port.xmit_discards", "xmit_discards", base.DEC, nil, nil, "packets not sent: port or link down, queue full, longer than the MTU")},
+  {"xmit_constraint_errors", 32, 8, ProtoField.uint64("opa_mgmt.error_port_counters_port.xmit_constraint_errors", "xmit_constraint_errors", base.DEC, nil, nil, "packets not sent for their P_Key or SLID")},
+  {"rcv_remote_physical_errors", 40, 8, ProtoField.uint64("opa_mgmt.error_port_counters_port.rcv_remote_physical_errors", "rcv_remote_physical_errors", base.DEC, nil, nil, "always 0 here")},
+  {"local_link_integrity_errors", 48, 8, ProtoField.uint64("opa_mgmt.error_port_counters_port.local_link_integrity_errors", "local_link_integrity_errors", base.DEC, nil, nil, "packets damaged or lost on the wire on their way here")},
+  {"rcv_errors", 56, 8, ProtoField.uint64("opa_mgmt.error_port_counters_port.rcv_errors", "rcv_errors", base.DEC, nil, nil, "packets received that are malformed, damaged, or not for this port")},
+  {"excessive_buffer_overruns", 64, 8, ProtoField.uint64("opa_mgmt.error_port_counters_port.excessive_buffer_overruns", "excessive_buffer_overruns", base.DEC, nil, nil, "packets received for which the buffer had no room")},
+  {"fm_config_errors", 72, 8, ProtoField.uint64("opa_mgmt.error_port_counters_port.fm_config_errors", "fm_config_errors", base.DEC, nil, nil, "always 0 here")},
+  {"link_error_recovery", 80, 4, ProtoField.uint32("opa_mgmt.error_port_counters_port.link_error_recovery", "link_error_recovery", base.DEC, nil, nil, "always 0 here")},
+  {"link_downed", 84, 4, ProtoField.uint32("opa_mgmt.error_port_counters_port.link_downed", "link_downed", base.DEC, nil, nil, "how often the link went down")},
+  {"uncorrectable_errors", 88, 1, ProtoField.uint8("opa_mgmt.error_port_counters_port.uncorrectable_errors", "uncorrectable_errors", base.DEC, nil, nil, "always 0 here")},
+  {"reserved_89", 89, 7, ProtoField.bytes("opa_mgmt.error_port_counters_port.reserved_89", "reserved_89", base.NONE, "0")},
+}}
+attributes.error_port_counters_vl = {title = "ErrorPortCountersVl", size = 8, rows = {
+  {"xmit_discards", 0, 8, ProtoField.uint64("opa_mgmt.error_port_counters_vl.xmit_discards", "xmit_discards", base.DEC, nil, nil, "of this VL")},
+}}
+attributes.pm_error_info_request = {title = "ErrorInfo request", size = 40, rows = {
+  {"port_mask", 0, 32, ProtoField.bytes("opa_mgmt.pm_error_info_request.port_mask", "port_mask", base.NONE, "ports: bit n is port n")},
+  {"info_mask", 32, 4, ProtoField.uint32("opa_mgmt.pm_error_info_request.info_mask", "info_mask", base.HEX, nil, nil, "bits 31 to 25: in the order of the block")},
+  {"reserved_36", 36, 4, ProtoField.bytes("opa_mgmt.pm_error_info_request.reserved_36", "reserved_36", base.NONE, "0")},
+}}
+attributes.pm_error_info = {title = "ErrorInfo", size = 72, rows = {
+  {"port_num", 0, 1, ProtoField.uint8("opa_mgmt.pm_error_info.port_num", "port_num", base.DEC, nil, nil, "number of the port")},
+  {"reserved_1", 1, 7, ProtoField.bytes("opa_mgmt.pm_error_info.reserved_1", "reserved_1", base.NONE, "0")},
+  {"rcv_status", 8, 1, ProtoField.uint8("opa_mgmt.pm_error_info.rcv_status", "rcv_status", base.HEX, nil, nil, "PortRcvErrorInfo")},
+  {"rcv_flit_1", 9, 8, ProtoField.bytes("opa_mgmt.pm_error_info.rcv_flit_1", "rcv_flit_1", base.NONE, "the packet's first 8 bytes")},
+  {"rcv_flit_2", 17, 8, ProtoField.bytes("opa_mgmt.pm_error_info.rcv_flit_2", "rcv_flit_2", base.NONE, "the packet's next 8 bytes")},
+  {"rcv_flit_bits", 25, 1, ProtoField.uint8("opa_mgmt.pm_error_info.rcv_flit_bits", "rcv_flit_bits", base.HEX, nil, nil, "bits 64 of both flits; 0 here")},
+  {"reserved_26", 26, 6, ProtoField.bytes("opa_mgmt.pm_error_info.reserved_26", "reserved_26", base.NONE, "0")},
+  {"overrun_status", 32, 1, ProtoField.uint8("opa_mgmt.pm_error_info.overrun_status", "overrun_status", base.HEX, nil, nil, "ExcessiveBufferOverrunInfo")},
+  {"reserved_33", 33, 7, ProtoField.bytes("opa_mgmt.pm_error_info.reserved_33", "reserved_33", base.NONE, "0")},
+  {"xmit_constraint_status", 40, 1, ProtoField.uint8("opa_mgmt.pm_error_info.xmit_constraint_status", "xmit_constraint_status", base.HEX, nil, nil, "PortXmitConstraintErrorInfo")},
+  {"reserved_41", 41, 1, ProtoField.bytes("opa_mgmt.pm_error_info.reserved_41", "reserved_41", base.NONE, "0")},
+  {"xmit_constraint_pkey", 42, 2, ProtoField.uint16("opa_mgmt.pm_error_info.xmit_constraint_pkey", "xmit_constraint_pkey", base.HEX, nil, nil, "the packet's P_Key")},
+  {"xmit_constraint_slid", 44, 4, ProtoField.uint32("opa_mgmt.pm_error_info.xmit_constraint_slid", "xmit_constraint_slid", base.HEX, nil, nil, "the packet's SLID")},
+  {"rcv_constraint_status", 48, 1, ProtoField.uint8("opa_mgmt.pm_error_info.rcv_constraint_status", "rcv_constraint_status", base.HEX, nil, nil, "PortRcvConstraintErrorInfo")},
+  {"reserved_49", 49, 1, ProtoField.bytes("opa_mgmt.pm_error_info.reserved_49", "reserved_49", base.NONE, "0")},
+  {"rcv_constraint_pkey", 50, 2, ProtoField.uint16("opa_mgmt.pm_error_info.rcv_constraint_pkey", "rcv_constraint_pkey", base.HEX, nil, nil, "the packet's P_Key")},
+  {"rcv_constraint_slid", 52, 4, ProtoField.uint32("opa_mgmt.pm_error_info.rcv_constraint_slid", "rcv_constraint_slid", base.HEX, nil, nil, "the packet's SLID")},
+  {"relay_status", 56, 1, ProtoField.uint8("opa_mgmt.pm_error_info.relay_status", "relay_status", base.HEX, nil, nil, "PortRcvSwitchRelayErrorInfo")},
+  {"relay_slid", 57, 3, ProtoField.uint24("opa_mgmt.pm_error_info.relay_slid", "relay_slid", base.HEX, nil, nil, "the packet's SLID")},
+  {"relay_sc", 60, 1, ProtoField.uint8("opa_mgmt.pm_error_info.relay_sc", "relay_sc", base.DEC, nil, nil, "the packet's service channel")},
+  {"relay_dlid", 61, 3, ProtoField.uint24("opa_mgmt.pm_error_info.relay_dlid", "relay_dlid", base.HEX, nil, nil, "the packet's DLID")},
+  {"uncorrectable_status", 64, 1, ProtoField.uint8("opa_mgmt.pm_error_info.uncorrectable_status", "uncorrectable_status", base.HEX, nil, nil, "UncorrectableErrorInfo; 0 here")},
+  {"reserved_65", 65, 1, ProtoField.bytes("opa_mgmt.pm_error_info.reserved_65", "reserved_65", base.NONE, "0")},
+  {"fm_config_status", 66, 1, ProtoField.uint8("opa_mgmt.pm_error_info.fm_config_status", "fm_config_status", base.HEX, nil, nil, "FMConfigErrorInfo; 0 here")},
+  {"fm_config_info", 67, 1, ProtoField.uint8("opa_mgmt.pm_error_info.fm_config_info", "fm_config_info", base.HEX, nil, nil, "0 here")},
+  {"reserved_68", 68, 4, ProtoField.bytes("opa_mgmt.pm_error_info.reserved_68", "reserved_68", base.NONE, "0")},
+}}
 local SUBNET = {
   [0x02] = {attributes.sm_notice, 96},
   [0x10] = {attributes.node_description, 64},
@@ -685,35 +859,40 @@ local ADMINISTRATION_IB = {
   [0x38] = {attributes.ib_mc_member_record, 52},
   [0xF3] = {attributes.ib_inform_info_record, 60},
 }
+local COUNTERS = {
+  [0x01] = {question = attributes.sa_class_port_info, head = attributes.sa_class_port_info},
+  [0x40] = {question = attributes.pm_port_status_request, head = attributes.port_status, vl = attributes.port_status_vl, vl_mask = 4},
+  [0x41] = {question = attributes.pm_clear_port_status, head = attributes.pm_clear_port_status, port_mask = 0},
+  [0x42] = {question = attributes.pm_port_counters_request, head = attributes.pm_port_counters_request, port = attributes.data_port_counters_port, vl = attributes.data_port_counters_vl, port_mask = 0, vl_mask = 32},
+  [0x43] = {question = attributes.pm_port_counters_request, head = attributes.pm_port_counters_request, port = attributes.error_port_counters_port, vl = attributes.error_port_counters_vl, port_mask = 0, vl_mask = 32},
+  [0x44] = {question = attributes.pm_error_info_request, head = attributes.pm_error_info_request, port = attributes.pm_error_info, port_mask = 0},
+}
 -- end of generated
 
 -- Where the data of a class begin, in MADs of base version 0x80 and 1
-local SUBN_LID, SUBN_ADM, PERFORMANCE, SUBN_DIRECTED = 0x01, 0x03, 0x04, 0x81
+local SUBN_LID, SUBN_ADM, SUBN_DIRECTED = 0x01, 0x03, 0x81
 local BASE_VERSION_IB = 1
 local MAD_HEADER = 24
+local IB_DATA, IB_DATA_END = 64, 128
 local AGGREGATE = 0x80
 local AGGREGATE_HEADER = 8
 local SA_DATA = MAD_HEADER + attributes.rmpp.size + attributes.sa_header.size
 local RMPP_DATA, RMPP_LAST = 1, 4
+local PORT_MASK, VL_MASK = 32, 4
 local GET, SET = 0x01, 0x02
 
 -- Fields that the classes have before their data --------------------------------------------------------------------
 
 local data = ProtoField.bytes("opa_mgmt.data", "data", base.SPACE)
-local mkey = ProtoField.uint64("opa_mgmt.mkey", "mkey", base.HEX, nil, nil, "management key")
 local direction = ProtoField.bool("opa_mgmt.direction", "direction", 16, {"back", "forth"}, 0x8000, "of a directed route")
 local hop_pointer = ProtoField.uint8("opa_mgmt.hop_pointer", "hop_pointer", base.DEC, nil, nil, "hops done")
 local hop_count = ProtoField.uint8("opa_mgmt.hop_count", "hop_count", base.DEC, nil, nil, "hops of the directed route")
-local dr_slid = ProtoField.uint32("opa_mgmt.dr_slid", "dr_slid", base.HEX, nil, nil, "LID before the directed route, or permissive")
-local dr_dlid = ProtoField.uint32("opa_mgmt.dr_dlid", "dr_dlid", base.HEX, nil, nil, "LID behind the directed route, or permissive")
-local initial_path = ProtoField.bytes("opa_mgmt.initial_path", "initial_path", base.SPACE, "ports that the way there leaves by")
-local return_path = ProtoField.bytes("opa_mgmt.return_path", "return_path", base.SPACE, "ports that the way back leaves by")
 local seg_attr = ProtoField.uint16("opa_mgmt.aggregate.attr_id", "attr_id", base.HEX, nil, nil, "attribute of a part of an Aggregate")
 local seg_error = ProtoField.bool("opa_mgmt.aggregate.error", "error", 16, nil, 0x8000, "this part has failed")
 local seg_length = ProtoField.uint16("opa_mgmt.aggregate.length", "length", base.DEC, nil, 0x7F, "of its data, in units of 8 bytes")
 local seg_mod = ProtoField.uint32("opa_mgmt.aggregate.attr_mod", "attr_mod", base.HEX, nil, nil, "modifier of a part of an Aggregate")
 mgmt.fields = {
-  data, mkey, direction, hop_pointer, hop_count, dr_slid, dr_dlid, initial_path, return_path,
+  data, direction, hop_pointer, hop_count,
   seg_attr, seg_error, seg_length, seg_mod,
 }
 for _, attribute in pairs(attributes) do
@@ -740,6 +919,11 @@ local function add_rows(branch, attribute, buffer, start)
       end
     end
   end
+end
+
+-- Adds a header that is an attribute to this dissector.
+local function add_header(branch, header, buffer, start)
+  add_rows(branch:add(buffer(start, header.size), header.title), header, buffer, start)
 end
 
 -- Adds a line for bytes without a meaning.
@@ -801,37 +985,24 @@ local function add_subnet_attribute(branch, kinds, buffer, from, to, read)
   end
 end
 
-local function add_directed(branch, buffer, is_ib)
-  local lid_size, paths_at = is_ib and 2 or 4, is_ib and 128 or 40
-  branch:add(direction, buffer(4, 2))
-  branch:add(hop_pointer, buffer(6, 1))
-  branch:add(hop_count, buffer(7, 1))
-  branch:add(dr_slid, buffer(32, lid_size))
-  branch:add(dr_dlid, buffer(32 + lid_size, lid_size))
-  branch:add(initial_path, buffer(paths_at, 64))
-  branch:add(return_path, buffer(paths_at + 64, 64))
-end
-
 local function add_subnet(branch, buffer, read)
   local directed, is_ib = read.class == SUBN_DIRECTED, read.base_version == BASE_VERSION_IB
-  local from, to = is_ib and 64 or directed and 176 or 32, is_ib and 128 or buffer:len()
-  if buffer:len() < (is_ib and directed and 256 or from) or buffer:len() < to then
+  local before = directed and (is_ib and attributes.smp_directed_ib or attributes.smp_directed) or attributes.smp
+  local from, to = is_ib and IB_DATA or MAD_HEADER + before.size, is_ib and IB_DATA_END or buffer:len()
+  if buffer:len() < math.max(MAD_HEADER + before.size, from) or buffer:len() < to then
     branch:add_proto_expert_info(truncated, "No room for the header of the class")
     return
   end
-  branch:add(mkey, buffer(MAD_HEADER, 8))
   if directed then
-    add_directed(branch, buffer, is_ib)
+    branch:add(direction, buffer(4, 2))
+    branch:add(hop_pointer, buffer(6, 1))
+    branch:add(hop_count, buffer(7, 1))
   end
+  add_header(branch, before, buffer, MAD_HEADER)
   add_subnet_attribute(branch, is_ib and SUBNET_IB or SUBNET, buffer, from, to, read)
 end
 
 -- Subnet administration -------------------------------------------------------------------------------------------
-
--- Adds a header that is an attribute to this dissector.
-local function add_header(branch, header, buffer, start)
-  add_rows(branch:add(buffer(start, header.size), header.title), header, buffer, start)
-end
 
 -- Adds the records of one segment of a table: the first may have begun in the segment before.
 local function add_table(branch, kind, buffer, from, to, stride, segment)
@@ -887,6 +1058,55 @@ local function add_administration(branch, buffer, read)
   add_rest(branch, buffer, to, buffer:len())
 end
 
+-- Performance management ------------------------------------------------------------------------------------------
+
+-- Returns how many bits of some bytes are set.
+local function ones(range)
+  local count = 0
+  for _, byte in ipairs({range:raw():byte(1, -1)}) do
+    while byte > 0 do
+      count, byte = count + byte % 2, math.floor(byte / 2)
+    end
+  end
+  return count
+end
+
+-- Adds a head, and for each port of its mask a block and one for each VL of its mask.
+local function add_performance(branch, buffer, read)
+  local kind = COUNTERS[read.id]
+  local is_response = read.method >= 0x80
+  if not kind or read.base_version == BASE_VERSION_IB then
+    branch:add(data, buffer(MAD_HEADER))
+    return
+  elseif is_response and read.status ~= 0 then
+    add_rest(branch, buffer, MAD_HEADER, buffer:len())
+    return
+  end
+  local head, at = is_response and kind.head or kind.question, MAD_HEADER
+  if at + head.size > buffer:len() then
+    branch:add_proto_expert_info(truncated, "No room for the attribute")
+    return
+  end
+  add_header(branch, head, buffer, at)
+  at = at + head.size
+  if is_response and (kind.port or kind.vl) then
+    local ports = kind.port and ones(buffer(MAD_HEADER + kind.port_mask, PORT_MASK)) or 1
+    local vls = kind.vl and ones(buffer(MAD_HEADER + kind.vl_mask, VL_MASK)) or 0
+    for _ = 1, ports do
+      for vl = kind.port and 0 or 1, vls do
+        local block = vl == 0 and kind.port or kind.vl
+        if at + block.size > buffer:len() then
+          branch:add_proto_expert_info(truncated, "Blocks of ports are missing")
+          return
+        end
+        add_header(branch, block, buffer, at)
+        at = at + block.size
+      end
+    end
+  end
+  add_rest(branch, buffer, at, buffer:len())
+end
+
 -- The rest of a MAD behind its header -------------------------------------------------------------------------------
 
 function mgmt.dissector(buffer, packet, tree)
@@ -905,7 +1125,9 @@ function mgmt.dissector(buffer, packet, tree)
     branch:set_text("Subnet administration")
     add_administration(branch, buffer, read)
   elseif buffer:len() > MAD_HEADER then
-    branch:add(data, buffer(MAD_HEADER))
+    packet.cols.protocol:set("OPA PM")
+    branch:set_text("Performance management")
+    add_performance(branch, buffer, read)
   end
   return buffer:len()
 end

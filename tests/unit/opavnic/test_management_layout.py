@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.mad.attributes import SubnetAttrId
 from hfi_sim.mad.header import MadClass, MadHeader, Method, RmppHeader, build_fm_packet
+from hfi_sim.pma.attributes import DATA_PORT, DATA_PORT_VL, PmAttrId, PortCountersRequest
 from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.sa.message import SaHeader, stride
 from hfi_sim.sa.records import NodeRecord
@@ -16,7 +17,7 @@ from hfi_sim.sma.attributes.node import NodeInfo
 from hfi_sim.sma.attributes.port_info import PortInfo
 from hfi_sim.wire.describe import Description, describe_packet
 from hfi_sim.wire.icrc import Icrc
-from opavnic.management_attributes import ADMINISTRATION, SUBNET
+from opavnic.management_attributes import ADMINISTRATION, PERFORMANCE, SUBNET
 from opavnic.management_layout import layers
 
 ICRC = Icrc()
@@ -65,9 +66,9 @@ def test_parts_of_an_aggregate() -> None:
 
 
 @given(
-    st.sampled_from([MadClass.SUBN_LID, MadClass.SUBN_DIRECTED, MadClass.SUBN_ADM]),
+    st.sampled_from([MadClass.SUBN_LID, MadClass.SUBN_DIRECTED, MadClass.SUBN_ADM, MadClass.PERFORMANCE]),
     st.sampled_from([1, 2, 0x12, 0x81, 0x92]),
-    st.sampled_from([*SUBNET, *ADMINISTRATION, 0x80]),
+    st.sampled_from([*SUBNET, *ADMINISTRATION, *PERFORMANCE, 0x80]),
     st.sampled_from([1, 0x80]),
     st.integers(0, 0xFFFFFFFF),
     st.integers(0, 2024),
@@ -83,3 +84,11 @@ def test_any_mad_is_described(
     for layer in layers(head, mad):
         assert MadHeader.SIZE <= layer.start <= layer.start + layer.header.size <= len(mad)
         layer.header.read(mad[layer.start :])
+
+
+def test_counters_of_two_ports() -> None:
+    head = PortCountersRequest(port_mask=(0b110).to_bytes(32), vl_mask=0x8001).build()
+    block = bytes((7,)).ljust(DATA_PORT.size, b"\0") + bytes(2 * DATA_PORT_VL.size)
+    shown = described(MadClass.PERFORMANCE, Method.GET_RESP, PmAttrId.DATA_PORT_COUNTERS, head + 2 * block)
+    assert values(shown, "DataPortCountersPort", "port_num") == [7, 7]
+    assert values(shown, "DataPortCountersVl", "xmit_data") == [0] * 4

@@ -11,6 +11,7 @@ import pytest
 from hfi_sim.mad.attributes import SubnetAttrId
 from hfi_sim.mad.header import MAD_SIZE, MadClass, MadHeader, Method, RmppHeader, build_fm_packet
 from hfi_sim.mad.rmpp import RmppFlag, RmppType
+from hfi_sim.pma.attributes import DATA_PORT, DATA_PORT_VL, PmAttrId, PortCountersRequest
 from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.sa.message import DATA_AT, SaHeader, stride
 from hfi_sim.sa.records import LinkRecord, NodeRecord
@@ -100,7 +101,7 @@ def test_directed_route_shows_its_way_and_no_failure_where_it_goes_back(
     (shown,) = tshark.dissect(write_pcap(tmp_path / "x.pcap", [back]))
     assert (shown["opa_mgmt.hop_pointer"], shown["opa_mgmt.hop_count"]) == ("1", "2")
     assert shown["opa_mgmt.direction"] == "1"
-    assert shown["opa_mgmt.initial_path"].startswith("00:01:03:00")
+    assert shown["opa_mgmt.smp_directed.initial_path"].startswith("00:01:03:00")
     assert shown["opa_mgmt.node_info.num_ports"] == "4"
     assert shown.faults == []
 
@@ -176,3 +177,18 @@ def test_record_that_only_names_components_is_shown(tshark: Tshark, tmp_path: Pa
         write_pcap(tmp_path / "x.pcap", [packet(MadClass.SUBN_ADM, 0x12, SaAttrId.LINK_RECORD, rest)])
     )
     assert shown.number("opa_mgmt.link_record.from_lid") == 7
+
+
+def test_counters_of_several_ports_and_lanes_stand_one_after_the_other(
+    tshark: Tshark, tmp_path: Path
+) -> None:
+    head = PortCountersRequest(port_mask=(0b110).to_bytes(32), vl_mask=0x8001).build()
+    block = bytes((7,)).ljust(DATA_PORT.size, b"\0") + bytes(2 * DATA_PORT_VL.size)
+    mad = packet(MadClass.PERFORMANCE, Method.GET_RESP, PmAttrId.DATA_PORT_COUNTERS, head + 2 * block)
+    refused = packet(MadClass.PERFORMANCE, Method.GET_RESP, PmAttrId.DATA_PORT_COUNTERS, head, status=0x200)
+    shown, none = tshark.dissect(write_pcap(tmp_path / "x.pcap", [mad, refused]))
+    found = shown.fields["opa_mgmt.data_port_counters_port.port_num"]
+    assert [one.value for one in found] == ["7", "7"]
+    assert len(shown.fields["opa_mgmt.data_port_counters_vl.xmit_data"]) == 4
+    assert shown.faults == []
+    assert "opa_mgmt.data_port_counters_port.port_num" not in none.fields
