@@ -63,18 +63,18 @@ class SmTopology:
             if group is not None:
                 self._mlids[vesw_id] = group.mlid
                 changes[group.mlid] = [ports[guid] for guid in group.guids if guid in ports]
-        self._sm.set_groups(changes)
+        self._sm.groups.assign(changes)
 
     def group_lids(self) -> None:
         """Leave the LIDs to the EM."""
 
     def group_members(self, mlid: int) -> frozenset[int]:
         """Return the GUIDs of the ports in a group."""
-        return frozenset(int(guid) for guid in self._sm.group_members(mlid))
+        return frozenset(int(guid) for guid in self._sm.groups.members(mlid))
 
     def join_election(self) -> None:
         """Let this port receive the heartbeats of other EMs."""
-        self._sm.join(ELECTION_GROUP, self._port)
+        self._sm.groups.join(ELECTION_GROUP, self._port)
 
     def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
         """Call `handler` when ports come, go or change."""
@@ -108,7 +108,7 @@ def make_em(
     """Return an EM for `port`, which must be a full member of the management partition. It is not started.
 
     Args:    topology: the fabric as seen from `port`. wall_clock: seconds since 1970, for events and counters.
-             database: a file, or `:memory:`. hear_traps: False if the caller registers for traps and passes them to the EM.
+             database: a file, or `:memory:`. hear_traps: False if the caller registers for traps and passes them on.
     Raises:  StoreError: the database cannot be opened.
     """
     return EthernetService(

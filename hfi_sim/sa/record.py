@@ -32,12 +32,17 @@ class SaRecord(WireHeader):
         return sum(1 << cls.COMPONENTS.index(name) for name in dict.fromkeys(components))
 
     @classmethod
+    def names(cls, mask: int) -> set[str]:
+        """Return the fields that a component mask names."""
+        return {name for bit, name in enumerate(cls.COMPONENTS) if name and mask >> bit & 1}
+
+    @classmethod
     def selects(cls, asked: bytes, mask: int) -> Callable[[SaRecord], bool]:
         """Return what says of a record whether the components in `mask` are those of `asked`, the bytes of a record.
 
         Bits that stand for nothing select nothing; what is missing of `asked` is 0.
         """
-        bits = sum(_ones(cls, name) for at, name in enumerate(cls.COMPONENTS) if name and mask >> at & 1)
+        bits = sum(_ones(cls, name) for name in cls.names(mask))
         wanted = int.from_bytes(asked[: cls.SIZE].ljust(cls.SIZE, b"\0")) & bits
         return lambda record: not bits or int.from_bytes(record.build()) & bits == wanted
 

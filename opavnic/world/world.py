@@ -31,8 +31,9 @@ from hfi_sim.link.config import FlowControl
 from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.subnet_manager import Routing, SubnetManager
+from hfi_sim.subnet_manager.administration.service import AdministrationService
 from hfi_sim.topology import Topology
-from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
+from hfi_sim.types import PKEY_DEFAULT, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.wire.icrc import Icrc
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
@@ -115,9 +116,13 @@ class World:
         self._em_port = None if em_node is None else self.fabric.hfis[em_node].ports[1]
         self.managed_by = subnet_manager
         self._subnet_manager: SubnetManager | None = None
+        self.administration: AdministrationService | None = None
+        """What the subnet manager answers to those who ask about the subnet; None without a port to answer on."""
         if subnet_manager == "builtin":
             paths = Routing(engine=routing) if isinstance(routing, str) else routing
             self._subnet_manager = SubnetManager(self.fabric, self._em_port, routing=paths)
+            if self._em_port is not None:
+                self.administration = AdministrationService(self._subnet_manager, self._em_port, self.clock)
         else:
             for port in self.fabric.hfi_ports():
                 self.allow_management(port, True)
@@ -133,6 +138,8 @@ class World:
         self.ends.add("MAD stacks", self._end_mads)
         if self._subnet_manager is not None:
             self.ends.add("subnet manager", self._subnet_manager.stop)
+        if self.administration is not None:
+            self.ends.add("subnet administration", self.administration.stop)
         self.ends.add("faults", self.faults.clear)
 
     async def __aenter__(self) -> Self:
@@ -233,8 +240,10 @@ class World:
         """Say whether a fabric manager may run on a port, where no subnet manager has given it P_Keys yet.
 
         Source: hfi1, `add_full_mgmt_pkey`: a port whose neighbour switch allows management begins as a full member.
+        Fabric managers look for each P_Key at the place that it has there.
         """
-        port.set_pkeys([PKEY_LIMITED_MANAGEMENT, *([PKEY_FULL_MANAGEMENT] if allowed else [])])
+        first = (PKEY_DEFAULT, PKEY_LIMITED_MANAGEMENT, *([PKEY_FULL_MANAGEMENT] if allowed else []))
+        port.set_pkeys(first)
 
     # --- traffic -------------------------------------------------------------------------------------------
 
