@@ -8,7 +8,7 @@ SubnetManager(fabric).sweep()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -29,12 +29,12 @@ from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_
 from hfi_sim.mad.header import MadClass
 from hfi_sim.mad.stack import MadStack
 from hfi_sim.pma.agent import METHODS, PerformanceAgent
-from hfi_sim.pma.ports import counted_hfi
+from hfi_sim.pma.ports import CountedPort, counted_hfi, counted_switch
 from hfi_sim.port_state import PortEventKind
 from hfi_sim.routing.table import MAX_PORTS
 from hfi_sim.sma.agent import SubnetManagementAgent
 from hfi_sim.smp.interface import HfiInterface, SwitchInterface
-from hfi_sim.switch import Switch, SwitchPort
+from hfi_sim.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.types import Guid
 from hfi_sim.wire.icrc import Icrc
 
@@ -144,16 +144,18 @@ class Fabric:
         for port in hfi.ports.values():
             self._ports.append(port)
             port.mad = MadStack(port, self.clock)
-            self._add_agents(port)
             port.smi = HfiInterface(port, port.mad)
             SubnetManagementAgent(port, self.clock, self.set_links)
+            self._answer_performance(port, partial(counted_hfi, port), port.opa_port_num)
             port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
         self.hfis[name] = hfi
         return hfi
 
-    def _add_agents(self, port: HfiPort) -> None:
-        """Let a port answer what everybody asks of ports."""
-        agent = PerformanceAgent(partial(counted_hfi, port), default_port=port.opa_port_num)
+    def _answer_performance(
+        self, port: HfiPort | SwitchPort0, ports: Callable[[], Mapping[int, CountedPort]], default_port: int
+    ) -> None:
+        """Let a port answer for the counters of some ports. Args: as for `PerformanceAgent`."""
+        agent = PerformanceAgent(ports, default_port=default_port)
         port.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, agent.receive)
 
     def add_switch(self, name: str, *, ports: int = 64, guid: int | None = None) -> Switch:
@@ -176,6 +178,7 @@ class Fabric:
         port0.mad = MadStack(port0, self.clock)
         port0.smi = SwitchInterface(port0, port0.mad)
         SubnetManagementAgent(port0, self.clock, self.set_links)
+        self._answer_performance(port0, partial(counted_switch, switch), 0)
         self.switches[name] = switch
         return switch
 

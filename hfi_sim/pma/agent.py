@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import BASE_VERSION_OPA, MAD_SIZE, MadHeader, MadStatus, Method
+from hfi_sim.mad.header import BASE_VERSION_OPA, MAD_SIZE, MadHeader, MadStatus, Method, mad_size
 from hfi_sim.mad.message import Mad
 from hfi_sim.pma.attributes import (
     CLASS_VERSION,
@@ -92,7 +92,7 @@ class PerformanceAgent:
     def receive(self, request: MadRequest) -> bytes:
         """Return the response to a request."""
         header = request.header
-        asked = request.mad[MadHeader.SIZE :]
+        asked = request.mad[MadHeader.SIZE : mad_size(header.base_version)]
         status, data = self._answer(header, asked.ljust(_DATA_SIZE, b"\0"))
         response = replace(header, method=Method.GET_RESP, status=status)
         return Mad(response, data if not status else asked).build()

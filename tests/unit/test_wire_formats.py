@@ -22,6 +22,13 @@ from ejfat.wire.headers import (
 )
 from hfi_sim.errors import WireError
 from hfi_sim.mad.header import MadHeader, RmppHeader, VendorHeader
+from hfi_sim.pma.attributes import (
+    ClearPortStatus,
+    ErrorInfoPort,
+    ErrorInfoRequest,
+    PortCountersRequest,
+    PortStatusRequest,
+)
 from hfi_sim.reliable.header import RcHeader, RcOpcode
 from hfi_sim.wire.field import BITS_PER_BYTE
 from hfi_sim.wire.header import WireHeader
@@ -37,6 +44,7 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 HEADERS: list[type[WireHeader]] = [
     Lrh16B, EthernetL4, FmHeader, Trailer, MadHeader, RmppHeader, VendorHeader, RcHeader,
     ClassPortInfo, VeswPortInfo, Notice, MacEntry,
+    PortStatusRequest, ClearPortStatus, PortCountersRequest, ErrorInfoRequest, ErrorInfoPort,
     LbHeaderV1, LbHeaderV2, LbHeaderV3, SegmentHeader, ReHeader, SyncHeader,
 ]  # fmt: skip
 ALLOWED: dict[tuple[type[WireHeader], str], list[int]] = {
