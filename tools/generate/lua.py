@@ -25,9 +25,9 @@ from ejfat.wire.headers import (
 )
 from hfi_sim.mad.attributes import AttrId, CommonAttrId, SubnetAttrId
 from hfi_sim.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
-from hfi_sim.pma.attributes import PmAttrId
+from hfi_sim.pma.attributes import PmAttrId, PmStatus
 from hfi_sim.reliable.header import RcHeader, RcOpcode
-from hfi_sim.sa.attributes import SaAttrId
+from hfi_sim.sa.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Order, Place, Shown
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
@@ -49,6 +49,8 @@ _MAD_CODES = (
     MadClass,
     Method,
     MadStatus,
+    SaStatus,
+    PmStatus,
     AttrId,
     SubnetAttrId,
     SaAttrId,

@@ -65,6 +65,32 @@ local MAD_STATUS_NAMES = {
   [0x1C] = "a value in attribute or modifier is wrong",
   [0x700] = "denied",
 }
+local SA_STATUS = {
+  NO_RESOURCES = 0x100,
+  INVALID = 0x200,
+  NO_RECORDS = 0x300,
+  TOO_MANY_RECORDS = 0x400,
+  INVALID_GID = 0x500,
+  INSUFFICIENT_COMPONENTS = 0x600,
+  DENIED = 0x700,
+}
+local SA_STATUS_NAMES = {
+  [0x100] = "no resources left",
+  [0x200] = "invalid request",
+  [0x300] = "no records",
+  [0x400] = "more than one record",
+  [0x500] = "invalid GID",
+  [0x600] = "components are missing",
+  [0x700] = "denied",
+}
+local PM_STATUS = {
+  TOO_LARGE = 0x100,
+  WRONG_NUMBER = 0x200,
+}
+local PM_STATUS_NAMES = {
+  [0x100] = "the response does not fit in a MAD",
+  [0x200] = "the attribute modifier has another number of ports than the mask",
+}
 local ATTR_ID = {
   CLASS_PORT_INFO = 0x01,
   NOTICE = 0x02,
@@ -542,6 +568,16 @@ local ATTRIBUTE_NAMES = {
   [MAD_CLASS.PERFORMANCE] = PM_ATTR_ID_NAMES,
 }
 
+local STATUS_NAMES = {
+  [MAD_CLASS.SUBN_ADM] = SA_STATUS_NAMES,
+  [MAD_CLASS.PERFORMANCE] = PM_STATUS_NAMES,
+}
+
+local function status_name(class, status)
+  local names = STATUS_NAMES[class] or MAD_STATUS_NAMES
+  return names[status] or MAD_STATUS_NAMES[status] or "failed"
+end
+
 local function attribute_name(class, id)
   local names = ATTRIBUTE_NAMES[class] or COMMON_ATTR_ID_NAMES
   return names[id] or string.format("attribute 0x%04x", id)
@@ -717,7 +753,7 @@ function ema.dissector(buffer, packet, tree)
     header:add(vport, vport_range):set_generated()
   end
   if method >= 0x80 and status ~= 0 then
-    local reason = string.format("status 0x%04x: %s", status, MAD_STATUS_NAMES[status] or "failed")
+    local reason = string.format("status 0x%04x: %s", status, status_name(class, status))
     header:add_proto_expert_info(failed, reason)
     packet.cols.info:append(", " .. reason)
   end
