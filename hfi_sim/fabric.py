@@ -22,7 +22,7 @@ from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
 from hfi_sim.engine.outputs import Delivered, FlowChanged, Observed, Output
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.errors import FabricError
-from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
+from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory, system_guid
 from hfi_sim.instants import to_seconds
 from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS, FlowControl
@@ -190,9 +190,9 @@ class Fabric:
             while guid in self._guids:
                 guid += GUID_STEP
             self._next_guid = guid + GUID_STEP
-        if guid in self._guids:
-            raise FabricError(f"node {name!r}: GUID {guid:#018x} belongs to {self._guids[guid]!r}")
-        self._guids[guid] = name
+        if (known := system_guid(guid)) in self._guids:
+            raise FabricError(f"node {name!r}: GUID {guid:#018x} belongs to {self._guids[known]!r}")
+        self._guids[known] = name
         return Guid(guid)
 
     def connect(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.cable import Link
 from hfi_sim.counters import Drop
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from hfi_sim.smp.interface import SubnetInterface
 
 log = logging.getLogger("hfi_sim.hfi")
+
+_PORT_BITS: Final = 30
+"""The lowest of the two bits of a GUID that number the ports of an HFI."""
 
 NetdevFactory = Callable[[int], Netdev]
 """Creates the network device of a vport, given its number, on the host of the HFI, and chooses its name."""
@@ -177,6 +180,21 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         return self.hfi.netdevs(vport_num)
 
 
+def port_guid(node_guid: Guid, port_num: int) -> Guid:
+    """Return the GUID of a port of an HFI: bits 30 and 31 of the node's count the ports from 0.
+
+    Fabric managers derive it likewise, and take no port that has another.
+
+    Source: stl_helper.h of opa-fm: NodeGUIDtoPortGUID.
+    """
+    return Guid(system_guid(node_guid) | port_num - 1 << _PORT_BITS)
+
+
+def system_guid(guid: int) -> Guid:
+    """Return a node's GUID without the bits that number its ports."""
+    return Guid(guid & ~(3 << _PORT_BITS))
+
+
 class Hfi:
     """A host fabric interface with its ports."""
 
@@ -196,5 +214,5 @@ class Hfi:
         self.node_guid = node_guid
         self.netdevs = netdevs
         self.ports = {
-            num: HfiPort(self, num, Guid(node_guid + num), icrc, driver) for num in range(1, ports + 1)
+            num: HfiPort(self, num, port_guid(node_guid, num), icrc, driver) for num in range(1, ports + 1)
         }

@@ -41,10 +41,8 @@ class PkeyTable:
 
     @classmethod
     def in_places(cls, entries: Iterable[int]) -> PkeyTable:
-        """Return a table with these at their places: duplicates, and what names no partition, are empty places."""
-        places: list[Pkey] = []
-        for entry in entries:
-            places.append(Pkey(entry if entry & 0x7FFF and entry <= 0xFFFF and entry not in places else 0))
+        """Return a table with these at their places; one that names no partition is an empty place."""
+        places = [Pkey(entry if entry & 0x7FFF else 0) for entry in entries]
         while places and not places[-1]:
             places.pop()
         return cls(tuple(places))

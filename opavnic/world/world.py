@@ -33,7 +33,7 @@ from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.subnet_manager.administration.service import AdministrationService
 from hfi_sim.topology import Topology
-from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
+from hfi_sim.types import PKEY_DEFAULT, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.wire.icrc import Icrc
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
@@ -240,8 +240,10 @@ class World:
         """Say whether a fabric manager may run on a port, where no subnet manager has given it P_Keys yet.
 
         Source: hfi1, `add_full_mgmt_pkey`: a port whose neighbour switch allows management begins as a full member.
+        Fabric managers look for each P_Key at the place that it has there.
         """
-        port.set_pkeys([PKEY_LIMITED_MANAGEMENT, *([PKEY_FULL_MANAGEMENT] if allowed else [])])
+        first = (PKEY_DEFAULT, PKEY_LIMITED_MANAGEMENT, *([PKEY_FULL_MANAGEMENT] if allowed else []))
+        port.set_pkeys(first)
 
     # --- traffic -------------------------------------------------------------------------------------------
 
