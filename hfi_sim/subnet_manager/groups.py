@@ -19,7 +19,7 @@ class Groups:
         self._view = view
         self._groups: dict[Lid, dict[Guid, HfiPort]] = {}
         self._senders: dict[Lid, set[Guid]] = {}
-        """Ports that send to a group and drop what they get of it; only from a port of the tree a switch takes packets."""
+        """Ports that send and drop what they get: a switch takes packets of a group only from ports of its tree."""
 
     def create(self, mlid: int | None = None, *, first: int = LID_MULTICAST_FIRST) -> Lid:
         """Make a group, at the lowest free LID from `first` unless `mlid` is given.
