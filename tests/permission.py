@@ -21,7 +21,7 @@ def why_not(programs: Iterable[str], *, as_root: bool = False) -> str | None:
     if not has_capabilities() or (as_root and os.getuid() != 0):
         return "no CAP_NET_ADMIN and CAP_SYS_ADMIN: run the tests as root"
     missing = [name for name in programs if shutil.which(name) is None]
-    return f"not installed: {', '.join(missing)} (make deps)" if missing else None
+    return f"not installed: {', '.join(missing)} (make deps opa-tools)" if missing else None
 
 
 def require(programs: Iterable[str], *, as_root: bool = False) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from hfi_sim.mad.header import MadClass
+from hfi_sim.mad.header import MadClass, MadStatus
+from hfi_sim.pma.attributes import PmAttrId, PmStatus
+from hfi_sim.sa.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.field import Code
 
 
@@ -80,10 +82,22 @@ _ATTRIBUTES: Final[dict[int, type[Code]]] = {
     MadClass.EMA: AttrId,
     MadClass.SUBN_LID: SubnetAttrId,
     MadClass.SUBN_DIRECTED: SubnetAttrId,
+    MadClass.SUBN_ADM: SaAttrId,
     MadClass.PERFORMANCE: PmAttrId,
 }
+
+_STATUSES: Final[dict[int, type[Code]]] = {MadClass.SUBN_ADM: SaStatus, MadClass.PERFORMANCE: PmStatus}
+_DIRECTION: Final = 0x8000
 
 
 def attribute_text(mgmt_class: int, attr_id: int) -> str:
     """Return the name of an attribute of a management class; empty where it has none here."""
     return _ATTRIBUTES.get(mgmt_class, CommonAttrId).text_of(attr_id)
+
+
+def status_text(mgmt_class: int, status: int) -> str:
+    """Return what the status of a MAD says; empty where that is unknown."""
+    if mgmt_class == MadClass.SUBN_DIRECTED:
+        status &= ~_DIRECTION  # the uppermost bit says that it is on its way back
+    own = _STATUSES.get(mgmt_class)
+    return (own.text_of(status) if own else "") or MadStatus.text_of(status)
