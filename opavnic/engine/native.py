@@ -126,6 +126,7 @@ class NativeEngine(Engine):
                 "sendable": list(config.pkeys.sendable),
                 "admitted": list(config.pkeys.admitted),
                 "groups": list(config.multicast_lids),
+                "any_group": config.any_group,
                 "egress": _egress(config.egress),
             },
         )

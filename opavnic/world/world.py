@@ -125,6 +125,7 @@ class World:
                 self.administration = AdministrationService(self._subnet_manager, self._em_port, self.clock)
         else:
             for port in self.fabric.hfi_ports():
+                port.take_any_group()
                 self.allow_management(port, True)
         self.faults = Faults(self.fabric)
         self.vnic_ports: dict[str, VnicPort] = {}

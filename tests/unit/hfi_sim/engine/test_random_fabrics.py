@@ -468,6 +468,7 @@ class World:
             state=pick(STATES, b),
             pkeys=PkeyTable.of(PKEYS[: 1 + c % 2]),
             multicast_lids=frozenset([GROUP]) if c % 3 else frozenset(),
+            any_group=not c % 5,
         )
         self.bed.engine.set_port(self.now, self.port0[a % len(self.port0)], config)
 
