@@ -173,7 +173,10 @@ class EngineSwitch:
         targets = [num for num in sorted(group) if num != in_num]
         if not targets or in_num not in group or is_astray(hops, self._state.switches):
             # a port outside the tree may not inject into it: its copy would reach members twice on a loop
-            self._drop(in_num, packet, Drop.SW_NO_GROUP)
+            if in_num in group:
+                self.counters.drop(Drop.SW_NO_GROUP)  # nobody else is in the group, which is no error
+            else:
+                self._drop(in_num, packet, Drop.SW_NO_GROUP)
             return
         self.counters.copies += len(targets) - 1
         for num in targets:

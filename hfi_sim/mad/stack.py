@@ -62,6 +62,7 @@ class MadStack:
 
     def __init__(self, port: EndPort, clock: Clock) -> None:
         self._port = port
+        self._clock = clock
         self._agents = AgentTable()
         self._transactions = TransactionTable()
         self._arrivals = Arrivals()
@@ -230,7 +231,13 @@ class MadStack:
 
     def _transmit(self, packet: Outgoing) -> Drop | None:
         self.sent += 1
-        return self._port.send_built(*packet)
+        port = self._port
+        if packet.dlid >> port.lmc == port.lid >> port.lmc and not port.pkeys.admits(packet.pkey):
+            # a port may always ask itself, as in hfi1; through the fabric, limited members would not talk
+            if port.pkeys.may_send(packet.pkey):
+                self._clock.call_soon(self._receive, port, packet.packet, None)
+                return None
+        return port.send_built(*packet)
 
     def _respond(self, request: MadRequest, response: bytes) -> None:
         """Answer a request, in its partition; in segments where the response is a message of RMPP."""

@@ -168,8 +168,12 @@ class Host(Section):
     hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
     ports: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
     """Number of ports of each HFI. VNICs are on port 1 of the first HFI."""
-    may_manage: Annotated[bool, Field(strict=True)] = True
-    """With `subnet_manager: external`: whether a fabric manager may run on it (MgmtAllowed at the switch)."""
+    may_manage: Annotated[bool, Field(strict=True)] | None = None
+    """Whether its programs may manage the fabric: its ports are full members of the management partition (0xffff).
+
+    Fabric managers and most tools of Omni-Path need that. Unless said, every host may with
+    `subnet_manager: external`, and none otherwise.
+    """
 
 
 class Vesw(Section):

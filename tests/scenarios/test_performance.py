@@ -13,6 +13,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
 from hfi_sim.link.config import FlowControl
+from hfi_sim.mad.header import MadHeader
 from hfi_sim.pma.agent import PerformanceAgent
 from hfi_sim.pma.attributes import HAPPENED, PKEY_VIOLATION, RcvErrorCode
 from hfi_sim.pma.ports import counted_switch
@@ -290,6 +291,48 @@ def test_agent_answers_to_its_own_port_as_to_others(lid_of: str) -> None:
     bed = Bed()
     asker = PmClient(bed.h1 if lid_of == "own" else bed.h2, bed.clock)
     assert asker.status(bed.h1, 0)[0]["port_num"] == 1
+    assert bed.fabric.balance() == {}
+
+
+def test_limited_member_may_ask_itself_and_nobody_else_that_is_limited() -> None:
+    bed = Bed()
+    for port in (bed.h1, bed.h2):
+        bed.sm.set_management(port, False)
+    assert PmClient(bed.h1, bed.clock).status(bed.h1, 1)[0]["link_quality"] == 5
+    bed.h1.mad.send(bed.h2.lid, MadHeader(mgmt_class=4, method=1, tid=9, attr_id=1).build())
+    bed.clock.advance(0.1)
+    assert bed.h2.rx.drops == {Drop.RX_PKEY: 1}
+    assert bed.fabric.balance() == {}
+
+
+def test_group_of_one_is_no_error() -> None:
+    bed = Bed()
+    mlid = bed.sm.create_group()
+    bed.sm.set_groups({mlid: [bed.h1]})
+    bed.h1.send(bed.packet(bed.h1, mlid))
+    bed.clock.advance(0.001)
+    assert bed.switch.counters.drops == {Drop.SW_NO_GROUP: 1}
+    assert "rcv_switch_relay_errors" not in bed.at(1)
+    bed.h2.send(bed.packet(bed.h2, mlid))
+    bed.clock.advance(0.001)
+    assert bed.at(2)["rcv_switch_relay_errors"] == 1
+
+
+def test_agents_of_switches_are_asked_through_the_fabric() -> None:
+    bed = Bed()
+    bed.send(3)
+    port0 = bed.switch.port0
+    assert [port["port_num"] for port, _ in bed.pm.data(port0, 0, 1, 2, 3, 4)] == [0, 1, 2, 3, 4]
+    bed.pm.clear(port0, 0, 1, 2)
+    bed.send(3)
+    assert counted(bed.pm.status(port0, 2)[0]) == {"xmit_data": 375, "xmit_pkts": 3}
+    # the answer to clearing, and the two requests since
+    assert counted(bed.pm.status(port0, 0)[0]) == {
+        "xmit_data": 2 * 260,
+        "xmit_pkts": 2,
+        "rcv_data": 2 * 260,
+        "rcv_pkts": 2,
+    }
     assert bed.fabric.balance() == {}
 
 

@@ -196,12 +196,14 @@ impl Switch {
         in_port: PortNum,
         travelling: Travelling,
     ) {
-        let group = self
-            .mft
-            .get(&dlid(&travelling.packet))
-            .filter(|group| group.len() > 1 && group.contains(&in_port));
-        let Some(group) = group.filter(|_| !is_astray(travelling.hops, state.switches)).map(Arc::clone)
-        else {
+        let group = self.mft.get(&dlid(&travelling.packet)).filter(|group| group.contains(&in_port));
+        let is_member = group.is_some();
+        let group = group.filter(|group| group.len() > 1 && !is_astray(travelling.hops, state.switches));
+        let Some(group) = group.map(Arc::clone) else {
+            if is_member {
+                // nobody else is in the group, which is no error
+                return self.drop(state, travelling.packet, Drop::SwNoGroup);
+            }
             // a port outside the tree may not inject into it: its copy would reach members twice on a loop
             return self.drop_at(state, in_port, travelling.packet, Drop::SwNoGroup);
         };

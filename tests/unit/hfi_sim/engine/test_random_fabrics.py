@@ -617,7 +617,7 @@ class World:
         assert wire.recent_errors <= wire.errors
 
     def check_port_errors(self) -> None:
-        """What the ports of a switch have dropped, it has; all but what came before a port was active, or it was on."""
+        """What the ports of a switch have dropped, it has; it alone what came too early, or to a group of nobody else."""
         for number in range(len(self.ports)):
             self.twins.port_errors(self.now, HfiEnd(PortId(number)))
         for switch, port0 in enumerate(self.port0):
@@ -628,8 +628,9 @@ class World:
                 noted.update({drop: error.packets for drop, error in errors.items()})
             self.twins.count()
             drops = self.bed.switches[switch].drops
-            assert noted[Drop.SW_PORT_DOWN] <= drops.get(Drop.SW_PORT_DOWN, 0)
-            either = (Drop.SW_PORT_DOWN, Drop.SW_DOWN)
+            for drop in (Drop.SW_PORT_DOWN, Drop.SW_NO_GROUP):
+                assert noted[drop] <= drops.get(drop, 0)
+            either = (Drop.SW_PORT_DOWN, Drop.SW_NO_GROUP, Drop.SW_DOWN)
             assert {drop: noted[drop] for drop in noted if drop not in either} == {
                 drop: drops[drop] for drop in drops if drop not in either
             }
