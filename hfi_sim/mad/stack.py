@@ -30,6 +30,7 @@ from hfi_sim.mad.message import Mad
 from hfi_sim.mad.rmpp import RMPP_END, Rmpp, RmppType, data_offset, has_rmpp
 from hfi_sim.mad.transactions import Done, Outgoing, TransactionTable
 from hfi_sim.mad.transfers import Arrivals, Departures, MessageKey, key_of
+from hfi_sim.types import SC_MANAGEMENT
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
 from hfi_sim.wire.packet import strip
@@ -125,7 +126,7 @@ class MadStack:
     ) -> Drop | None:
         """Send one MAD and expect nothing (a trap, a response); return why it did not leave, or None.
 
-        Args:  mad: at most 2048 bytes; sl: service level, 0-31, which is the SC on this fabric;
+        Args:  mad: at most 2048 bytes; sl: service level, 0-31, of which the port has the service channel;
                pkey: the port's management P_Key unless given.
         """
         return self._transmit(self._packet(dlid, mad, sl, dest_qp, pkey))
@@ -217,10 +218,13 @@ class MadStack:
         slid = port.lid
         if pkey is None:
             pkey = port.pkeys.management
+        sc = SC_MANAGEMENT if dest_qp == QP_SMI else port.settings.sc_of(sl)
+        if sc is None:
+            return Outgoing(b"", slid, dlid, pkey)
         packet = build_fm_packet(
             slid=slid,
             dlid=dlid,
-            sc=sl,
+            sc=sc,
             pkey=pkey,
             src_qp=dest_qp,
             dest_qp=dest_qp,
@@ -230,6 +234,10 @@ class MadStack:
         return Outgoing(packet, slid, dlid, pkey)
 
     def _transmit(self, packet: Outgoing) -> Drop | None:
+        if not packet.packet:
+            self.counters.in_packets += 1
+            self.counters.drop(Drop.MAD_SL)
+            return Drop.MAD_SL
         self.sent += 1
         port = self._port
         if packet.dlid >> port.lmc == port.lid >> port.lmc and not port.pkeys.admits(packet.pkey):
@@ -241,7 +249,7 @@ class MadStack:
 
     def _respond(self, request: MadRequest, response: bytes) -> None:
         """Answer a request, in its partition; in segments where the response is a message of RMPP."""
-        where = _Where(request.slid, request.sc, request.src_qp, self._port.pkeys.answering(request.pkey))
+        where = _Where(request.slid, request.sl, request.src_qp, self._port.pkeys.answering(request.pkey))
         if _goes_in_segments(response):
             if self._departures.begin(self._runner.time(), request.slid, response, where):
                 self._runner.poll()
@@ -302,9 +310,8 @@ class MadStack:
             is_vendor_class(header.mgmt_class) and len(mad) < DATA_OFFSET_VENDOR
         ):
             return Drop.MAD_MALFORMED
-        request = MadRequest(
-            mad, header, slid_of(packet), pkey_of(packet), sc_of(packet), fm.src_qp, dlid_of(packet)
-        )
+        sl = self._port.settings.sc_to_sl[sc_of(packet)]
+        request = MadRequest(mad, header, slid_of(packet), pkey_of(packet), sl, fm.src_qp, dlid_of(packet))
         is_smp = header.mgmt_class in SMP_CLASSES
         if is_smp != (fm.dest_qp == QP_SMI):
             return Drop.MAD_QP
@@ -354,7 +361,7 @@ class MadStack:
         arrival = self._arrivals.receive(now, key, mad)
         if arrival.answer is not None:
             pkey = self._port.pkeys.answering(request.pkey)
-            self.send(request.slid, arrival.answer, sl=request.sc, dest_qp=request.src_qp, pkey=pkey)
+            self.send(request.slid, arrival.answer, sl=request.sl, dest_qp=request.src_qp, pkey=pkey)
         self._transactions.extend(now, key[:3])
         self._runner.poll()
         if arrival.message is not None:

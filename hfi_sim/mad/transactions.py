@@ -22,6 +22,7 @@ class Outgoing(NamedTuple):
     """A packet that was built here, with what the port checks of it; the arguments of `HfiPort.send_built`."""
 
     packet: bytes
+    """Empty where its service level has no service channel."""
     slid: int
     dlid: int
     pkey: int

@@ -235,7 +235,7 @@ class UmadPort:
             agent_id=agent.id,
             qpn=request.src_qp,
             lid=request.slid,
-            sl=request.sc,
+            sl=request.sl,
             path_bits=request.dlid & (1 << self._facts.lmc) - 1,
             pkey_index=self._index_of(request.pkey),
         )
@@ -288,7 +288,7 @@ class UmadPort:
         arrival = self._arrivals.receive(now, key, mad)
         if arrival.answer is not None:
             pkey = self._facts.pkeys.answering(request.pkey)
-            self.outgoing.append(Outgoing(arrival.answer, request.slid, request.sc, 1, pkey))
+            self.outgoing.append(Outgoing(arrival.answer, request.slid, request.sl, 1, pkey))
         if arrival.refused:
             return Drop.MAD_UNMATCHED if arrival.answer is None else Drop.MAD_UNREAD
         send_key = header.tid, header.mgmt_class, _ANYBODY

@@ -389,6 +389,8 @@ class Roster:
 def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
     """Return why a fabric with these ports cannot satisfy a configuration; empty if it can."""
     problems: list[Problem] = []
+    if roster.given and config.election is not None:
+        problems.append(Problem(("election",), "the EM beside a fabric manager is alone: leave election out"))
     vports: dict[int, int] = {}
     for index, vesw in enumerate(config.vesws):
         if vesw.members != ALL:

@@ -72,6 +72,8 @@ pub enum Drop {
     /// The program whose agent it is for leaves too much unread, or the message is longer than one read can
     /// be.
     MadUnread,
+    /// A MAD to be sent on a service level that has no service channel at its port.
+    MadSl,
     /// A directed route that leads nowhere from here: a port of another node, or a hop pointer outside the
     /// path.
     MadRoute,
@@ -100,7 +102,7 @@ pub enum Drop {
 }
 
 /// Their names, by number.
-pub const DROP_NAMES: [&str; 43] = [
+pub const DROP_NAMES: [&str; 44] = [
     "tx_port_down",
     "tx_malformed",
     "tx_slid",
@@ -132,6 +134,7 @@ pub const DROP_NAMES: [&str; 43] = [
     "mad_no_agent",
     "mad_unmatched",
     "mad_unread",
+    "mad_sl",
     "mad_route",
     "mad_denied",
     "rc_malformed",
