@@ -13,6 +13,7 @@ use crate::api::{Counted, Engine};
 use crate::config::{End, PortConfig, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Element, Passing};
 use crate::encap::VportConfig;
+use crate::link::config::FlowControl;
 use crate::link::rule::{FaultKind, FaultRule, Match, Tally};
 use crate::outputs::{DirectionId, PortId};
 use crate::packet::Packet;
@@ -68,6 +69,11 @@ pub fn port_config(lid: u32) -> PortConfig {
 impl TwoHosts {
     /// Args: `merge`: merge received segments.
     pub fn new(merge: bool) -> Self {
+        TwoHosts::with(merge, None)
+    }
+
+    /// Args: `merge`: merge received segments. `flow`: the links have credits.
+    pub fn with(merge: bool, flow: Option<&FlowControl>) -> Self {
         let (mut engine, mut vnics) = (Engine::default(), Vnics::new(true, merge));
         let switch = engine.add_switch();
         for index in 0..2 {
@@ -75,7 +81,7 @@ impl TwoHosts {
             engine.set_port(0, port, port_config(lid));
             engine.set_switch_port(0, switch, lid as u16, SwitchPortConfig::plain(PortState::Active));
             let streams = [0, 1].map(|end| (Stream::new(u64::from(index * 2 + end)), Stream::new(9)));
-            engine.add_link([End::Hfi(port), End::Switch(switch, lid as u16)], &FAST, None, streams);
+            engine.add_link([End::Hfi(port), End::Switch(switch, lid as u16)], &FAST, flow, streams);
             let vport = vnics.add();
             let slot = &mut vnics.vports[vport];
             slot.port = Some(port);
