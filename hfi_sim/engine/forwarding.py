@@ -28,11 +28,12 @@ def path_of(entropy: int, paths: int, hops: int) -> int:
     """Return which of several equal paths a packet takes.
 
     Its entropy is read as a number to the base `paths`. Each switch on the way looks at another digit of it, the first
-    switch at the last digit. If all looked at the same one, a switch behind others that have chosen would have no choice.
+    switch at the last digit. If all looked at the same one, a switch behind others that have chosen had no choice.
 
     Args:  hops: switches that it has come to, this one included.
     """
-    return entropy // paths ** min(hops - 1, _DIGITS) % paths
+    place: int = paths ** min(hops - 1, _DIGITS)
+    return entropy // place % paths
 
 
 def is_management(packet: bytes) -> bool:

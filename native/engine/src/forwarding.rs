@@ -17,7 +17,7 @@ pub fn is_astray(hops: u32, switches: u32) -> bool {
 /// Which of several equal paths a packet takes; `hops` includes this switch.
 ///
 /// Its entropy is read as a number to the base `paths`. Each switch on the way looks at another digit of it, the first
-/// switch at the last digit. If all looked at the same one, a switch behind others that have chosen would have no choice.
+/// switch at the last digit. If all looked at the same one, a switch behind others that have chosen had no choice.
 #[inline]
 pub fn path_of(entropy: u32, paths: usize, hops: u32) -> usize {
     let base = paths as u32;
