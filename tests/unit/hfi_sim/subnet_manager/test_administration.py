@@ -173,6 +173,12 @@ def test_a_path_names_lids_and_the_partition_of_both_ends(subnet: Subnet) -> Non
     assert path_of(subnet, dlid=2).header.status == SaStatus.INSUFFICIENT_COMPONENTS
 
 
+def test_a_path_leads_to_a_switch_too(subnet: Subnet) -> None:
+    leaf = subnet.fabric.switches["leaf1"]
+    path = path_of(subnet, sgid=gid_of(subnet.h1.guid), dgid=gid_of(leaf.node_guid)).table(IbPathRecord)
+    assert [(p.dlid, p.pkey & 0x7FFF) for p in path] == [(leaf.lid, 0x7FFF)]
+
+
 def test_a_trace_lists_the_nodes_of_the_way(subnet: Subnet) -> None:
     record = IbPathRecord(slid=subnet.h1.lid, dlid=subnet.ports["h3"].lid)
     request = SaMessage.request(
