@@ -27,7 +27,7 @@ _RATE_BPS: Final = 100e9
 _End = HfiPort | SwitchPort0
 """What a path begins or ends at."""
 _SCRAMBLED: Final = 0x55555555
-_PLAIN: Final = IbPathRecord.mask("dlid", "slid", "pkey", "sl")
+_PLAIN: Final = IbPathRecord.mask("dlid", "slid", "sl")
 
 
 def paths(view: View, question: Question) -> Iterator[IbPathRecord]:
@@ -103,6 +103,10 @@ def _common(source: _End, target: _End) -> list[int]:
 
 
 def _fits(path: IbPathRecord, asked: IbPathRecord, has: set[str]) -> bool:
+    if (
+        "pkey" in has and (path.pkey ^ asked.pkey) & ~PKEY_FULL_MEMBER
+    ):  # a partition, by whichever of its P_Keys
+        return False
     return ("mtu" not in has or is_wanted(path.mtu, asked.mtu_selector, asked.mtu, MTUS)) and (
         "rate" not in has or is_wanted(path.rate, asked.rate_selector, asked.rate, RATES)
     )

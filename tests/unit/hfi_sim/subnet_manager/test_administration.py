@@ -165,6 +165,9 @@ def test_a_path_names_lids_and_the_partition_of_both_ends(subnet: Subnet) -> Non
     gids = {"sgid": gid_of(subnet.h1.guid), "dgid": gid_of(subnet.h2.guid)}
     path = path_of(subnet, **gids).table(IbPathRecord)
     assert [(p.slid, p.dlid, p.pkey) for p in path] == [(subnet.h1.lid, subnet.h2.lid, 0x8002)]
+    assert len(path_of(subnet, **gids, pkey=0x0002).table(IbPathRecord)) == 1, (
+        "either P_Key names the partition"
+    )
     assert path_of(subnet, **gids, pkey=0x8009).header.status == SaStatus.NO_RECORDS
     assert (
         path_of(subnet, sgid=gid_of(subnet.h1.guid), dgid=bytes(15) + b"\1").header.status
