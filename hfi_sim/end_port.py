@@ -195,6 +195,10 @@ class EndPort:
         if lids != self._config.multicast_lids:
             self._configure(multicast_lids=lids)
 
+    def take_any_group(self) -> None:
+        """Leave it to the switches which groups reach this port: nobody tells it what it has joined."""
+        self._configure(any_group=True)
+
     def set_state(self, state: PortState) -> None:
         """Enter the state set by the subnet manager. In INIT and ARMED only management packets (SC15) pass."""
         if state is not self.state:

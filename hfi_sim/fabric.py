@@ -145,7 +145,7 @@ class Fabric:
             self._ports.append(port)
             port.mad = MadStack(port, self.clock)
             port.smi = HfiInterface(port, port.mad)
-            SubnetManagementAgent(port, self.clock, self.set_links)
+            port.sma = SubnetManagementAgent(port, self.clock, self.set_links)
             self._answer_performance(port, partial(counted_hfi, port), port.opa_port_num)
             port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
         self.hfis[name] = hfi
@@ -177,7 +177,7 @@ class Fabric:
         self._ports.append(port0)
         port0.mad = MadStack(port0, self.clock)
         port0.smi = SwitchInterface(port0, port0.mad)
-        SubnetManagementAgent(port0, self.clock, self.set_links)
+        port0.sma = SubnetManagementAgent(port0, self.clock, self.set_links)
         self._answer_performance(port0, partial(counted_switch, switch), 0)
         self.switches[name] = switch
         return switch

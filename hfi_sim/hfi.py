@@ -21,6 +21,7 @@ from hfi_sim.wire.icrc import Icrc
 
 if TYPE_CHECKING:
     from hfi_sim.mad.stack import MadStack
+    from hfi_sim.sma.agent import SubnetManagementAgent
     from hfi_sim.smp.interface import SubnetInterface
 
 log = logging.getLogger("hfi_sim.hfi")
@@ -39,6 +40,8 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
     """The MAD stack of this port."""
     smi: SubnetInterface
     """Queue pair 0 of this port."""
+    sma: SubnetManagementAgent
+    """The subnet management agent of this port."""
 
     def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc, driver: Driver) -> None:
         super().__init__(f"{hfi.name}:{opa_port_num}", guid, icrc, driver, driver.engine.add_port)

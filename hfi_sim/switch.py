@@ -29,6 +29,7 @@ from hfi_sim.wire.lrh16b import pkey_of, slid_of
 
 if TYPE_CHECKING:
     from hfi_sim.mad.stack import MadStack
+    from hfi_sim.sma.agent import SubnetManagementAgent
     from hfi_sim.smp.interface import SubnetInterface
 
 
@@ -105,6 +106,8 @@ class SwitchPort0(EndPort):
     """The MAD stack of the switch."""
     smi: SubnetInterface
     """Queue pair 0 of the switch."""
+    sma: SubnetManagementAgent
+    """The subnet management agent of the switch."""
 
     def __init__(self, switch: Switch, icrc: Icrc, driver: Driver) -> None:
         add = partial(driver.engine.add_port0, switch.number)

@@ -149,10 +149,11 @@ FabricCounted = (
     tuple[Literal["port"], int, FabricCounts, FabricCounts]
     | tuple[Literal["congestion"], int, Sequence[int]]
     | tuple[Literal["switch"], int, FabricCounts]
-    | tuple[Literal["direction"], int, FabricCounts, tuple[int, int]]
+    | tuple[Literal["direction"], int, FabricCounts, tuple[int, int] | None]
     | tuple[Literal["tally"], int, int, int]
 )
-"""An element by number, with what it counted: a port sent and received, a direction with its streams' states."""
+"""An element by number, with what it counted: a port sent and received, a direction with its streams' states, or None
+from a worker that does not carry it."""
 
 class FabricCapture(TypedDict):
     interfaces: int
@@ -230,7 +231,15 @@ class FabricEngine:
 # native VNICs on such an engine, and the thread that drives both (native/tap)
 
 class Carrier:
-    def __init__(self, drops: Sequence[Drop], *, icrc: bool = True, merge: bool = True) -> None: ...
+    def __init__(
+        self,
+        drops: Sequence[Drop],
+        *,
+        icrc: bool = True,
+        merge: bool = True,
+        workers: int = 1,
+        ports_per_host: int = 1,
+    ) -> None: ...
     @property
     def engine(self) -> FabricEngine: ...
     def start(self) -> None: ...
@@ -243,6 +252,10 @@ class Carrier:
     def failure(self) -> str | None: ...
     @property
     def missed(self) -> int: ...
+    @property
+    def loads(self) -> list[tuple[int, int]]:
+        """VNICs and links of each worker."""
+
     def add_vport(self, fd: int | None = None, *, datagrams: bool = False) -> int: ...
     def set_device(self, vport: int, *, reading: bool, merging: bool) -> None: ...
     def remove_vport(self, now: int, vport: int) -> VportCounts: ...

@@ -172,7 +172,7 @@ class EnginePort:
             return drop
         dlid = dlid_of(packet)
         if dlid >= LID_MULTICAST_FIRST and is_multicast_lid(dlid):
-            if dlid not in config.multicast_lids:
+            if not config.any_group and dlid not in config.multicast_lids:
                 return Drop.RX_DLID
         elif dlid >> config.lmc != config.lid >> config.lmc and dlid != LID_PERMISSIVE:
             return Drop.RX_DLID

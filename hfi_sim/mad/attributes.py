@@ -60,6 +60,17 @@ class SubnetAttrId(Code):
     SC_TO_SC_MULTISET = 0x0094, "SCtoSCMultiSet"
 
 
+class PmAttrId(Code):
+    """Attributes of OPA's performance management."""
+
+    CLASS_PORT_INFO = 0x0001, "ClassPortInfo"
+    PORT_STATUS = 0x0040, "PortStatus"
+    CLEAR_PORT_STATUS = 0x0041, "ClearPortStatus"
+    DATA_PORT_COUNTERS = 0x0042, "DataPortCounters"
+    ERROR_PORT_COUNTERS = 0x0043, "ErrorPortCounters"
+    ERROR_INFO = 0x0044, "ErrorInfo"
+
+
 class CommonAttrId(Code):
     """Attributes that every management class has."""
 

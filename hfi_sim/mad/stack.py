@@ -240,11 +240,11 @@ class MadStack:
             return Drop.MAD_SL
         self.sent += 1
         port = self._port
-        if packet.dlid >> port.lmc == port.lid >> port.lmc and not port.pkeys.admits(packet.pkey):
-            # a port may always ask itself, as in hfi1; through the fabric, limited members would not talk
-            if port.pkeys.may_send(packet.pkey):
-                self._clock.call_soon(self._receive, port, packet.packet, None)
-                return None
+        is_own = packet.dlid >> port.lmc == port.lid >> port.lmc
+        if is_own and port.pkeys.may_send(packet.pkey) and not port.pkeys.admits(packet.pkey):
+            # a port may always ask itself, as in hfi1; by way of the fabric, limited members do not talk
+            self._clock.call_soon(self._receive, port, packet.packet, None)
+            return None
         return port.send_built(*packet)
 
     def _respond(self, request: MadRequest, response: bytes) -> None:

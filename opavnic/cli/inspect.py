@@ -87,7 +87,8 @@ def engine_line(engine: dict[str, Any]) -> str:
         f"{worker['engine']} {counted(worker['vnics'], 'VNIC')}, {counted(worker['links'], 'link')}"
         for worker in workers
     )
-    return f"{text}: {'; '.join(carried)}"
+    missed = f"; {counted(engine['missed'], 'sighting')} missed" if engine["missed"] else ""
+    return f"{text}: {'; '.join(carried)}{missed}"
 
 
 def print_vnics(data: dict[str, Any]) -> None:

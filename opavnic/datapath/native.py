@@ -6,7 +6,7 @@ datapath.refresh()
 datapath.close()
 
 Everything but frames stays in Python: MADs, netlink, the state of VNICs. Packets of Python's programs and frames of
-native VNICs meet in the fabric's engine, which the thread of the carrier drives.
+native VNICs meet in the fabric's engine, which the threads of the carrier drive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import contextlib
 import errno
 import fcntl
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.fabric import Fabric
@@ -54,9 +54,9 @@ class NativeDatapath:
         *,
         on_failure: Callable[[str], None],
     ) -> None:
-        """Start the thread; it carries no VNICs until `refresh`.
+        """Start the threads; they carry no VNICs until `refresh`.
 
-        Args:    fabric: driven by the carrier. vnic_ports: by host; may grow. on_failure: told once, when the thread
+        Args:    fabric: driven by the carrier. vnic_ports: by host; may grow. on_failure: told once, when a thread
                  has died.
         """
         self._fabric = fabric
@@ -98,6 +98,7 @@ class NativeDatapath:
             if self._demuxes.get(port) != demux:
                 self._demuxes[port] = demux
                 self._carrier.set_demux(port, *demux)
+                vnics.port.heed_flow()  # the carrier says nothing of it while all VNICs of the port are native
 
     def _give(self, adapter: Adapter, port: int) -> None:
         state = (adapter.forwarding, adapter.netdev.mtu, adapter.is_passing, port)
@@ -173,6 +174,16 @@ class NativeDatapath:
         finally:
             self._carrier.resume()
 
+    @property
+    def loads(self) -> Sequence[tuple[int, int]]:
+        """How many VNICs and links each worker carries."""
+        return self._carrier.loads
+
+    @property
+    def missed(self) -> int:
+        """Sightings of packets that found no room because Python was behind."""
+        return self._carrier.missed
+
     def _noticed(self) -> None:
         carrier = self._carrier
         self._fabric.driver.run()
@@ -188,7 +199,7 @@ class NativeDatapath:
     # --- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Stop the thread and let go of every TAP. Harmless when done twice."""
+        """Stop the threads and let go of every TAP. Harmless when done twice."""
         if self._closed:
             return
         with contextlib.ExitStack() as stack:  # the last one first, each whatever another does

@@ -1,7 +1,8 @@
-"""Which datapath a lab runs on: `auto`, `python` or `native`."""
+"""Which datapath a lab runs on: `auto`, `python` or `native`; and with how many workers."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Final, Literal
@@ -11,6 +12,8 @@ from opavnic.errors import DatapathUnavailableError
 
 DatapathName = Literal["python", "native"]
 EngineWanted = Literal["auto", "python", "native"]
+PROCESSORS_PER_WORKER: Final = 4
+"""While one worker is busy, so are about three processors with what its hosts do: docs/datapath.md."""
 NOT_BUILT: Final = "the native datapath is not built here; with cargo on PATH: make native"
 
 
@@ -50,3 +53,16 @@ def choose_datapath(wanted: EngineWanted, *, tap: bool = True, polynomial: int =
     if wanted == "native":
         raise DatapathUnavailableError(obstacle)
     return Choice("python", obstacle)
+
+
+def choose_workers(wanted: int | Literal["auto"], hosts: int, processors: int | None = None) -> int:
+    """Return how many workers the native datapath is to have.
+
+    Args:  wanted: as in the lab file; auto: one for every four processors, at most one for each host, at least one.
+           processors: None: those that this process may use.
+    """
+    if wanted != "auto":
+        return wanted
+    if processors is None:
+        processors = len(os.sched_getaffinity(0))
+    return max(1, min(processors // PROCESSORS_PER_WORKER, hosts))

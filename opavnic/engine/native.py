@@ -126,6 +126,7 @@ class NativeEngine(Engine):
                 "sendable": list(config.pkeys.sendable),
                 "admitted": list(config.pkeys.admitted),
                 "groups": list(config.multicast_lids),
+                "any_group": config.any_group,
                 "egress": _egress(config.egress),
             },
         )
@@ -273,7 +274,8 @@ class NativeEngine(Engine):
             if counted[0] == "direction":
                 counters, faults, jitter = self._directions[counted[1]]
                 _add(counters, counted[2])
-                faults.state, jitter.state = counted[3]
+                if counted[3] is not None:  # from the worker that draws from them
+                    faults.state, jitter.state = counted[3]
             elif counted[0] == "switch":
                 _add(self._switches[counted[1]], counted[2])
             elif counted[0] == "port":

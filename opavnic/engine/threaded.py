@@ -1,13 +1,13 @@
-"""An engine that a native thread drives in real time, beside the event loop of its programs in Python.
+"""An engine that native threads drive in real time, beside the event loop of its programs in Python.
 
 carrier = native_carrier(icrc=True)
 fabric = Fabric(loop, engine=carrier_engine(carrier), driver=ThreadedDriver)
 carrier.start()
 loop.add_reader(carrier.notice_fd, fabric.driver.run)
 
-What Python does to such an engine happens under the lock of the thread, at the time that the thread's clock says. That
-clock is the one of event loops. The event loop waits for no event of the fabric: the thread does, and makes the notice
-descriptor readable when there is something for Python. Until the thread is started, and once it has ended, the engine
+What Python does to such an engine happens under the locks of the threads, at the time that their clock says. That clock
+is the one of event loops. The event loop waits for no event of the fabric: the threads do, and make the notice
+descriptor readable when there is something for Python. Until they are started, and once they have ended, the engine
 does what is due whenever Python calls it.
 """
 
@@ -31,16 +31,21 @@ if TYPE_CHECKING:
     from opavnic import _native
 
 
-def native_carrier(*, icrc: bool = True, merge: bool = True) -> _native.Carrier:
-    """Return a carrier: an engine, native VNICs on its ports, and a thread, which is not started.
+def native_carrier(
+    *, icrc: bool = True, merge: bool = True, workers: int = 1, ports_per_host: int = 1
+) -> _native.Carrier:
+    """Return a carrier: an engine, native VNICs on its ports, and threads, which are not started.
 
     Args:    icrc: compute and check ICRCs of the packets of native VNICs. merge: merge the segments they receive.
+             workers: threads, over which ports are spread. ports_per_host: so many in a row go to one of them.
     Raises:  DatapathUnavailableError: the native module is not built.
     """
     module = load_native()
     if module is None:
         raise DatapathUnavailableError(NOT_BUILT)
-    carrier: _native.Carrier = module.Carrier(DROPS, icrc=icrc, merge=merge)
+    carrier: _native.Carrier = module.Carrier(
+        DROPS, icrc=icrc, merge=merge, workers=workers, ports_per_host=ports_per_host
+    )
     return carrier
 
 
@@ -50,12 +55,12 @@ def carrier_engine(carrier: _native.Carrier) -> EngineFactory:
 
 
 class ThreadedDriver:
-    """Gives an engine that a thread drives the inputs of Python, and hands its outputs out."""
+    """Gives an engine that threads drive the inputs of Python, and hands its outputs out."""
 
     def __init__(
         self, engine: Engine, clock: Clock, timer_resolution_s: float, dispatch: Callable[[Output], None]
     ) -> None:
-        """Start with nothing due. Args: timer_resolution_s: ignored, the thread is precise; dispatch: takes outputs."""
+        """Start with nothing due. Args: timer_resolution_s: ignored, threads are precise; dispatch: takes outputs."""
         self.engine = engine
         self._clock = clock
         self._dispatch = dispatch
@@ -65,7 +70,7 @@ class ThreadedDriver:
 
     @property
     def now(self) -> int:
-        """Now, in nanoseconds on the clock; while the thread runs, its clock counts."""
+        """Now, in nanoseconds on the clock; while threads run, theirs counts."""
         return round(self._clock.time() * NS_PER_S)
 
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:

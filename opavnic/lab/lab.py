@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import mode
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -19,7 +20,7 @@ from hfi_sim.precise_loop import timer_resolution_s as resolution_of
 from hfi_sim.text import counted
 from hfi_sim.wire.icrc import Icrc
 from opavnic.adapter import Adapter
-from opavnic.datapath.selection import Choice, choose_datapath
+from opavnic.datapath.selection import Choice, choose_datapath, choose_workers
 from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
 from opavnic.errors import DatapathUnavailableError
 from opavnic.lab import descriptors
@@ -229,7 +230,12 @@ class Lab:
             ends=self._ends,
         )
         if self.datapath.name == "native":
-            self._carrier = native_carrier(icrc=model.icrc.links == "always")
+            ports = [host.hfis * host.ports for host in model.hosts.values()]
+            self._carrier = native_carrier(
+                icrc=model.icrc.links == "always",
+                workers=choose_workers(model.datapath.workers, len(ports)),
+                ports_per_host=mode(ports),
+            )
             world = make_world(engine=carrier_engine(self._carrier), driver=ThreadedDriver)
         else:
             world = make_world()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -77,12 +77,18 @@ def lab_status(
 def engine_status(world: World, name: str, workers_wanted: int | str) -> dict[str, Any]:
     """Return the engine, how many workers the lab file asks for, and what each carries: VNICs and links.
 
+    `missed` is how many sightings of packets were not reported because Python was behind.
+
     Args:  name: native or python. A native worker carries no VNICs of the lab's own process.
     """
-    adapters = [adapter for port in world.vnic_ports.values() for adapter in port.adapters.values()]
-    carried = [adapter for adapter in adapters if name != "native" or adapter.offload is not None]
-    worker = {"engine": name, "vnics": len(carried), "links": len(world.fabric.links)}
-    return {"name": name, "workers_wanted": workers_wanted, "workers": [worker]}
+    if world.carrier is None:
+        vnics = sum(len(port.adapters) for port in world.vnic_ports.values())
+        loads: Sequence[tuple[int, int]] = [(vnics, len(world.fabric.links))]
+        missed = 0
+    else:
+        loads, missed = world.carrier.loads, world.carrier.missed
+    workers = [{"engine": name, "vnics": vnics, "links": links} for vnics, links in loads]
+    return {"name": name, "workers_wanted": workers_wanted, "workers": workers, "missed": missed}
 
 
 def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:

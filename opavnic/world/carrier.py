@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -21,3 +22,11 @@ class Carrier(NativeCarrier, Protocol):
 
     def sync(self) -> None:
         """Add its counts to the counters of the VNICs."""
+
+    @property
+    def loads(self) -> Sequence[tuple[int, int]]:
+        """How many VNICs and links each worker carries."""
+
+    @property
+    def missed(self) -> int:
+        """Sightings of packets that found no room because Python was behind."""

@@ -125,6 +125,7 @@ class World:
                 self.administration = AdministrationService(self._subnet_manager, self._em_port, self.clock)
         else:
             for port in self.fabric.hfi_ports():
+                port.take_any_group()
                 self.allow_management(port, True)
         self.faults = Faults(self.fabric)
         self.vnic_ports: dict[str, VnicPort] = {}
@@ -162,7 +163,11 @@ class World:
 
     def _end_mads(self) -> None:
         for port in self.fabric.hfi_ports():
+            port.sma.shutdown()
             port.mad.shutdown()
+        for switch in self.fabric.switches.values():
+            switch.port0.sma.shutdown()
+            switch.port0.mad.shutdown()
 
     async def close(self) -> list[str]:
         """End everything in reverse order; return what failed to stop, and why."""

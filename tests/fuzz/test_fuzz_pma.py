@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.mad.agents import MadRequest
+from hfi_sim.mad.attributes import PmAttrId
 from hfi_sim.mad.header import MAD_SIZE, MadClass, MadHeader, Method, mad_size
 from hfi_sim.pma.agent import PerformanceAgent
-from hfi_sim.pma.attributes import PmAttrId
 from hfi_sim.pma.ports import counted_hfi, counted_switch
 from unit.hfi_sim.fabric_pair import make_pair
 

@@ -106,8 +106,8 @@ def test_counters_are_those_of_the_links_less_what_was_cleared_and_nobody_else_n
 
 def test_packets_to_groups_are_counted_where_they_pass() -> None:
     bed = Bed()
-    mlid = bed.sm.create_group()
-    bed.sm.set_groups({mlid: [bed.h1, bed.h2, bed.manager]})
+    mlid = bed.sm.groups.create()
+    bed.sm.groups.assign({mlid: [bed.h1, bed.h2, bed.manager]})
     bed.pm.clear(bed.sw0, 0, 1, 2, 3, 4)
     bed.pm.clear(bed.h2, 1)
     bed.h1.send(bed.packet(bed.h1, mlid))
@@ -307,8 +307,8 @@ def test_limited_member_may_ask_itself_and_nobody_else_that_is_limited() -> None
 
 def test_group_of_one_is_no_error() -> None:
     bed = Bed()
-    mlid = bed.sm.create_group()
-    bed.sm.set_groups({mlid: [bed.h1]})
+    mlid = bed.sm.groups.create()
+    bed.sm.groups.assign({mlid: [bed.h1]})
     bed.h1.send(bed.packet(bed.h1, mlid))
     bed.clock.advance(0.001)
     assert bed.switch.counters.drops == {Drop.SW_NO_GROUP: 1}

@@ -218,8 +218,8 @@ fn pipeline_behind_a_vport_answers_and_every_element_keeps_count() {
     let shared = Shared::new().unwrap();
     shared.lock().tables = tables.into();
     let TwoHosts { engine, vnics, .. } = TwoHosts::default();
-    let carrier = tap::thread::Shared::new(engine, vnics).unwrap();
-    assert!(carrier.lock().set_app(1, Some(Arc::clone(&shared) as _)));
+    let carrier = tap::shared::Shared::new(vec![(engine, vnics)]).unwrap();
+    assert!(carrier.lock(0).set_app(1, Some(Arc::clone(&shared) as _)));
     let to_lb = |mut frame: Vec<u8>| {
         frame[0..6].copy_from_slice(&lb.to_be_bytes()[10..]);
         frame
@@ -229,14 +229,14 @@ fn pipeline_behind_a_vport_answers_and_every_element_keeps_count() {
     let sent = [to_lb(frame(2, 5)), to_lb(arp), to_lb(frame(7, 5)), to_lb(frame(3, 6))];
     for frame in &sent {
         let (mut buffer, len) = (frame.clone(), frame.len());
-        carrier.input(0, |Carrier { engine, vnics, .. }, now| {
+        carrier.input(0, 0, |Carrier { engine, vnics, .. }, now| {
             vnics.transmit(engine, now, 0, &VnetHeader::default(), (&mut buffer, len), None);
         });
     }
-    carrier.input(1_000_000, Carrier::pass);
-    assert!(carrier.lock().devices.kept.is_empty(), "all of them are for the load balancer");
-    carrier.input(2_000_000, Carrier::pass);
-    let kept = std::mem::take(&mut carrier.lock().devices.kept);
+    carrier.input(0, 1_000_000, Carrier::pass);
+    assert!(carrier.lock(0).devices.kept.is_empty(), "all of them are for the load balancer");
+    carrier.input(0, 2_000_000, Carrier::pass);
+    let kept = std::mem::take(&mut carrier.lock(0).devices.kept);
     assert_eq!(kept.len(), 2);
     for ((vport, out), port) in kept.iter().zip([5003u16, 5003]) {
         let out = &out[SIZE..];
@@ -248,7 +248,7 @@ fn pipeline_behind_a_vport_answers_and_every_element_keeps_count() {
     assert_eq!(work.punts, [sent[1].clone()]);
     assert_eq!(work.counters.drops[Drop::ParserBadVersion as usize], 1);
     assert_eq!((work.counters.tx_packets, work.counters.balance()), (2, 0));
-    let carrier = carrier.lock();
+    let carrier = carrier.lock(0);
     for vport in &carrier.vnics.vports {
         assert_balance(&vport.tx_balance);
         assert_balance(&vport.rx_balance);

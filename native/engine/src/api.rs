@@ -77,8 +77,14 @@ impl Engine {
     /// Make the engine of one worker of several, which all get the same elements and changes in the same order. Packets
     /// are injected into the engine of the worker that owns their port.
     pub fn of_worker(worker: WorkerId, workers: u32) -> Self {
+        Engine::with_share(Share::new(worker, workers))
+    }
+
+    /// Make the engine of the worker that carries this share.
+    pub fn with_share(share: Share) -> Self {
+        let workers = share.workers();
         let mut engine = Engine::default();
-        engine.state.share = Share::new(worker, workers);
+        engine.state.share = share;
         engine.state.pool = POOL_BYTES / i64::from(workers);
         engine
     }
@@ -88,9 +94,20 @@ impl Engine {
         self.state.share.owner(port)
     }
 
+    /// Whether this worker carries a direction; of a link, one worker carries both.
+    pub fn carries(&self, direction: DirectionId) -> bool {
+        self.directions[direction as usize].is_here()
+    }
+
     /// What waits to be handed to another worker.
     pub fn outbox(&mut self, worker: WorkerId) -> &mut Outbox {
         &mut self.state.share.outboxes[worker as usize]
+    }
+
+    /// Whether anything waits for other workers.
+    #[inline]
+    pub fn hands_over(&self) -> bool {
+        self.state.share.outboxes.iter().any(|outbox| !outbox.packets.is_empty())
     }
 
     /// Take in a packet that another worker has handed over: it enters with the next `handle_timeout`, as of its own
@@ -401,6 +418,20 @@ impl Engine {
 
     /// Do everything that is due at `now` or was before.
     pub fn handle_timeout(&mut self, now: u64) {
+        self.advance::<false>(now);
+    }
+
+    /// Do what is due at `now` or was before, up to the first packet that is passed to a host with the room that it
+    /// occupies; return whether there may be more to do.
+    ///
+    /// So whoever is late can still release the room as of the time of the packet, before anything happens later.
+    pub fn handle_until_lent(&mut self, now: u64) -> bool {
+        self.advance::<true>(now)
+    }
+
+    #[inline]
+    fn advance<const UNTIL_LENT: bool>(&mut self, now: u64) -> bool {
+        let lent = self.state.lent_so_far();
         while let Some((when, number, event)) = self.state.events.pop_due(now) {
             match event {
                 Event::Arrival(direction) => self.arrive(when, direction),
@@ -413,7 +444,11 @@ impl Engine {
                 Event::HandedOver(worker) => self.enter_next(now, worker),
             }
             self.settle(when);
+            if UNTIL_LENT && self.state.lent_so_far() != lent {
+                return true;
+            }
         }
+        false
     }
 
     #[inline]

@@ -119,6 +119,11 @@ impl Apps {
         self.0[vport] = app.map(|app| Attached { app, inbox: Batch::default(), spare: Batch::default() });
     }
 
+    /// Take the app of a vport away. Frames that it has not processed are discarded.
+    pub fn take_app(&mut self, vport: usize) -> Option<Arc<dyn NativeApp>> {
+        self.0.get_mut(vport)?.take().map(|attached| attached.app)
+    }
+
     /// Queue a frame, preceded by its virtio-net header; return false if the vport has no app.
     #[inline]
     pub fn take(&mut self, vport: usize, parts: &[&[u8]]) -> bool {

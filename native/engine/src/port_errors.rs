@@ -36,6 +36,21 @@ impl PortErrors {
         }
     }
 
+    /// Add what another worker has noted of the same port; of the first packets, one's own comes before.
+    pub fn add(&mut self, others: &[PortError]) {
+        for other in others {
+            match self.0.iter_mut().find(|error| error.reason == other.reason) {
+                None => self.0.push(other.clone()),
+                Some(error) => {
+                    error.packets += other.packets;
+                    if error.first.is_empty() {
+                        error.first = other.first.clone();
+                    }
+                }
+            }
+        }
+    }
+
     /// What was dropped.
     pub fn all(&self) -> &[PortError] {
         &self.0

@@ -81,6 +81,8 @@ pub struct Share {
     ports: Vec<WorkerId>,
     /// Over how many of them workers have been spread.
     spread: u32,
+    /// How many in a row go to one worker.
+    row: u32,
 }
 
 impl Default for Share {
@@ -98,7 +100,14 @@ impl Share {
             inboxes: (0..workers).map(|_| VecDeque::new()).collect(),
             ports: Vec::new(),
             spread: 0,
+            row: 1,
         }
+    }
+
+    /// Give so many HFI ports in a row to one worker: hosts have that many, and one of them carries the traffic.
+    pub fn in_rows_of(mut self, ports: u32) -> Self {
+        self.row = ports.max(1);
+        self
     }
 
     pub fn workers(&self) -> u32 {
@@ -110,7 +119,7 @@ impl Share {
     }
 
     pub fn add_port(&mut self) {
-        self.ports.push(self.spread % self.workers());
+        self.ports.push(self.spread / self.row % self.workers());
         self.spread += 1;
     }
 

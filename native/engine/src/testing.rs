@@ -68,7 +68,12 @@ pub fn port_config(lid: u32) -> PortConfig {
 impl TwoHosts {
     /// Args: `merge`: merge received segments.
     pub fn new(merge: bool) -> Self {
-        let (mut engine, mut vnics) = (Engine::default(), Vnics::new(true, merge));
+        TwoHosts::on(Engine::default(), merge)
+    }
+
+    /// On an empty engine, such as one of several workers.
+    pub fn on(mut engine: Engine, merge: bool) -> Self {
+        let mut vnics = Vnics::new(true, merge);
         let switch = engine.add_switch();
         for index in 0..2 {
             let (port, lid) = (engine.add_port(), index + 1);
@@ -145,7 +150,7 @@ impl TwoHosts {
         while let Some(output) = self.engine.poll_output() {
             others += usize::from(self.vnics.take(&mut self.engine, output).is_some());
         }
-        self.vnics.flush(&mut self.engine, self.now, host);
+        self.vnics.flush(&mut self.engine, host);
         others
     }
 

@@ -10,31 +10,38 @@ use engine::counters;
 use engine::outputs::PortId;
 use engine::packet::{Packet, Packets};
 use engine::port::Address;
+use engine::share::Share;
 use engine::vnics::Vnics;
 use engine::vnics::demux::Demux;
 use engine::vnics::transmit::Uplink;
+use engine::vnics::vport::Vport;
 use offload::vnet::{SIZE, VnetHeader};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use tap::carrier::Carrier as TapCarrier;
 use tap::devices::Device;
-use tap::thread::{Shared, Thread};
+use tap::shared::Shared;
+use tap::thread::Threads;
 
 use crate::counts::{VportHarvest, take_vport, vport_dict};
 use crate::fabric_engine::FabricEngine;
 use crate::snapshot::VportArgs;
 
+/// Far more than any machine has processors for.
+pub const MOST_WORKERS: u32 = 256;
+
 #[pyclass(frozen)]
 pub struct Carrier {
     shared: Arc<Shared>,
     engine: Py<FabricEngine>,
-    thread: Mutex<Option<Thread>>,
+    threads: Mutex<Option<Threads>>,
 }
 
 impl Carrier {
     /// Attach an app to a vport, in place of a device, until the vport is removed.
     pub fn attach(&self, py: Python<'_>, vport: usize, app: Arc<dyn NativeApp>) -> PyResult<()> {
-        let found = py.detach(|| self.shared.lock().set_app(vport, Some(app)));
+        let found = py.detach(|| self.shared.lock_home(vport).set_app(vport, Some(app)));
         if found { Ok(()) } else { Err(no_vport(vport)) }
     }
 }
@@ -68,11 +75,25 @@ fn no_port(port: u32) -> PyErr {
 #[pymethods]
 impl Carrier {
     #[new]
-    #[pyo3(signature = (drops, *, icrc=true, merge=true))]
-    fn new(py: Python<'_>, drops: Vec<Py<PyAny>>, icrc: bool, merge: bool) -> PyResult<Self> {
-        let shared = Shared::new(Engine::default(), Vnics::new(icrc, merge))?;
+    #[pyo3(signature = (drops, *, icrc=true, merge=true, workers=1, ports_per_host=1))]
+    fn new(
+        py: Python<'_>,
+        drops: Vec<Py<PyAny>>,
+        icrc: bool,
+        merge: bool,
+        workers: u32,
+        ports_per_host: u32,
+    ) -> PyResult<Self> {
+        if !(1..=MOST_WORKERS).contains(&workers) {
+            return Err(PyValueError::new_err(format!("{workers} workers: 1 to {MOST_WORKERS} can work")));
+        }
+        let part = |worker| {
+            let share = Share::new(worker, workers).in_rows_of(ports_per_host);
+            (Engine::with_share(share), Vnics::new(icrc, merge))
+        };
+        let shared = Shared::new((0..workers).map(part).collect())?;
         let engine = Py::new(py, FabricEngine::carried(Arc::clone(&shared), drops)?)?;
-        Ok(Carrier { shared, engine, thread: Mutex::new(None) })
+        Ok(Carrier { shared, engine, threads: Mutex::new(None) })
     }
 
     /// The engine that carries the packets.
@@ -83,16 +104,16 @@ impl Carrier {
 
     /// Drive the carrier in real time from now on; until then it is driven by those who call it.
     fn start(&self) -> PyResult<()> {
-        let mut thread = self.thread.lock().unwrap();
-        if thread.is_none() {
-            *thread = Some(Thread::start(Arc::clone(&self.shared))?);
+        let mut threads = self.threads.lock().unwrap();
+        if threads.is_none() {
+            *threads = Some(Threads::start(Arc::clone(&self.shared))?);
         }
         Ok(())
     }
 
     fn stop(&self, py: Python<'_>) {
-        let thread = self.thread.lock().unwrap().take();
-        py.detach(|| drop(thread));
+        let threads = self.threads.lock().unwrap().take();
+        py.detach(|| drop(threads));
     }
 
     fn pause(&self, py: Python<'_>) {
@@ -116,7 +137,21 @@ impl Carrier {
     /// Sightings that found no room while Python was behind.
     #[getter]
     fn missed(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.shared.lock().outbox.missed)
+        py.detach(|| self.shared.lock_all().iter_mut().map(|carrier| carrier.outbox.missed).sum())
+    }
+
+    /// What each worker has: the number of vports with a configured port, and of links.
+    #[getter]
+    fn loads(&self, py: Python<'_>) -> Vec<(usize, usize)> {
+        py.detach(|| {
+            let has_port = |vport: &&Vport| vport.in_use && vport.port.is_some();
+            let load = |carrier: &mut TapCarrier| {
+                let links = (0..carrier.engine.directions() as u32).step_by(2);
+                let vports = carrier.vnics.vports.iter().filter(has_port).count();
+                (vports, links.filter(|first| carrier.engine.carries(*first)).count())
+            };
+            self.shared.lock_all().iter_mut().map(load).collect()
+        })
     }
 
     // --- vports ----------------------------------------------------------------------------------------------
@@ -125,8 +160,9 @@ impl Carrier {
     fn add_vport(&self, py: Python<'_>, fd: Option<RawFd>, datagrams: bool) -> PyResult<usize> {
         let device = fd.map(tap::duplicate).transpose()?.map(Device::new);
         let index = py.detach(|| {
-            let carrier = &mut *self.shared.lock();
-            let index = carrier.vnics.add();
+            let mut all = self.shared.lock_all();
+            let index = all.add_vport();
+            let carrier = all.home(index);
             carrier.vnics.vports[index].take_datagrams_merged(datagrams);
             carrier.set_device(index, device).map(|()| index)
         })?;
@@ -136,7 +172,7 @@ impl Carrier {
     #[pyo3(signature = (vport, *, reading, merging))]
     fn set_device(&self, py: Python<'_>, vport: usize, reading: bool, merging: bool) -> PyResult<()> {
         let found = py.detach(|| {
-            let carrier = &mut *self.shared.lock();
+            let carrier = &mut *self.shared.lock_home(vport);
             let Some(slot) = carrier.vnics.get(vport) else { return Ok(false) };
             slot.unmerged = !merging;
             carrier.change_device(vport, |device| device.stopped = !reading).map(|()| true)
@@ -147,7 +183,7 @@ impl Carrier {
     /// Remove a vport and return its final counts.
     fn remove_vport<'py>(&self, py: Python<'py>, now: u64, vport: usize) -> PyResult<Bound<'py, PyDict>> {
         let harvest = py.detach(|| {
-            self.shared.input(now, |carrier, now| {
+            let mut harvests = self.shared.change(now, |carrier, now| {
                 carrier.flush(now);
                 let harvest = take_vport(carrier.vnics.get(vport)?);
                 carrier.set_app(vport, None);
@@ -155,7 +191,8 @@ impl Carrier {
                 // removing a descriptor cannot fail
                 let _ = carrier.set_device(vport, None);
                 Some(harvest)
-            })
+            });
+            harvests.swap_remove(self.shared.home(vport) as usize)
         });
         vport_dict(py, &harvest.ok_or_else(|| no_vport(vport))?)
     }
@@ -164,7 +201,9 @@ impl Carrier {
     fn set_vport(&self, py: Python<'_>, vport: usize, config: VportArgs, port: Option<u32>) -> PyResult<()> {
         let config = Arc::new(config.build());
         py.detach(|| {
-            let carrier = &mut *self.shared.lock();
+            let mut all = self.shared.lock_all();
+            let now = all.now(0);
+            let carrier = all.home(vport);
             if let Some(port) = port.filter(|port| *port as usize >= carrier.engine.ports()) {
                 return Err(no_port(port));
             }
@@ -172,7 +211,7 @@ impl Carrier {
             slot.config = config;
             slot.port = port;
             carrier.wake_stopped();
-            Ok(())
+            Ok(all.settle_vport(now, vport)?)
         })
     }
 
@@ -187,17 +226,21 @@ impl Carrier {
         nohandler: Option<u32>,
     ) -> PyResult<()> {
         py.detach(|| {
-            let carrier = &mut *self.shared.lock();
-            if port as usize >= carrier.engine.ports() {
+            let mut all = self.shared.lock_all();
+            let named = || vports.values().chain(&nohandler).map(|vport| *vport as usize);
+            let known = all.home(0);
+            if port as usize >= known.engine.ports() {
                 return Err(no_port(port));
             }
-            if let Some(vport) =
-                vports.values().chain(&nohandler).find(|vport| carrier.vnics.get(**vport as usize).is_none())
-            {
-                return Err(no_vport(*vport as usize));
+            if let Some(vport) = named().find(|vport| known.vnics.get(*vport).is_none()) {
+                return Err(no_vport(vport));
+            }
+            if let Some(vport) = named().find(|vport| !all.is_with(*vport, port)) {
+                let text = format!("vport {vport} is not on HFI port {port}, and another worker has it");
+                return Err(PyValueError::new_err(text));
             }
             let vports = vports.into_iter().collect();
-            carrier.vnics.set_demux(port, Demux { mask, vports, nohandler });
+            all.owner(port).vnics.set_demux(port, Demux { mask, vports, nohandler });
             Ok(())
         })
     }
@@ -207,14 +250,16 @@ impl Carrier {
     /// Take what all vports have counted since the last time.
     fn collect<'py>(&self, py: Python<'py>, now: u64) -> PyResult<Bound<'py, PyDict>> {
         let harvests: Vec<(usize, VportHarvest)> = py.detach(|| {
-            self.shared.input(now, |carrier, now| {
+            let mut worker = 0;
+            let mut harvests = Vec::new();
+            self.shared.change(now, |carrier, now| {
                 carrier.flush(now);
                 let vports = carrier.vnics.vports.iter_mut().enumerate();
-                vports
-                    .filter(|(_, vport)| vport.in_use)
-                    .map(|(index, vport)| (index, take_vport(vport)))
-                    .collect()
-            })
+                let own = vports.filter(|(index, vport)| vport.in_use && self.shared.home(*index) == worker);
+                harvests.extend(own.map(|(index, vport)| (index, take_vport(vport))));
+                worker += 1;
+            });
+            harvests
         });
         let dict = PyDict::new(py);
         for (index, harvest) in &harvests {
@@ -225,7 +270,7 @@ impl Carrier {
 
     fn collect_vport<'py>(&self, py: Python<'py>, now: u64, vport: usize) -> PyResult<Bound<'py, PyDict>> {
         let harvest = py.detach(|| {
-            self.shared.input(now, |carrier, now| {
+            self.shared.input(self.shared.home(vport), now, |carrier, now| {
                 carrier.flush(now);
                 carrier.vnics.get(vport).map(take_vport)
             })
@@ -236,12 +281,13 @@ impl Carrier {
     // --- what Python takes and gives -------------------------------------------------------------------------
 
     fn take_lost(&self, py: Python<'_>) -> Vec<(usize, i32)> {
-        py.detach(|| std::mem::take(&mut self.shared.lock().lost))
+        py.detach(|| self.shared.lock_all().iter_mut().flat_map(|it| std::mem::take(&mut it.lost)).collect())
     }
 
     /// Take the frames of vports that have neither a device nor an app.
     fn take_frames<'py>(&self, py: Python<'py>) -> Vec<(usize, Bound<'py, PyBytes>)> {
-        let kept = py.detach(|| std::mem::take(&mut self.shared.lock().devices.kept));
+        let take = |carrier: &mut TapCarrier| std::mem::take(&mut carrier.devices.kept);
+        let kept: Vec<_> = py.detach(|| self.shared.lock_all().iter_mut().flat_map(take).collect());
         kept.into_iter().map(|(vport, frame)| (vport, PyBytes::new(py, &frame))).collect()
     }
 
@@ -260,7 +306,7 @@ impl Carrier {
         let mut buffer = frame.to_vec();
         buffer.resize(frame.len().max(60), 0);
         py.detach(|| {
-            self.shared.input(now, |carrier, now| {
+            self.shared.input(self.shared.home(vport), now, |carrier, now| {
                 let frame = (&mut buffer[..], frame.len());
                 carrier.vnics.transmit(&mut carrier.engine, now, vport, &header, frame, hash15);
             });
@@ -280,14 +326,14 @@ impl Carrier {
         let mut kept = Kept::default();
         let frame = (&mut buffer[..], frame.len());
         let header = VnetHeader::default();
-        self.shared.lock().vnics.transmit_over(&mut kept, vport, &header, frame, Some(hash15));
+        self.shared.lock_home(vport).vnics.transmit_over(&mut kept, vport, &header, frame, Some(hash15));
         kept.sent.iter().map(|packet| PyBytes::new(py, packet)).collect()
     }
 
     /// Give a packet to the VNICs of an HFI port, as if the port had received and checked it.
     fn demultiplex(&self, py: Python<'_>, now: u64, port: u32, packet: &[u8]) {
         py.detach(|| {
-            self.shared.input(now, |carrier, _| {
+            self.shared.input(self.shared.owner(port), now, |carrier, _| {
                 let packet = carrier.engine.packets().copy(packet);
                 carrier.vnics.demultiplex(&mut carrier.engine, port, packet);
             });
@@ -297,6 +343,6 @@ impl Carrier {
 
 impl Drop for Carrier {
     fn drop(&mut self) {
-        drop(self.thread.lock().unwrap().take());
+        drop(self.threads.lock().unwrap().take());
     }
 }

@@ -7,15 +7,17 @@ use engine::api::Engine;
 use engine::config::{End, PortNum};
 use engine::counters::DROP_NAMES;
 use engine::link::rule::{FaultRule, Tally};
-use engine::link::vl_counters::VlCounters;
+use engine::link::vl_counters::{Uncounted, VlCounters};
+use engine::link::wire_counters::WireCounters;
+use engine::outputs::PortId;
 use engine::packet::Packets;
 use engine::port::Address;
-use engine::port_errors::PortError;
+use engine::port_errors::{PortError, PortErrors};
 use engine::random::Stream;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySequence};
-use tap::thread::Shared;
+use tap::shared::Shared;
 
 use crate::capture_ring::CaptureRing;
 use crate::fabric_args::{
@@ -62,26 +64,47 @@ impl FabricEngine {
         FabricEngine::over(Inner::Carried(shared), drops)
     }
 
-    /// Give an input to the engine: at `now`, or when the clock of a thread says. Python goes on while this waits.
+    /// Change the engine, that of each worker: at `now`, or when the clock of a thread says. Python goes on while this waits.
+    fn change(&mut self, py: Python<'_>, now: u64, mut action: impl FnMut(&mut Engine, u64) + Send) {
+        match &mut self.inner {
+            Inner::Alone(engine) => action(engine, now),
+            Inner::Carried(shared) => {
+                py.detach(|| shared.change(now, |carrier, now| action(&mut carrier.engine, now)));
+            }
+        }
+    }
+
+    /// Give the engine an input at one port: that of the worker that has it.
     fn input<R: Send>(
         &mut self,
         py: Python<'_>,
+        port: PortId,
         now: u64,
         action: impl FnOnce(&mut Engine, u64) -> R + Send,
     ) -> R {
         match &mut self.inner {
             Inner::Alone(engine) => action(engine, now),
-            Inner::Carried(shared) => {
-                py.detach(|| shared.input(now, |carrier, now| action(&mut carrier.engine, now)))
-            }
+            Inner::Carried(shared) => py.detach(|| {
+                let owner = shared.owner(port);
+                shared.input(owner, now, |carrier, now| action(&mut carrier.engine, now))
+            }),
         }
     }
 
-    /// Look at the engine, or add something to it in which nothing happens yet.
+    /// Add something to the engine, that of each worker, in which nothing happens yet; or look at it. Return what the first
+    /// gives.
+    fn each<R: Send>(&mut self, py: Python<'_>, mut action: impl FnMut(&mut Engine) -> R + Send) -> R {
+        match &mut self.inner {
+            Inner::Alone(engine) => action(engine),
+            Inner::Carried(shared) => py.detach(|| shared.each(|carrier| action(&mut carrier.engine))),
+        }
+    }
+
+    /// Look at the engine of the worker that has all credits.
     fn look<R: Send>(&mut self, py: Python<'_>, action: impl FnOnce(&mut Engine) -> R + Send) -> R {
         match &mut self.inner {
             Inner::Alone(engine) => action(engine),
-            Inner::Carried(shared) => py.detach(|| action(&mut shared.lock().engine)),
+            Inner::Carried(shared) => py.detach(|| action(&mut shared.lock(0).engine)),
         }
     }
 
@@ -118,18 +141,18 @@ impl FabricEngine {
 
     fn add_port(&mut self, py: Python<'_>) -> u32 {
         self.ports += 1;
-        self.look(py, Engine::add_port)
+        self.each(py, Engine::add_port)
     }
 
     fn add_switch(&mut self, py: Python<'_>) -> u32 {
         self.switches += 1;
-        self.look(py, Engine::add_switch)
+        self.each(py, Engine::add_switch)
     }
 
     fn add_port0(&mut self, py: Python<'_>, switch: u32) -> PyResult<u32> {
         self.switch(switch)?;
         self.ports += 1;
-        Ok(self.look(py, |engine| engine.add_port0(switch)))
+        Ok(self.each(py, |engine| engine.add_port0(switch)))
     }
 
     fn add_link(
@@ -144,25 +167,30 @@ impl FabricEngine {
         let flow = flow.map(FlowArgs::build).transpose()?;
         let streams = streams.map(|(faults, jitter)| (Stream::new(faults), Stream::new(jitter)));
         self.directions += 2;
-        Ok(self.look(py, |engine| engine.add_link(ends, &config.build(), flow.as_ref(), streams)))
+        let config = config.build();
+        let first = self.each(py, |engine| engine.add_link(ends, &config, flow.as_ref(), streams));
+        if let Inner::Carried(shared) = &self.inner {
+            py.detach(|| shared.lock_all().settle_vports(0))?; // those of a port that another worker has now
+        }
+        Ok(first)
     }
 
     fn set_port(&mut self, py: Python<'_>, now: u64, port: u32, config: PortArgs) -> PyResult<()> {
         self.port(port)?;
         let config = config.build()?;
-        self.input(py, now, |engine, now| engine.set_port(now, port, config));
+        self.change(py, now, |engine, now| engine.set_port(now, port, config.clone()));
         Ok(())
     }
 
     fn stall_port(&mut self, py: Python<'_>, now: u64, port: u32, stalled: bool) -> PyResult<()> {
         self.port(port)?;
-        self.input(py, now, |engine, now| engine.stall_port(now, port, stalled));
+        self.change(py, now, |engine, now| engine.stall_port(now, port, stalled));
         Ok(())
     }
 
     fn set_switch(&mut self, py: Python<'_>, now: u64, switch: u32, up: bool) -> PyResult<()> {
         self.switch(switch)?;
-        self.input(py, now, |engine, now| engine.set_switch(now, switch, up));
+        self.change(py, now, |engine, now| engine.set_switch(now, switch, up));
         Ok(())
     }
 
@@ -176,7 +204,7 @@ impl FabricEngine {
     ) -> PyResult<()> {
         self.switch(switch)?;
         let config = config.build()?;
-        self.input(py, now, |engine, now| engine.set_switch_port(now, switch, port_num, config));
+        self.change(py, now, |engine, now| engine.set_switch_port(now, switch, port_num, config.clone()));
         Ok(())
     }
 
@@ -191,19 +219,21 @@ impl FabricEngine {
     ) -> PyResult<()> {
         self.switch(switch)?;
         let (lft, mft) = (linear_table(entries, groups)?, multicast_table(mft));
-        self.input(py, now, |engine, now| engine.set_tables(now, switch, lft, mft));
+        self.change(py, now, |engine, now| engine.set_tables(now, switch, lft.clone(), mft.clone()));
         Ok(())
     }
 
     fn set_link(&mut self, py: Python<'_>, now: u64, direction: u32, config: LinkArgs) -> PyResult<()> {
         self.direction(direction)?;
-        self.input(py, now, |engine, now| engine.set_link(now, direction, &config.build()));
+        let config = config.build();
+        self.change(py, now, |engine, now| engine.set_link(now, direction, &config));
         Ok(())
     }
 
     fn set_tally(&mut self, py: Python<'_>, tally: u32, seen: u64, hits: u64) {
         self.tallies = self.tallies.max(tally as usize + 1);
-        self.look(py, |engine| engine.set_tally(tally, Arc::new(Tally::new(seen, hits))));
+        let shared = Arc::new(Tally::new(seen, hits));
+        self.each(py, |engine| engine.set_tally(tally, Arc::clone(&shared)));
     }
 
     fn set_rules(&mut self, py: Python<'_>, now: u64, direction: u32, rules: Vec<RuleArgs>) -> PyResult<()> {
@@ -212,13 +242,13 @@ impl FabricEngine {
         for rule in &rules {
             known("tallies", rule.tally, self.tallies)?;
         }
-        self.input(py, now, |engine, now| engine.set_rules(now, direction, rules));
+        self.change(py, now, |engine, now| engine.set_rules(now, direction, rules.clone()));
         Ok(())
     }
 
     fn observe(&mut self, py: Python<'_>, now: u64, direction: u32, on: bool) -> PyResult<()> {
         self.direction(direction)?;
-        self.input(py, now, |engine, now| engine.observe(now, direction, on));
+        self.change(py, now, |engine, now| engine.observe(now, direction, on));
         Ok(())
     }
 
@@ -232,13 +262,15 @@ impl FabricEngine {
     ) -> PyResult<()> {
         self.direction(direction)?;
         ring.interface(interface)?;
-        self.input(py, now, |engine, now| engine.attach(now, direction, ring.shared(), interface));
+        let ring = ring.shared();
+        self.change(py, now, |engine, now| engine.attach(now, direction, Arc::clone(&ring), interface));
         Ok(())
     }
 
     fn detach(&mut self, py: Python<'_>, now: u64, direction: u32, ring: &CaptureRing) -> PyResult<()> {
         self.direction(direction)?;
-        self.input(py, now, |engine, now| engine.detach(now, direction, &ring.shared()));
+        let ring = ring.shared();
+        self.change(py, now, |engine, now| engine.detach(now, direction, &ring));
         Ok(())
     }
 
@@ -259,7 +291,7 @@ impl FabricEngine {
     ) -> PyResult<Option<Py<PyAny>>> {
         self.port(port)?;
         let address = Address { slid, dlid, pkey };
-        let drop = self.input(py, now, |engine, now| {
+        let drop = self.input(py, port, now, |engine, now| {
             let packet = engine.packets().copy(packet);
             engine.inject(now, port, packet, address)
         });
@@ -282,7 +314,7 @@ impl FabricEngine {
         if !self.look(py, |engine| engine.is_port0(port)) {
             return Err(PyValueError::new_err(format!("port {port} is not port 0 of a switch")));
         }
-        let drop = self.input(py, now, |engine, now| {
+        let drop = self.input(py, port, now, |engine, now| {
             let packet = engine.packets().copy(packet);
             engine.direct(now, port, out_port, packet, slid, pkey)
         });
@@ -294,15 +326,17 @@ impl FabricEngine {
     }
 
     fn release(&mut self, py: Python<'_>, now: u64, token: u64) -> PyResult<()> {
-        if self.input(py, now, |engine, now| engine.release(now, token)) {
-            Ok(())
-        } else {
-            Err(no_token(token))
-        }
+        let found = match &mut self.inner {
+            Inner::Alone(engine) => engine.release(now, token),
+            Inner::Carried(shared) => {
+                py.detach(|| shared.input(0, now, |carrier, now| carrier.engine.release(now, token)))
+            }
+        };
+        if found { Ok(()) } else { Err(no_token(token)) }
     }
 
     fn handle_timeout(&mut self, py: Python<'_>, now: u64) {
-        self.input(py, now, |engine, now| engine.handle_timeout(now));
+        self.change(py, now, |engine, now| engine.handle_timeout(now));
     }
 
     #[getter]
@@ -310,10 +344,7 @@ impl FabricEngine {
         match &mut self.inner {
             Inner::Alone(engine) if engine.has_output() => Some(0),
             Inner::Alone(engine) => engine.deadline(),
-            Inner::Carried(shared) => py.detach(|| {
-                let carrier = &mut *shared.lock();
-                if carrier.outbox.is_empty() { carrier.deadline() } else { Some(0) }
-            }),
+            Inner::Carried(shared) => py.detach(|| shared.deadline()),
         }
     }
 
@@ -354,7 +385,9 @@ impl FabricEngine {
 
     fn is_holding(&mut self, py: Python<'_>, direction: u32) -> PyResult<bool> {
         self.direction(direction)?;
-        Ok(self.look(py, |engine| engine.is_holding(direction)))
+        let mut is_holding = false;
+        self.each(py, |engine| is_holding |= engine.is_holding(direction));
+        Ok(is_holding)
     }
 
     fn lanes(&mut self, py: Python<'_>, direction: u32) -> PyResult<Option<LaneStatus>> {
@@ -370,39 +403,49 @@ impl FabricEngine {
         direction: u32,
     ) -> PyResult<((u64, u64, u64), Vec<VlRow>)> {
         self.direction(direction)?;
-        let (more, rows) = self.input(py, now, |engine, now| engine.vl_counters(now, direction));
+        let (mut all, mut rows) = (Uncounted::default(), Vec::new());
+        self.change(py, now, |engine, now| {
+            let (more, vls) = engine.vl_counters(now, direction);
+            all += more;
+            rows.resize_with(vls.len().max(rows.len()), VlCounters::default);
+            rows.iter_mut().zip(vls).for_each(|(row, vl)| *row += vl);
+        });
         let row =
             |vl: &VlCounters| (vl.packets, vl.bytes, vl.wait_ns, vl.discards, vl.overflows, vl.fecn, vl.becn);
-        Ok(((more.too_long, more.fecn, more.becn), rows.iter().map(row).collect()))
+        Ok(((all.too_long, all.fecn, all.becn), rows.iter().map(row).collect()))
     }
 
     fn wire_counters(&mut self, py: Python<'_>, now: u64, direction: u32) -> PyResult<WireCounts> {
         self.direction(direction)?;
-        let wire = self.input(py, now, |engine, now| engine.wire_counters(now, direction));
+        let mut wire = WireCounters::default();
+        self.change(py, now, |engine, now| wire += engine.wire_counters(now, direction));
         Ok((wire.multicast, wire.fecn, wire.becn, wire.errors, wire.recent_errors))
     }
 
     fn port_errors<'py>(&mut self, py: Python<'py>, now: u64, end: EndArgs) -> PyResult<Vec<ErrorRow<'py>>> {
         let end = self.end(end)?;
-        let errors = self.input(py, now, |engine, now| engine.port_errors(now, end).to_vec());
+        let mut errors = PortErrors::default();
+        self.change(py, now, |engine, now| errors.add(engine.port_errors(now, end)));
         let row = |error: &PortError| {
             let reason = self.drops[error.reason as usize].clone_ref(py);
             (reason, error.packets, PyBytes::new(py, &error.first))
         };
-        Ok(errors.iter().map(row).collect())
+        Ok(errors.all().iter().map(row).collect())
     }
 
     fn forget_errors(&mut self, py: Python<'_>, now: u64, end: EndArgs, reasons: Vec<usize>) -> PyResult<()> {
         let end = self.end(end)?;
-        self.input(py, now, |engine, now| {
-            engine.forget_errors(now, end, |reason| reasons.contains(&(reason as usize)))
+        self.change(py, now, |engine, now| {
+            engine.forget_errors(now, end, |reason| reasons.contains(&(reason as usize)));
         });
         Ok(())
     }
 
     fn take_counts<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let counts = PyList::empty(py);
-        for counted in self.look(py, Engine::take_counted) {
+        let mut taken = Vec::new();
+        self.each(py, |engine| taken.extend(engine.take_counted()));
+        for counted in taken {
             counts.append(counted_tuple(py, &counted)?)?;
         }
         Ok(counts)

@@ -1,16 +1,18 @@
-//! A fabric with native VNICs on it: the engine, the VNICs, their devices, and what waits for Python. What happens in it
-//! happens at the times that it is given; `thread` drives it in real time.
+//! What one worker carries of a fabric with native VNICs on it: an engine, the VNICs, their devices, and what waits for
+//! Python. What happens in it happens at the times that it is given; `thread` drives it in real time.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::api::Engine;
 use engine::app::{NativeApp, Outlet};
 use engine::outputs::Output;
+use engine::share::{Handover, WorkerId};
 use engine::vnics::Vnics;
 use offload::vnet::{SIZE, VnetHeader};
 
 use crate::devices::{Device, Devices};
+use crate::neighbours::Neighbours;
 use crate::outbox::Outbox;
 use crate::{Poller, read};
 
@@ -22,7 +24,7 @@ pub const BUFFER: usize = SIZE + (64 << 10) + 256;
 /// Frames that have arrived wait for the next packet where that is due so soon: it belongs to the same train.
 const NEAR_NS: u64 = 4_000;
 /// They wait at most so long.
-const HOLD_NS: u64 = 20_000;
+const HOLD_NS: u64 = 50_000;
 /// After how many of its packets a train that is passing is looked at again.
 const TRAIN: u64 = 8;
 
@@ -36,9 +38,13 @@ pub struct Carrier {
     pub lost: Vec<(usize, i32)>,
     /// While set, the thread does nothing.
     pub paused: bool,
+    worker: WorkerId,
     poller: Arc<Poller>,
+    neighbours: Arc<Neighbours>,
+    /// For packets that others have handed over.
+    list: Vec<Handover>,
     /// Whether devices are left alone because Python is behind.
-    held: bool,
+    held: Arc<AtomicBool>,
     /// Vports whose devices are left alone because the link stops their ports.
     stopped: Vec<usize>,
     /// Since when frames wait to be written.
@@ -46,16 +52,27 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    pub fn new(engine: Engine, vnics: Vnics, poller: Arc<Poller>) -> Self {
+    /// Make that of a worker. `held` is for others to see whether it leaves devices alone because Python is behind.
+    pub fn new(
+        engine: Engine,
+        vnics: Vnics,
+        worker: WorkerId,
+        poller: Arc<Poller>,
+        neighbours: Arc<Neighbours>,
+        held: Arc<AtomicBool>,
+    ) -> Self {
         Carrier {
             engine,
             vnics,
             devices: Devices::default(),
-            outbox: Outbox::default(),
+            outbox: Outbox::new(Arc::clone(&neighbours.backlog)),
             lost: Vec::new(),
             paused: false,
+            worker,
             poller,
-            held: false,
+            neighbours,
+            list: Vec::new(),
+            held,
             stopped: Vec::new(),
             waiting_since: None,
         }
@@ -80,11 +97,44 @@ impl Carrier {
         true
     }
 
+    /// Let another worker carry a vport, with what it has counted and what stands behind it. It is known there already.
+    pub fn give_vport(&mut self, now: u64, vport: usize, other: &mut Carrier) -> std::io::Result<()> {
+        self.flush(now);
+        std::mem::swap(&mut self.vnics.vports[vport], &mut other.vnics.vports[vport]);
+        let (device, app) = self.devices.take(&self.poller, vport);
+        other.devices.apps.set(vport, app);
+        other.devices.set(&other.poller, vport, device.map(Device::moved))
+    }
+
+    // --- from and to other workers ---------------------------------------------------------------------------
+
+    /// Take in what they have handed over.
+    #[inline]
+    pub fn receive(&mut self) {
+        self.neighbours.receive(self.worker, &mut self.engine, &mut self.list);
+    }
+
+    /// Hand over what is theirs.
+    #[inline]
+    pub fn hand_over(&mut self) {
+        self.neighbours.hand_over(self.worker, &mut self.engine);
+    }
+
     // --- from the fabric -------------------------------------------------------------------------------------
 
-    /// Do what is due at `now`.
+    /// Do what is due at `now`, and before any input at that time.
+    ///
+    /// However late that is, hosts release the room of their packets as of when these arrived.
     pub fn pass(&mut self, now: u64) {
-        self.engine.handle_timeout(now);
+        self.receive();
+        self.advance(now);
+    }
+
+    /// The same without looking for what other workers have handed over.
+    pub fn advance(&mut self, now: u64) {
+        while self.engine.handle_until_lent(now) {
+            self.sort(now);
+        }
         self.sort(now);
     }
 
@@ -93,27 +143,31 @@ impl Carrier {
         while let Some(output) = self.engine.poll_output() {
             let Some(output) = self.vnics.take(&mut self.engine, output) else {
                 if self.vnics.is_full() {
-                    self.vnics.flush(&mut self.engine, now, &mut self.devices);
+                    self.vnics.flush(&mut self.engine, &mut self.devices);
                 }
                 continue;
             };
-            if let Output::FlowChanged { stopped: false, .. } = output {
-                self.wake_stopped();
+            if let Output::FlowChanged { port, stopped, .. } = output {
+                if !stopped {
+                    self.wake_stopped();
+                }
+                if !self.vnics.has_others(port) {
+                    continue;
+                }
             }
             self.outbox.push(&mut self.engine, now, output);
         }
     }
 
-    /// Write the frames that have arrived, unless more of the same train are due very soon. Return when to be back;
-    /// None: when something happens.
+    /// Write the frames that have arrived, and hand over what is for other workers, unless more of the same train are due
+    /// very soon. Return when to be back; None: when something happens.
     pub fn finish(&mut self, now: u64) -> Option<u64> {
         let next = self.engine.deadline();
-        if self.vnics.is_waiting() {
+        if self.vnics.is_waiting() || self.engine.hands_over() {
             let until = *self.waiting_since.get_or_insert(now) + HOLD_NS;
             if let Some(next) = next
                 && next <= now + NEAR_NS
                 && now < until
-                && !self.vnics.is_pressed()
             {
                 return Some(until.min(now + next.saturating_sub(now) * TRAIN));
             }
@@ -123,16 +177,18 @@ impl Carrier {
         next
     }
 
-    /// Write the frames that have arrived, and run the apps on theirs.
+    /// Write the frames that have arrived, run the apps on theirs, and hand over what is for other workers.
     pub fn flush(&mut self, now: u64) {
         self.waiting_since = None;
-        self.vnics.flush(&mut self.engine, now, &mut self.devices);
+        self.hand_over();
+        self.vnics.flush(&mut self.engine, &mut self.devices);
         while let Some((vport, app, mut batch)) = self.devices.apps.next_batch() {
             let (engine, vnics) = (&mut self.engine, &mut self.vnics);
             app.run(&mut batch, &mut Outlet { engine, vnics, now, vport });
             self.devices.apps.give_back(vport, batch);
         }
         self.sort(now);
+        self.hand_over();
     }
 
     /// When the engine, or frames that have just arrived, want to be looked at; None: nothing will happen without an
@@ -142,12 +198,10 @@ impl Carrier {
         if is_new { Some(0) } else { self.engine.deadline() }
     }
 
-    /// Take what waits for Python, and read again what was left alone because of it.
-    pub fn take_outputs(&mut self) -> std::io::Result<VecDeque<Output>> {
-        if std::mem::take(&mut self.held) {
-            self.devices.release(&self.poller)?;
-        }
-        Ok(self.outbox.take())
+    /// Read again from the devices that were left alone because of Python.
+    pub fn release_held(&mut self) -> std::io::Result<()> {
+        self.held.store(false, Ordering::SeqCst);
+        self.devices.release(&self.poller)
     }
 
     // --- from the hosts --------------------------------------------------------------------------------------
@@ -173,6 +227,7 @@ impl Carrier {
                     let header = VnetHeader::parse((&*head).try_into().expect("split at SIZE"));
                     let len = count.saturating_sub(SIZE);
                     let now = clock();
+                    self.pass(now);
                     self.vnics.transmit(&mut self.engine, now, vport, &header, (frame, len), None);
                     self.sort(now);
                     bytes += count;
@@ -196,9 +251,15 @@ impl Carrier {
 
     /// Stop reading from a device until Python has taken what waits for it.
     fn hold(&mut self, vport: usize) {
-        self.held = true;
         // removing a descriptor cannot fail
         let _ = self.change_device(vport, |device| device.held = true);
+        self.held.store(true, Ordering::SeqCst);
+        // Python may have taken all in the meantime without having seen this
+        if !self.outbox.has_enough()
+            && let Err(error) = self.release_held()
+        {
+            self.lost.push((vport, error.raw_os_error().unwrap_or(0)));
+        }
     }
 
     /// Stop reading from a device until the link lets its port go on.

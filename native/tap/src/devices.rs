@@ -2,8 +2,9 @@
 
 use std::io::Result;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
-use engine::app::Apps;
+use engine::app::{Apps, NativeApp};
 use engine::vnics::Host;
 
 use crate::{Poller, write};
@@ -24,6 +25,11 @@ pub struct Device {
 impl Device {
     pub fn new(fd: OwnedFd) -> Self {
         Device { fd, stopped: false, choked: false, held: false, lost: false }
+    }
+
+    /// It is read by another worker, which finds out for itself whether the link or Python is in the way.
+    pub fn moved(self) -> Self {
+        Device { choked: false, held: false, ..self }
     }
 
     fn is_read(&self) -> bool {
@@ -53,11 +59,19 @@ impl Devices {
         if let Some(fd) = self.fd(vport) {
             poller.remove(fd);
         }
-        if let Some(device) = &device {
+        if let Some(device) = device.as_ref().filter(|device| device.is_read()) {
             poller.add(device.fd.as_raw_fd(), vport as u64)?;
         }
         self.slots[vport] = device;
         Ok(())
+    }
+
+    /// Take out what stands behind a vport, to be put behind it elsewhere.
+    pub fn take(&mut self, poller: &Poller, vport: usize) -> (Option<Device>, Option<Arc<dyn NativeApp>>) {
+        if let Some(fd) = self.fd(vport) {
+            poller.remove(fd);
+        }
+        (self.slots.get_mut(vport).and_then(Option::take), self.apps.take_app(vport))
     }
 
     /// Change the reasons not to read from a device, and start or stop waiting for its frames accordingly.

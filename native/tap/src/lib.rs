@@ -1,13 +1,15 @@
-//! The shell around the engine: system calls on TAPs here; in the modules the carrier, which joins an engine with the
-//! devices of its VNICs, and the thread that drives it.
+//! The shell around the engine: system calls on TAPs here; in the modules the carriers, which join the engine of a worker
+//! with the devices of its VNICs, what they share, and the threads that drive them.
 
 pub mod carrier;
 pub mod clock;
 pub mod devices;
+pub mod neighbours;
 pub mod outbox;
 mod preemption_backoff;
 pub mod processor;
 pub mod relay;
+pub mod shared;
 pub mod thread;
 
 use std::io::{Error, IoSlice, Result};

@@ -7,7 +7,7 @@ use engine::app::{Batch, NativeApp, Outlet};
 use engine::testing::TwoHosts;
 use offload::vnet::{SIZE, VnetHeader};
 use tap::carrier::Carrier;
-use tap::thread::Shared;
+use tap::shared::Shared;
 
 /// The byte that holds the remaining passes of a frame.
 const LEFT: usize = 14;
@@ -50,12 +50,12 @@ fn frame(passes: u8, len: usize) -> Vec<u8> {
 
 fn bed() -> Arc<Shared> {
     let TwoHosts { engine, vnics, .. } = TwoHosts::default();
-    Shared::new(engine, vnics).unwrap()
+    Shared::new(vec![(engine, vnics)]).unwrap()
 }
 
 /// Send frames from the first vport, and let everything arrive that comes of them.
 fn burst(shared: &Shared, frames: &[Vec<u8>]) {
-    shared.input(0, |carrier, now| {
+    shared.input(0, 0, |carrier, now| {
         for frame in frames {
             let mut buffer = frame.clone();
             buffer.resize(frame.len().max(60), 0);
@@ -63,14 +63,14 @@ fn burst(shared: &Shared, frames: &[Vec<u8>]) {
             vnics.transmit(engine, now, 0, &VnetHeader::default(), (&mut buffer, frame.len()), None);
         }
     });
-    let next = || shared.lock().deadline();
+    let next = || shared.lock(0).deadline();
     while let Some(due) = next() {
-        shared.input(due, Carrier::pass);
+        shared.input(0, due, Carrier::pass);
     }
 }
 
 fn kept(shared: &Shared) -> Vec<(usize, usize)> {
-    let kept = std::mem::take(&mut shared.lock().devices.kept);
+    let kept = std::mem::take(&mut shared.lock(0).devices.kept);
     kept.iter().map(|(vport, frame)| (*vport, frame[SIZE..].len())).collect()
 }
 
@@ -78,9 +78,9 @@ fn kept(shared: &Shared) -> Vec<(usize, usize)> {
 fn app_sees_what_arrived_together_in_one_call_and_its_answers_are_sent() {
     let shared = bed();
     let echo = Arc::new(Echo::default());
-    assert!(shared.lock().set_app(1, Some(echo.clone())));
+    assert!(shared.lock(0).set_app(1, Some(echo.clone())));
     let frames: Vec<_> = [60, 61, 777, 1514].map(|len| frame(1, len)).into();
-    shared.input(0, |carrier, now| {
+    shared.input(0, 0, |carrier, now| {
         for frame in &frames {
             let mut buffer = frame.clone();
             let len = frame.len();
@@ -88,9 +88,9 @@ fn app_sees_what_arrived_together_in_one_call_and_its_answers_are_sent() {
             vnics.transmit(engine, now, 0, &VnetHeader::default(), (&mut buffer, len), None);
         }
     });
-    shared.input(1_000_000, Carrier::pass);
+    shared.input(0, 1_000_000, Carrier::pass);
     assert_eq!(echo.seen(), (1, 4));
-    shared.input(2_000_000, Carrier::pass);
+    shared.input(0, 2_000_000, Carrier::pass);
     assert_eq!(kept(&shared), [(0, 60), (0, 61), (0, 777), (0, 1514)]);
 }
 
@@ -99,15 +99,15 @@ fn app_comes_and_goes_while_frames_pass() {
     let shared = bed();
     let echo = Arc::new(Echo::default());
     burst(&shared, &[frame(1, 60)]);
-    assert!(shared.lock().set_app(1, Some(echo.clone())));
+    assert!(shared.lock(0).set_app(1, Some(echo.clone())));
     burst(&shared, &[frame(1, 60)]);
-    assert!(shared.lock().set_app(1, None));
+    assert!(shared.lock(0).set_app(1, None));
     burst(&shared, &[frame(1, 60)]);
     let vports: Vec<_> = kept(&shared).into_iter().map(|(vport, _)| vport).collect();
     assert_eq!(vports, [1, 0, 1], "the frame between the two others has been sent back");
     assert_eq!(echo.seen(), (1, 1));
     assert_eq!(Arc::strong_count(&echo), 1, "nobody else holds it any more");
-    assert!(!shared.lock().set_app(7, Some(echo)), "there is no such vport");
+    assert!(!shared.lock(0).set_app(7, Some(echo)), "there is no such vport");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn apps_that_send_to_each_other_are_run_until_nothing_is_left() {
     let shared = bed();
     let ends = [Arc::new(Echo::default()), Arc::new(Echo::default())];
     for (vport, echo) in ends.iter().enumerate() {
-        assert!(shared.lock().set_app(vport, Some(echo.clone())));
+        assert!(shared.lock(0).set_app(vport, Some(echo.clone())));
     }
     burst(&shared, &[frame(9, 60)]);
     assert_eq!(ends.map(|echo| echo.seen()), [(5, 5), (5, 5)]);
@@ -125,7 +125,7 @@ fn apps_that_send_to_each_other_are_run_until_nothing_is_left() {
 #[test]
 fn many_answers_all_leave() {
     let shared = bed();
-    assert!(shared.lock().set_app(1, Some(Arc::new(Echo::default()))));
+    assert!(shared.lock(0).set_app(1, Some(Arc::new(Echo::default()))));
     burst(&shared, &vec![frame(1, 1514); 3000]);
     assert_eq!(kept(&shared).len(), 3000);
 }

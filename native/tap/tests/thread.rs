@@ -5,6 +5,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use engine::api::Engine;
 use engine::app::{Batch, NativeApp, Outlet};
 use engine::counters::Drop;
 use engine::link::config::LinkConfig;
@@ -13,9 +14,11 @@ use engine::testing::line::FAST;
 use engine::testing::{TwoHosts, dropped};
 use engine::vnics::demux::Demux;
 use offload::vnet::SIZE;
+use tap::carrier::Carrier;
 use tap::clock::now;
 use tap::devices::Device;
-use tap::thread::{Shared, Thread};
+use tap::shared::Shared;
+use tap::thread::Threads;
 
 /// A pair that keeps the bounds of what is written, as a TAP does.
 fn pair() -> (UnixStream, OwnedFd) {
@@ -36,34 +39,40 @@ fn frame(lid: u8, mark: u8) -> Vec<u8> {
     frame
 }
 
+/// Each test runs with one worker, and with one for each host.
+const WORKERS: [u32; 2] = [1, 2];
+
 struct Bed {
     shared: Arc<Shared>,
     hosts: Vec<UnixStream>,
 }
 
 impl Bed {
-    fn new() -> Self {
-        Bed::with(&FAST)
+    fn new(workers: u32) -> Self {
+        Bed::with(workers, &FAST)
     }
 
     /// Both links as configured.
-    fn with(config: &LinkConfig) -> Self {
-        let TwoHosts { mut engine, vnics, .. } = TwoHosts::default();
-        for direction in [0, 2] {
-            engine.set_link(0, direction, config);
-        }
-        let shared = Shared::new(engine, vnics).unwrap();
+    fn with(workers: u32, config: &LinkConfig) -> Self {
+        let part = |worker| {
+            let TwoHosts { mut engine, vnics, .. } = TwoHosts::on(Engine::of_worker(worker, workers), true);
+            for direction in [0, 2] {
+                engine.set_link(0, direction, config);
+            }
+            (engine, vnics)
+        };
+        let shared = Shared::new((0..workers).map(part).collect()).unwrap();
         let mut hosts = Vec::new();
         for vport in 0..2 {
             let (host, device) = pair();
-            shared.lock().set_device(vport, Some(Device::new(device))).unwrap();
+            shared.lock_home(vport).set_device(vport, Some(Device::new(device))).unwrap();
             hosts.push(host);
         }
         Bed { shared, hosts }
     }
 
-    fn start(&self) -> Thread {
-        Thread::start(Arc::clone(&self.shared)).unwrap()
+    fn start(&self) -> Threads {
+        Threads::start(Arc::clone(&self.shared)).unwrap()
     }
 
     /// Send a frame from the first host to the second.
@@ -93,133 +102,150 @@ impl Bed {
     }
 
     fn change(&self, vport: usize, change: impl FnOnce(&mut Device)) {
-        self.shared.lock().change_device(vport, change).unwrap();
+        self.shared.lock_home(vport).change_device(vport, change).unwrap();
+    }
+
+    /// How many packets were dropped for a reason, in all.
+    fn dropped(&self, reason: Drop) -> u64 {
+        let of = |carrier: &mut Carrier, _| dropped(&carrier.engine.take_counted(), reason);
+        self.shared.change(0, of).iter().sum()
     }
 
     /// Leave the packets for the second host to Python.
     fn leave_to_python(&self) {
-        self.shared.lock().vnics.set_demux(1, Demux::default());
+        self.shared.lock_all().owner(1).vnics.set_demux(1, Demux::default());
     }
 }
 
 #[test]
 fn frames_pass_from_device_to_device_in_order() {
-    let mut bed = Bed::new();
-    let mut thread = bed.start();
-    for mark in 0..200 {
-        bed.send(mark);
-        if mark % 7 == 0 {
-            assert_eq!(bed.mark(), mark / 7);
+    for workers in WORKERS {
+        let mut bed = Bed::new(workers);
+        let mut thread = bed.start();
+        for mark in 0..200 {
+            bed.send(mark);
+            if mark % 7 == 0 {
+                assert_eq!(bed.mark(), mark / 7);
+            }
         }
+        for mark in 29..200 {
+            assert_eq!(bed.mark(), mark);
+        }
+        thread.stop();
+        assert_eq!(bed.shared.failure(), None);
     }
-    for mark in 29..200 {
-        assert_eq!(bed.mark(), mark);
-    }
-    thread.stop();
-    assert_eq!(bed.shared.failure(), None);
 }
 
 #[test]
 fn no_frame_comes_before_its_time() {
-    let latency_ns = 2_000_000;
-    let mut bed = Bed::with(&LinkConfig { latency_ns, ..FAST });
-    let _thread = bed.start();
-    for mark in 0..10 {
-        let sent = now();
-        bed.send(mark);
-        assert_eq!(bed.mark(), mark);
-        assert!(now() >= sent + 2 * latency_ns);
+    for workers in WORKERS {
+        let latency_ns = 2_000_000;
+        let mut bed = Bed::with(workers, &LinkConfig { latency_ns, ..FAST });
+        let _thread = bed.start();
+        for mark in 0..10 {
+            let sent = now();
+            bed.send(mark);
+            assert_eq!(bed.mark(), mark);
+            assert!(now() >= sent + 2 * latency_ns);
+        }
     }
 }
 
 #[test]
 fn what_python_injects_wakes_the_thread_for_its_arrival() {
-    let mut bed = Bed::with(&LinkConfig { latency_ns: 1_000_000, ..FAST });
-    let _thread = bed.start();
-    // the thread sleeps with nothing to wait for; a frame that Python sends is its next event
-    let mut buffer = frame(2, 7)[SIZE..].to_vec();
-    bed.shared.input(0, |carrier, now| {
-        let frame = (&mut buffer[..], 60);
-        carrier.vnics.transmit(&mut carrier.engine, now, 0, &Default::default(), frame, None);
-    });
-    assert_eq!(bed.mark(), 7);
+    for workers in WORKERS {
+        let mut bed = Bed::with(workers, &LinkConfig { latency_ns: 1_000_000, ..FAST });
+        let _thread = bed.start();
+        // the thread sleeps with nothing to wait for; a frame that Python sends is its next event
+        let mut buffer = frame(2, 7)[SIZE..].to_vec();
+        bed.shared.input(0, 0, |carrier, now| {
+            let frame = (&mut buffer[..], 60);
+            carrier.vnics.transmit(&mut carrier.engine, now, 0, &Default::default(), frame, None);
+        });
+        assert_eq!(bed.mark(), 7);
+    }
 }
 
 #[test]
 fn stopped_device_is_left_alone_until_it_is_woken() {
-    let mut bed = Bed::new();
-    let _thread = bed.start();
-    bed.change(0, |device| device.stopped = true);
-    bed.send(1);
-    // whatever the thread reads, it has read once another device's frame has passed
-    bed.hosts[1].write_all(&frame(1, 9)).unwrap();
-    assert_eq!(bed.hosts[0].read(&mut [0; 2048]).unwrap(), SIZE + 60);
-    assert!(bed.nothing_arrived());
-    bed.change(0, |device| device.stopped = false);
-    assert_eq!(bed.mark(), 1);
+    for workers in WORKERS {
+        let mut bed = Bed::new(workers);
+        let _thread = bed.start();
+        bed.change(0, |device| device.stopped = true);
+        bed.send(1);
+        // whatever the thread reads, it has read once another device's frame has passed
+        bed.hosts[1].write_all(&frame(1, 9)).unwrap();
+        assert_eq!(bed.hosts[0].read(&mut [0; 2048]).unwrap(), SIZE + 60);
+        assert!(bed.nothing_arrived());
+        bed.change(0, |device| device.stopped = false);
+        assert_eq!(bed.mark(), 1);
+    }
 }
 
 #[test]
 fn device_is_left_alone_while_much_waits_for_python() {
-    let bed = Bed::new();
-    bed.leave_to_python();
-    let _thread = bed.start();
-    let mut host = bed.hosts[0].try_clone().unwrap();
-    let sender = std::thread::spawn(move || {
-        // blocks where the device is left alone: nothing is dropped
-        (0..3000).for_each(|_| host.write_all(&frame(2, 1)).unwrap());
-    });
-    let mut taken = 0;
-    while taken < 3000 {
-        bed.notice();
-        bed.shared.notice.clear();
-        let outputs = bed.shared.input(0, |carrier, _| carrier.take_outputs()).unwrap();
-        assert!(outputs.len() < 700, "{} packets were waiting", outputs.len());
-        taken += outputs.len();
+    for workers in WORKERS {
+        let bed = Bed::new(workers);
+        bed.leave_to_python();
+        let _thread = bed.start();
+        let mut host = bed.hosts[0].try_clone().unwrap();
+        let sender = std::thread::spawn(move || {
+            // blocks where the device is left alone: nothing is dropped
+            (0..3000).for_each(|_| host.write_all(&frame(2, 1)).unwrap());
+        });
+        let mut taken = 0;
+        while taken < 3000 {
+            bed.notice();
+            let outputs = bed.shared.take_outputs().unwrap();
+            assert!(outputs.len() < 700, "{} packets were waiting", outputs.len());
+            taken += outputs.len();
+        }
+        sender.join().unwrap();
+        assert_eq!(bed.dropped(Drop::RxOverflow), 0);
     }
-    sender.join().unwrap();
-    assert_eq!(dropped(&bed.shared.lock().engine.take_counted(), Drop::RxOverflow), 0);
 }
 
 #[test]
 fn packets_that_python_never_takes_fill_no_memory_and_are_counted_once() {
-    let bed = Bed::new();
-    bed.leave_to_python();
-    let packets = 10_000;
-    bed.shared.input(0, |carrier, now| {
-        for _ in 0..packets {
-            let mut buffer = frame(2, 1)[SIZE..].to_vec();
-            let frame = (&mut buffer[..], 60);
-            carrier.vnics.transmit(&mut carrier.engine, now, 0, &Default::default(), frame, None);
-        }
-    });
-    let (waiting, counted) = bed.shared.input(1_000_000_000, |carrier, now| {
-        carrier.pass(now);
-        (carrier.take_outputs().unwrap(), carrier.engine.take_counted())
-    });
-    let is_packet = |output: &Output| matches!(output, Output::Delivered { .. });
-    assert!(waiting.iter().all(is_packet) && waiting.len() < packets);
-    assert_eq!(dropped(&counted, Drop::RxOverflow) as usize, packets - waiting.len());
+    for workers in WORKERS {
+        let bed = Bed::new(workers);
+        bed.leave_to_python();
+        let packets = 10_000;
+        bed.shared.input(0, 0, |carrier, now| {
+            for _ in 0..packets {
+                let mut buffer = frame(2, 1)[SIZE..].to_vec();
+                let frame = (&mut buffer[..], 60);
+                carrier.vnics.transmit(&mut carrier.engine, now, 0, &Default::default(), frame, None);
+            }
+        });
+        bed.shared.change(1_000_000_000, Carrier::pass);
+        let waiting = bed.shared.take_outputs().unwrap();
+        let is_packet = |output: &Output| matches!(output, Output::Delivered { .. });
+        assert!(waiting.iter().all(is_packet) && waiting.len() < packets);
+        assert_eq!(bed.dropped(Drop::RxOverflow) as usize, packets - waiting.len());
+    }
 }
 
 #[test]
 fn lost_device_is_reported_and_the_others_go_on() {
-    let mut bed = Bed::new();
-    let mut fds = [0; 2];
-    // SAFETY: an array of two descriptors, as the call wants; both are new and become owned here
-    let [reader, writer] = unsafe {
-        assert_eq!(libc::pipe(fds.as_mut_ptr()), 0);
-        fds.map(|fd| OwnedFd::from_raw_fd(fd))
-    };
-    // a pipe that nobody reads wakes who waits for it, and cannot be read: as a TAP whose namespace is gone
-    bed.shared.lock().set_device(0, Some(Device::new(writer))).unwrap();
-    let _thread = bed.start();
-    drop(reader);
-    bed.notice();
-    assert_eq!(bed.shared.lock().lost, [(0, libc::EBADF)]);
-    bed.hosts[1].write_all(&frame(2, 9)).unwrap();
-    assert_eq!(bed.mark(), 9);
-    assert_eq!(bed.shared.failure(), None);
+    for workers in WORKERS {
+        let mut bed = Bed::new(workers);
+        let mut fds = [0; 2];
+        // SAFETY: an array of two descriptors, as the call wants; both are new and become owned here
+        let [reader, writer] = unsafe {
+            assert_eq!(libc::pipe(fds.as_mut_ptr()), 0);
+            fds.map(|fd| OwnedFd::from_raw_fd(fd))
+        };
+        // a pipe that nobody reads wakes who waits for it, and cannot be read: as a TAP whose namespace is gone
+        bed.shared.lock_home(0).set_device(0, Some(Device::new(writer))).unwrap();
+        let _thread = bed.start();
+        drop(reader);
+        bed.notice();
+        assert_eq!(bed.shared.lock_home(0).lost, [(0, libc::EBADF)]);
+        bed.hosts[1].write_all(&frame(2, 9)).unwrap();
+        assert_eq!(bed.mark(), 9);
+        assert_eq!(bed.shared.failure(), None);
+    }
 }
 
 struct Broken;
@@ -232,12 +258,14 @@ impl NativeApp for Broken {
 
 #[test]
 fn panic_in_the_thread_is_reported_with_its_text() {
-    let mut bed = Bed::new();
-    assert!(bed.shared.lock().set_app(1, Some(Arc::new(Broken))));
-    bed.shared.lock().set_device(1, None).unwrap();
-    let mut thread = bed.start();
-    bed.send(1);
-    bed.notice();
-    assert_eq!(bed.shared.failure().unwrap(), "the native datapath broke: a bug, in short");
-    thread.stop();
+    for workers in WORKERS {
+        let mut bed = Bed::new(workers);
+        assert!(bed.shared.lock_home(1).set_app(1, Some(Arc::new(Broken))));
+        bed.shared.lock_home(1).set_device(1, None).unwrap();
+        let mut thread = bed.start();
+        bed.send(1);
+        bed.notice();
+        assert_eq!(bed.shared.failure().unwrap(), "the native datapath broke: a bug, in short");
+        thread.stop();
+    }
 }

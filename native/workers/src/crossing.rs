@@ -84,6 +84,12 @@ impl Crossing {
         false
     }
 
+    /// Whether packets wait for a worker.
+    #[inline]
+    pub fn is_waiting(&self, to: WorkerId) -> bool {
+        (0..self.workers).any(|from| self.lane(from, to).is_waiting.load(Ordering::Acquire))
+    }
+
     /// Take in what others have handed over; return how many packets. `list` is empty before and after.
     pub fn receive(&self, to: WorkerId, engine: &mut Engine, list: &mut Vec<Handover>) -> usize {
         let mut taken = 0;

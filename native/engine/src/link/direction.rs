@@ -162,6 +162,11 @@ impl Direction {
         self.elsewhere = Some(worker);
     }
 
+    /// Whether this worker carries it.
+    pub fn is_here(&self) -> bool {
+        self.elsewhere.is_none()
+    }
+
     /// Return why a packet that is in flight finds no room.
     #[inline]
     fn refusal(&self, state: &State, now: u64, size: u64, space: Option<SpaceId>) -> Option<Drop> {
@@ -464,6 +469,6 @@ impl Direction {
 
     /// Where the streams of its faults and of its jitter stand; None: another worker draws from them.
     pub fn streams(&self) -> Option<(u64, u64)> {
-        self.elsewhere.is_none().then(|| (self.faults.stream.state(), self.wire.jitter.state()))
+        self.is_here().then(|| (self.faults.stream.state(), self.wire.jitter.state()))
     }
 }

@@ -3,6 +3,8 @@
 //! Most directions have one VL, and its counters are those of the direction. Only those with more VLs, or whose port has an
 //! SC to VL table, have one of these.
 
+use std::ops::AddAssign;
+
 use crate::counters::Drop;
 use crate::packet::{becn, fecn};
 
@@ -30,6 +32,27 @@ pub struct Uncounted {
     pub too_long: u64,
     pub fecn: u64,
     pub becn: u64,
+}
+
+/// What several workers have counted adds up.
+impl AddAssign for VlCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.wait_ns += other.wait_ns;
+        self.discards += other.discards;
+        self.overflows += other.overflows;
+        self.fecn += other.fecn;
+        self.becn += other.becn;
+    }
+}
+
+impl AddAssign for Uncounted {
+    fn add_assign(&mut self, other: Self) {
+        self.too_long += other.too_long;
+        self.fecn += other.fecn;
+        self.becn += other.becn;
+    }
 }
 
 /// What is counted for each VL as it happens; times are with the lanes.

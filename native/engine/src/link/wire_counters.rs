@@ -1,6 +1,8 @@
 //! What one direction of a link counts beside packets and bytes: multicast, congestion marks, and errors of its wire. See
 //! hfi_sim/link/wire_counters.py.
 
+use std::ops::AddAssign;
+
 use wire::is_multicast;
 
 use crate::packet::{becn, dlid, fecn};
@@ -19,6 +21,17 @@ pub struct WireCounters {
     pub errors: u64,
     /// Those of the last 10 to 20 s.
     pub recent_errors: u64,
+}
+
+/// What several workers have counted adds up.
+impl AddAssign for WireCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.multicast += other.multicast;
+        self.fecn += other.fecn;
+        self.becn += other.becn;
+        self.errors += other.errors;
+        self.recent_errors += other.recent_errors;
+    }
 }
 
 /// What is counted as it happens.

@@ -468,6 +468,7 @@ class World:
             state=pick(STATES, b),
             pkeys=PkeyTable.of(PKEYS[: 1 + c % 2]),
             multicast_lids=frozenset([GROUP]) if c % 3 else frozenset(),
+            any_group=not c % 5,
         )
         self.bed.engine.set_port(self.now, self.port0[a % len(self.port0)], config)
 
@@ -617,7 +618,7 @@ class World:
         assert wire.recent_errors <= wire.errors
 
     def check_port_errors(self) -> None:
-        """What the ports of a switch have dropped, it has; it alone what came too early, or to a group of nobody else."""
+        """What the ports of a switch have dropped, it has; it alone what came too early, or to nobody else's group."""
         for number in range(len(self.ports)):
             self.twins.port_errors(self.now, HfiEnd(PortId(number)))
         for switch, port0 in enumerate(self.port0):

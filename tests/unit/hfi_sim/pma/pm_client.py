@@ -8,6 +8,7 @@ from hfi_sim.clock import ManualClock
 from hfi_sim.end_port import EndPort
 from hfi_sim.hfi import HfiPort
 from hfi_sim.mad.agents import MadRequest
+from hfi_sim.mad.attributes import PmAttrId
 from hfi_sim.mad.header import MadClass, MadHeader, Method
 from hfi_sim.mad.message import Mad
 from hfi_sim.pma.agent import PerformanceAgent
@@ -22,7 +23,6 @@ from hfi_sim.pma.attributes import (
     ClearPortStatus,
     ErrorInfoPort,
     ErrorInfoRequest,
-    PmAttrId,
     PortCountersRequest,
     PortStatusRequest,
 )

@@ -8,12 +8,12 @@ import pytest
 
 from hfi_sim.clock import ManualClock
 from hfi_sim.fabric import Fabric
+from hfi_sim.mad.attributes import PmAttrId
 from hfi_sim.mad.header import MadClass, MadHeader, MadStatus, Method
 from hfi_sim.pma.agent import PerformanceAgent
 from hfi_sim.pma.attributes import (
     ClearPortStatus,
     ErrorInfoRequest,
-    PmAttrId,
     PmStatus,
     PortCountersRequest,
     PortStatusRequest,

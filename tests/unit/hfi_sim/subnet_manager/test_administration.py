@@ -401,7 +401,7 @@ _SUBNET = Subnet()
     versions=st.sampled_from([(1, 2), (0x80, 0x80), (1, 0x80)]),
     rest=st.binary(max_size=200),
 )
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_any_request_gets_a_response(
     method: int, attr_id: int, versions: tuple[int, int], rest: bytes
 ) -> None:
