@@ -97,6 +97,7 @@ class FabricPort(TypedDict):
     sendable: Sequence[int]
     admitted: Sequence[int]
     groups: Sequence[int]
+    any_group: bool
     egress: FabricEgress
 
 class FabricSwitchPort(TypedDict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hfi_sim.mad.header import MadClass, MadStatus
-from hfi_sim.pma.attributes import PmAttrId, PmStatus
+from hfi_sim.pma.attributes import PmStatus
 from hfi_sim.sa.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.field import Code
 
