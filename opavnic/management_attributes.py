@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hfi_sim.mad.attributes import SubnetAttrId
+from hfi_sim.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.pma import attributes as pm
 from hfi_sim.sa import records, records_ib
 from hfi_sim.sa.attributes import SaAttrId
@@ -148,11 +148,11 @@ def _of_ports(question: type[WireHeader], port: Header, vl: Header | None = None
 
 
 PERFORMANCE: Final[dict[int, CounterKind]] = {
-    pm.PmAttrId.CLASS_PORT_INFO: CounterKind(records.ClassPortInfo.HEADER, records.ClassPortInfo.HEADER),
-    pm.PmAttrId.PORT_STATUS: CounterKind(pm.PortStatusRequest.HEADER, pm.PORT_STATUS, vl=pm.PORT_STATUS_VL),
-    pm.PmAttrId.CLEAR_PORT_STATUS: CounterKind(pm.ClearPortStatus.HEADER, pm.ClearPortStatus.HEADER),
-    pm.PmAttrId.DATA_PORT_COUNTERS: _of_ports(pm.PortCountersRequest, pm.DATA_PORT, pm.DATA_PORT_VL),
-    pm.PmAttrId.ERROR_PORT_COUNTERS: _of_ports(pm.PortCountersRequest, pm.ERROR_PORT, pm.ERROR_PORT_VL),
-    pm.PmAttrId.ERROR_INFO: _of_ports(pm.ErrorInfoRequest, pm.ErrorInfoPort.HEADER),
+    PmAttrId.CLASS_PORT_INFO: CounterKind(records.ClassPortInfo.HEADER, records.ClassPortInfo.HEADER),
+    PmAttrId.PORT_STATUS: CounterKind(pm.PortStatusRequest.HEADER, pm.PORT_STATUS, vl=pm.PORT_STATUS_VL),
+    PmAttrId.CLEAR_PORT_STATUS: CounterKind(pm.ClearPortStatus.HEADER, pm.ClearPortStatus.HEADER),
+    PmAttrId.DATA_PORT_COUNTERS: _of_ports(pm.PortCountersRequest, pm.DATA_PORT, pm.DATA_PORT_VL),
+    PmAttrId.ERROR_PORT_COUNTERS: _of_ports(pm.PortCountersRequest, pm.ERROR_PORT, pm.ERROR_PORT_VL),
+    PmAttrId.ERROR_INFO: _of_ports(pm.ErrorInfoRequest, pm.ErrorInfoPort.HEADER),
 }
 """Attributes of performance management, in MADs of base version 0x80."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hfi_sim.mad.header import MadClass, MadStatus
-from hfi_sim.pma.attributes import PmAttrId, PmStatus
+from hfi_sim.pma.attributes import PmStatus
 from hfi_sim.sa.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.field import Code
 
@@ -58,6 +58,17 @@ class SubnetAttrId(Code):
     HFI_CONGESTION_SETTING = 0x0090, "HfiCongestionSetting"
     HFI_CONGESTION_CONTROL = 0x0091, "HfiCongestionControl"
     SC_TO_SC_MULTISET = 0x0094, "SCtoSCMultiSet"
+
+
+class PmAttrId(Code):
+    """Attributes of OPA's performance management."""
+
+    CLASS_PORT_INFO = 0x0001, "ClassPortInfo"
+    PORT_STATUS = 0x0040, "PortStatus"
+    CLEAR_PORT_STATUS = 0x0041, "ClearPortStatus"
+    DATA_PORT_COUNTERS = 0x0042, "DataPortCounters"
+    ERROR_PORT_COUNTERS = 0x0043, "ErrorPortCounters"
+    ERROR_INFO = 0x0044, "ErrorInfo"
 
 
 class CommonAttrId(Code):

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from hfi_sim.mad.agents import MadRequest
+from hfi_sim.mad.attributes import PmAttrId
 from hfi_sim.mad.header import BASE_VERSION_OPA, MAD_SIZE, MadHeader, MadStatus, Method, mad_size
 from hfi_sim.mad.message import Mad
 from hfi_sim.pma.attributes import (
@@ -32,7 +33,6 @@ from hfi_sim.pma.attributes import (
     ClearPortStatus,
     ErrorInfoPort,
     ErrorInfoRequest,
-    PmAttrId,
     PmStatus,
     PortCountersRequest,
     PortStatusRequest,

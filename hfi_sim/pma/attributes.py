@@ -25,17 +25,6 @@ VLS: Final = 16
 _SOURCE: Final = "stl_pm.h of opa-ff"
 
 
-class PmAttrId(Code):
-    """Attributes of OPA's performance management."""
-
-    CLASS_PORT_INFO = 0x0001, "ClassPortInfo"
-    PORT_STATUS = 0x0040, "PortStatus"
-    CLEAR_PORT_STATUS = 0x0041, "ClearPortStatus"
-    DATA_PORT_COUNTERS = 0x0042, "DataPortCounters"
-    ERROR_PORT_COUNTERS = 0x0043, "ErrorPortCounters"
-    ERROR_INFO = 0x0044, "ErrorInfo"
-
-
 class PmStatus(Code):
     """What only a performance management agent answers as the status of a MAD."""
 

@@ -27,14 +27,7 @@ COMMANDS = {
     "ib": "smpquery nodeinfo -D 0",
     "not on Omni-Path": "smpquery portinfo -D 0",
 }
-LAB = """
-name: {name}
-fabric: {{id: 0x301, topology: {{kind: clos, leaves: 2, spines: 1}}}}
-hosts: {{h1: {{}}, h2: {{}}, h3: {{}}}}
-vesws:
-  - {{id: 2, name: blue, pkey: 0x8002, members: [h1, h2]}}
-  - {{id: 3, name: admin, pkey: 0xffff, members: [h1, h2]}}   # full members of the management partition
-"""
+EXAMPLE = Path(__file__).parents[2] / "examples/opa-tools.yaml"
 NODES = 3 + 1  # with the one of the subnet manager and the EM
 LINKS = NODES + 2
 SCRIPT = """
@@ -63,8 +56,9 @@ def printed(directory: Path) -> dict[str, str]:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    name = f"o{os.getpid()}"
     file = directory / "lab.yaml"
-    file.write_text(LAB.format(name=f"o{os.getpid()}"))
+    file.write_text(EXAMPLE.read_text().replace("name: opa-tools\n", f"name: {name}\n"))
     opavnic("up", file, "-d")
     try:
         text = opavnic("exec", "--umad", "h1", "--", "sh", "-c", SCRIPT, "sh", *COMMANDS.values())

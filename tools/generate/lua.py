@@ -23,9 +23,9 @@ from ejfat.wire.headers import (
     SegmentHeader,
     SyncHeader,
 )
-from hfi_sim.mad.attributes import AttrId, CommonAttrId, SubnetAttrId
+from hfi_sim.mad.attributes import AttrId, CommonAttrId, PmAttrId, SubnetAttrId
 from hfi_sim.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
-from hfi_sim.pma.attributes import PmAttrId, PmStatus
+from hfi_sim.pma.attributes import PmStatus
 from hfi_sim.reliable.header import RcHeader, RcOpcode
 from hfi_sim.sa.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Order, Place, Shown

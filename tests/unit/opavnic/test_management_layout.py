@@ -7,9 +7,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.mad.attributes import SubnetAttrId
+from hfi_sim.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.mad.header import MadClass, MadHeader, Method, RmppHeader, build_fm_packet
-from hfi_sim.pma.attributes import DATA_PORT, DATA_PORT_VL, PmAttrId, PortCountersRequest
+from hfi_sim.pma.attributes import DATA_PORT, DATA_PORT_VL, PortCountersRequest
 from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.sa.message import SaHeader, stride
 from hfi_sim.sa.records import NodeRecord

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.mad.attributes import SubnetAttrId
+from hfi_sim.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.mad.header import MAD_SIZE, MadClass, MadHeader, Method, RmppHeader, build_fm_packet
 from hfi_sim.mad.rmpp import RmppFlag, RmppType
-from hfi_sim.pma.attributes import DATA_PORT, DATA_PORT_VL, PmAttrId, PortCountersRequest
+from hfi_sim.pma.attributes import DATA_PORT, DATA_PORT_VL, PortCountersRequest
 from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.sa.message import DATA_AT, SaHeader, stride
 from hfi_sim.sa.records import LinkRecord, NodeRecord
