@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +15,6 @@ from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.sa.message import DATA_AT, SaHeader, SaMessage, stride, table_header
 from hfi_sim.sa.record import SaRecord
 from hfi_sim.sma.attributes.node import NodeInfo
-from unit.hfi_sim.wire.wire_strategies import field_values
 
 SIZES: dict[type[SaRecord], int] = {
     records.NodeRecord: 116,
