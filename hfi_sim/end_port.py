@@ -6,14 +6,15 @@ undamaged packets on receipt. Above it, handlers take packets by L4 type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Self, TypeVar
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.engine.config import PortConfig
+from hfi_sim.engine.config import HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.outputs import BufferToken, PortId
+from hfi_sim.engine.port_errors import PortError
 from hfi_sim.errors import FabricError
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
@@ -79,6 +80,18 @@ class EndPort:
         """What was marked by congested switches, and answered, so far."""
         self._driver.count()
         return self._congestion
+
+    def errors(self) -> Mapping[Drop, PortError]:
+        """Return what the engine has dropped here, by reason, with the first packet of each."""
+        driver = self._driver
+        errors = driver.engine.port_errors(driver.now, HfiEnd(self.number))
+        driver.run_soon()
+        return errors
+
+    def forget_errors(self, reasons: Iterable[Drop]) -> None:
+        """Forget the first packet dropped for each of these reasons."""
+        self._driver.engine.forget_errors(self._driver.now, HfiEnd(self.number), reasons)
+        self._driver.run_soon()
 
     # --- sending -------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from hfi_sim.end_port import EndPort, L4Handler
 from hfi_sim.engine.config import SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.outputs import BufferToken
+from hfi_sim.engine.port_errors import PortError
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
@@ -77,6 +78,14 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
     def enforces(self) -> tuple[bool, bool]:
         """Whether it enforces partitions on what comes in, and on what leaves."""
         return self._config.pkeys_in is not None, self._config.pkeys_out is not None
+
+    def errors(self) -> Mapping[Drop, PortError]:
+        """Return what the switch has dropped at this port, by reason, with the first packet of each."""
+        return self.switch.errors_at(self.port_num)
+
+    def forget_errors(self, reasons: Iterable[Drop]) -> None:
+        """Forget the first packet dropped for each of these reasons."""
+        self.switch.forget_errors_at(self.port_num, reasons)
 
     def link_changed(self, up: bool) -> None:
         """Follow the link."""
@@ -212,6 +221,22 @@ class Switch:
         self._driver.engine.set_tables(self._driver.now, self.number, self.lft, self.mft)
         self._driver.run_soon()
         self._on_program(self)
+
+    def errors_at(self, port_num: int) -> Mapping[Drop, PortError]:
+        """Return what was dropped at a port.
+
+        Args:  port_num: 0: what port 0 has sent, or what only it could have taken.
+        """
+        driver = self._driver
+        errors = driver.engine.port_errors(driver.now, SwitchEnd(self.number, port_num))
+        driver.run_soon()
+        return errors
+
+    def forget_errors_at(self, port_num: int, reasons: Iterable[Drop]) -> None:
+        """Forget the first packet dropped at a port for each of these reasons."""
+        driver = self._driver
+        driver.engine.forget_errors(driver.now, SwitchEnd(self.number, port_num), reasons)
+        driver.run_soon()
 
     def configure_port(self, port_num: int, config: SwitchPortConfig) -> None:
         """Tell the engine how a port is set up now; the port calls this."""

@@ -14,6 +14,7 @@ from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.config import PortConfig
 from hfi_sim.engine.forwarding import is_management, lets_pass
 from hfi_sim.engine.outputs import BufferToken, Delivered, FlowChanged, PortId
+from hfi_sim.engine.port_errors import PortErrors
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.config import Egress
 from hfi_sim.port_state import PortState
@@ -61,6 +62,7 @@ class EnginePort:
         Args:  rx: a packet that is passed to the host stays in flight here until the host has said what became of it.
                lend: makes a token of the room that a packet occupies, for the host.
         """
+        self.errors = PortErrors()
         self.leaving: Leaving | None = None
         """Where it sends; None: it has no cable."""
         self._state = state
@@ -118,6 +120,7 @@ class EnginePort:
             leaving.enter(now, packet, 0, None)
             return None
         tx.drop(drop)
+        self.errors.note(drop, packet)
         return drop
 
     def _answer_congestion(self, packet: bytes) -> bytes:
@@ -149,6 +152,7 @@ class EnginePort:
         drop = self._refusal(packet)
         if drop is not None:
             self._rx.drop(drop)
+            self.errors.note(drop, packet)
             return
         if packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3:
             self._note_congestion(packet)
@@ -206,6 +210,7 @@ class EnginePort:
             space.keep()
         elif self._waiting_bytes + len(packet) > RX_BUFFER_BYTES:
             self._rx.drop(Drop.RX_OVERFLOW)
+            self.errors.note(Drop.RX_OVERFLOW, packet)
             return
         self._waiting.append((packet, space, in_port))
         self._waiting_bytes += len(packet)

@@ -16,10 +16,11 @@ from hfi_sim.link.layer import Layer
 from hfi_sim.link.observe import Observer
 from hfi_sim.link.queue import Queue
 from hfi_sim.link.rule import FaultRule
-from hfi_sim.link.vl_counters import DISCARDS, VlCounters, VlTally, vl_counters
+from hfi_sim.link.vl_counters import DISCARDS, Uncounted, VlCounters, VlTally, vl_counters
 from hfi_sim.link.wire import Wire
+from hfi_sim.link.wire_counters import GROUP_BYTE9, WireCounters, WireTally, is_marked
 from hfi_sim.random_stream import RandomStream
-from hfi_sim.wire.lrh16b import sc_of
+from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, sc_of
 
 NO_VLS: Final = (0,) * SERVICE_CHANNELS
 """The VLs of service channels on a link without credits, unless the port has a table: it has one queue."""
@@ -59,7 +60,8 @@ class Direction:
         self._state = state
         self._config = config
         self._wire = Wire(state.events, self._arrive, config, streams[1], is_outward=is_outward)
-        self._faults = FaultLayer(self, state, streams[0])
+        self._carried = WireTally()
+        self._faults = FaultLayer(self, state, streams[0], self._carried.failed)
         self._observer = Observer(number, state.outputs)
         limit = config.queue_bytes
         self._room: Queue | Lanes = (
@@ -128,26 +130,27 @@ class Direction:
         if not egress.is_too_long(len(packet), self._vl_of[sc_of(packet)]):
             return False
         self._too_long += 1
-        self._tally_discard(packet)
+        self._tally_discard(packet, None)
         return True
 
-    def _tally_discard(self, packet: bytes) -> None:
+    def _tally_discard(self, packet: bytes, drop: Drop | None) -> None:
         if self._tally is not None:
-            vl = self._vl_of[sc_of(packet)]
-            self._tally.discards[vl % len(self._tally.discards)] += 1
+            self._tally.discarded(self._vl_of[sc_of(packet)], drop)
 
     def _lose(self, packet: bytes, drop: Drop) -> None:
         self.counters.in_flight -= 1
         self.counters.drop(drop)
         self._state.pool += len(packet)
         if drop in DISCARDS:
-            self._tally_discard(packet)
+            self._tally_discard(packet, drop)
 
     def _arrive_on_vl(self, now: int, packet: bytes, hops: int) -> None:
         lanes = self._lanes
         vl = self._vl_of[sc_of(packet)] if lanes is None else lanes.first_vl
         assert self._tally is not None  # noqa: S101 - packets arrive here only where there is one
         self._tally.carried(vl, len(packet))
+        if is_marked(packet):
+            self._tally.marked(vl, packet)
         self._arrive(now, packet, hops)
 
     def _arrive(self, now: int, packet: bytes, hops: int) -> None:
@@ -156,6 +159,8 @@ class Direction:
         counters.in_flight -= 1
         counters.out_packets += 1
         counters.out_bytes += size
+        if size >= SIZE and (packet[9] >= GROUP_BYTE9 or packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3):
+            self._carried.note(packet)
         self._state.pool += size
         lanes = self._lanes
         if lanes is None:
@@ -261,5 +266,10 @@ class Direction:
     def vl_counters(self, now: int) -> tuple[VlCounters, ...]:
         """Return the counters of each VL."""
         waits = [] if self._lanes is None else self._lanes.waits(now)
-        rows = self._tally.rows(waits) if self._tally is not None else [(0, 0, sum(waits), 0)]
-        return vl_counters(self.counters, self._too_long, rows)
+        rows = self._tally.rows(waits) if self._tally is not None else [(0, 0, sum(waits))]
+        more = Uncounted(self._too_long, self._carried.fecn, self._carried.becn)
+        return vl_counters(self.counters, more, rows)
+
+    def wire_counters(self, now: int) -> WireCounters:
+        """Return what it has counted beside packets and bytes."""
+        return self._carried.counters(now)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from hfi_sim.mad.header import MadClass
+from hfi_sim.mad.header import MadClass, MadStatus
+from hfi_sim.pma.attributes import PmStatus
+from hfi_sim.sa.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.field import Code
 
 
@@ -58,6 +60,17 @@ class SubnetAttrId(Code):
     SC_TO_SC_MULTISET = 0x0094, "SCtoSCMultiSet"
 
 
+class PmAttrId(Code):
+    """Attributes of OPA's performance management."""
+
+    CLASS_PORT_INFO = 0x0001, "ClassPortInfo"
+    PORT_STATUS = 0x0040, "PortStatus"
+    CLEAR_PORT_STATUS = 0x0041, "ClearPortStatus"
+    DATA_PORT_COUNTERS = 0x0042, "DataPortCounters"
+    ERROR_PORT_COUNTERS = 0x0043, "ErrorPortCounters"
+    ERROR_INFO = 0x0044, "ErrorInfo"
+
+
 class CommonAttrId(Code):
     """Attributes that every management class has."""
 
@@ -69,9 +82,22 @@ _ATTRIBUTES: Final[dict[int, type[Code]]] = {
     MadClass.EMA: AttrId,
     MadClass.SUBN_LID: SubnetAttrId,
     MadClass.SUBN_DIRECTED: SubnetAttrId,
+    MadClass.SUBN_ADM: SaAttrId,
+    MadClass.PERFORMANCE: PmAttrId,
 }
+
+_STATUSES: Final[dict[int, type[Code]]] = {MadClass.SUBN_ADM: SaStatus, MadClass.PERFORMANCE: PmStatus}
+_DIRECTION: Final = 0x8000
 
 
 def attribute_text(mgmt_class: int, attr_id: int) -> str:
     """Return the name of an attribute of a management class; empty where it has none here."""
     return _ATTRIBUTES.get(mgmt_class, CommonAttrId).text_of(attr_id)
+
+
+def status_text(mgmt_class: int, status: int) -> str:
+    """Return what the status of a MAD says; empty where that is unknown."""
+    if mgmt_class == MadClass.SUBN_DIRECTED:
+        status &= ~_DIRECTION  # the uppermost bit says that it is on its way back
+    own = _STATUSES.get(mgmt_class)
+    return (own.text_of(status) if own else "") or MadStatus.text_of(status)

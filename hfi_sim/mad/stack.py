@@ -63,6 +63,7 @@ class MadStack:
 
     def __init__(self, port: EndPort, clock: Clock) -> None:
         self._port = port
+        self._clock = clock
         self._agents = AgentTable()
         self._transactions = TransactionTable()
         self._arrivals = Arrivals()
@@ -238,7 +239,13 @@ class MadStack:
             self.counters.drop(Drop.MAD_SL)
             return Drop.MAD_SL
         self.sent += 1
-        return self._port.send_built(*packet)
+        port = self._port
+        is_own = packet.dlid >> port.lmc == port.lid >> port.lmc
+        if is_own and port.pkeys.may_send(packet.pkey) and not port.pkeys.admits(packet.pkey):
+            # a port may always ask itself, as in hfi1; by way of the fabric, limited members do not talk
+            self._clock.call_soon(self._receive, port, packet.packet, None)
+            return None
+        return port.send_built(*packet)
 
     def _respond(self, request: MadRequest, response: bytes) -> None:
         """Answer a request, in its partition; in segments where the response is a message of RMPP."""

@@ -25,7 +25,7 @@ from hfi_sim.mad.rmpp import (
 )
 from hfi_sim.mad.timers import Timers
 
-MAX_MESSAGE: Final = (1 << 20) - 64
+MAX_MESSAGE: Final = (1 << 20) - 65
 """Bytes of a message, so that one read of a program's device holds it with its header."""
 MAX_ARRIVING: Final = 64
 """Messages that arrive on a port at once; one more replaces the oldest."""

@@ -31,9 +31,9 @@ class SpanningForest:
     def prune(self, members: Mapping[int, set[int]]) -> dict[int, frozenset[int]]:
         """Return the ports of a group's tree at each switch.
 
-        Args:  members: for each switch, the ports with members behind them; none: it has ports that only send.
+        Args:  members: for each switch, the ports with members behind them.
         """
-        ports: dict[int, set[int]] = {switch: set(found) for switch, found in members.items()}
+        ports: dict[int, set[int]] = {switch: set(found) for switch, found in members.items() if found}
         children: dict[int, list[int]] = {}
         marked: set[int] = set()
         tops: set[int] = set()
@@ -62,7 +62,7 @@ class SpanningForest:
         members: Mapping[int, set[int]],
     ) -> None:
         """Cut the branch above the first switch where the tree forks or has a member."""
-        while top not in members and len(children.get(top, ())) == 1:
+        while not members.get(top) and len(children.get(top, ())) == 1:
             below = children[top][0]
             step = self._parent[below]
             assert step is not None  # noqa: S101 - a child has a parent

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hfi_sim.cable import Link
+from hfi_sim.errors import HfiSimError
 from hfi_sim.hfi import HfiPort
 from hfi_sim.mad.header import MadStatus
 from hfi_sim.sma.facts import Port
@@ -15,7 +16,7 @@ SetLinks = Callable[[Iterable[Link], bool, str], None]
 """Brings links up or down for a requester that has a name; see `Fabric.set_links`."""
 
 
-class RefusedError(Exception):
+class RefusedError(HfiSimError):
     """An attribute, or its modifier, that the agent does not take; the status says why."""
 
     def __init__(self, status: MadStatus = MadStatus.INVALID) -> None:

@@ -19,7 +19,7 @@ class Groups:
         self._view = view
         self._groups: dict[Lid, dict[Guid, HfiPort]] = {}
         self._senders: dict[Lid, set[Guid]] = {}
-        """Ports that send to a group and receive nothing of it: no tree needs to reach them, but their switch."""
+        """Ports that send and drop what they get: a switch takes packets of a group only from ports of its tree."""
 
     def create(self, mlid: int | None = None, *, first: int = LID_MULTICAST_FIRST) -> Lid:
         """Make a group, at the lowest free LID from `first` unless `mlid` is given.
@@ -109,13 +109,10 @@ class Groups:
     def _tree(self, mlid: int, view: View) -> dict[int, frozenset[int]]:
         """Return the ports of a group's tree for each switch that it touches."""
         members: dict[int, set[int]] = {}
-        senders = self._senders.get(Lid(mlid), ())
         for guid in self._groups.get(Lid(mlid), ()):
             if guid in view.attached:
                 switch, port_num = view.attached[guid]
-                reached = members.setdefault(switch, set())
-                if guid not in senders:
-                    reached.add(port_num)
+                members.setdefault(switch, set()).add(port_num)
         if view.forest is None:
             view.forest = SpanningForest(view.graph)
         return view.forest.prune(members)

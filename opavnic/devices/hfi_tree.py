@@ -72,17 +72,18 @@ class IsSm:
     """issmN: while a program has it open, the port says that a subnet manager runs there."""
 
     def __init__(self, port: HfiPort) -> None:
+        self.file = DeviceFile(self.open)
         self._port = port
 
     def open(self) -> IsSmHandle:
         """Open it.
 
-        Raises:  UmadError: EAGAIN: another program has it open. (The kernel lets one that may wait do so.)
+        Raises:  UmadError: EAGAIN: another program has it open.
         """
         if self._port.is_sm:
             raise UmadError(errno.EAGAIN, "another subnet manager has it open")
         self._port.set_sm(True)
-        return IsSmHandle(self._port)
+        return IsSmHandle(self._port, self.file)
 
 
 class IsSmHandle:
@@ -91,9 +92,10 @@ class IsSmHandle:
     readable = False
     dead = False
 
-    def __init__(self, port: HfiPort) -> None:
+    def __init__(self, port: HfiPort, file: DeviceFile) -> None:
         self.on_news: Callable[[], None] = _nothing
         self._port = port
+        self._file = file
 
     def read(self, size: int) -> bytes | None:
         """Raises UmadError: EINVAL, as a file without reads does."""
@@ -110,6 +112,7 @@ class IsSmHandle:
     def close(self) -> None:
         """Let another program have it."""
         self._port.set_sm(False)
+        self._file.freed()
 
 
 def hfi_tree(host: str, hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> Tree:
@@ -134,7 +137,7 @@ def hfi_tree(host: str, hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> 
                 tree.text(f"{about}/ibdev", name)
                 tree.text(f"{about}/port", str(port.opa_port_num))
             tree.add(f"{DEV}/umad{number}", DeviceFile(_opener(service)))
-            tree.add(f"{DEV}/issm{number}", DeviceFile(is_sm.open))
+            tree.add(f"{DEV}/issm{number}", is_sm.file)
     return tree
 
 

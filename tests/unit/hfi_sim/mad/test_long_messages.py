@@ -75,7 +75,7 @@ def test_a_long_request_arrives_whole_and_exact(size: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(0, 40_000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_losses_delay_a_message_and_never_spoil_it(seed: int, size: int) -> None:
     clock = ManualClock()
     pair = make_pair(Fabric(clock, seed=seed))
@@ -144,7 +144,6 @@ def test_a_requester_whose_response_is_never_complete_hears_so() -> None:
 
 
 @given(wire=st.binary(min_size=33, max_size=80), method=st.sampled_from([0x12, 0x92, 0x81, 0x86]))
-@settings(deadline=None)
 def test_any_bytes_after_the_header_are_taken_or_counted(wire: bytes, method: int) -> None:
     clock = ManualClock()
     pair = pair_on(clock)
