@@ -276,3 +276,23 @@ async def test_programs_of_a_lab_in_python_have_the_devices_if_they_are_to(
         process.communicate()
         with pytest.raises(LabError, match="no such program"):
             lab.popen("h1", ["no-such-program"], devices=True)
+
+
+def test_program_that_treats_its_device_badly_gets_errors_and_harms_nobody(lab: Lab) -> None:
+    (found,) = said(
+        lab.exec("h1", sys.executable, str(Path(__file__).parent / "umad_abuse.py"), str(lab.lid("h2")))
+    )
+    assert found == {
+        "too_small": ["EINVAL", "EINVAL", 0x81],
+        "many_agents": [True, "ENOMEM", "ENOTTY"],
+        "nowhere": errno.ETIMEDOUT,
+        "forked": 0x81,
+        "replaced": "81",
+        "closed_while_waiting": 0x81,
+        "interrupted": "EINTR",
+        "at_once": ["EAGAIN", []],
+        "flood": "ENOMEM",
+    }
+    (answer,) = lab.umad("h1", "get", lab.lid("h2"))
+    assert bytes.fromhex(answer["mad"])[3] == 0x81, "the next program is served"
+    assert json.loads(lab.opavnic("status", "--json").stdout)["balance"] == {}
