@@ -10,7 +10,7 @@ from typing import Protocol
 
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.engine.config import PortConfig, SwitchPortConfig
-from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass
+from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass, path_of
 from hfi_sim.engine.port_errors import PortErrors
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.direction import Direction
@@ -163,7 +163,7 @@ class EngineSwitch:
             return
         if port_num >= GROUP_BASE:
             group = self.lft.groups[port_num - GROUP_BASE]
-            port_num = group[entropy_of(packet) % len(group)]
+            port_num = group[path_of(entropy_of(packet), len(group), hops)]
         self._send(now, port_num, packet, hops, space)
 
     def _replicate(

@@ -243,14 +243,15 @@ class Lab:
             for name in model.hosts:
                 if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
                     world.set_pkeys(world.hosts[name].port, pkeys)
-            for name, host in model.hosts.items():
-                for port in world.hosts[name].ports if host.may_manage else ():
+            for name in model.managing_hosts:
+                for port in world.hosts[name].ports:
                     world.subnet_manager.set_management(port, True)
             world.subnet_manager.sweep()
         else:
-            for name, host in model.hosts.items():
+            managing = model.managing_hosts
+            for name in model.hosts:
                 for port in world.hosts[name].ports:
-                    world.allow_management(port, host.may_manage is not False)
+                    world.allow_management(port, name in managing)
         can_crash = hosts_that_can_crash(model)
         for name, ground in self.hosts.items():
             world.add_vnic_port(

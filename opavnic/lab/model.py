@@ -171,8 +171,8 @@ class Host(Section):
     may_manage: Annotated[bool, Field(strict=True)] | None = None
     """Whether its programs may manage the fabric: its ports are full members of the management partition (0xffff).
 
-    Fabric managers and most tools of Omni-Path need that. Unless said, every host may with
-    `subnet_manager: external`, and none otherwise.
+    Fabric managers and most tools of Omni-Path need that. Where no host says that it may, every host may with
+    `subnet_manager: external`, and the first one, as the head node of a rack, otherwise.
     """
 
 
@@ -291,6 +291,13 @@ class LabModel(Section):
     def vesws_of(self, host: str) -> list[Vesw]:
         """Return the virtual switches that a host is a member of, in file order: vport 1, 2, ..."""
         return [vesw for vesw in self.vesws if host in vesw.members]
+
+    @property
+    def managing_hosts(self) -> list[str]:
+        """The hosts that may manage the fabric, in file order; see `Host.may_manage`."""
+        said = [name for name, host in self.hosts.items() if host.may_manage]
+        unsaid = [name for name, host in self.hosts.items() if host.may_manage is None]
+        return said or (unsaid if self.subnet_manager.mode == "external" else unsaid[:1])
 
     def address(self, vesw: Vesw, host: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
         """Return the IP address of a host in a virtual switch, with the prefix; None without a subnet."""

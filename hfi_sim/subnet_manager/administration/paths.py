@@ -17,14 +17,17 @@ from hfi_sim.sma.facts import neighbour_of, port_num_of
 from hfi_sim.subnet_manager.administration.codes import LIFE, MTUS, RATES, is_wanted, mtu_code, rate_code
 from hfi_sim.subnet_manager.administration.question import Question, RefusedError, gid_of, guid_of
 from hfi_sim.subnet_manager.view import View
-from hfi_sim.switch import Switch
+from hfi_sim.switch import Switch, SwitchPort0
 from hfi_sim.types import PKEY_FULL_MEMBER
 
 MAX_PATHS: Final = 4096
 """Paths in an answer; the rest is left out."""
 _MTU_BYTES: Final = 10240
+_RATE_BPS: Final = 100e9
+_End = HfiPort | SwitchPort0
+"""What a path begins or ends at."""
 _SCRAMBLED: Final = 0x55555555
-_PLAIN: Final = IbPathRecord.mask("dlid", "slid", "pkey", "sl")
+_PLAIN: Final = IbPathRecord.mask("dlid", "slid", "sl")
 
 
 def paths(view: View, question: Question) -> Iterator[IbPathRecord]:
@@ -54,8 +57,8 @@ def paths(view: View, question: Question) -> Iterator[IbPathRecord]:
                     yield path
 
 
-def _ends(view: View, gid: bytes | None, lid: int | None) -> list[HfiPort]:
-    ports: Iterable[HfiPort] = view.ports
+def _ends(view: View, gid: bytes | None, lid: int | None) -> list[_End]:
+    ports: Iterable[_End] = [*view.ports, *(switch.port0 for switch in view.switches)]
     if gid is not None and any(gid):
         guid = guid_of(gid)
         ports = [port for port in ports if port.guid == guid]
@@ -66,10 +69,11 @@ def _ends(view: View, gid: bytes | None, lid: int | None) -> list[HfiPort]:
     return list(ports)
 
 
-def _between(source: HfiPort, target: HfiPort) -> Iterator[IbPathRecord]:
+def _between(source: _End, target: _End) -> Iterator[IbPathRecord]:
     """Yield the paths from a port to another: one for each LID of the target, in each partition of both."""
-    rates = [port.link.rate_bps for port in (source, target) if port.link is not None]
-    mtus = [max(port.vl_mtus, default=0) or _MTU_BYTES for port in (source, target)]
+    hfi_ports = [port for port in (source, target) if isinstance(port, HfiPort)]
+    rates = [port.link.rate_bps for port in hfi_ports if port.link is not None] or [_RATE_BPS]
+    mtus = [max(port.vl_mtus, default=0) or _MTU_BYTES for port in hfi_ports] or [_MTU_BYTES]
     for pkey in _common(source, target):
         for lid in range(target.lid, target.lid + (1 << target.lmc)):
             yield IbPathRecord(
@@ -82,13 +86,13 @@ def _between(source: HfiPort, target: HfiPort) -> Iterator[IbPathRecord]:
                 mtu_selector=2,
                 mtu=mtu_code(min(mtus)),
                 rate_selector=2,
-                rate=rate_code(min(rates, default=0)),
+                rate=rate_code(min(rates)),
                 life_selector=2,
                 life=LIFE,
             )
 
 
-def _common(source: HfiPort, target: HfiPort) -> list[int]:
+def _common(source: _End, target: _End) -> list[int]:
     """Return the P_Keys that packets from `source` to `target` may bear, one of each partition."""
     found: dict[int, int] = {}
     for pkey in source.pkeys.entries:
@@ -99,6 +103,10 @@ def _common(source: HfiPort, target: HfiPort) -> list[int]:
 
 
 def _fits(path: IbPathRecord, asked: IbPathRecord, has: set[str]) -> bool:
+    if (
+        "pkey" in has and (path.pkey ^ asked.pkey) & ~PKEY_FULL_MEMBER
+    ):  # a partition, by whichever of its P_Keys
+        return False
     return ("mtu" not in has or is_wanted(path.mtu, asked.mtu_selector, asked.mtu, MTUS)) and (
         "rate" not in has or is_wanted(path.rate, asked.rate_selector, asked.rate, RATES)
     )
@@ -118,6 +126,8 @@ def trace(view: View, question: Question) -> Iterator[TraceRecord]:
         raise RefusedError(SaStatus.NO_RECORDS if not sources or not targets else SaStatus.INVALID)
     source, target = sources[0], targets[0]
     lid = asked.dlid if "dlid" in has else target.lid
+    if not isinstance(source, HfiPort):
+        raise RefusedError(SaStatus.NO_RECORDS)
     yield _step(NodeType.HFI, source.hfi.node_guid, 0, source.opa_port_num, 0, source.guid)
     if source is target:
         return
@@ -129,6 +139,11 @@ def trace(view: View, question: Question) -> Iterator[TraceRecord]:
             yield _step(NodeType.HFI, at.hfi.node_guid, at.opa_port_num, 0, at.guid, 0)
             return
         switch: Switch = at.switch
+        if switch.port0 is target:
+            yield _step(
+                NodeType.SWITCH, switch.node_guid, port_num_of(at), 0, switch.node_guid, switch.node_guid
+            )
+            return
         hops = switch.lft.next_hops(lid)
         if not hops or hops[0] not in switch.ports:
             raise RefusedError(SaStatus.NO_RECORDS)

@@ -102,7 +102,7 @@ class AdministrationService:
             NoticeKind.CAPABILITY_CHANGE: self.core.capabilities_changed,
         }
         takers[notice.kind](notice.port)
-        self._runner.poll_soon()
+        self._report_soon()
 
     def _fabric_changed(self, notice: FabricNotice) -> None:
         if notice.change not in (FabricChange.LINK_UP, FabricChange.LINK_DOWN):
@@ -111,4 +111,9 @@ class AdministrationService:
         for port in () if link is None else link.ends:
             if isinstance(port, SwitchPort) and port.switch.lid:
                 self.core.link_changed(port.switch)
-        self._runner.poll_soon()
+        self._report_soon()
+
+    def _report_soon(self) -> None:
+        """Send what waits for subscribers; a world without any is swept before its loop runs."""
+        if len(self.core.subscriptions):
+            self._runner.poll_soon()

@@ -8,7 +8,7 @@ use wire::{HEADER, LID_PERMISSIVE, is_multicast, l2, lrh16b, pkey};
 
 use crate::config::{PortConfig, PortNum, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
-use crate::forwarding::{is_astray, is_management, lets_pass};
+use crate::forwarding::{is_astray, is_management, lets_pass, path_of};
 use crate::hash::FastMap;
 use crate::link::direction::Direction;
 use crate::outputs::{DirectionId, PortId, SwitchId};
@@ -182,7 +182,7 @@ impl Switch {
         }
         if port >= GROUP_BASE {
             let group = &self.lft.groups[usize::from(port - GROUP_BASE)];
-            port = group[entropy(packet) as usize % group.len()];
+            port = group[path_of(entropy(packet), group.len(), travelling.hops)];
         }
         self.send(directions, state, now, port, travelling);
     }

@@ -47,6 +47,8 @@ pub struct Carrier {
     held: Arc<AtomicBool>,
     /// Vports whose devices are left alone because the link stops their ports.
     stopped: Vec<usize>,
+    /// Those whose ports may go on, and which are to be read: nobody waits for their frames yet.
+    restarted: Vec<usize>,
     /// Since when frames wait to be written.
     waiting_since: Option<u64>,
 }
@@ -74,6 +76,7 @@ impl Carrier {
             list: Vec::new(),
             held,
             stopped: Vec::new(),
+            restarted: Vec::new(),
             waiting_since: None,
         }
     }
@@ -191,11 +194,11 @@ impl Carrier {
         self.hand_over();
     }
 
-    /// When the engine, or frames that have just arrived, want to be looked at; None: nothing will happen without an
-    /// input.
+    /// When the engine, frames that have just arrived, or a device that may be read again want to be looked at; None:
+    /// nothing will happen without an input.
     pub fn deadline(&mut self) -> Option<u64> {
         let is_new = self.vnics.is_waiting() && self.waiting_since.is_none();
-        if is_new { Some(0) } else { self.engine.deadline() }
+        if is_new || self.has_restarted() { Some(0) } else { self.engine.deadline() }
     }
 
     /// Read again from the devices that were left alone because of Python.
@@ -268,15 +271,52 @@ impl Carrier {
         let _ = self.change_device(vport, |device| device.choked = true);
     }
 
-    /// Read again from devices whose ports may go on.
+    /// Note which ports may go on: `resume` reads from their devices.
     pub fn wake_stopped(&mut self) {
-        for vport in std::mem::take(&mut self.stopped) {
-            let port = self.vnics.vports.get(vport).and_then(|slot| slot.port);
-            if port.is_some_and(|port| self.engine.is_stopped(port)) {
-                self.stopped.push(vport);
-            } else if let Err(error) = self.change_device(vport, |device| device.choked = false) {
-                self.lost.push((vport, error.raw_os_error().unwrap_or(0)));
+        let (engine, vnics, restarted) = (&self.engine, &self.vnics, &mut self.restarted);
+        self.stopped.retain(|&vport| {
+            let port = vnics.vports.get(vport).and_then(|slot| slot.port);
+            let is_stopped = port.is_some_and(|port| engine.is_stopped(port));
+            if !is_stopped {
+                restarted.push(vport);
             }
+            is_stopped
+        });
+    }
+
+    /// Whether devices may be read again.
+    pub fn has_restarted(&self) -> bool {
+        !self.restarted.is_empty()
+    }
+
+    /// Read from devices whose ports may go on, and wait for further frames unless the link stops them again; return
+    /// whether a burst was full.
+    ///
+    /// A fast sender is stopped with each large frame: to wait for the next one each time would take longer than to read.
+    pub fn resume(&mut self, buffer: &mut [u8], clock: impl Fn() -> u64) -> bool {
+        let mut is_full = false;
+        for _ in 0..self.restarted.len() {
+            let vport = self.restarted.remove(0);
+            if self.devices.is_choked_only(vport) {
+                is_full |= self.drain(vport, buffer, &clock);
+            }
+            if !self.stopped.contains(&vport) {
+                self.wait_for(vport);
+            }
+        }
+        is_full
+    }
+
+    /// Wait for the frames of devices whose ports may go on, instead of reading them now.
+    pub fn wait_for_restarted(&mut self) {
+        while let Some(vport) = self.restarted.pop() {
+            self.wait_for(vport);
+        }
+    }
+
+    fn wait_for(&mut self, vport: usize) {
+        if let Err(error) = self.change_device(vport, |device| device.choked = false) {
+            self.lost.push((vport, error.raw_os_error().unwrap_or(0)));
         }
     }
 }

@@ -108,9 +108,13 @@ fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> 
                 vport => overrun |= carrier.drain(vport as usize, &mut buffer, now),
             }
         }
+        overrun |= carrier.resume(&mut buffer, now);
         let time = now();
         carrier.pass(time);
-        let until = carrier.finish(time).unwrap_or(NEVER);
+        let until = match carrier.finish(time) {
+            _ if carrier.has_restarted() => time,
+            until => until.unwrap_or(NEVER),
+        };
         worker.awaited.store(until, Ordering::Release);
         if !carrier.lost.is_empty() || (!had_outputs && !carrier.outbox.is_empty()) {
             shared.notice.raise();

@@ -165,12 +165,21 @@ def test_a_path_names_lids_and_the_partition_of_both_ends(subnet: Subnet) -> Non
     gids = {"sgid": gid_of(subnet.h1.guid), "dgid": gid_of(subnet.h2.guid)}
     path = path_of(subnet, **gids).table(IbPathRecord)
     assert [(p.slid, p.dlid, p.pkey) for p in path] == [(subnet.h1.lid, subnet.h2.lid, 0x8002)]
+    assert len(path_of(subnet, **gids, pkey=0x0002).table(IbPathRecord)) == 1, (
+        "either P_Key names the partition"
+    )
     assert path_of(subnet, **gids, pkey=0x8009).header.status == SaStatus.NO_RECORDS
     assert (
         path_of(subnet, sgid=gid_of(subnet.h1.guid), dgid=bytes(15) + b"\1").header.status
         == SaStatus.INVALID_GID
     )
     assert path_of(subnet, dlid=2).header.status == SaStatus.INSUFFICIENT_COMPONENTS
+
+
+def test_a_path_leads_to_a_switch_too(subnet: Subnet) -> None:
+    leaf = subnet.fabric.switches["leaf1"]
+    path = path_of(subnet, sgid=gid_of(subnet.h1.guid), dgid=gid_of(leaf.node_guid)).table(IbPathRecord)
+    assert [(p.dlid, p.pkey & 0x7FFF) for p in path] == [(leaf.lid, 0x7FFF)]
 
 
 def test_a_trace_lists_the_nodes_of_the_way(subnet: Subnet) -> None:

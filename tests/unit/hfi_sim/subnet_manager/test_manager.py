@@ -14,7 +14,7 @@ from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.subnet_manager import NoticeKind, Routing, SmNotice, SubnetManager
 from hfi_sim.switch import Switch, SwitchPort
 from hfi_sim.table_paths import paths
-from hfi_sim.topology import clos
+from hfi_sim.topology import clos, fat_tree
 from unit.hfi_sim.fabric_pair import TEST_L4, make_pair
 
 
@@ -290,6 +290,18 @@ def test_entropy_spreads_flows_over_the_spines_and_keeps_each_on_one() -> None:
     assert {
         name: sw.counters.in_packets for name, sw in fabric.switches.items() if name.startswith("spine")
     } == {f"spine{n}": 4 for n in range(4)}
+
+
+def test_entropy_spreads_flows_over_all_cores_of_a_fat_tree() -> None:
+    fabric = fat_tree(4).build(Fabric())
+    a, *_, b = fabric.hfi_ports()
+    SubnetManager(fabric, a).sweep()
+    _listen([b])
+    pair = make_pair()
+    for entropy in range(8):
+        a.send(pair.packet(slid=a.lid, dlid=b.lid, entropy=entropy))
+    cores = {name: sw.counters.in_packets for name, sw in fabric.switches.items() if name.startswith("core")}
+    assert cores == {f"core{n}": 2 for n in range(4)}
 
 
 def test_fat_tree_engine_falls_back_when_the_tree_breaks() -> None:
