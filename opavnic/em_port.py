@@ -38,6 +38,11 @@ class SmTopology:
         """LID of the port that the EM runs on."""
         return self._port.lid
 
+    @property
+    def sl(self) -> int:
+        """Service level of MADs to agents."""
+        return 0
+
     def ports(self) -> list[PortFacts]:
         """Return the ports that are in service and announce Ethernet on fabric."""
         announced = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED

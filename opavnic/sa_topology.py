@@ -22,7 +22,7 @@ from hfi_sim.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
 from hfi_sim.sa.records_ib import IbMcMemberRecord, IbServiceRecord
 from hfi_sim.sa.session import SaSession
 from hfi_sim.sma.attributes.port_info import MTU_BYTES, MtuCode
-from hfi_sim.types import LID_MULTICAST_FIRST, PKEY_FULL_MEMBER
+from hfi_sim.types import LID_MULTICAST_FIRST, PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER
 from vema.em.desired import PartitionLane, PortFacts
 from vema.em.groups import Group
 
@@ -79,6 +79,12 @@ class SaTopology:
     def lid(self) -> int:
         """LID of the port that the EM runs on; 0: the fabric manager has not given one yet."""
         return self._port.lid
+
+    @property
+    def sl(self) -> int:
+        """Service level of the management partition, for MADs to agents."""
+        management = PKEY_FULL_MANAGEMENT
+        return next((vf.sl_base for vf in self._fabrics() if vf.pkey | PKEY_FULL_MEMBER == management), 0)
 
     def ports(self) -> list[PortFacts]:
         """Return the ports that are in service and announce Ethernet on fabric."""
@@ -171,8 +177,12 @@ class SaTopology:
         changed = self._session.picture.take_changed()
         if changed:
             self._place()
-        lids = {m.vesw_id: _mlid(held) for m, held in self._members() if held.state is OrderState.HELD}
-        kept = {vesw_id: lid for vesw_id, lid in self._lids.items() if vesw_id in self._groups} | lids
+        orders = self._session.client.orders
+        kept = {vesw_id: lid for vesw_id, lid in self._lids.items() if vesw_id in self._groups}
+        for key in self._session.client.take_news():
+            held = orders.get(key)
+            if isinstance(key, _Member) and held is not None and held.state is OrderState.HELD:
+                kept[key.vesw_id] = _mlid(held)
         if changed or kept != self._lids:
             self._lids = kept
             for handler in tuple(self._handlers):

@@ -8,9 +8,10 @@ refuses what it takes a second later.
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -60,8 +61,7 @@ class Held:
     error: str = ""
     """Why it is not held; empty where it is, or nobody has answered yet."""
     tries: int = 0
-    not_before: float = 0.0
-    again: bool = field(default=False)
+    again: bool = False
     """Wanted again while it was being cancelled."""
 
 
@@ -76,6 +76,13 @@ class Ask(NamedTuple):
     message: SaMessage
 
 
+class _Placed(NamedTuple):
+    """What a response is to: an order as it was when it was placed."""
+
+    key: Hashable
+    held: Held
+
+
 class SaClient:
     """The orders and questions of one port."""
 
@@ -83,8 +90,12 @@ class SaClient:
         self.orders: dict[Hashable, Held] = {}
         self.refused = 0
         """Requests refused or not answered so far."""
+        self._news: set[Hashable] = set()
+        self._due: deque[Hashable] = deque()
+        self._later: list[tuple[float, int, Hashable]] = []
+        self._drawn = 0
         self._questions: deque[tuple[SaMessage, Fetched]] = deque()
-        self._open: dict[int, Hashable | Fetched] = {}
+        self._open: dict[int, _Placed | Fetched] = {}
         self._next_ticket = 1
 
     # --- what is wanted ------------------------------------------------------------------------------------
@@ -98,7 +109,17 @@ class SaClient:
                 if held.state is OrderState.DROPPED:
                     held.state, held.again = OrderState.HELD, False
             return
-        self.orders[key] = Held(order)
+        self._begin(key, Held(order))
+
+    def take_news(self) -> set[Hashable]:
+        """Return the keys of the orders that have come to be held, or refused, or are gone, since the last call."""
+        news, self._news = self._news, set()
+        return news
+
+    def _begin(self, key: Hashable, held: Held) -> None:
+        self.orders[key] = held
+        self._news.add(key)
+        self._due.append(key)
 
     def drop(self, key: Hashable, *, tell: bool = True) -> None:
         """Have an order cancelled; harmless where there is none.
@@ -109,10 +130,12 @@ class SaClient:
         if held is None:
             return
         held.again = False
+        self._news.add(key)
         if not tell or held.state is OrderState.NEW:
             del self.orders[key]
         elif held.state is not OrderState.CANCELLED:
-            held.state, held.not_before, held.tries = OrderState.DROPPED, 0.0, 0
+            held.state, held.tries = OrderState.DROPPED, 0
+            self._due.append(key)
 
     def ask(self, message: SaMessage, done: Fetched) -> None:
         """Ask once; what is not answered is the caller's to repeat."""
@@ -120,15 +143,18 @@ class SaClient:
 
     def reset(self) -> None:
         """Place all orders again; what is on its way counts for nothing, and questions are given up."""
-        given_up = [what for what in self._open.values() if callable(what)]
+        given_up = [what for what in self._open.values() if not isinstance(what, _Placed)]
         given_up += [done for _, done in self._questions]
         self._open.clear()
         self._questions.clear()
+        self._due.clear()
+        self._later.clear()
         for key, held in list(self.orders.items()):
             if held.state in (OrderState.DROPPED, OrderState.CANCELLED) and not held.again:
                 del self.orders[key]
+                self._news.add(key)
             else:
-                self.orders[key] = Held(held.order, error=held.error)
+                self._begin(key, Held(held.order, error=held.error))
         for done in given_up:
             done(None)
 
@@ -141,17 +167,19 @@ class SaClient:
         if self._questions:
             message, done = self._questions.popleft()
             return self._send(message, done)
-        for key, held in self.orders.items():
-            if held.not_before > now:
-                continue
-            if held.state is OrderState.NEW:
+        while self._later and self._later[0][0] <= now:
+            self._due.append(heapq.heappop(self._later)[2])
+        while self._due:
+            key = self._due.popleft()
+            held = self.orders.get(key)
+            if held is not None and held.state is OrderState.NEW:
                 held.state = OrderState.ASKED
                 order = held.order
                 message = SaMessage.request(Method.SET, order.attr_id, order.record, mask=order.mask)
-                return self._send(message, key)
-            if held.state is OrderState.DROPPED:
+                return self._send(message, _Placed(key, held))
+            if held is not None and held.state is OrderState.DROPPED:
                 held.state = OrderState.CANCELLED
-                return self._send(_cancel(held.order), key)
+                return self._send(_cancel(held.order), _Placed(key, held))
         return None
 
     def answered(self, now: float, ticket: int, mad: Mad | None) -> None:
@@ -165,17 +193,18 @@ class SaClient:
                 message = None
         if what is None:
             return
-        if callable(what):
+        if not isinstance(what, _Placed):
             what(message)
             return
-        held = self.orders.get(what)
-        if held is None:
-            return
+        key, held = what
+        if self.orders.get(key) is not held:
+            return  # dropped meanwhile, or another order has its place
+        self._news.add(key)
         status = None if message is None else message.header.status
         if held.state is OrderState.CANCELLED:
-            del self.orders[what]
+            del self.orders[key]
             if held.again:
-                self.orders[what] = Held(held.order)
+                self._begin(key, Held(held.order))
         elif held.state is OrderState.DROPPED:
             pass  # it is cancelled next, whether it came to be held or not
         elif status == MadStatus.OK and message is not None:
@@ -184,17 +213,20 @@ class SaClient:
             self.refused += 1
             held.state = OrderState.NEW
             held.error = "no answer" if status is None else status_text(status)
-            held.not_before = now + min(BACKOFF_S * 2**held.tries, BACKOFF_MAX_S)
+            due = now + min(BACKOFF_S * 2**held.tries, BACKOFF_MAX_S)
             held.tries = min(held.tries + 1, 10)
+            self._drawn += 1
+            heapq.heappush(self._later, (due, self._drawn, key))
 
     def next_wake(self) -> float | None:
         """Return when a refused order is due again, or None."""
         if len(self._open) >= AT_ONCE:
             return None
-        due = (OrderState.NEW, OrderState.DROPPED)
-        return min((held.not_before for held in self.orders.values() if held.state in due), default=None)
+        if self._due:
+            return 0.0
+        return self._later[0][0] if self._later else None
 
-    def _send(self, message: SaMessage, what: Hashable | Fetched) -> Ask:
+    def _send(self, message: SaMessage, what: _Placed | Fetched) -> Ask:
         ticket = self._next_ticket
         self._next_ticket += 1
         self._open[ticket] = what

@@ -92,9 +92,9 @@ def base_mac(fabric_id: int, vesw_id: int, lid: int) -> MacAddr:
 
 
 def qos_of(section: VeswSection, port: PortFacts) -> Qos:
-    """Return the service channels and lanes of a vport: as configured, else those of its partition at the port."""
+    """Return the service channels and lanes of a vport: those of the file, or if it says none, of its partition."""
     lane = port.lane_of(section.pkey)
-    if lane is None or "qos" in section.model_fields_set:
+    if lane is None or section.qos != Qos():
         return section.qos
     same = TrafficClass(
         untagged=Lane(sc=lane.sc, vl=lane.vl),

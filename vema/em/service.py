@@ -83,6 +83,11 @@ class Topology(Protocol):
         """LID of the port that the EM runs on."""
         ...
 
+    @property
+    def sl(self) -> int:
+        """Service level of MADs to agents."""
+        ...
+
     def ports(self) -> list[PortFacts]:
         """Return the ports that are in service and announce Ethernet on fabric."""
         ...
@@ -321,7 +326,7 @@ class EthernetService:
                 answer.set_result(mad)
 
         limit = self._running().config.limits.retries if retries is None else retries
-        self.transport.submit(request.dlid, request.mad, done, timeout_s=request.timeout_s, retries=limit)
+        self._submit(request, done, limit)
         return await answer
 
     # --- what arrives --------------------------------------------------------------------------------------
@@ -392,7 +397,13 @@ class EthernetService:
         def done(mad: Mad | None) -> None:
             self._arrived(lambda core, now: core.answer(now, request, mad))
 
-        self.transport.submit(request.dlid, request.mad, done, timeout_s=request.timeout_s, retries=retries)
+        self._submit(request, done, retries)
+
+    def _submit(self, request: Request, done: Done, retries: int) -> None:
+        sl = self.topology.sl
+        self.transport.submit(
+            request.dlid, request.mad, done, timeout_s=request.timeout_s, retries=retries, sl=sl
+        )
 
     def _set_groups(self, groups: dict[int, Group | None]) -> None:
         if not groups:

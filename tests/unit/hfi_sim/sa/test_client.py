@@ -133,6 +133,16 @@ def test_reset_places_what_was_held_and_ignores_what_comes_late() -> None:
     assert [ask.message.one(ServiceRecord).service_id for ask in again] == [5, 6]
 
 
+def test_answer_to_an_order_that_has_given_way_says_nothing_of_the_new_one() -> None:
+    client = SaClient()
+    client.place("s", service(5))
+    old = sent(client)
+    client.place("s", service(6))
+    client.answered(0.0, old.ticket, response(old))
+    assert client.orders["s"].state is OrderState.NEW
+    assert sent(client).message.one(ServiceRecord).service_id == 6
+
+
 def test_reset_gives_questions_up() -> None:
     client = SaClient()
     heard: list[SaMessage | None] = []

@@ -87,6 +87,8 @@ class FixedTopology:
     def known(self) -> list[PortFacts]:
         return self._facts
 
+    sl = 0
+
     @property
     def given(self) -> bool:
         return False

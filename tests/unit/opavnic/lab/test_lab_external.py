@@ -1,0 +1,124 @@
+"""A lab that leaves its fabric to a fabric manager; a built-in one on a host plays its part here, after `up`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hfi_sim.port_state import PortState
+from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.subnet_manager.administration.service import AdministrationService
+from lab_in_memory import lab_in_memory, served
+from opavnic.errors import OpavnicError
+from opavnic.lab.lab import Lab
+from vema.em.desired import EmConfig, EmConfigError
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+LAB = """
+name: managed
+hosts: {h1: {}, h2: {may_manage: false}}
+vesws: [{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2]}]
+subnet_manager: external
+"""
+
+
+@contextmanager
+def fabric_manager(lab: Lab, host: str, pkeys: tuple[int, ...] = (0x8002,)) -> Iterator[SubnetManager]:
+    """Manage the fabric from a host."""
+    world = lab.world
+    manager = SubnetManager(world.fabric, world.hosts[host].port)
+    manager.set_management(world.em_port, True)
+    for port in world.fabric.hfi_ports():
+        manager.set_pkeys(port, pkeys)
+    administration = AdministrationService(manager, world.hosts[host].port, world.clock)
+    manager.sweep()
+    yield manager
+    administration.stop()
+    manager.stop()
+
+
+def states(lab: Lab) -> list[str]:
+    return [vnic["state"] for host in lab.status()["hosts"] for vnic in host["vnics"]]
+
+
+async def test_lab_is_ready_without_a_fabric_manager_and_says_that_it_waits() -> None:
+    said: list[str] = []
+    lab = lab_in_memory(LAB)
+    lab.progress = said.append
+    async with lab:
+        await asyncio.sleep(60.0)
+        assert states(lab) == ["not created by the EM"] * 2
+        status = lab.status()
+        assert status["subnet_manager"] == "external"
+        assert status["parts"]["fabric manager"]["state"].startswith("awaited: start one on a host")
+        assert any("fabric manager is awaited" in line for line in said)
+        assert {port.state for port in lab.world.fabric.hfi_ports()} == {PortState.INIT}
+        assert lab.world.mads == 0
+
+
+async def test_ports_begin_with_the_partitions_of_hfi1() -> None:
+    async with lab_in_memory(LAB) as lab:
+        tables = {name: set(host.port.pkeys.entries) for name, host in lab.world.hosts.items()}
+        assert 0xFFFF in tables["h1"]
+        assert 0xFFFF not in tables["h2"]
+        assert all(0x7FFF in table for table in tables.values())
+
+
+async def test_vnics_come_up_once_somebody_manages_the_fabric() -> None:
+    async with lab_in_memory(LAB) as lab:
+        await asyncio.sleep(20.0)
+        with fabric_manager(lab, "h1"):
+            await asyncio.sleep(20.0)
+            assert states(lab) == ["up"] * 2
+            part = lab.status()["parts"]["fabric manager"]
+            assert (part["state"], part["host"]) == ("active", "h1")
+            assert lab.manager is not None
+            assert lab.manager.trouble == []
+            assert await lab.manager.em.verify() == []
+
+
+async def test_settings_that_contradict_the_lab_file_are_said() -> None:
+    async with lab_in_memory(LAB) as lab:
+        with fabric_manager(lab, "h1", pkeys=(0x8003,)) as manager:
+            await asyncio.sleep(20.0)
+            trouble = lab.status()["parts"]["Ethernet Manager"]["trouble"]
+            assert "pkey 0x8002 is not in the table of h1:1 (" in trouble
+            for port in lab.world.fabric.hfi_ports():
+                manager.set_pkeys(port, (0x8002,))
+            await asyncio.sleep(20.0)
+            assert lab.status()["parts"]["Ethernet Manager"]["trouble"] == ""
+            assert states(lab) == ["up"] * 2
+
+
+async def test_topology_and_routes_are_those_of_the_tables(tmp_path: Path) -> None:
+    async with lab_in_memory(LAB) as lab, served(lab.routes(), tmp_path) as session:
+        for managed, path in ((False, ["h1:1", "sw0: no route"]), (True, ["h1:1", "sw0:3", "h2:1"])):
+            with fabric_manager(lab, "h1") if managed else contextmanager(lambda: iter([None]))():
+                async with session.get("/routes?from=h1&to=h2") as answer:
+                    assert (await answer.json())["paths"] == [path]
+                async with session.get("/topology") as answer:
+                    topology = await answer.json()
+                    assert (topology["engine"], topology["deadlock"]) == ("of the fabric manager", [])
+
+
+async def test_election_in_an_em_file_is_refused_and_nothing_changes() -> None:
+    async with lab_in_memory(LAB) as lab:
+        assert lab.manager is not None
+        core = lab.manager.em.core
+        assert core is not None
+        before = core.config
+        config = EmConfig.model_validate({**before.model_dump(), "election": {"priority": 3}})
+        with pytest.raises(EmConfigError, match="the EM beside a fabric manager is alone"):
+            lab.manager.em.apply(config)
+        assert core.config is before
+
+
+async def test_world_says_who_gives_partitions() -> None:
+    async with lab_in_memory(LAB) as lab:
+        with pytest.raises(OpavnicError, match="its fabric manager gives LIDs, P_Keys and routes"):
+            lab.world.add_pkey(lab.world.hosts["h1"].port, 0x8009)
