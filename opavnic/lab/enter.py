@@ -67,7 +67,7 @@ def become(
     with _same_directory():
         if path is not None:
             _enter(journal, host, path)
-        is_private = _own_mounts(own_sysfs=path is not None)
+        is_private = own_mounts(own_sysfs=path is not None)
         if devices is not False:
             _enter_devices(lab, journal, host, is_private, required=devices is True)
     for number in (
@@ -128,7 +128,7 @@ def _enter_private(libc: Libc, pid: int) -> None:
         os.close(fd)
 
 
-def _own_mounts(*, own_sysfs: bool) -> bool:
+def own_mounts(*, own_sysfs: bool) -> bool:
     """Move into a mount namespace of one's own; return whether that is permitted.
 
     Args:  own_sysfs: make /sys/class/net show the interfaces of this network namespace. Without permission it keeps

@@ -413,21 +413,33 @@ class Lab:
 
     # programs
 
-    def popen(self, host: str, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+    def popen(
+        self, host: str, command: Sequence[str], *, devices: bool = False, **options: Any
+    ) -> subprocess.Popen[str]:
         """Start a program on a host, with text streams; `options` are those of subprocess.Popen.
 
-        Raises:  LabError: no such host, no such program, or the host cannot run programs.
+        Args:    devices: it must find the host's HFI, as with `opavnic exec --umad`, and asks this lab for that: the
+                 loop must run.
+        Raises:  LabError: no such host, no such program, or the host cannot run programs, or has no devices.
         """
-        return start_program(self.host(host), command, **options)
+        return start_program(self.host(host), command, self._device_socket(devices), **options)
 
     async def run(
-        self, host: str, command: Sequence[str], *, timeout_s: float = 60.0
+        self, host: str, command: Sequence[str], *, timeout_s: float = 60.0, devices: bool = False
     ) -> subprocess.CompletedProcess[str]:
         """Run a program on a host to completion while the lab goes on, and capture its output.
 
+        Args:    devices: as for popen.
         Raises:  LabError: as popen; or the program took longer than timeout_s and was killed.
         """
-        return await run_program(self.host(host), command, timeout_s)
+        return await run_program(self.host(host), command, timeout_s, self._device_socket(devices))
+
+    def _device_socket(self, devices: bool) -> Path | None:
+        if not devices:
+            return None
+        if not self._claimed:
+            raise LabError(f"lab {self.model.name} has no devices to give: its hosts are in memory")
+        return self.directory.device_socket
 
     # stopping
 

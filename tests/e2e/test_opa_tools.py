@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,8 @@ import pytest
 from opavnic.devices.entry import why_no_fuse
 from opavnic.devices.mounts import SOURCE
 from permission import require
+from processes import child
+from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 TOOLS = ("ibstat", "opainfo", "opasmaquery", "opapmaquery", "opasaquery", "opafabricinfo", "opareport")
 COMMANDS = {
@@ -28,6 +33,7 @@ COMMANDS = {
     "not on Omni-Path": "smpquery portinfo -D 0",
 }
 EXAMPLE = Path(__file__).parents[2] / "examples/opa-tools.yaml"
+CAPTURE = "mads.pcapng"
 NODES = 3 + 1  # with the one of the subnet manager and the EM
 LINKS = NODES + 2
 SCRIPT = """
@@ -61,11 +67,26 @@ def printed(directory: Path) -> dict[str, str]:
     file.write_text(EXAMPLE.read_text().replace("name: opa-tools\n", f"name: {name}\n"))
     opavnic("up", file, "-d")
     try:
-        text = opavnic("exec", "--umad", "h1", "--", "sh", "-c", SCRIPT, "sh", *COMMANDS.values())
+        with capturing(directory / CAPTURE, environment, opavnic):
+            text = opavnic("exec", "--umad", "h1", "--", "sh", "-c", SCRIPT, "sh", *COMMANDS.values())
     finally:
         opavnic("down")
     outputs = [part.partition("\n")[2] for part in text.split("## ")[1:]]
     return dict(zip(COMMANDS, outputs, strict=True))
+
+
+@contextlib.contextmanager
+def capturing(file: Path, environment: dict[str, str], opavnic: Callable[..., str]) -> Iterator[None]:
+    """Write the MADs of a lab to a file meanwhile."""
+    command = [sys.executable, "-m", "opavnic.cli.main", "capture", "l4=mad", "-w", str(file)]
+    with child(command, env=environment, stdout=-1, stderr=-1) as capture:
+        while not file.exists():
+            assert capture.poll() is None
+            opavnic("status")  # takes a while
+        yield
+        capture.send_signal(signal.SIGINT)
+        _, said = capture.communicate(timeout=60)
+    assert capture.returncode == 0, said
 
 
 def field(text: str, name: str) -> str:
@@ -120,6 +141,19 @@ def test_report_names_every_link_and_finds_no_error(printed: dict[str, str]) -> 
 def test_what_real_hfis_do_not_answer_is_not_answered(printed: dict[str, str]) -> None:
     assert field(printed["ib"], "NumPorts").strip(".") == "1"
     assert "failed" in printed["not on Omni-Path"]
+
+
+@needs_tshark
+def test_wireshark_names_what_the_tools_have_sent(
+    printed: dict[str, str], directory: Path, tmp_path: Path
+) -> None:
+    assert printed
+    tshark = Tshark(tmp_path)
+    shown = tshark.columns(directory / CAPTURE, "_ws.col.Protocol", "_ws.col.Info")
+    assert {"OPA SM", "OPA SA", "OPA PM"} <= {protocol for protocol, _ in shown}
+    names = {info.split(",")[0] for _, info in shown}
+    assert {"Get SwitchInfo", "GetTableResp PortInfoRecord", "GetResp PortStatus"} <= names
+    assert "alformed" not in tshark.run("-r", str(directory / CAPTURE), "-V")
 
 
 def test_nothing_is_left_when_the_lab_is_down(printed: dict[str, str], directory: Path) -> None:

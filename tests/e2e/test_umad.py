@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import json
@@ -18,6 +19,9 @@ import pytest
 
 from opavnic.devices.entry import why_no_fuse
 from opavnic.devices.mounts import SOURCE
+from opavnic.lab.errors import LabError
+from opavnic.lab.lab import Lab as PythonLab
+from opavnic.lab.loader import load_lab
 from opavnic.lab.runtime import Journal
 from permission import require
 from processes import child
@@ -252,3 +256,43 @@ def test_devices_need_no_privilege_but_an_open_fuse(as_nobody: Program, mode: st
     assert (done.returncode, done.stderr) == (1, f"opavnic: no umad devices on host h1: {why}\n")
     assert status["parts"] == {"HFI devices": {"unavailable": why}}
     assert as_nobody("exec", "h1", "--", "true").returncode == 0, "programs run all the same"
+
+
+async def test_programs_of_a_lab_in_python_have_the_devices_if_they_are_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+    file = tmp_path / "lab.yaml"
+    file.write_text(LAB.format(name=f"p{os.getpid()}", pid=os.getpid() % 100_000, em="builtin"))
+    async with PythonLab(load_lab(file)) as lab:
+        shown = await lab.run("h1", ["ibstat"], devices=True)
+        assert "State: Active" in shown.stdout, shown.stderr
+        without = await lab.run("h1", ["ls", "/sys/class/infiniband/hfi1_0"])
+        assert without.returncode
+        process = lab.popen("h2", [sys.executable, str(AGAINST_LIBIBUMAD), "hold"], devices=True, stdout=-1)
+        assert process.stdout is not None
+        assert "ready" in await asyncio.to_thread(process.stdout.readline)
+        process.kill()
+        process.communicate()
+        with pytest.raises(LabError, match="no such program"):
+            lab.popen("h1", ["no-such-program"], devices=True)
+
+
+def test_program_that_treats_its_device_badly_gets_errors_and_harms_nobody(lab: Lab) -> None:
+    (found,) = said(
+        lab.exec("h1", sys.executable, str(Path(__file__).parent / "umad_abuse.py"), str(lab.lid("h2")))
+    )
+    assert found == {
+        "too_small": ["EINVAL", "EINVAL", 0x81],
+        "many_agents": [True, "ENOMEM", "ENOTTY"],
+        "nowhere": errno.ETIMEDOUT,
+        "forked": 0x81,
+        "replaced": "81",
+        "closed_while_waiting": 0x81,
+        "interrupted": "EINTR",
+        "at_once": ["EAGAIN", []],
+        "flood": "ENOMEM",
+    }
+    (answer,) = lab.umad("h1", "get", lab.lid("h2"))
+    assert bytes.fromhex(answer["mad"])[3] == 0x81, "the next program is served"
+    assert json.loads(lab.opavnic("status", "--json").stdout)["balance"] == {}
