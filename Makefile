@@ -8,8 +8,11 @@ STAMP  := $(VENV)/.stamp
 # program:package pairs that the demo and the tests start as real programs
 TOOLS  := ip:iproute2 ping:iputils-ping iperf3:iperf3 tcpdump:tcpdump tshark:tshark \
           ibstat:infiniband-diags ibv_devices:ibverbs-utils
+# the Omni-Path software. Debian starts a fabric manager when it installs opa-fm: not where there are real HFIs
+OPA_TOOLS := opainfo:opa-basic-tools opafabricinfo:opa-fastfabric libopamgt0 ibstat:infiniband-diags libibumad-dev \
+             $(if $(wildcard /sys/class/infiniband/hfi1_*),,/usr/lib/opa-fm/bin/opafmd:opa-fm)
 
-.PHONY: help venv native deps bench-peers demo test test-fast test-slow chaos sanitize memcheck fuzz lint format generated proto clean
+.PHONY: help venv native deps bench-peers demo test test-fast test-slow chaos sanitize memcheck fuzz lint format generated opa-tools proto clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,17 +38,20 @@ bench-peers: ## install the peers that `opavnic bench datapath` measures beside 
 deps: ## install the Debian packages that the demo and the tests use
 	@sh tools/install-packages.sh $(TOOLS)
 
+opa-tools: ## install Intel's fabric manager and tools for Omni-Path, as Debian has them; tests run them
+	@sh tools/install-packages.sh $(OPA_TOOLS)
+
 demo: venv deps ## two hosts, real TAPs, ping and a TCP transfer
 	$(BIN)/opavnic demo
 
-test: venv deps ## everything but the tests marked slow or chaos
+test: venv deps opa-tools ## everything but the tests marked slow or chaos
 	$(BIN)/python -m pytest -m 'not slow and not chaos' -n 2 --dist loadfile
 	@if command -v cargo >/dev/null; then cd native && cargo test --locked --quiet; fi
 
 test-fast: venv ## only what needs no privilege
 	$(BIN)/python -m pytest -m 'not slow and not e2e and not chaos' -n 2
 
-test-slow: venv deps ## the tests marked slow
+test-slow: venv deps opa-tools ## the tests marked slow
 	$(BIN)/python -m pytest -m slow
 
 CHAOS_S     ?= 240

@@ -21,6 +21,7 @@ from hfi_sim.link.config import (
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule
 from hfi_sim.link.vl_counters import VlCounters
+from hfi_sim.link.wire_counters import WireCounters
 from hfi_sim.random_stream import RandomStream
 
 
@@ -93,6 +94,13 @@ class LinkDirection:
         driver.run_soon()
         return counters
 
+    def wire_counters(self) -> WireCounters:
+        """Return what it counts beside packets and bytes: multicast, congestion marks, errors of the wire."""
+        driver = self.link.driver
+        counters = driver.engine.wire_counters(driver.now, self.number)
+        driver.run_soon()
+        return counters
+
     @property
     def lanes(self) -> LanesStatus | None:
         """Its virtual lanes as they are now; None on a link without credits."""
@@ -131,6 +139,8 @@ class Link:
         """Maximum of an extra delay drawn for each packet; packets still arrive in order."""
         self.downed_by: set[str] = {"admin"}
         """Everyone that holds the link down; it is up if this is empty."""
+        self.times_downed = 0
+        """How often it went down."""
         self.flow = flow
         """How its credits are set up; None: it has none."""
         self._rate_bps = rate_bps
@@ -193,6 +203,7 @@ class Link:
         up = not self.downed_by
         if up == self.up:
             return False
+        self.times_downed += not up
         self._reconfigure(replace(self._config, up=up))
         for port in self.ends:
             port.link_changed(up)

@@ -83,6 +83,13 @@ class Drop(StrEnum):
     MAD_UNREAD = "mad_unread"
     """The program whose agent it is for leaves too much unread, or the message is longer than one read can be."""
 
+    MAD_SL = "mad_sl"
+    """A MAD to be sent on a service level that has no service channel at its port."""
+    MAD_ROUTE = "mad_route"
+    """A directed route that leads nowhere from here: a port of another node, or a hop pointer outside the path."""
+    MAD_DENIED = "mad_denied"
+    """A subnet management packet without the right to manage: a limited P_Key, or a wrong M_Key."""
+
     RC_MALFORMED = "rc_malformed"
     """Not a valid packet of the reliable connection service."""
 

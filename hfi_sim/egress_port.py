@@ -21,6 +21,16 @@ class EgressPort(ABC, Generic[Config]):
     def _configure(self, **changes: object) -> None:
         """Change the configuration, and tell the engine."""
 
+    @property
+    def sc_to_vl(self) -> tuple[int, ...]:
+        """The table SC2VLt; empty: as the link has it."""
+        return self._config.egress.sc_to_vl
+
+    @property
+    def vl_mtus(self) -> tuple[int, ...]:
+        """The MTU of each of 16 VLs, in bytes; empty: no limits."""
+        return self._config.egress.vl_mtus
+
     def set_sc_to_vl(self, table: Sequence[int]) -> None:
         """Take a table SC2VLt: the VL of each of the 32 service channels; an empty one: as the link has it.
 

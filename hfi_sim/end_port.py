@@ -6,22 +6,25 @@ undamaged packets on receipt. Above it, handlers take packets by L4 type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.engine.config import PortConfig
+from hfi_sim.engine.config import HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.outputs import BufferToken, PortId
+from hfi_sim.engine.port_errors import PortError
 from hfi_sim.errors import FabricError
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
+from hfi_sim.sma.settings import PortSettings
 from hfi_sim.types import Guid, Lid
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import l4_of, length_of_16b, route_of
 from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET
 
+_DOWN: Final = PortState.DOWN  # an enum's member costs a look-up each time
 _Port = TypeVar("_Port")
 
 L4Handler = Callable[[_Port, bytes, BufferToken | None], Drop | None]
@@ -42,6 +45,8 @@ class EndPort:
         self.name = name
         self.guid = guid
         self.icrc = icrc
+        self.settings = PortSettings()
+        """What only the subnet management agent knows of it."""
         self._tx = PacketCounters()
         self._rx = PacketCounters()
         self._congestion = CongestionCounters()
@@ -76,6 +81,18 @@ class EndPort:
         self._driver.count()
         return self._congestion
 
+    def errors(self) -> Mapping[Drop, PortError]:
+        """Return what the engine has dropped here, by reason, with the first packet of each."""
+        driver = self._driver
+        errors = driver.engine.port_errors(driver.now, HfiEnd(self.number))
+        driver.run_soon()
+        return errors
+
+    def forget_errors(self, reasons: Iterable[Drop]) -> None:
+        """Forget the first packet dropped for each of these reasons."""
+        self._driver.engine.forget_errors(self._driver.now, HfiEnd(self.number), reasons)
+        self._driver.run_soon()
+
     # --- sending -------------------------------------------------------------------------------------------
 
     def send(self, packet: bytes) -> Drop | None:
@@ -89,14 +106,13 @@ class EndPort:
 
     def _refusal(self, packet: bytes) -> Drop | None:
         """Return why bytes cannot leave the port as a packet, and count it; None: they can."""
-        if self._config.state is PortState.DOWN:
+        size = len(packet)
+        if self._config.state is _DOWN:
             drop = Drop.TX_PORT_DOWN
-        elif not MIN_PACKET <= (size := len(packet)) <= MAX_PACKET:
-            drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
-        elif length_of_16b(packet) != size:
-            drop = Drop.TX_MALFORMED
-        else:
+        elif MIN_PACKET <= size <= MAX_PACKET and length_of_16b(packet) == size:
             return None
+        else:
+            drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
         self._tx.in_packets += 1
         self._tx.in_bytes += len(packet)
         self._tx.drop(drop)
@@ -179,6 +195,10 @@ class EndPort:
         if lids != self._config.multicast_lids:
             self._configure(multicast_lids=lids)
 
+    def take_any_group(self) -> None:
+        """Leave it to the switches which groups reach this port: nobody tells it what it has joined."""
+        self._configure(any_group=True)
+
     def set_state(self, state: PortState) -> None:
         """Enter the state set by the subnet manager. In INIT and ARMED only management packets (SC15) pass."""
         if state is not self.state:
@@ -189,8 +209,8 @@ class EndPort:
         if (lid, lmc) != (self.lid, self.lmc):
             self._configure(lid=lid, lmc=lmc)
 
-    def set_pkeys(self, pkeys: Iterable[int]) -> None:
+    def set_pkeys(self, pkeys: Iterable[int] | PkeyTable) -> None:
         """Take a new partition table."""
-        table = PkeyTable.of(pkeys)
+        table = pkeys if isinstance(pkeys, PkeyTable) else PkeyTable.of(pkeys)
         if table != self.pkeys:
             self._configure(pkeys=table)

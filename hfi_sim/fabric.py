@@ -8,9 +8,10 @@ SubnetManager(fabric).sweep()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from hfi_sim.cable import Link, LinkDirection, LinkPort
 from hfi_sim.clock import Clock, ManualClock
@@ -21,14 +22,19 @@ from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
 from hfi_sim.engine.outputs import Delivered, FlowChanged, Observed, Output
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.errors import FabricError
-from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
+from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory, system_guid
 from hfi_sim.instants import to_seconds
 from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS, FlowControl
+from hfi_sim.mad.header import MadClass
 from hfi_sim.mad.stack import MadStack
+from hfi_sim.pma.agent import METHODS, PerformanceAgent
+from hfi_sim.pma.ports import CountedPort, counted_hfi, counted_switch
 from hfi_sim.port_state import PortEventKind
 from hfi_sim.routing.table import MAX_PORTS
-from hfi_sim.switch import Switch, SwitchPort
+from hfi_sim.sma.agent import SubnetManagementAgent
+from hfi_sim.smp.interface import HfiInterface, SwitchInterface
+from hfi_sim.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.types import Guid
 from hfi_sim.wire.icrc import Icrc
 
@@ -138,9 +144,19 @@ class Fabric:
         for port in hfi.ports.values():
             self._ports.append(port)
             port.mad = MadStack(port, self.clock)
+            port.smi = HfiInterface(port, port.mad)
+            port.sma = SubnetManagementAgent(port, self.clock, self.set_links)
+            self._answer_performance(port, partial(counted_hfi, port), port.opa_port_num)
             port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
         self.hfis[name] = hfi
         return hfi
+
+    def _answer_performance(
+        self, port: HfiPort | SwitchPort0, ports: Callable[[], Mapping[int, CountedPort]], default_port: int
+    ) -> None:
+        """Let a port answer for the counters of some ports. Args: as for `PerformanceAgent`."""
+        agent = PerformanceAgent(ports, default_port=default_port)
+        port.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, agent.receive)
 
     def add_switch(self, name: str, *, ports: int = 64, guid: int | None = None) -> Switch:
         """Add a switch with ports 1 to `ports`.
@@ -157,7 +173,12 @@ class Fabric:
             driver=self.driver,
             on_program=lambda switch: self._notify(FabricChange.TABLES, switch.name),
         )
-        self._ports.append(switch.port0)
+        port0 = switch.port0
+        self._ports.append(port0)
+        port0.mad = MadStack(port0, self.clock)
+        port0.smi = SwitchInterface(port0, port0.mad)
+        port0.sma = SubnetManagementAgent(port0, self.clock, self.set_links)
+        self._answer_performance(port0, partial(counted_switch, switch), 0)
         self.switches[name] = switch
         return switch
 
@@ -169,9 +190,9 @@ class Fabric:
             while guid in self._guids:
                 guid += GUID_STEP
             self._next_guid = guid + GUID_STEP
-        if guid in self._guids:
-            raise FabricError(f"node {name!r}: GUID {guid:#018x} belongs to {self._guids[guid]!r}")
-        self._guids[guid] = name
+        if (known := system_guid(guid)) in self._guids:
+            raise FabricError(f"node {name!r}: GUID {guid:#018x} belongs to {self._guids[known]!r}")
+        self._guids[known] = name
         return Guid(guid)
 
     def connect(
@@ -364,6 +385,7 @@ class Fabric:
             if (port0 := switch.port0).is_used:
                 yield f"{port0.name} tx", port0.tx
                 yield f"{port0.name} rx", port0.rx
+                yield f"{port0.name} mad", port0.mad.counters
         for link in self.links:
             for direction in link.directions:
                 yield direction.name, direction.counters

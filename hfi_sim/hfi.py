@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.cable import Link
 from hfi_sim.counters import Drop
@@ -14,14 +14,20 @@ from hfi_sim.engine.config import HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.errors import FabricError, NetdevError
 from hfi_sim.netdev.base import Netdev
+from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import CapabilityMask3, PortEvent, PortEventHandler, PortEventKind, PortState
 from hfi_sim.types import LID_NONE, Guid, Lid
 from hfi_sim.wire.icrc import Icrc
 
 if TYPE_CHECKING:
     from hfi_sim.mad.stack import MadStack
+    from hfi_sim.sma.agent import SubnetManagementAgent
+    from hfi_sim.smp.interface import SubnetInterface
 
 log = logging.getLogger("hfi_sim.hfi")
+
+_PORT_BITS: Final = 30
+"""The lowest of the two bits of a GUID that number the ports of an HFI."""
 
 NetdevFactory = Callable[[int], Netdev]
 """Creates the network device of a vport, given its number, on the host of the HFI, and chooses its name."""
@@ -32,6 +38,10 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
 
     mad: MadStack
     """The MAD stack of this port."""
+    smi: SubnetInterface
+    """Queue pair 0 of this port."""
+    sma: SubnetManagementAgent
+    """The subnet management agent of this port."""
 
     def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc, driver: Driver) -> None:
         super().__init__(f"{hfi.name}:{opa_port_num}", guid, icrc, driver, driver.engine.add_port)
@@ -39,6 +49,8 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         self.opa_port_num = opa_port_num
         self.sm_lid: Lid = LID_NONE
         self.capability_mask3 = CapabilityMask3(0)
+        self.is_sm = False
+        """Whether a subnet manager runs on the port (bit IsSM of its capabilities)."""
         self.link: Link | None = None
         self._told_to_stop = False
         self._flow_handlers: list[Callable[[bool], None]] = []
@@ -105,6 +117,7 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
 
     def link_changed(self, up: bool) -> None:
         """Follow the link: INIT when it comes up, DOWN and PORT_ERR when an ACTIVE port loses it."""
+        self.settings.link_changed()
         self.set_state(PortState.INIT if up else PortState.DOWN)
 
     def set_state(self, state: PortState) -> None:
@@ -124,7 +137,7 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         if self.state is PortState.ACTIVE:
             self.report(PortEventKind.LID_CHANGE)
 
-    def set_pkeys(self, pkeys: Iterable[int]) -> None:
+    def set_pkeys(self, pkeys: Iterable[int] | PkeyTable) -> None:
         """Take a new partition table."""
         before = self.pkeys
         super().set_pkeys(pkeys)
@@ -147,6 +160,14 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         for handler in tuple(self._capability_handlers):
             handler(self)
 
+    def set_sm(self, is_sm: bool) -> None:
+        """Say that a subnet manager runs on the port, or no longer, and tell the one in charge."""
+        if is_sm == self.is_sm:
+            return
+        self.is_sm = is_sm
+        for handler in tuple(self._capability_handlers):
+            handler(self)
+
     def on_capability(self, handler: Callable[[HfiPort], None]) -> None:
         """Call `handler` when the port announces a new capability (the subnet manager's trap 144)."""
         self._capability_handlers.append(handler)
@@ -160,6 +181,21 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         if self.hfi.netdevs is None:
             raise NetdevError(f"{self.hfi.name} has no host to allocate the netdev of vport {vport_num} on")
         return self.hfi.netdevs(vport_num)
+
+
+def port_guid(node_guid: Guid, port_num: int) -> Guid:
+    """Return the GUID of a port of an HFI: bits 30 and 31 of the node's count the ports from 0.
+
+    Fabric managers derive it likewise, and take no port that has another.
+
+    Source: stl_helper.h of opa-fm: NodeGUIDtoPortGUID.
+    """
+    return Guid(system_guid(node_guid) | port_num - 1 << _PORT_BITS)
+
+
+def system_guid(guid: int) -> Guid:
+    """Return a node's GUID without the bits that number its ports."""
+    return Guid(guid & ~(3 << _PORT_BITS))
 
 
 class Hfi:
@@ -181,5 +217,5 @@ class Hfi:
         self.node_guid = node_guid
         self.netdevs = netdevs
         self.ports = {
-            num: HfiPort(self, num, Guid(node_guid + num), icrc, driver) for num in range(1, ports + 1)
+            num: HfiPort(self, num, port_guid(node_guid, num), icrc, driver) for num in range(1, ports + 1)
         }

@@ -17,27 +17,35 @@ class PkeyTable:
     """An immutable table of P_Keys; the subnet manager gives a port a new one whole."""
 
     entries: tuple[Pkey, ...] = (PKEY_LIMITED_MANAGEMENT,)
+    """As they stand in the table; 0: an empty place."""
     _sendable: frozenset[int] = field(init=False, repr=False, compare=False)
     _admitted: frozenset[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for entry in self.entries:
-            if not entry & 0x7FFF or not 0 < entry <= 0xFFFF:
-                raise ValueError(
-                    f"P_Key {entry:#06x} names no partition: its low 15 bits must be 1 to 0x7fff"
-                )
+        used = [entry for entry in self.entries if entry]
+        _check(used)
         admitted: set[int] = set()
-        for entry in self.entries:
+        for entry in used:
             admitted.add(entry | PKEY_FULL_MEMBER)
             if entry & PKEY_FULL_MEMBER:
                 admitted.add(entry & 0x7FFF)
-        object.__setattr__(self, "_sendable", frozenset(self.entries))
+        object.__setattr__(self, "_sendable", frozenset(used))
         object.__setattr__(self, "_admitted", frozenset(admitted))
 
     @classmethod
     def of(cls, entries: Iterable[int]) -> PkeyTable:
         """Return a table of `entries`, duplicates removed, order kept."""
-        return cls(tuple(dict.fromkeys(Pkey(entry) for entry in entries)))
+        table = tuple(dict.fromkeys(Pkey(entry) for entry in entries))
+        _check(table)
+        return cls(table)
+
+    @classmethod
+    def in_places(cls, entries: Iterable[int]) -> PkeyTable:
+        """Return a table with these at their places; one that names no partition is an empty place."""
+        places = [Pkey(entry if entry & 0x7FFF else 0) for entry in entries]
+        while places and not places[-1]:
+            places.pop()
+        return cls(tuple(places))
 
     @property
     def sendable(self) -> frozenset[int]:
@@ -64,7 +72,7 @@ class PkeyTable:
         What stands in the table, and of a partition with a full member also the P_Key of a limited one: a subnet
         manager may give the switch full membership where its neighbour has limited. Never the other way round.
         """
-        return self._sendable | {entry & 0x7FFF for entry in self.entries if entry & PKEY_FULL_MEMBER}
+        return self._sendable | {entry & 0x7FFF for entry in self._sendable if entry & PKEY_FULL_MEMBER}
 
     @property
     def management(self) -> Pkey:
@@ -75,3 +83,9 @@ class PkeyTable:
         """Return this port's own P_Key of the partition that `pkey` names: full where it has it, else limited."""
         full = Pkey(pkey | PKEY_FULL_MEMBER)
         return full if full in self._sendable else Pkey(pkey & ~PKEY_FULL_MEMBER)
+
+
+def _check(entries: Iterable[int]) -> None:
+    for entry in entries:
+        if not entry & 0x7FFF or not 0 < entry <= 0xFFFF:
+            raise ValueError(f"P_Key {entry:#06x} names no partition: its low 15 bits must be 1 to 0x7fff")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from hfi_sim.cable import Link
 from hfi_sim.counters import Drop, PacketCounters
@@ -18,12 +18,19 @@ from hfi_sim.end_port import EndPort, L4Handler
 from hfi_sim.engine.config import SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.outputs import BufferToken
+from hfi_sim.engine.port_errors import PortError
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
+from hfi_sim.sma.settings import PortSettings, SwitchSettings
 from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid, Lid
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import pkey_of, slid_of
+
+if TYPE_CHECKING:
+    from hfi_sim.mad.stack import MadStack
+    from hfi_sim.sma.agent import SubnetManagementAgent
+    from hfi_sim.smp.interface import SubnetInterface
 
 
 class SwitchPort(EgressPort[SwitchPortConfig]):
@@ -34,6 +41,8 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
         self.port_num = port_num
         self.name = f"{switch.name}:{port_num}"
         self.link: Link | None = None
+        self.settings = PortSettings()
+        """What only the subnet management agent knows of it."""
         self._config = SwitchPortConfig()
 
     @property
@@ -62,20 +71,43 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
         What it may not bear is dropped as sw_pkey_in, what it does not admit as sw_pkey_out. Management packets (SC15)
         are not asked. With neither direction, the port enforces nothing, as in the beginning.
         """
-        table = PkeyTable.of(pkeys)
+        table = PkeyTable.of(entry for entry in pkeys if entry)
         self._configure(pkeys_in=table if inbound else None, pkeys_out=table if outbound else None)
+
+    @property
+    def enforces(self) -> tuple[bool, bool]:
+        """Whether it enforces partitions on what comes in, and on what leaves."""
+        return self._config.pkeys_in is not None, self._config.pkeys_out is not None
+
+    def errors(self) -> Mapping[Drop, PortError]:
+        """Return what the switch has dropped at this port, by reason, with the first packet of each."""
+        return self.switch.errors_at(self.port_num)
+
+    def forget_errors(self, reasons: Iterable[Drop]) -> None:
+        """Forget the first packet dropped for each of these reasons."""
+        self.switch.forget_errors_at(self.port_num, reasons)
 
     def link_changed(self, up: bool) -> None:
         """Follow the link."""
         self.state = PortState.INIT if up and self.switch.up else PortState.DOWN
+        self.settings.link_changed()
+        self.switch.settings.info = replace(self.switch.settings.info, port_state_change=True)
+        self.switch.on_link(self)
 
 
 class SwitchPort0(EndPort):
     """Port 0 of a switch: packets for the switch itself end here, and what it sends itself begins here.
 
     It is DOWN, and packets to its LID have no route, until something listens to them: the first handler of an L4 type
-    brings it to INIT, the subnet manager to ACTIVE.
+    brings it to ACTIVE.
     """
+
+    mad: MadStack
+    """The MAD stack of the switch."""
+    smi: SubnetInterface
+    """Queue pair 0 of the switch."""
+    sma: SubnetManagementAgent
+    """The subnet management agent of the switch."""
 
     def __init__(self, switch: Switch, icrc: Icrc, driver: Driver) -> None:
         add = partial(driver.engine.add_port0, switch.number)
@@ -116,7 +148,7 @@ class SwitchPort0(EndPort):
         """
         super().register_l4(l4, handler)
         if self.state is PortState.DOWN:
-            self.set_state(PortState.INIT)
+            self.set_state(PortState.ACTIVE)
 
 
 class Switch:
@@ -148,6 +180,10 @@ class Switch:
         """DLID -> port number, or a group of equivalent ports."""
         self.mft: Mapping[int, frozenset[int]] = MappingProxyType({})
         """Multicast DLID -> port numbers of its spanning tree."""
+        self.settings = SwitchSettings()
+        """What only the subnet management agent knows of it."""
+        self.on_link: Callable[[SwitchPort], None] = _nothing
+        """Called when a port has got or lost its link: the agent tells the subnet manager."""
         self._up = True
         self._driver = driver
         self._on_program = on_program
@@ -186,7 +222,27 @@ class Switch:
         self._driver.run_soon()
         self._on_program(self)
 
+    def errors_at(self, port_num: int) -> Mapping[Drop, PortError]:
+        """Return what was dropped at a port.
+
+        Args:  port_num: 0: what port 0 has sent, or what only it could have taken.
+        """
+        driver = self._driver
+        errors = driver.engine.port_errors(driver.now, SwitchEnd(self.number, port_num))
+        driver.run_soon()
+        return errors
+
+    def forget_errors_at(self, port_num: int, reasons: Iterable[Drop]) -> None:
+        """Forget the first packet dropped at a port for each of these reasons."""
+        driver = self._driver
+        driver.engine.forget_errors(driver.now, SwitchEnd(self.number, port_num), reasons)
+        driver.run_soon()
+
     def configure_port(self, port_num: int, config: SwitchPortConfig) -> None:
         """Tell the engine how a port is set up now; the port calls this."""
         self._driver.engine.set_switch_port(self._driver.now, self.number, port_num, config)
         self._driver.run_soon()
+
+
+def _nothing(_port: SwitchPort) -> None:
+    """Stand in for an agent."""

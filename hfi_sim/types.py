@@ -30,6 +30,8 @@ SC_MANAGEMENT: Final = 15
 
 PKEY_FULL_MANAGEMENT: Final = Pkey(0xFFFF)
 PKEY_LIMITED_MANAGEMENT: Final = Pkey(0x7FFF)
+PKEY_DEFAULT: Final = Pkey(0x8001)
+"""The partition of data that a port is in before a subnet manager says otherwise."""
 PKEY_FULL_MEMBER: Final = 0x8000
 """The membership bit of a P_Key."""
 

@@ -97,6 +97,7 @@ class FabricPort(TypedDict):
     sendable: Sequence[int]
     admitted: Sequence[int]
     groups: Sequence[int]
+    any_group: bool
     egress: FabricEgress
 
 class FabricSwitchPort(TypedDict):
@@ -216,9 +217,16 @@ class FabricEngine:
     def is_stopped(self, port: int) -> bool: ...
     def is_holding(self, direction: int) -> bool: ...
     def lanes(self, direction: int) -> tuple[list[int], list[int], int] | None: ...
-    def vl_counters(self, now: int, direction: int) -> tuple[int, list[tuple[int, int, int, int]]]:
-        """Return how many packets were too long, and of each VL packets, bytes, nanoseconds waited, discards."""
+    def vl_counters(
+        self, now: int, direction: int
+    ) -> tuple[tuple[int, int, int], list[tuple[int, int, int, int, int, int, int]]]:
+        """Return what `Uncounted` has, and of each VL what `VlCounters` has."""
 
+    def wire_counters(self, now: int, direction: int) -> tuple[int, int, int, int, int]:
+        """Return what `WireCounters` has."""
+
+    def port_errors(self, now: int, end: FabricEnd) -> list[tuple[Drop, int, bytes]]: ...
+    def forget_errors(self, now: int, end: FabricEnd, reasons: Sequence[int]) -> None: ...
     def take_counts(self) -> list[FabricCounted]: ...
 
 # native VNICs on such an engine, and the thread that drives both (native/tap)

@@ -11,7 +11,8 @@ from hfi_sim.port_state import CapabilityMask3
 from hfi_sim.subnet_manager import SmNotice, SubnetManager
 from vema.em.desired import PortFacts
 from vema.em.election import ELECTION_GROUP
-from vema.em.service import EthernetService
+from vema.em.groups import Group
+from vema.em.service import EthernetService, Topology
 from vema.em.store import IN_MEMORY, Store
 
 HostOf = Callable[[HfiPort], str]
@@ -30,6 +31,7 @@ class SmTopology:
         self._sm = sm
         self._port = port
         self._host_of = host_of
+        self._mlids: dict[int, int] = {}
 
     @property
     def lid(self) -> int:
@@ -46,20 +48,33 @@ class SmTopology:
         announced = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
         return [self._facts(p) for p in self._sm.fabric.hfi_ports() if announced in p.capability_mask3]
 
-    def set_groups(self, groups: dict[int, frozenset[int]]) -> None:
-        """Make each multicast LID a group of the ports with these GUIDs."""
+    @property
+    def given(self) -> bool:
+        """Partitions are those of the lab; lanes are the EM's to choose."""
+        return False
+
+    def set_groups(self, groups: dict[int, Group | None]) -> None:
+        """Give virtual switches, by id, their multicast groups, at the LIDs that the EM has chosen."""
         ports = {int(port.guid): port for port in self._sm.fabric.hfi_ports()}
-        self._sm.set_groups(
-            {mlid: [ports[guid] for guid in guids if guid in ports] for mlid, guids in groups.items()}
-        )
+        changes: dict[int, list[HfiPort]] = {
+            mlid: [] for vesw_id in groups if (mlid := self._mlids.pop(vesw_id, None)) is not None
+        }
+        for vesw_id, group in groups.items():
+            if group is not None:
+                self._mlids[vesw_id] = group.mlid
+                changes[group.mlid] = [ports[guid] for guid in group.guids if guid in ports]
+        self._sm.groups.assign(changes)
+
+    def group_lids(self) -> None:
+        """Leave the LIDs to the EM."""
 
     def group_members(self, mlid: int) -> frozenset[int]:
         """Return the GUIDs of the ports in a group."""
-        return frozenset(int(guid) for guid in self._sm.group_members(mlid))
+        return frozenset(int(guid) for guid in self._sm.groups.members(mlid))
 
     def join_election(self) -> None:
         """Let this port receive the heartbeats of other EMs."""
-        self._sm.join(ELECTION_GROUP, self._port)
+        self._sm.groups.join(ELECTION_GROUP, self._port)
 
     def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
         """Call `handler` when ports come, go or change."""
@@ -82,22 +97,20 @@ class SmTopology:
 
 
 def make_em(
-    sm: SubnetManager,
+    topology: Topology,
     port: HfiPort,
     *,
     clock: Clock,
     wall_clock: Callable[[], float],
     database: Path | str = IN_MEMORY,
-    host_of: HostOf = _hfi_name,
     hear_traps: bool = True,
 ) -> EthernetService:
     """Return an EM for `port`, which must be a full member of the management partition. It is not started.
 
-    Args:    wall_clock: seconds since 1970, for events and counters. database: a file, or `:memory:`.
-             hear_traps: False if the caller registers for traps and passes them to the EM.
+    Args:    topology: the fabric as seen from `port`. wall_clock: seconds since 1970, for events and counters.
+             database: a file, or `:memory:`. hear_traps: False if the caller registers for traps and passes them on.
     Raises:  StoreError: the database cannot be opened.
     """
-    topology = SmTopology(sm, port, host_of=host_of)
     return EthernetService(
         port.mad,
         topology,

@@ -81,7 +81,7 @@ class MadSocketServer:
 
     def trap(self, request: MadRequest) -> None:
         """Pass a trap on to every connected program."""
-        message = MadMessage(request.slid, request.mad, request.pkey, request.sc)
+        message = MadMessage(request.slid, request.mad, request.pkey, request.sl)
         for program in tuple(self._programs):
             if not program.send(message, may_drop=True):
                 self.lost_traps += 1

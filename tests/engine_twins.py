@@ -19,11 +19,13 @@ from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.port_errors import PortError
 from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule, Tally
 from hfi_sim.link.vl_counters import VlCounters
+from hfi_sim.link.wire_counters import WireCounters
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
@@ -356,6 +358,19 @@ class Twins(Engine):
     def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
         what = self._input("vl_counters", now, direction)
         return self._all(what, lambda _, engine: engine.vl_counters(now, direction))
+
+    def wire_counters(self, now: int, direction: DirectionId) -> WireCounters:
+        what = self._input("wire_counters", now, direction)
+        return self._all(what, lambda _, engine: engine.wire_counters(now, direction))
+
+    def port_errors(self, now: int, end: End) -> Mapping[Drop, PortError]:
+        what = self._input("port_errors", now, end)
+        return self._all(what, lambda _, engine: engine.port_errors(now, end))
+
+    def forget_errors(self, now: int, end: End, reasons: Iterable[Drop]) -> None:
+        each = tuple(reasons)
+        what = self._input("forget_errors", now, end, each)
+        self._all(what, lambda _, engine: engine.forget_errors(now, end, each))
 
     def count(self) -> None:
         self._all(self._input("count"), lambda _, engine: engine.count())

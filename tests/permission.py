@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,11 @@ from opavnic.lab.errors import PrivilegeError
 from opavnic.lab.privileges import check_tun, has_capabilities
 
 
-def why_not(programs: Iterable[str], *, as_root: bool = False) -> str | None:
-    """Return what this machine lacks for tests that make namespaces and TAPs and start these programs, or None."""
+def why_not(programs: Iterable[str], *, as_root: bool = False, files: Iterable[str] = ()) -> str | None:
+    """Return what this machine lacks for tests that make namespaces and TAPs and start these programs, or None.
+
+    Args:  files: paths of what else must be there.
+    """
     try:
         check_tun()
     except PrivilegeError as error:
@@ -21,12 +25,13 @@ def why_not(programs: Iterable[str], *, as_root: bool = False) -> str | None:
     if not has_capabilities() or (as_root and os.getuid() != 0):
         return "no CAP_NET_ADMIN and CAP_SYS_ADMIN: run the tests as root"
     missing = [name for name in programs if shutil.which(name) is None]
-    return f"not installed: {', '.join(missing)} (make deps)" if missing else None
+    missing += [file for file in files if not Path(file).exists()]
+    return f"not installed: {', '.join(missing)} (make deps opa-tools)" if missing else None
 
 
-def require(programs: Iterable[str], *, as_root: bool = False) -> None:
+def require(programs: Iterable[str], *, as_root: bool = False, files: Iterable[str] = ()) -> None:
     """Skip a test that cannot run here; fail it where OPAVNIC_REQUIRE_E2E=1 says that it must."""
-    reason = why_not(programs, as_root=as_root)
+    reason = why_not(programs, as_root=as_root, files=files)
     if reason is None:
         return
     if os.environ.get("OPAVNIC_REQUIRE_E2E") == "1":

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Install Debian packages that are missing. Each argument is PACKAGE, or PROGRAM:PACKAGE where a program on
-# PATH shows that nothing is to be done. Says what is missing where it may not install, and goes on: the
+# Install Debian packages that are missing. Each argument is PACKAGE, or PROGRAM:PACKAGE where a program (a path,
+# or a name on PATH) shows that nothing is to be done. Says what is missing where it may not install, and goes on: the
 # program falls back, and tests that need the package say so.
 set -u
 missing=
@@ -8,6 +8,8 @@ for item in "$@"; do
     program=${item%%:*} package=${item#*:}
     if [ "$program" != "$package" ] || [ "${item#*:}" != "$item" ]; then
         PATH="$PATH:/usr/sbin:/sbin" command -v "$program" >/dev/null 2>&1 && continue
+    elif dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed; then
+        continue
     fi
     missing="$missing $package"
 done

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from opavnic.em_port import make_em
+from opavnic.em_port import SmTopology, make_em
 from opavnic.world.world import World
 from opavnic_bench.bed import PKEY, make_world
 from opavnic_bench.turns import BenchError, Progress, silent, take_turns
@@ -161,9 +161,8 @@ async def _measure(world: World, plan: Plan, database: Path) -> Figures:
 
 
 def _em(world: World, database: Path) -> EthernetService:
-    return make_em(
-        world.subnet_manager, world.em_port, clock=world.clock, wall_clock=time.time, database=database
-    )
+    topology = SmTopology(world.subnet_manager, world.em_port)
+    return make_em(topology, world.em_port, clock=world.clock, wall_clock=time.time, database=database)
 
 
 def _sets(world: World) -> int:

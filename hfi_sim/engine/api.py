@@ -7,17 +7,19 @@ numbers that stay theirs; a change concerns one element, and what is queued else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.port_errors import PortError
 from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule
 from hfi_sim.link.vl_counters import VlCounters
+from hfi_sim.link.wire_counters import WireCounters
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
@@ -183,6 +185,22 @@ class Engine(Protocol):
         There is one VL, or as many as the link has, or 16 on a link without credits once its port has a table SC2VLt.
         A packet that is counted before there is a table counts for VL 0.
         """
+        ...
+
+    def wire_counters(self, now: int, direction: DirectionId) -> WireCounters:
+        """Return what a direction counts beside packets and bytes, as of `now`."""
+        ...
+
+    def port_errors(self, now: int, end: End) -> Mapping[Drop, PortError]:
+        """Return what an HFI port or a port of a switch has dropped, by reason, as of `now`.
+
+        Port 0 of a switch is the end at its own number for what it drops itself, and the end at number 0 of its switch
+        for what the switch drops of what it sends, or has no other port for.
+        """
+        ...
+
+    def forget_errors(self, now: int, end: End, reasons: Iterable[Drop]) -> None:
+        """Forget the first packet that a port has dropped for each of these reasons; the numbers stay."""
         ...
 
     def count(self) -> None:

@@ -23,6 +23,8 @@ class PortConfig:
     pkeys: PkeyTable = field(default_factory=PkeyTable)
     multicast_lids: frozenset[int] = frozenset()
     """The groups that it has joined."""
+    any_group: bool = False
+    """It takes packets to any group: the switches lead here only what it has joined."""
     egress: Egress = field(default_factory=Egress)
 
 

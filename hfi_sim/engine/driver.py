@@ -115,10 +115,13 @@ class EngineDriver:
         try:
             while True:
                 outputs, due = step(until)
-                waiting.extend(outputs)
                 self._touched = False
-                while waiting:
-                    dispatch(waiting.popleft())
+                if len(outputs) == 1 and not waiting:
+                    dispatch(outputs[0])
+                elif outputs or waiting:
+                    waiting.extend(outputs)
+                    while waiting:
+                        dispatch(waiting.popleft())
                 if self._touched or (outputs and early_ns):
                     until = max(until, self.now + early_ns)  # that took its time
                 elif due is not None and self._is_timeless:

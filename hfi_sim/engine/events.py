@@ -18,13 +18,16 @@ class EventQueue:
     flaps, or packets that overtake one that is held back for an hour, must not fill the memory.
     """
 
-    __slots__ = ("_cancelled", "_heap", "_outward", "lookahead", "number")
+    __slots__ = ("_cancelled", "_outward", "changed", "heap", "lookahead", "number")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Handler]] = []
+        self.heap: list[tuple[int, int, Handler]] = []
+        """The events; only to be looked at, for the first."""
         self._cancelled: set[int] = set()
         self._outward: list[tuple[int, int]] = []
         """A heap of the events, by (time, sequence number), that bring about an output at once; old ones too."""
+        self.changed = True
+        """Whether `deadline` may be another than it was when it was last asked for."""
         self.lookahead = 0
         """How much later any other event brings about an output, at least, in nanoseconds."""
         self.number = count(1).__next__
@@ -35,26 +38,30 @@ class EventQueue:
 
         Args:  outward: it brings about an output at once.
         """
-        heapq.heappush(self._heap, (when, number, handler))
+        self.changed = True
+        heapq.heappush(self.heap, (when, number, handler))
         if outward:
             heapq.heappush(self._outward, (when, number))
 
     def make_outward(self, when: int, number: int) -> None:
         """Note that an event in the queue brings about an output at once."""
+        self.changed = True
         heapq.heappush(self._outward, (when, number))
 
     def schedule(self, when: int, handler: Handler) -> int:
         """Schedule an event and return its sequence number."""
+        self.changed = True
         number = self.number()
-        heapq.heappush(self._heap, (when, number, handler))
+        heapq.heappush(self.heap, (when, number, handler))
         return number
 
     def cancel(self, number: int) -> None:
         """Forget an event that is in the queue."""
+        self.changed = True
         self._cancelled.add(number)
-        if len(self._cancelled) * 2 > len(self._heap):
-            self._heap[:] = [event for event in self._heap if event[1] not in self._cancelled]
-            heapq.heapify(self._heap)
+        if len(self._cancelled) * 2 > len(self.heap):
+            self.heap[:] = [event for event in self.heap if event[1] not in self._cancelled]
+            heapq.heapify(self.heap)
             self._outward = [event for event in self._outward if event[1] not in self._cancelled]
             heapq.heapify(self._outward)
             self._cancelled.clear()
@@ -64,9 +71,10 @@ class EventQueue:
 
         Args:  returns: what is to be called with the time when an event is over; see `EngineState.settle`.
         """
-        heap = self._heap
+        heap = self.heap
         cancelled = self._cancelled
         pop = heapq.heappop
+        self.changed = True
         while heap and heap[0][0] <= until:
             when, number, handler = pop(heap)
             if cancelled and number in cancelled:
@@ -79,7 +87,8 @@ class EventQueue:
     @property
     def deadline(self) -> int | None:
         """When there may be an output, at the earliest; None: nothing is scheduled."""
-        heap = self._heap
+        self.changed = False
+        heap = self.heap
         cancelled = self._cancelled
         while cancelled and heap and heap[0][1] in cancelled:
             cancelled.discard(heapq.heappop(heap)[1])
@@ -96,4 +105,4 @@ class EventQueue:
 
     def __len__(self) -> int:
         """Return how many events take up memory."""
-        return len(self._heap)
+        return len(self.heap)

@@ -6,9 +6,14 @@ wire: 16B packets have no field for them.
 
 from __future__ import annotations
 
+from typing import Final
+
 from hfi_sim.port_state import PortState
 from hfi_sim.types import SC_MANAGEMENT
 from hfi_sim.wire.lrh16b import SIZE, sc_of
+
+_DIGITS: Final = 16
+"""Of an entropy to the base 2; all further ones are 0."""
 
 
 def is_astray(hops: int, switches: int) -> bool:
@@ -17,6 +22,18 @@ def is_astray(hops: int, switches: int) -> bool:
     Args:  hops: switches that it has come to, this one included; switches: all of the fabric, also those that are off.
     """
     return hops > switches
+
+
+def path_of(entropy: int, paths: int, hops: int) -> int:
+    """Return which of several equal paths a packet takes.
+
+    Its entropy is read as a number to the base `paths`. Each switch on the way looks at another digit of it, the first
+    switch at the last digit. If all looked at the same one, a switch behind others that have chosen had no choice.
+
+    Args:  hops: switches that it has come to, this one included.
+    """
+    place: int = paths ** min(hops - 1, _DIGITS)
+    return entropy // place % paths
 
 
 def is_management(packet: bytes) -> bool:

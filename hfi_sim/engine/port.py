@@ -14,17 +14,17 @@ from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.config import PortConfig
 from hfi_sim.engine.forwarding import is_management, lets_pass
 from hfi_sim.engine.outputs import BufferToken, Delivered, FlowChanged, PortId
+from hfi_sim.engine.port_errors import PortErrors
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.config import Egress
 from hfi_sim.port_state import PortState
-from hfi_sim.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.types import LID_MULTICAST_FIRST, LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, dlid_of, pkey_of, slid_of, with_becn
 from hfi_sim.wire.packet import check_packet
 
 RX_BUFFER_BYTES: Final = 1 << 20
 """Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow)."""
-_ACTIVE: Final = PortState.ACTIVE
 
 
 class Leaving(Protocol):
@@ -62,8 +62,7 @@ class EnginePort:
         Args:  rx: a packet that is passed to the host stays in flight here until the host has said what became of it.
                lend: makes a token of the room that a packet occupies, for the host.
         """
-        self.config = PortConfig()
-        self._has_mtus = False
+        self.errors = PortErrors()
         self.leaving: Leaving | None = None
         """Where it sends; None: it has no cable."""
         self._state = state
@@ -77,11 +76,16 @@ class EnginePort:
         self._stalled = False
         self._waiting: deque[tuple[bytes, Space | None, int]] = deque()
         self._waiting_bytes = 0
+        self.configure(PortConfig())
 
     def configure(self, config: PortConfig) -> None:
         """Take a new configuration."""
         self.config = config
         self._has_mtus = bool(config.egress.vl_mtus)
+        # what each packet is asked, at hand
+        self._is_active = config.state is PortState.ACTIVE
+        self._sendable = config.pkeys.sendable
+        self._admitted = config.pkeys.admitted
 
     # --- sending -------------------------------------------------------------------------------------------
 
@@ -95,7 +99,7 @@ class EnginePort:
         tx.in_bytes += size
         config = self.config
         leaving = self.leaving if way is None else way
-        if leaving is None or (config.state is not _ACTIVE and not lets_pass(config.state, packet)):
+        if leaving is None or (not self._is_active and not lets_pass(config.state, packet)):
             drop = Drop.TX_PORT_DOWN
         elif slid >> config.lmc != config.lid >> config.lmc and not (
             # who has no LID yet is managed by directed routes, from the permissive LID
@@ -104,7 +108,7 @@ class EnginePort:
             drop = Drop.TX_SLID
         elif dlid == LID_NONE:
             drop = Drop.TX_DLID
-        elif not config.pkeys.may_send(pkey):
+        elif pkey not in self._sendable:
             drop = Drop.TX_PKEY
         elif self._has_mtus and leaving.discards(config.egress, packet):
             drop = Drop.TX_MTU
@@ -116,6 +120,7 @@ class EnginePort:
             leaving.enter(now, packet, 0, None)
             return None
         tx.drop(drop)
+        self.errors.note(drop, packet)
         return drop
 
     def _answer_congestion(self, packet: bytes) -> bytes:
@@ -147,6 +152,7 @@ class EnginePort:
         drop = self._refusal(packet)
         if drop is not None:
             self._rx.drop(drop)
+            self.errors.note(drop, packet)
             return
         if packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3:
             self._note_congestion(packet)
@@ -159,18 +165,18 @@ class EnginePort:
 
     def _refusal(self, packet: bytes) -> Drop | None:
         config = self.config
-        if config.state is not _ACTIVE and not lets_pass(config.state, packet):
+        if not self._is_active and not lets_pass(config.state, packet):
             return Drop.RX_PORT_DOWN
         drop = check_packet(packet, self._icrc)
         if drop is not None:
             return drop
         dlid = dlid_of(packet)
-        if is_multicast_lid(dlid):
-            if dlid not in config.multicast_lids:
+        if dlid >= LID_MULTICAST_FIRST and is_multicast_lid(dlid):
+            if not config.any_group and dlid not in config.multicast_lids:
                 return Drop.RX_DLID
         elif dlid >> config.lmc != config.lid >> config.lmc and dlid != LID_PERMISSIVE:
             return Drop.RX_DLID
-        if not config.pkeys.admits(pkey_of(packet)):
+        if pkey_of(packet) not in self._admitted:
             return Drop.RX_PKEY
         return None
 
@@ -204,6 +210,7 @@ class EnginePort:
             space.keep()
         elif self._waiting_bytes + len(packet) > RX_BUFFER_BYTES:
             self._rx.drop(Drop.RX_OVERFLOW)
+            self.errors.note(Drop.RX_OVERFLOW, packet)
             return
         self._waiting.append((packet, space, in_port))
         self._waiting_bytes += len(packet)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.api import Engine
 from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
 from hfi_sim.engine.port import EnginePort
+from hfi_sim.engine.port_errors import PortError, PortErrors
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.engine.switch import EngineSwitch, EngineSwitchPort
 from hfi_sim.link.capture import CaptureConfig, CaptureRing, PythonRing
@@ -17,6 +18,7 @@ from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.direction import Direction
 from hfi_sim.link.rule import FaultRule
 from hfi_sim.link.vl_counters import VlCounters
+from hfi_sim.link.wire_counters import WireCounters
 from hfi_sim.port_state import PortState
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
@@ -66,6 +68,8 @@ class PythonEngine(Engine):
         """Room that hosts occupy, and by how many holders."""
         self._tokens = 0
         self._lookahead_is_old = False
+        self._deadline: int | None = None
+        """As the events last had it."""
 
     # --- elements ------------------------------------------------------------------------------------------
 
@@ -212,7 +216,9 @@ class PythonEngine(Engine):
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         state = self._state
-        state.events.run(now, state.returns)
+        due = state.events.heap
+        if due and due[0][0] <= now:
+            state.events.run(now, state.returns)
         drop = self._ports[port].send(now, packet, slid, dlid, pkey)
         if state.returns:
             state.settle(now)
@@ -264,7 +270,10 @@ class PythonEngine(Engine):
             self._lookahead_is_old = False
             after = [way.shows_after for way in self._directions if way.shows_after is not None]
             events.lookahead = min(after, default=0)
-        return events.deadline
+            events.changed = True
+        if events.changed:
+            self._deadline = events.deadline
+        return self._deadline
 
     def poll_output(self) -> Output | None:
         outputs = self._state.outputs
@@ -273,11 +282,12 @@ class PythonEngine(Engine):
     def step(self, now: int) -> tuple[Sequence[Output], int | None]:
         state = self._state
         state.events.run(now, state.returns)
-        if not state.outputs:
+        outputs = state.outputs
+        if not outputs:
             return (), self.deadline
-        outputs = tuple(state.outputs)
-        state.outputs.clear()
-        return outputs, self.deadline
+        taken = tuple(outputs)
+        outputs.clear()
+        return taken, self.deadline
 
     # --- looking -------------------------------------------------------------------------------------------
 
@@ -291,6 +301,23 @@ class PythonEngine(Engine):
     def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
         self.handle_timeout(now)
         return self._directions[direction].vl_counters(now)
+
+    def wire_counters(self, now: int, direction: DirectionId) -> WireCounters:
+        self.handle_timeout(now)
+        return self._directions[direction].wire_counters(now)
+
+    def port_errors(self, now: int, end: End) -> Mapping[Drop, PortError]:
+        self.handle_timeout(now)
+        return self._errors_of(end).all()
+
+    def forget_errors(self, now: int, end: End, reasons: Iterable[Drop]) -> None:
+        self.handle_timeout(now)
+        self._errors_of(end).forget(reasons)
+
+    def _errors_of(self, end: End) -> PortErrors:
+        if isinstance(end, HfiEnd):
+            return self._ports[end.port].errors
+        return self._switches[end.switch].errors_of(end.port_num)
 
     def count(self) -> None:
         """Do nothing: elements count into what they were given."""

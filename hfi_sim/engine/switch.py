@@ -10,12 +10,13 @@ from typing import Protocol
 
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.engine.config import PortConfig, SwitchPortConfig
-from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass
+from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass, path_of
+from hfi_sim.engine.port_errors import PortErrors
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.direction import Direction
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
-from hfi_sim.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.types import LID_MULTICAST_FIRST, LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.lrh16b import L2_16B, SIZE, dlid_of, entropy_of, l2_of, pkey_of
 
 
@@ -35,6 +36,7 @@ class EngineSwitchPort:
         "_pkeys_in",
         "arriving",
         "config",
+        "errors",
         "is_open_in",
         "is_open_out",
         "leaving",
@@ -46,6 +48,8 @@ class EngineSwitchPort:
         self.switch = switch
         self.number = number
         self.config = SwitchPortConfig()
+        self.errors = PortErrors()
+        """Its drops; the switch counts them too. Not those of a packet that came while it was not ACTIVE."""
         self._pkeys_in: frozenset[int] | None = None
         self.is_open_in = False
         """Whether every packet may come in."""
@@ -114,6 +118,15 @@ class EngineSwitch:
             port = self.ports[number] = EngineSwitchPort(self, number)
         return port
 
+    def errors_of(self, number: int) -> PortErrors:
+        """Return what a port has dropped; port 0 is where packets come from and go to that have no other."""
+        return self.port(number).errors if number else self._inside.errors
+
+    def _drop(self, number: int, packet: bytes, drop: Drop) -> None:
+        """Drop a packet at a port."""
+        self.counters.drop(drop)
+        self.errors_of(number).note(drop, packet)
+
     def forward(
         self, now: int, in_port: EngineSwitchPort, packet: bytes, hops: int, space: Space | None
     ) -> None:
@@ -128,26 +141,29 @@ class EngineSwitch:
             counters.drop(Drop.SW_DOWN)
             return
         if not in_port.is_open_in and (drop := in_port.refusal_in(packet)) is not None:
-            counters.drop(drop)
+            if drop is Drop.SW_PORT_DOWN:
+                counters.drop(drop)
+            else:
+                self._drop(in_port.number, packet, drop)
             return
         if len(packet) < SIZE or l2_of(packet) != L2_16B:
-            counters.drop(Drop.SW_MALFORMED)
+            self._drop(in_port.number, packet, Drop.SW_MALFORMED)
             return
         dlid = dlid_of(packet)
-        if is_multicast_lid(dlid):
+        if dlid >= LID_MULTICAST_FIRST and is_multicast_lid(dlid):
             self._replicate(now, in_port.number, dlid, packet, hops, space)
             return
         entries = self.lft.entries
         port_num = entries[dlid] if dlid < len(entries) else 0
         if is_astray(hops, self._state.switches):
-            counters.drop(Drop.SW_NO_ROUTE)
+            self._drop(in_port.number, packet, Drop.SW_NO_ROUTE)
             return
         if not port_num:
             self._take(now, in_port.number, dlid, packet, space)
             return
         if port_num >= GROUP_BASE:
             group = self.lft.groups[port_num - GROUP_BASE]
-            port_num = group[entropy_of(packet) % len(group)]
+            port_num = group[path_of(entropy_of(packet), len(group), hops)]
         self._send(now, port_num, packet, hops, space)
 
     def _replicate(
@@ -157,7 +173,10 @@ class EngineSwitch:
         targets = [num for num in sorted(group) if num != in_num]
         if not targets or in_num not in group or is_astray(hops, self._state.switches):
             # a port outside the tree may not inject into it: its copy would reach members twice on a loop
-            self.counters.drop(Drop.SW_NO_GROUP)
+            if in_num in group:
+                self.counters.drop(Drop.SW_NO_GROUP)  # nobody else is in the group, which is no error
+            else:
+                self._drop(in_num, packet, Drop.SW_NO_GROUP)
             return
         self.counters.copies += len(targets) - 1
         for num in targets:
@@ -184,7 +203,7 @@ class EngineSwitch:
         """Pass a packet to port 0, if it is for it; the table has no other place for it."""
         port0 = self.port0
         if port0 is None or not _is_for(port0.config, dlid, packet):
-            self.counters.drop(Drop.SW_NO_ROUTE)
+            self._drop(in_num, packet, Drop.SW_NO_ROUTE)
             return
         self._leave_to(port0, now, in_num, packet, space)
 
@@ -197,10 +216,10 @@ class EngineSwitch:
         counters = self.counters
         port = self.ports.get(port_num)
         if port is None or port.leaving is None:
-            counters.drop(Drop.SW_PORT_DOWN)
+            self._drop(port_num, packet, Drop.SW_PORT_DOWN)
             return
         if not port.is_open_out and (drop := port.refusal_out(packet)) is not None:
-            counters.drop(drop)
+            self._drop(port_num, packet, drop)
             return
         counters.out_packets += 1
         counters.out_bytes += len(packet)

@@ -16,10 +16,11 @@ from hfi_sim.link.layer import Layer
 from hfi_sim.link.observe import Observer
 from hfi_sim.link.queue import Queue
 from hfi_sim.link.rule import FaultRule
-from hfi_sim.link.vl_counters import DISCARDS, VlCounters, VlTally, vl_counters
+from hfi_sim.link.vl_counters import DISCARDS, Uncounted, VlCounters, VlTally, vl_counters
 from hfi_sim.link.wire import Wire
+from hfi_sim.link.wire_counters import GROUP_BYTE9, WireCounters, WireTally, is_marked
 from hfi_sim.random_stream import RandomStream
-from hfi_sim.wire.lrh16b import sc_of
+from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, sc_of
 
 NO_VLS: Final = (0,) * SERVICE_CHANNELS
 """The VLs of service channels on a link without credits, unless the port has a table: it has one queue."""
@@ -59,7 +60,8 @@ class Direction:
         self._state = state
         self._config = config
         self._wire = Wire(state.events, self._arrive, config, streams[1], is_outward=is_outward)
-        self._faults = FaultLayer(self, state, streams[0])
+        self._carried = WireTally()
+        self._faults = FaultLayer(self, state, streams[0], self._carried.failed)
         self._observer = Observer(number, state.outputs)
         limit = config.queue_bytes
         self._room: Queue | Lanes = (
@@ -67,6 +69,8 @@ class Direction:
             if config.flow is None
             else Lanes(state, self._wire, config.flow, limit=limit, forwards=forwards, on_stop=on_stop)
         )
+        self._lanes = self._room if isinstance(self._room, Lanes) else None
+        """The same, on a link with credits."""
         self._tally: VlTally | None = None
         """What each VL has carried; None: there has always been one only."""
         self._too_long = 0
@@ -78,7 +82,7 @@ class Direction:
 
     def compose(self) -> None:
         """Put the layers together that are needed now."""
-        layer: Layer = self._wire if isinstance(self._room, Queue) else self._room
+        layer: Layer = self._wire if self._lanes is None else self._lanes
         if not self._observer.is_idle:
             self._observer.before(layer)
             layer = self._observer
@@ -126,26 +130,27 @@ class Direction:
         if not egress.is_too_long(len(packet), self._vl_of[sc_of(packet)]):
             return False
         self._too_long += 1
-        self._tally_discard(packet)
+        self._tally_discard(packet, None)
         return True
 
-    def _tally_discard(self, packet: bytes) -> None:
+    def _tally_discard(self, packet: bytes, drop: Drop | None) -> None:
         if self._tally is not None:
-            vl = self._vl_of[sc_of(packet)]
-            self._tally.discards[vl % len(self._tally.discards)] += 1
+            self._tally.discarded(self._vl_of[sc_of(packet)], drop)
 
     def _lose(self, packet: bytes, drop: Drop) -> None:
         self.counters.in_flight -= 1
         self.counters.drop(drop)
         self._state.pool += len(packet)
         if drop in DISCARDS:
-            self._tally_discard(packet)
+            self._tally_discard(packet, drop)
 
     def _arrive_on_vl(self, now: int, packet: bytes, hops: int) -> None:
-        room = self._room
-        vl = room.first_vl if isinstance(room, Lanes) else self._vl_of[sc_of(packet)]
+        lanes = self._lanes
+        vl = self._vl_of[sc_of(packet)] if lanes is None else lanes.first_vl
         assert self._tally is not None  # noqa: S101 - packets arrive here only where there is one
         self._tally.carried(vl, len(packet))
+        if is_marked(packet):
+            self._tally.marked(vl, packet)
         self._arrive(now, packet, hops)
 
     def _arrive(self, now: int, packet: bytes, hops: int) -> None:
@@ -154,14 +159,16 @@ class Direction:
         counters.in_flight -= 1
         counters.out_packets += 1
         counters.out_bytes += size
+        if size >= SIZE and (packet[9] >= GROUP_BYTE9 or packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3):
+            self._carried.note(packet)
         self._state.pool += size
-        room = self._room
-        if isinstance(room, Lanes):
-            space = room.arrived(packet)
+        lanes = self._lanes
+        if lanes is None:
+            self.target.receive(now, packet, hops, None)
+        else:
+            space = lanes.arrived(packet)
             self.target.receive(now, packet, hops, space)
             space.release()
-        else:
-            self.target.receive(now, packet, hops, None)
 
     # --- changes -------------------------------------------------------------------------------------------
 
@@ -175,23 +182,23 @@ class Direction:
         was_up, self._config = self._config.up, config
         self._wire.configure(now, config)
         self._room.limit = config.queue_bytes
-        if isinstance(self._room, Lanes):
-            self._room.wire_changed(now)
+        if self._lanes is not None:
+            self._lanes.wire_changed(now)
         if was_up and not config.up:
             self._cut(now)
 
     def _cut(self, now: int) -> None:
         """Lose all that is on its way: what waits, then what is held back, then what is on the wire."""
-        room = self._room
-        waiting = room.flush(now) if isinstance(room, Lanes) else []
+        lanes = self._lanes
+        waiting = [] if lanes is None else lanes.flush(now)
         for packet in waiting:
             self._lose(packet, Drop.LINK_DOWN)
         for packet in self._faults.cut():
             self.end(now, packet, Drop.LINK_DOWN)
         for packet in self._wire.cut():
             self._lose(packet, Drop.LINK_DOWN)
-            if isinstance(room, Lanes):
-                room.lose(packet)
+            if lanes is not None:
+                lanes.lose(packet)
         self.compose()
 
     def set_rules(self, rules: Sequence[FaultRule]) -> None:
@@ -222,9 +229,9 @@ class Direction:
         flow = self._config.flow
         self._vl_of = table or (flow.map() if flow is not None else NO_VLS)
         vls = MAX_VLS if table else 1
-        if isinstance(self._room, Lanes):
-            self._room.map(self._vl_of)
-            vls = self._room.vls
+        if self._lanes is not None:
+            self._lanes.map(self._vl_of)
+            vls = self._lanes.vls
         if self._tally is None and vls > 1:
             self._tally = VlTally(vls)
             self._wire.arrive = self._arrive_on_vl
@@ -245,7 +252,7 @@ class Direction:
     @property
     def is_stopped(self) -> bool:
         """Whether the sender is to stop for lack of credits."""
-        return isinstance(self._room, Lanes) and self._room.stopped
+        return self._lanes is not None and self._lanes.stopped
 
     @property
     def is_holding(self) -> bool:
@@ -254,10 +261,15 @@ class Direction:
 
     def lanes(self) -> LanesStatus | None:
         """Return the virtual lanes as they are now; None on a link without credits."""
-        return self._room.status() if isinstance(self._room, Lanes) else None
+        return None if self._lanes is None else self._lanes.status()
 
     def vl_counters(self, now: int) -> tuple[VlCounters, ...]:
         """Return the counters of each VL."""
-        waits = self._room.waits(now) if isinstance(self._room, Lanes) else []
-        rows = self._tally.rows(waits) if self._tally is not None else [(0, 0, sum(waits), 0)]
-        return vl_counters(self.counters, self._too_long, rows)
+        waits = [] if self._lanes is None else self._lanes.waits(now)
+        rows = self._tally.rows(waits) if self._tally is not None else [(0, 0, sum(waits))]
+        more = Uncounted(self._too_long, self._carried.fecn, self._carried.becn)
+        return vl_counters(self.counters, more, rows)
+
+    def wire_counters(self, now: int) -> WireCounters:
+        """Return what it has counted beside packets and bytes."""
+        return self._carried.counters(now)

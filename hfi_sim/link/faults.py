@@ -5,8 +5,8 @@ How rules draw random words is in `hfi_sim.random_stream`: one for each packet t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from hfi_sim.counters import Drop
 from hfi_sim.engine.outputs import RuleSpent
@@ -16,6 +16,9 @@ from hfi_sim.link.rule import FaultKind, FaultRule
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
+
+_ERRORS: Final = (FaultKind.LOSS, FaultKind.CORRUPT)
+"""What the far end notices as an error of the wire."""
 
 
 class _Passage(NamedTuple):
@@ -45,12 +48,18 @@ class _Held:
 class FaultLayer:
     """The rules of one direction, in the order in which they were set, and the packets that they hold back."""
 
-    def __init__(self, direction: Way, state: EngineState, stream: RandomStream) -> None:
-        """Begin without rules. Args: stream: what the direction's faults draw from."""
+    def __init__(
+        self, direction: Way, state: EngineState, stream: RandomStream, on_error: Callable[[int], None]
+    ) -> None:
+        """Begin without rules.
+
+        Args:  stream: what the direction's faults draw from. on_error: told when one damages or loses a packet.
+        """
         self.rules: Sequence[FaultRule] = ()
         self._direction = direction
         self._state = state
         self._stream = stream
+        self._on_error = on_error
         self._held: list[_Held] = []
         self._next: Layer
 
@@ -106,6 +115,8 @@ class FaultLayer:
             tally.hits += 1
             if tally.hits == rule.count:
                 self._state.outputs.append(RuleSpent(now, rule.number))
+            if rule.kind in _ERRORS:
+                self._on_error(now)
             if rule.kind is FaultKind.LOSS:
                 return [], Drop.LINK_FAULT
             passages = _apply(rule, passages, stream)

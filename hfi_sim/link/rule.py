@@ -90,7 +90,9 @@ class Match:
                 )
 
     def fits(self, packet: bytes) -> bool:
-        """Return whether the packet is one of those."""
+        """Return whether the packet is one of those; bytes shorter than a header fit only where nothing is asked."""
+        if len(packet) < Lrh16B.SIZE:
+            return all(getattr(self, name) is None for name in _FIELD_BITS)
         return (
             (self.l4 is None or l4_of(packet) == self.l4)
             and (self.slid is None or slid_of(packet) == self.slid)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7
 
 DISCARDS = frozenset({Drop.LINK_OVERFLOW, Drop.LINK_DOWN})
 """Reasons for which a port drops what it was to send, beside the MTU; faults are no discards."""
@@ -34,41 +36,86 @@ class VlCounters:
     discards: int
     """PortVLXmitDiscards: packets that were not sent because the queue was full, the link down, or the MTU of the VL
     too small."""
+    overflows: int = 0
+    """Those of them for which the queue was full: SwPortVLCongestion of a switch."""
+    fecn: int = 0
+    """Packets that have arrived with FECN: PortVLRcvFECN of the far end."""
+    becn: int = 0
+    """Packets that have arrived with BECN: PortVLRcvBECN of the far end."""
 
 
 class VlTally:
     """What is counted for each VL as it happens."""
 
-    __slots__ = ("bytes", "discards", "packets")
+    __slots__ = ("becn", "bytes", "discards", "fecn", "overflows", "packets")
 
     def __init__(self, vls: int) -> None:
         self.packets = [0] * vls
         self.bytes = [0] * vls
         self.discards = [0] * vls
+        self.overflows = [0] * vls
+        self.fecn = [0] * vls
+        self.becn = [0] * vls
 
     def carried(self, vl: int, size: int) -> None:
         """Count a packet that has arrived."""
         self.packets[vl] += 1
         self.bytes[vl] += size
 
+    def marked(self, vl: int, packet: bytes) -> None:
+        """Count a packet that has arrived with FECN or BECN."""
+        self.fecn[vl] += packet[7] & FECN_BYTE7 != 0
+        self.becn[vl] += packet[3] & BECN_BYTE3 != 0
+
+    def discarded(self, vl: int, drop: Drop | None) -> None:
+        """Count a packet that was not sent, the VL modulo their number. Args: drop: None: it was too long."""
+        vl %= len(self.discards)
+        self.discards[vl] += 1
+        self.overflows[vl] += drop is Drop.LINK_OVERFLOW
+
     def rows(self, waits: Sequence[int]) -> list[Row]:
         """Return what was counted. Args: waits: of each VL in nanoseconds; empty: none."""
         waits = waits or [0] * len(self.packets)
-        return list(zip(self.packets, self.bytes, waits, self.discards, strict=True))
+        columns = (self.packets, self.bytes, waits, self.discards, self.overflows, self.fecn, self.becn)
+        return list(zip(*columns, strict=True))
 
 
-Row = tuple[int, int, int, int]
-"""Packets, bytes, nanoseconds waited, discards of one VL."""
+Row = tuple[int, ...]
+"""The counters of one VL, in the order of `VlCounters`."""
 
 
-def vl_counters(total: PacketCounters, too_long: int, rows: Sequence[Row]) -> tuple[VlCounters, ...]:
+class Uncounted(NamedTuple):
+    """What a direction has counted of all its VLs together that its `PacketCounters` lack."""
+
+    too_long: int
+    """Packets longer than the MTU of their VL."""
+    fecn: int
+    becn: int
+
+
+def vl_counters(total: PacketCounters, more: Uncounted, rows: Sequence[Row]) -> tuple[VlCounters, ...]:
     """Return the counters of each VL.
 
-    Args:  total: of the direction. too_long: packets longer than the MTU of their VL. rows: of each VL; of VL 0 only
-           the time waited is looked at, as it has all that the others have not.
+    Args:  total, more: of the direction. rows: of each VL; of VL 0 only the time waited is looked at, as it has all
+           that the others have not.
     """
-    others = rows[1:]
-    packets, size, _, discards = (sum(column) for column in zip((0, 0, 0, 0), *others, strict=True))
-    discarded = too_long + sum(total.drops.get(drop, 0) for drop in DISCARDS)
-    first = VlCounters(total.out_packets - packets, total.out_bytes - size, rows[0][2], discarded - discards)
-    return (first, *(VlCounters(*row) for row in others))
+    whole = VlCounters(
+        total.out_packets,
+        total.out_bytes,
+        rows[0][2],
+        more.too_long + sum(total.drops.get(drop, 0) for drop in DISCARDS),
+        total.drops.get(Drop.LINK_OVERFLOW, 0),
+        more.fecn,
+        more.becn,
+    )
+    others = [VlCounters(*row) for row in rows[1:]]
+    first = VlCounters(
+        whole.packets - sum(vl.packets for vl in others),
+        whole.bytes - sum(vl.bytes for vl in others),
+        whole.wait_ns,
+        whole.discards - sum(vl.discards for vl in others),
+        whole.overflows - sum(vl.overflows for vl in others),
+        whole.fecn - sum(vl.fecn for vl in others),
+        whole.becn - sum(vl.becn for vl in others),
+    )
+    return (first, *others)

@@ -98,7 +98,7 @@ class Wire:
         self.free_at = now + taken
         done = max(-left, 0)
         for _, _, packet, hops, after_ns in reversed(leaving):
-            self._put(now, packet, hops, after_ns, done)
+            self.enter(now, packet, hops, again=(after_ns, done))
             done = 0
 
     def set_outward(self, is_outward: bool) -> None:
@@ -121,22 +121,28 @@ class Wire:
         return -(-(busy * self._rate_bps + self._remainder) // _BIT_NS)
 
     def enter(
-        self, now: int, packet: bytes, hops: int, delay_ns: int = 0, _space: Space | None = None
+        self,
+        now: int,
+        packet: bytes,
+        hops: int,
+        delay_ns: int = 0,
+        _space: Space | None = None,
+        again: tuple[int, int] | None = None,
     ) -> None:
-        """Send a packet behind those on the wire. Args: delay_ns: on top; later packets do not overtake it."""
-        after_ns = self._latency_ns + delay_ns
-        if self._jitter_ns:
-            after_ns += (self._jitter.word() >> 64 - CHANCE_BITS) * self._jitter_ns >> CHANCE_BITS
-        self._put(now, packet, hops, after_ns)
+        """Send a packet behind those on the wire.
 
-    def _put(self, now: int, packet: bytes, hops: int, after_ns: int, done: int = 0) -> None:
-        """Put a packet behind those on the wire.
-
-        Args:  after_ns: what it takes once it has left the near end. done: how much of it has left, in nanoseconds
-               times the rate.
+        Args:  delay_ns: on top; later packets do not overtake it. again: it was on the wire: what it takes once it has
+               left the near end, and how much of it has left, in nanoseconds times the rate.
         """
+        work = len(packet) * _BIT_NS
+        if again is None:
+            after_ns = self._latency_ns + delay_ns
+            if self._jitter_ns:
+                after_ns += (self._jitter.word() >> 64 - CHANCE_BITS) * self._jitter_ns >> CHANCE_BITS
+        else:
+            after_ns = again[0]
+            work -= again[1]
         free_at = self.free_at
-        work = len(packet) * _BIT_NS - done
         if free_at < now:
             free_at = now
         else:

@@ -17,7 +17,8 @@ class MadRequest:
     header: MadHeader
     slid: int
     pkey: int
-    sc: int
+    sl: int
+    """Its service level: that of the packet's service channel, as the port's SCtoSL table says."""
     src_qp: int
     dlid: int = 0
     """The LID that it was sent to: one of the port's."""

@@ -40,6 +40,10 @@ class MadClass(Code):
     SUBN_DIRECTED = 0x81, "subnet management, directed route"
 
 
+SMP_CLASSES: Final = frozenset({MadClass.SUBN_LID, MadClass.SUBN_DIRECTED})
+"""Those of queue pair 0: subnet management packets (SMPs)."""
+
+
 class Method(Code):
     """Methods of a MAD; bit 7 marks a response."""
 

@@ -21,6 +21,7 @@ from hfi_sim.mad.header import (
     MadClass,
     MadHeader,
     RmppHeader,
+    is_vendor_class,
     mad_size,
 )
 
@@ -41,6 +42,15 @@ class RmppType(IntEnum):
     ACK = 2
     STOP = 3
     ABORT = 4
+
+
+class RmppStatus(IntEnum):
+    """Why one side wants no more of a message."""
+
+    RESOURCES = 1
+    """With STOP: it is too long, or there are too many."""
+    VERSION = 125
+    """With ABORT: a version that is not known here."""
 
 
 class RmppFlag(IntFlag):
@@ -82,11 +92,16 @@ class Rmpp:
         return bool(self.flags & RmppFlag.ACTIVE)
 
 
+def has_rmpp(mgmt_class: int) -> bool:
+    """Return whether MADs of a class have an RMPP header: subnet administration, and the vendor classes with OUI."""
+    return mgmt_class == MadClass.SUBN_ADM or is_vendor_class(mgmt_class)
+
+
 def data_offset(mgmt_class: int) -> int:
     """Return where the data of a MAD starts: what stands before it is repeated in every segment."""
     if mgmt_class == MadClass.SUBN_ADM:
         return _DATA_OFFSET_SA
-    return DATA_OFFSET_VENDOR if 0x30 <= mgmt_class <= 0x4F else MadHeader.SIZE
+    return DATA_OFFSET_VENDOR if is_vendor_class(mgmt_class) else MadHeader.SIZE
 
 
 class Reassembly:
@@ -129,15 +144,7 @@ class Reassembly:
 
     def _ack(self, mad: bytes) -> bytes:
         """Return the acknowledgement of everything so far, in answer to one of the segments."""
-        offset = data_offset(mad[1])
-        ack = bytearray(mad[:offset].ljust(mad_size(mad[0]), b"\0"))
-        ack[METHOD_OFFSET] ^= RESPONSE_BIT
-        rmpp = Rmpp.of(mad)
-        header = Rmpp(
-            rmpp.version, RmppType.ACK, rmpp.rtime, RmppFlag.ACTIVE, 0, self._received, self._window
-        )
-        ack[MadHeader.SIZE : RMPP_END] = header.build()
-        return bytes(ack)
+        return _answer(mad, RmppType.ACK, 0, self._received, self._window)
 
     def take(self) -> bytes:
         """Return the complete message, once: the first segment, and the data of the others, without what pads the last.
@@ -151,6 +158,20 @@ class Reassembly:
         pad = room - Rmpp.of(segments[-1]).length
         total = offset + len(segments) * (size - offset) - (pad if 0 <= pad <= room else 0)
         return (segments[0] + b"".join(segment[offset:] for segment in segments[1:]))[:total]
+
+
+def refusal(mad: bytes, kind: RmppType, status: RmppStatus) -> bytes:
+    """Return the STOP or ABORT that answers a segment."""
+    return _answer(mad, kind, status, 0, 0)
+
+
+def _answer(mad: bytes, kind: RmppType, status: int, segment: int, length: int) -> bytes:
+    offset = data_offset(mad[1])
+    answer = bytearray(mad[:offset].ljust(mad_size(mad[0]), b"\0"))
+    answer[METHOD_OFFSET] ^= RESPONSE_BIT
+    header = Rmpp(RMPP_VERSION, kind, Rmpp.of(mad).rtime, RmppFlag.ACTIVE, status, segment, length)
+    answer[MadHeader.SIZE : RMPP_END] = header.build()
+    return bytes(answer)
 
 
 class Segmented:

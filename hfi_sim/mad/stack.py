@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hfi_sim.clock import Clock
 from hfi_sim.core_runner import CoreRunner
@@ -16,20 +17,26 @@ from hfi_sim.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadR
 from hfi_sim.mad.header import (
     DATA_OFFSET_VENDOR,
     RESPONSE_BIT,
+    SMP_CLASSES,
     MadHeader,
+    MadStatus,
     Method,
     build_fm_packet,
     is_vendor_class,
+    mad_size,
     parse_fm_payload,
 )
 from hfi_sim.mad.message import Mad
+from hfi_sim.mad.rmpp import RMPP_END, Rmpp, RmppType, data_offset, has_rmpp
 from hfi_sim.mad.transactions import Done, Outgoing, TransactionTable
+from hfi_sim.mad.transfers import Arrivals, Departures, MessageKey, key_of
+from hfi_sim.types import SC_MANAGEMENT
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
 from hfi_sim.wire.packet import strip
 
 if TYPE_CHECKING:
-    from hfi_sim.hfi import HfiPort
+    from hfi_sim.end_port import EndPort
 
 log = logging.getLogger("hfi_sim.mad")
 
@@ -39,26 +46,39 @@ BASE_VERSIONS: Final = (1, 0x80)
 RestHandler = Callable[[MadRequest], Drop | None]
 """Takes a MAD that the stack has no use for; returns why it is dropped, or None."""
 _TURN: Final = 32
-"""Retries and timeouts after which the rest waits for the next iteration of the loop."""
+"""Retries, segments and timeouts after which the rest waits for the next iteration of the loop."""
+
+
+class _Where(NamedTuple):
+    """What a MAD needs to leave."""
+
+    dlid: int
+    sl: int
+    dest_qp: int
+    pkey: int | None
 
 
 class MadStack:
-    """Queue pairs 0 and 1 of one HFI port."""
+    """Queue pairs 0 and 1 of one HFI port, or of port 0 of a switch."""
 
-    def __init__(self, port: HfiPort, clock: Clock) -> None:
+    def __init__(self, port: EndPort, clock: Clock) -> None:
         self._port = port
+        self._clock = clock
         self._agents = AgentTable()
         self._transactions = TransactionTable()
+        self._arrivals = Arrivals()
+        self._departures: Departures[_Where] = Departures()
         self._runner = CoreRunner(
             clock,
             name=f"{port.name} MAD stack",
             step=self._step,
-            deadline=self._transactions.next_deadline,
-            on_timer=self._transactions.expire,
+            deadline=self._next_deadline,
+            on_timer=self._expire,
             turn=_TURN,
         )
         self._next_tid = 1
         self._take_rest: RestHandler | None = None
+        self._take_smp: RestHandler | None = None
         self.sent = 0
         """MADs sent, retries included."""
         self.counters = PacketCounters()
@@ -95,6 +115,10 @@ class MadStack:
         """Pass what no agent takes, and responses to no request of this stack, to `handler`; None: drop them."""
         self._take_rest = handler
 
+    def give_qp0_to(self, handler: RestHandler) -> None:
+        """Pass MADs of subnet management, which queue pair 0 receives, to `handler`; it may give them to `take`."""
+        self._take_smp = handler
+
     # --- sending -------------------------------------------------------------------------------------------
 
     def send(
@@ -102,7 +126,7 @@ class MadStack:
     ) -> Drop | None:
         """Send one MAD and expect nothing (a trap, a response); return why it did not leave, or None.
 
-        Args:  mad: at most 2048 bytes; sl: service level, 0-31, which is the SC on this fabric;
+        Args:  mad: at most 2048 bytes; sl: service level, 0-31, of which the port has the service channel;
                pkey: the port's management P_Key unless given.
         """
         return self._transmit(self._packet(dlid, mad, sl, dest_qp, pkey))
@@ -121,18 +145,32 @@ class MadStack:
     ) -> int:
         """Send a request; `done` is called once, with the response or with None after the last timeout.
 
+        A request or a response may be longer than a MAD where its class has RMPP: it travels in segments, and the
+        timeout begins anew with each that comes.
+
         Args:     mad: a transaction id of 0 is replaced by a fresh one.
         Returns:  the transaction id.
-        Raises:   FabricError: the id is that of another open request to the same port.
+        Raises:   FabricError: the id is that of another open request to the same port; or a message of several MADs,
+                  and too many leave this port already.
         """
         header = mad.header
         tid = header.tid
         if tid == 0:
             tid = self.new_tid()
-        packet = self._packet(dlid, mad.build(tid), sl, dest_qp, pkey)
+        message = mad.build(tid)
         key = (dlid, tid, header.mgmt_class)
-        self._transactions.begin(self._runner.time(), key, packet, timeout_s, retries, done)
-        self._transmit(packet)
+        now = self._runner.time()
+        if _goes_in_segments(message):
+            self._transactions.begin(now, key, None, timeout_s, retries, done)
+            if not self._departures.begin(now, dlid, message, _Where(dlid, sl, dest_qp, pkey)):
+                self._transactions.forget(key)
+                raise FabricError(
+                    f"{self._port.name}: {len(self._departures)} long messages leave it already"
+                )
+        else:
+            packet = self._packet(dlid, message, sl, dest_qp, pkey)
+            self._transactions.begin(now, key, packet, timeout_s, retries, done)
+            self._transmit(packet)
         self._runner.poll()
         return tid
 
@@ -180,10 +218,13 @@ class MadStack:
         slid = port.lid
         if pkey is None:
             pkey = port.pkeys.management
+        sc = SC_MANAGEMENT if dest_qp == QP_SMI else port.settings.sc_of(sl)
+        if sc is None:
+            return Outgoing(b"", slid, dlid, pkey)
         packet = build_fm_packet(
             slid=slid,
             dlid=dlid,
-            sc=sl,
+            sc=sc,
             pkey=pkey,
             src_qp=dest_qp,
             dest_qp=dest_qp,
@@ -193,10 +234,45 @@ class MadStack:
         return Outgoing(packet, slid, dlid, pkey)
 
     def _transmit(self, packet: Outgoing) -> Drop | None:
+        if not packet.packet:
+            self.counters.in_packets += 1
+            self.counters.drop(Drop.MAD_SL)
+            return Drop.MAD_SL
         self.sent += 1
-        return self._port.send_built(*packet)
+        port = self._port
+        is_own = packet.dlid >> port.lmc == port.lid >> port.lmc
+        if is_own and port.pkeys.may_send(packet.pkey) and not port.pkeys.admits(packet.pkey):
+            # a port may always ask itself, as in hfi1; by way of the fabric, limited members do not talk
+            self._clock.call_soon(self._receive, port, packet.packet, None)
+            return None
+        return port.send_built(*packet)
+
+    def _respond(self, request: MadRequest, response: bytes) -> None:
+        """Answer a request, in its partition; in segments where the response is a message of RMPP."""
+        where = _Where(request.slid, request.sl, request.src_qp, self._port.pkeys.answering(request.pkey))
+        if _goes_in_segments(response):
+            if self._departures.begin(self._runner.time(), request.slid, response, where):
+                self._runner.poll()
+                return
+            response = _busy(response)
+        self._transmit(self._packet(where.dlid, response, where.sl, where.dest_qp, where.pkey))
+
+    def _next_deadline(self) -> float | None:
+        parts = (self._transactions, self._arrivals, self._departures)
+        deadlines = (part.next_deadline() for part in parts)
+        return min((when for when in deadlines if when is not None), default=None)
+
+    def _expire(self, now: float) -> None:
+        self._transactions.expire(now)
+        self._arrivals.expire(now)
+        self._departures.expire(now)
 
     def _step(self) -> bool:
+        leaving = self._departures.next_segment()
+        if leaving is not None:
+            segment, where = leaving
+            self._transmit(self._packet(where.dlid, segment, where.sl, where.dest_qp, where.pkey))
+            return True
         packet = self._transactions.next_resend()
         if packet is not None:
             self._transmit(packet)
@@ -209,7 +285,7 @@ class MadStack:
 
     # --- receiving -----------------------------------------------------------------------------------------
 
-    def _receive(self, _port: HfiPort, packet: bytes, _token: BufferToken | None) -> Drop | None:
+    def _receive(self, _port: EndPort, packet: bytes, _token: BufferToken | None) -> Drop | None:
         counters = self.counters
         counters.in_packets += 1
         counters.in_bytes += len(packet)
@@ -234,8 +310,20 @@ class MadStack:
             is_vendor_class(header.mgmt_class) and len(mad) < DATA_OFFSET_VENDOR
         ):
             return Drop.MAD_MALFORMED
-        slid = slid_of(packet)
-        request = MadRequest(mad, header, slid, pkey_of(packet), sc_of(packet), fm.src_qp, dlid_of(packet))
+        sl = self._port.settings.sc_to_sl[sc_of(packet)]
+        request = MadRequest(mad, header, slid_of(packet), pkey_of(packet), sl, fm.src_qp, dlid_of(packet))
+        is_smp = header.mgmt_class in SMP_CLASSES
+        if is_smp != (fm.dest_qp == QP_SMI):
+            return Drop.MAD_QP
+        if is_smp and self._take_smp is not None:
+            return self._take_smp(request)
+        if _is_segmentable(mad) and Rmpp.of(mad).active:
+            return self._receive_rmpp(request)
+        return self.take(request)
+
+    def take(self, request: MadRequest) -> Drop | None:
+        """Give a MAD, or a message of several, to who waits for it, or to an agent; return why to nobody."""
+        header, slid, mad = request.header, request.slid, request.mad
         if header.method & RESPONSE_BIT or header.method == Method.TRAP_REPRESS:
             done = self._transactions.complete((slid, header.tid, header.mgmt_class))
             if done is not None:
@@ -248,6 +336,62 @@ class MadStack:
             return Drop.MAD_NO_AGENT if self._take_rest is None else self._take_rest(request)
         response = handler(request)
         if response is not None:
-            pkey = self._port.pkeys.answering(request.pkey)  # in the partition of the request
-            self.send(slid, response, sl=request.sc, dest_qp=fm.src_qp, pkey=pkey)
+            self._respond(request, response)
         return None
+
+    def _receive_rmpp(self, request: MadRequest) -> Drop | None:
+        """Take a segment of a message that this stack awaits, or an acknowledgement of one that it sends."""
+        header, mad = request.header, request.mad
+        size = mad_size(header.base_version)
+        mad = mad[:size].ljust(size, b"\0")
+        key = key_of(request.slid, mad)
+        rmpp = Rmpp.of(mad)
+        now = self._runner.time()
+        if rmpp.type != RmppType.DATA:
+            if key.reversed in self._departures:
+                self._departures.heed(now, key.reversed, rmpp)
+                self._runner.poll()
+                return None
+            if key in self._arrivals and rmpp.type != RmppType.ACK:
+                self._arrivals.forget(key)
+                return None
+            return self._give_away(request)
+        if key not in self._arrivals and not self._awaits(key, header, mad):
+            return self._give_away(request)
+        arrival = self._arrivals.receive(now, key, mad)
+        if arrival.answer is not None:
+            pkey = self._port.pkeys.answering(request.pkey)
+            self.send(request.slid, arrival.answer, sl=request.sl, dest_qp=request.src_qp, pkey=pkey)
+        self._transactions.extend(now, key[:3])
+        self._runner.poll()
+        if arrival.message is not None:
+            return self.take(replace(request, mad=arrival.message, header=MadHeader.parse(arrival.message)))
+        return Drop.MAD_UNMATCHED if arrival.refused else None
+
+    def _awaits(self, key: MessageKey, header: MadHeader, mad: bytes) -> bool:
+        """Return whether a message is for this stack: the response to a request, or a request to an agent."""
+        if header.method & RESPONSE_BIT:
+            return self._transactions.is_open(key[:3])
+        return self._agents.handler_of(header, mad) is not None
+
+    def _give_away(self, request: MadRequest) -> Drop | None:
+        return Drop.MAD_UNMATCHED if self._take_rest is None else self._take_rest(request)
+
+
+def _is_segmentable(mad: bytes) -> bool:
+    return has_rmpp(mad[1]) and len(mad) >= RMPP_END
+
+
+def _goes_in_segments(message: bytes) -> bool:
+    """Return whether a message is one of RMPP: it says so itself, or is longer than a MAD."""
+    if not _is_segmentable(message):
+        return False
+    rmpp = Rmpp.of(message)
+    return len(message) > mad_size(message[0]) or (rmpp.active and rmpp.type == RmppType.DATA)
+
+
+def _busy(response: bytes) -> bytes:
+    """Return the answer that there is no room for a response now: its headers without its data."""
+    header = MadHeader.parse(response)
+    data = bytes(data_offset(header.mgmt_class) - MadHeader.SIZE)
+    return Mad(replace(header, status=MadStatus.BUSY), data).build()

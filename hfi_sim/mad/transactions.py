@@ -22,6 +22,7 @@ class Outgoing(NamedTuple):
     """A packet that was built here, with what the port checks of it; the arguments of `HfiPort.send_built`."""
 
     packet: bytes
+    """Empty where its service level has no service channel."""
     slid: int
     dlid: int
     pkey: int
@@ -32,7 +33,8 @@ class Transaction:
     """One request on its way."""
 
     key: Key
-    packet: Outgoing
+    packet: Outgoing | None
+    """What is sent again; None where the request is a message of several MADs, which repeats itself."""
     timeout_s: float
     retries_left: int
     done: Done
@@ -55,7 +57,7 @@ class TransactionTable:
         return len(self._open)
 
     def begin(
-        self, now: float, key: Key, packet: Outgoing, timeout_s: float, retries: int, done: Done
+        self, now: float, key: Key, packet: Outgoing | None, timeout_s: float, retries: int, done: Done
     ) -> None:
         """Remember a request that is being sent at `now`.
 
@@ -69,6 +71,17 @@ class TransactionTable:
         transaction = Transaction(key, packet, timeout_s, retries, done, now + timeout_s)
         self._open[key] = transaction
         heapq.heappush(self._deadlines, (transaction.deadline, key))
+
+    def is_open(self, key: Key) -> bool:
+        """Return whether a request waits for its response."""
+        return key in self._open
+
+    def extend(self, now: float, key: Key) -> None:
+        """Give a request its whole timeout again: part of its response has come."""
+        transaction = self._open.get(key)
+        if transaction is not None:
+            transaction.deadline = now + transaction.timeout_s
+            heapq.heappush(self._deadlines, (transaction.deadline, key))
 
     def complete(self, key: Key) -> Done | None:
         """Close the request that has its response; return who is to get that, None where nobody waits for it."""
@@ -93,7 +106,8 @@ class TransactionTable:
             transaction.retries_left -= 1
             transaction.deadline = now + transaction.timeout_s
             heapq.heappush(self._deadlines, (transaction.deadline, key))
-            self._resend.append(transaction.packet)
+            if transaction.packet is not None:
+                self._resend.append(transaction.packet)
 
     def next_resend(self) -> Outgoing | None:
         """Return the next packet to send again, or None."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from hfi_sim.mad.header import MadClass, MadHeader, is_vendor_class, oui_of
-from hfi_sim.mad.rmpp import RMPP_VERSION
+from hfi_sim.mad.rmpp import RMPP_VERSION, has_rmpp
 from hfi_sim.umad.abi import Registration, UmadError
 
 MAX_AGENTS: Final = 32
@@ -25,11 +25,6 @@ Owner = TypeVar("Owner")
 
 IsTaken = Callable[[int, bytes | None, Iterable[int]], bool]
 """Whether an agent of this process has one of the methods of a class (and OUI) already."""
-
-
-def has_rmpp(mgmt_class: int) -> bool:
-    """Return whether MADs of a class have an RMPP header: subnet administration, and the vendor classes with OUI."""
-    return mgmt_class == MadClass.SUBN_ADM or is_vendor_class(mgmt_class)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

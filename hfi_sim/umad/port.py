@@ -17,30 +17,23 @@ from typing import Final, NamedTuple, Protocol
 
 from hfi_sim.counters import Drop
 from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import RESPONSE_BIT, TID, MadHeader, Method, mad_size
-from hfi_sim.mad.rmpp import RMPP_VERSION, Reassembly, Rmpp, RmppType, Segmented, data_offset
+from hfi_sim.mad.header import RESPONSE_BIT, SMP_CLASSES, TID, MadHeader, Method, mad_size
+from hfi_sim.mad.rmpp import RMPP_VERSION, Rmpp, RmppType, Segmented, data_offset, has_rmpp
+from hfi_sim.mad.timers import Timers
+from hfi_sim.mad.transfers import ACK_S, MAX_MESSAGE, Arrivals, MessageKey
 from hfi_sim.pkeys import PkeyTable
+from hfi_sim.smp.header import peer_of
 from hfi_sim.types import LID_PERMISSIVE
 from hfi_sim.umad.abi import UmadError, UmadHeader
-from hfi_sim.umad.agents import Agent, AgentRegistry, IsTaken, has_rmpp
+from hfi_sim.umad.agents import Agent, AgentRegistry, IsTaken
 from hfi_sim.umad.file import UmadFile
-from hfi_sim.umad.timers import Timers
 
-MAX_MESSAGE: Final = (1 << 20) - 64
-"""Bytes of an RMPP message, so that one read of a program holds it with its header."""
-MAX_MESSAGES: Final = 64
-"""RMPP messages that arrive on a port at once; one more replaces the oldest."""
 MAX_WAITING: Final = 8 << 20
 """Bytes of MADs of one file that may wait for their responses or acknowledgements."""
 MAX_OUTGOING: Final = 1024
 """MADs that wait to be sent, beyond which nothing is repeated."""
 MAX_FILES: Final = 256
 """Times that the device may be open."""
-ACK_S: Final = 2.0
-"""Seconds that an acknowledgement may take, as in the kernel."""
-_REASSEMBLY_S: Final = 40.0
-_REMEMBERED_S: Final = 10.0
-"""How long a complete message is acknowledged again to a sender that has not heard it."""
 _ANYBODY: Final = 0
 _MAX_TIMEOUT_S: Final = 24 * 3600.0
 
@@ -74,8 +67,6 @@ class Outgoing(NamedTuple):
 FileAgent = Agent[UmadFile]
 _SendKey = tuple[int, int, int]
 """Transaction id, class, and of a response the LID of whom it is for: two requesters may have chosen one id."""
-_MessageKey = tuple[int, int, int, int]
-"""Source LID, transaction id, class, method."""
 
 
 @dataclass(slots=True)
@@ -105,9 +96,8 @@ class UmadPort:
         self._facts = facts
         self._agents: AgentRegistry[UmadFile] = AgentRegistry(is_taken)
         self._sends: dict[_SendKey, _Send] = {}
-        self._messages: dict[_MessageKey, Reassembly] = {}
+        self._arrivals = Arrivals()
         self._send_timers: Timers[_SendKey] = Timers()
-        self._message_timers: Timers[_MessageKey] = Timers()
         self.on_work: Callable[[], None] = _nothing
         """Called when `outgoing` or the deadline may have changed, but by `expire`."""
 
@@ -159,6 +149,8 @@ class UmadPort:
             low = message[TID][4:]
             message = message[: TID.start] + agent.hi_tid.to_bytes(4, "big") + low + message[TID.stop :]
         dlid = self._facts.lid if header.lid == LID_PERMISSIVE else header.lid
+        if mgmt_class in SMP_CLASSES:
+            dlid = peer_of(message[:size].ljust(size, b"\0"), dlid)
         key = int.from_bytes(message[TID]), mgmt_class, dlid if _is_response(message) else _ANYBODY
         waits = not _is_response(message) and header.timeout_ms > 0
         if key in self._sends:
@@ -243,7 +235,7 @@ class UmadPort:
             agent_id=agent.id,
             qpn=request.src_qp,
             lid=request.slid,
-            sl=request.sc,
+            sl=request.sl,
             path_bits=request.dlid & (1 << self._facts.lmc) - 1,
             pkey_index=self._index_of(request.pkey),
         )
@@ -289,52 +281,35 @@ class UmadPort:
 
     def _receive_segment(self, now: float, agent: FileAgent, request: MadRequest, mad: bytes) -> Drop | None:
         header = request.header
-        key = request.slid, header.tid, header.mgmt_class, header.method
-        message = self._messages.get(key)
+        key = MessageKey(request.slid, header.tid, header.mgmt_class, header.method)
         answers = _is_response(mad)
-        if message is None:
-            if Rmpp.of(mad).segment != 1 or (answers and not self._is_answer(request)):
-                return Drop.MAD_UNMATCHED
-            if len(self._messages) >= MAX_MESSAGES:
-                self._forget_message(next(iter(self._messages)))
-            message = self._messages[key] = Reassembly(MAX_MESSAGE)
-        was_complete = message.complete
-        ack = message.add(mad)
-        if message.too_long:
-            self._forget_message(key)
-            return Drop.MAD_UNREAD
-        if ack is not None:
-            self.outgoing.append(
-                Outgoing(ack, request.slid, request.sc, 1, self._facts.pkeys.answering(request.pkey))
-            )
-        if was_complete:
-            return None
+        if answers and key not in self._arrivals and not self._is_answer(request):
+            return Drop.MAD_UNMATCHED
+        arrival = self._arrivals.receive(now, key, mad)
+        if arrival.answer is not None:
+            pkey = self._facts.pkeys.answering(request.pkey)
+            self.outgoing.append(Outgoing(arrival.answer, request.slid, request.sl, 1, pkey))
+        if arrival.refused:
+            return Drop.MAD_UNMATCHED if arrival.answer is None else Drop.MAD_UNREAD
         send_key = header.tid, header.mgmt_class, _ANYBODY
-        if message.complete:
-            self._message_timers.set(key, now + _REMEMBERED_S)
+        if arrival.message is not None:
             if answers:
                 self._end_send(send_key)
-            return self._deliver(agent, request, message.take())
-        self._message_timers.set(key, now + _REASSEMBLY_S)
+            return self._deliver(agent, request, arrival.message)
         if answers and (send := self._sends.get(send_key)) is not None:
             self._send_timers.set(send_key, now + _timeout_s(send.header))
         return None
-
-    def _forget_message(self, key: _MessageKey) -> None:
-        self._messages.pop(key, None)
-        self._message_timers.cancel(key)
 
     # --- time ----------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
         """Return when `expire` is due next, or None."""
-        deadlines = (self._send_timers.next(), self._message_timers.next())
+        deadlines = (self._send_timers.next(), self._arrivals.next_deadline())
         return min((when for when in deadlines if when is not None), default=None)
 
     def expire(self, now: float) -> None:
         """Repeat, or give back, what has waited long enough at `now`."""
-        for message in self._message_timers.due(now):
-            self._messages.pop(message, None)
+        self._arrivals.expire(now)
         for send in self._send_timers.due(now):
             self._late(now, send)
 

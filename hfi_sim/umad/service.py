@@ -9,13 +9,12 @@ from hfi_sim.core_runner import CoreRunner
 from hfi_sim.counters import Drop
 from hfi_sim.hfi import HfiPort
 from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import MadClass
+from hfi_sim.mad.header import SMP_CLASSES
 from hfi_sim.umad.file import UmadFile
 from hfi_sim.umad.port import UmadPort
 
 _TURN: Final = 32
 """MADs sent before the rest waits for the next iteration of the loop."""
-_SMP_CLASSES: Final = frozenset({MadClass.SUBN_LID, MadClass.SUBN_DIRECTED})
 
 
 class UmadService:
@@ -70,8 +69,9 @@ class UmadService:
         if not self._core.outgoing:
             return False
         outgoing = self._core.outgoing.popleft()
-        if outgoing.mad[1] in _SMP_CLASSES:
-            return True  # nothing on this fabric answers SMPs yet: they are as lost as with no link
+        if outgoing.mad[1] in SMP_CLASSES:
+            self.port.smi.send(outgoing.mad, outgoing.dlid, outgoing.pkey)
+            return True
         self.port.mad.send(
             outgoing.dlid, outgoing.mad, sl=outgoing.sl, dest_qp=outgoing.qpn, pkey=outgoing.pkey
         )

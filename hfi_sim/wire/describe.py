@@ -7,9 +7,9 @@ and the faults stand beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hfi_sim.errors import WireError
 from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MadHeader, RmppHeader, VendorHeader, is_vendor_class
@@ -24,6 +24,7 @@ from hfi_sim.wire.packet import MIN_PACKET, QUAD_WORD, Trailer, parse_packet
 
 _ETHERNET_HEADER: Final = 14
 _SHOWN_BYTES: Final = 16
+_SHOWN_ITEMS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,19 @@ class DescribedField:
     value: int | str
     """A number, or hex digits where the field is a string of bytes."""
     meaning: str
+
+
+class Layer(NamedTuple):
+    """A part of a MAD behind its header."""
+
+    name: str
+    header: Header
+    start: int
+    """Its first byte, counted from the MAD's."""
+
+
+MadLayers = Callable[[MadHeader, bytes], Iterable[Layer]]
+"""Takes a MAD, and returns the parts that it knows."""
 
 
 @dataclass(slots=True)
@@ -72,6 +86,9 @@ class Description:
         values = header.read(data[start:])
         for place in header.places:
             value = values[place.field_name]
+            if isinstance(value, tuple):
+                self.add(layer, where(place, start), place.name, _listed(value), place.meaning)
+                continue
             if not isinstance(value, bytes):
                 value = value >> place.shift & (1 << place.width_bits) - 1
             said = meaning(place.name, value) or place.field.text_of(value) or place.meaning
@@ -79,10 +96,20 @@ class Description:
             self.add(layer, where(place, start), place.name, text, said)
 
 
-def describe_packet(data: bytes, icrc: Icrc | None) -> Description:
+def _listed(items: tuple[Any, ...]) -> str:
+    """Return the items of a field of several, the first ones of many."""
+    words = (
+        "/".join(map(str, item.values())) if isinstance(item, dict) else str(item)
+        for item in items[:_SHOWN_ITEMS]
+    )
+    return ", ".join(words) + (", ..." if len(items) > _SHOWN_ITEMS else "")
+
+
+def describe_packet(data: bytes, icrc: Icrc | None, mad_layers: MadLayers | None = None) -> Description:
     """Describe one 16B packet.
 
-    Args:    icrc: None: the ICRC is shown, not checked.
+    Args:    icrc: None: the ICRC is shown, not checked. mad_layers: knows what MADs hold; None: only those of vendor
+             classes are described further than their header.
     Raises:  WireError: fewer than the 16 bytes of the header, so there is nothing to describe.
     """
     lrh = Lrh16B.parse(data)
@@ -102,7 +129,7 @@ def describe_packet(data: bytes, icrc: Icrc | None) -> Description:
     end = lrh.length_qw * QUAD_WORD
     whole = MIN_PACKET <= end <= len(data)
     payload_end = _payload_end(data, end) if whole else len(data)
-    _describe_l4(described, lrh.l4, data[:payload_end])
+    _describe_l4(described, lrh.l4, data[:payload_end], mad_layers)
     if whole:
         _describe_trailer(described, data[:end], payload_end, icrc)
     if whole:
@@ -137,7 +164,7 @@ def _describe_bytes(
     )
 
 
-def _describe_l4(described: Description, l4: int, data: bytes) -> None:
+def _describe_l4(described: Description, l4: int, data: bytes, mad_layers: MadLayers | None) -> None:
     """Append the L4 header and what it carries; `data` ends where the payload ends."""
     if l4 == L4.ETHERNET and len(data) >= HEADER_SIZE + EthernetL4.SIZE:
         described.add_header(
@@ -151,12 +178,12 @@ def _describe_l4(described: Description, l4: int, data: bytes) -> None:
         _describe_ethernet(described, data, HEADER_SIZE + EthernetL4.SIZE)
     elif l4 == L4.FM and len(data) >= HEADER_SIZE + FmHeader.SIZE:
         described.add_header("FM", FmHeader.HEADER, data, HEADER_SIZE, meaning=meanings.fm_field)
-        _describe_mad(described, data, HEADER_SIZE + FmHeader.SIZE)
+        _describe_mad(described, data, HEADER_SIZE + FmHeader.SIZE, mad_layers)
     else:
         _describe_bytes(described, "payload", "payload", data, HEADER_SIZE)
 
 
-def _describe_mad(described: Description, data: bytes, start: int) -> None:
+def _describe_mad(described: Description, data: bytes, start: int, mad_layers: MadLayers | None) -> None:
     if len(data) - start < MadHeader.SIZE:
         _mark_short(described, "MAD", "MAD header", data, start, MadHeader.SIZE)
         return
@@ -170,9 +197,13 @@ def _describe_mad(described: Description, data: bytes, start: int) -> None:
     )
     rest = start + MadHeader.SIZE
     if is_vendor_class(header.mgmt_class) and len(data) - start >= DATA_OFFSET_VENDOR:
-        for layer, kind in (("RMPP", RmppHeader), ("vendor", VendorHeader)):
-            described.add_header(layer, kind.HEADER, data, rest, meaning=meanings.vendor_field)
+        for title, kind in (("RMPP", RmppHeader), ("vendor", VendorHeader)):
+            described.add_header(title, kind.HEADER, data, rest, meaning=meanings.vendor_field)
             rest += kind.SIZE
+    for layer in () if mad_layers is None else mad_layers(header, data[start:]):
+        _describe_bytes(described, "MAD", "data", data[: start + layer.start], rest)
+        described.add_header(layer.name, layer.header, data, start + layer.start)
+        rest = max(rest, start + layer.start + layer.header.size)
     _describe_bytes(described, "MAD", "data", data, rest)
 
 

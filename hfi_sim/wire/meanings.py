@@ -5,8 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
-from hfi_sim.mad.attributes import AttrId, attribute_text
-from hfi_sim.mad.header import EMA_OUI, RESPONSE_BIT, MadClass, MadHeader, MadStatus, Method, mad_size
+from hfi_sim.mad.attributes import AttrId, attribute_text, status_text
+from hfi_sim.mad.header import EMA_OUI, RESPONSE_BIT, MadClass, MadHeader, Method, mad_size
 from hfi_sim.types import LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.l4 import L4, QP_TEXTS
 from hfi_sim.wire.lrh16b import Lrh16B
@@ -88,7 +88,7 @@ def mad_field(name: str, value: int, header: MadHeader) -> str:
         case "method":
             return Method.text_of(value, "unknown method" + (", a response" if value & RESPONSE_BIT else ""))
         case "status":
-            return MadStatus.text_of(value, "failed")
+            return status_text(header.mgmt_class, value) or "failed"
         case "attr_id":
             return attribute(header.mgmt_class, value)
         case "attr_mod":

@@ -22,6 +22,7 @@ from opavnic.cli.common import AsJson
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
 from opavnic.errors import OpavnicError
 from opavnic.files import MAX_CAPTURE, FileError, read_stream
+from opavnic.management_layout import layers
 
 _EXPECTED: Final = "hex digits such as '05 00 b0 00', or a file: a raw packet, hex text, pcap or pcapng"
 _COMMENT: Final = re.compile(r"#[^\n]*")
@@ -214,7 +215,7 @@ def _describe_all(
             described = (
                 describe_frame(item.data)
                 if item.link_type == DLT_ETHERNET
-                else describe_packet(item.data, icrc)
+                else describe_packet(item.data, icrc, layers)
             )
         except WireError as fault:
             if single:

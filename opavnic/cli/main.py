@@ -56,6 +56,7 @@ COMMANDS: Final = {
     "exec": LazyCommand("opavnic.cli.enter:exec_command", "Run a program on a host of a lab."),
     "shell": LazyCommand("opavnic.cli.enter:shell", "Open a shell on a host of a lab."),
     "em": LazyCommand("opavnic.cli.em:app", "The Ethernet Manager of a lab: apply, show, verify."),
+    "fm": LazyCommand("opavnic.cli.fm:app", "Labs whose fabric a real fabric manager runs: its settings."),
     "mad": LazyCommand("opavnic.cli.mad:app", "Send management datagrams to agents; record and replay them."),
     "decode": LazyCommand("opavnic.cli.decode:decode", "Print a 16B packet field by field."),
     "install-dissectors": LazyCommand(

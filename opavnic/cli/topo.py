@@ -124,6 +124,7 @@ def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, en
     from hfi_sim.did_you_mean import unknown_name
     from hfi_sim.fabric import Fabric
     from hfi_sim.subnet_manager import Routing, SubnetManager
+    from hfi_sim.table_paths import paths
 
     routing = Routing(engine=engine)
     topology = _read(source, numbers)
@@ -136,7 +137,7 @@ def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, en
             if name not in fabric.hfis:
                 raise TopologyError(unknown_name("host", name, fabric.hfis))
         a, b = (fabric.hfis[name].ports[1] for name in routes)
-        shown.paths, shown.target = manager.routes(a, b), b.name
+        shown.paths, shown.target = paths(fabric, a, b), b.name
     return shown
 
 

@@ -98,6 +98,7 @@ class NativeDatapath:
             if self._demuxes.get(port) != demux:
                 self._demuxes[port] = demux
                 self._carrier.set_demux(port, *demux)
+                vnics.port.heed_flow()  # the carrier says nothing of it while all VNICs of the port are native
 
     def _give(self, adapter: Adapter, port: int) -> None:
         state = (adapter.forwarding, adapter.netdev.mtu, adapter.is_passing, port)

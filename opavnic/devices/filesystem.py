@@ -1,9 +1,9 @@
 """Serves a tree by the FUSE protocol: what one mount asks, and what it gets. Sans-IO.
 
 `receive` takes requests; `replies` holds what to write to /dev/fuse. Reads of devices wait here until there is
-something to read. A read whose buffer is too small for an RMPP message is special: the kernel's device fills the
-buffer and says ENOSPC as well, FUSE can do one of the two. So a `Deposit` asks for somebody who writes into the memory
-of the caller.
+something to read, and so do opens of a device that one program at a time may have until it is free. A read whose
+buffer is too small for an RMPP message is special: the kernel's device fills the buffer and says ENOSPC as well, FUSE
+can do one of the two. So a `Deposit` asks for somebody who writes into the memory of the caller.
 """
 
 from __future__ import annotations
@@ -66,9 +66,21 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
+    """A read."""
+
     request: Request
     fh: int
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """An open that waits."""
+
+    request: Request
+    node: DeviceFile
+    attempt: Callable[[], bool]
+    """Its place among those that wait for the device."""
 
 
 class FileSystem:
@@ -83,6 +95,7 @@ class FileSystem:
         self._open: dict[int, _Open] = {}
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
+        self._opening: dict[int, _Opening] = {}
         self._closed = False
 
     @property
@@ -116,6 +129,8 @@ class FileSystem:
         """Close all files: the mount has gone."""
         self._closed = True
         self._waiting.clear()
+        for unique in tuple(self._opening):
+            self._end_opening(unique)
         for file in self._open.values():
             if file.device is not None:
                 file.device.close()
@@ -169,16 +184,20 @@ class FileSystem:
 
     # --- open files ----------------------------------------------------------------------------------------
 
-    def _open_file(self, request: Request) -> bytes:
+    def _open_file(self, request: Request) -> bytes | None:
         node = self._tree.nodes[request.ino]
         (flags, _) = fuse.OPEN_IN.unpack_from(request.body)
-        if len(self._open) >= MAX_HANDLES or self._closed:
+        if len(self._open) + len(self._opening) >= MAX_HANDLES or self._closed:
             raise UmadError(errno.ENFILE, f"{MAX_HANDLES} files are open")
-        how = fuse.FOPEN_DIRECT_IO
         if isinstance(node, DeviceFile):
-            file = _Open(device=node.open())
-            how |= fuse.FOPEN_NONSEEKABLE | fuse.FOPEN_STREAM | fuse.FOPEN_NOFLUSH
-        elif isinstance(node, Text):
+            try:
+                return self._open_device(node)
+            except UmadError as error:
+                if error.errno != errno.EAGAIN or flags & _NONBLOCK:
+                    raise
+            self._wait_for(node, request)
+            return None
+        if isinstance(node, Text):
             if flags & _ACCESS_MODE:
                 raise UmadError(errno.EACCES, "nothing to be written")
             file = _Open(content=node.content().encode())
@@ -186,11 +205,41 @@ class FileSystem:
             file = _Open(entries=_entries(node))
         else:
             raise UmadError(errno.ELOOP, "a link")
+        return fuse.open_out(self._number(file), fuse.FOPEN_DIRECT_IO)
+
+    def _number(self, file: _Open) -> int:
         fh = next(self._numbers)
         self._open[fh] = file
-        if file.device is not None:
-            file.device.on_news = lambda: self._news(fh)
+        return fh
+
+    def _open_device(self, node: DeviceFile) -> bytes:
+        device = node.open()
+        fh = self._number(_Open(device=device))
+        device.on_news = lambda: self._news(fh)
+        how = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NONSEEKABLE | fuse.FOPEN_STREAM | fuse.FOPEN_NOFLUSH
         return fuse.open_out(fh, how)
+
+    def _wait_for(self, node: DeviceFile, request: Request) -> None:
+        """Have an open answered when the device is free."""
+
+        def attempt() -> bool:
+            del self._opening[request.unique]
+            try:
+                self._reply(request, self._open_device(node))
+            except UmadError as error:
+                self._fail(request, error.errno)
+                return False
+            finally:
+                self.on_replies()
+            return True
+
+        self._opening[request.unique] = _Opening(request, node, attempt)
+        node.waiting.append(attempt)
+
+    def _end_opening(self, unique: int) -> Request:
+        opening = self._opening.pop(unique)
+        opening.node.waiting.remove(opening.attempt)
+        return opening.request
 
     def _read(self, request: Request) -> bytes | None:
         fh, offset, size, _, _, flags = fuse.READ_IN.unpack_from(request.body)
@@ -232,10 +281,12 @@ class FileSystem:
         return data
 
     def _write(self, request: Request) -> bytes:
-        fh, _, size, *_ = fuse.WRITE_IN.unpack_from(request.body)
+        fh, offset, size, *_ = fuse.WRITE_IN.unpack_from(request.body)
         device = self._open[fh].device
         if device is None:
             raise UmadError(errno.EBADF, "nothing to be written")
+        if offset or size >= fuse.MAX_WRITE:  # part of a larger one, which no message is
+            raise UmadError(errno.EINVAL, f"a write of {fuse.MAX_WRITE} bytes or more")
         return fuse.write_out(device.write(request.body[fuse.WRITE_IN.size :][:size]))
 
     def _ioctl(self, request: Request) -> bytes:
@@ -264,11 +315,13 @@ class FileSystem:
         return b""
 
     def _interrupt(self, request: Request) -> bytes | None:
-        """Let a read fail whose thread has got a signal."""
+        """Let a read or open fail whose thread has got a signal."""
         (unique,) = fuse.INTERRUPT_IN.unpack_from(request.body)
         waiting = self._waiting.pop(unique, None)
         if waiting is not None:
             self._fail(waiting.request, errno.EINTR)
+        elif unique in self._opening:
+            self._fail(self._end_opening(unique), errno.EINTR)
         return None
 
     # --- devices -------------------------------------------------------------------------------------------

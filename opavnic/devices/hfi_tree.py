@@ -71,18 +71,19 @@ class UmadHandle:
 class IsSm:
     """issmN: while a program has it open, the port says that a subnet manager runs there."""
 
-    def __init__(self) -> None:
-        self.is_open = False
+    def __init__(self, port: HfiPort) -> None:
+        self.file = DeviceFile(self.open)
+        self._port = port
 
     def open(self) -> IsSmHandle:
         """Open it.
 
-        Raises:  UmadError: EAGAIN: another program has it open. (The kernel lets one that may wait do so.)
+        Raises:  UmadError: EAGAIN: another program has it open.
         """
-        if self.is_open:
+        if self._port.is_sm:
             raise UmadError(errno.EAGAIN, "another subnet manager has it open")
-        self.is_open = True
-        return IsSmHandle(self)
+        self._port.set_sm(True)
+        return IsSmHandle(self._port, self.file)
 
 
 class IsSmHandle:
@@ -91,9 +92,10 @@ class IsSmHandle:
     readable = False
     dead = False
 
-    def __init__(self, device: IsSm) -> None:
+    def __init__(self, port: HfiPort, file: DeviceFile) -> None:
         self.on_news: Callable[[], None] = _nothing
-        self._device = device
+        self._port = port
+        self._file = file
 
     def read(self, size: int) -> bytes | None:
         """Raises UmadError: EINVAL, as a file without reads does."""
@@ -109,7 +111,8 @@ class IsSmHandle:
 
     def close(self) -> None:
         """Let another program have it."""
-        self._device.is_open = False
+        self._port.set_sm(False)
+        self._file.freed()
 
 
 def hfi_tree(host: str, hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> Tree:
@@ -127,14 +130,14 @@ def hfi_tree(host: str, hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> 
         _add_verbs(tree, f"uverbs{index}", name)
         for port in hfi.ports.values():
             number, service = numbers[port]
-            is_sm = IsSm()
-            _add_port(tree, f"infiniband/{name}/ports/{port.opa_port_num}", port, is_sm)
+            is_sm = IsSm(port)
+            _add_port(tree, f"infiniband/{name}/ports/{port.opa_port_num}", port)
             for kind in ("umad", "issm"):
                 about = f"infiniband_mad/{kind}{number}"
                 tree.text(f"{about}/ibdev", name)
                 tree.text(f"{about}/port", str(port.opa_port_num))
             tree.add(f"{DEV}/umad{number}", DeviceFile(_opener(service)))
-            tree.add(f"{DEV}/issm{number}", DeviceFile(is_sm.open))
+            tree.add(f"{DEV}/issm{number}", is_sm.file)
     return tree
 
 
@@ -168,7 +171,7 @@ def _add_verbs(tree: Tree, device: str, hfi: str) -> None:
     tree.add(f"{DEV}/{device}", Symlink(NULL_DEVICE))
 
 
-def _add_port(tree: Tree, path: str, port: HfiPort, is_sm: IsSm) -> None:
+def _add_port(tree: Tree, path: str, port: HfiPort) -> None:
     gid = _SUBNET_PREFIX << 64
     values: dict[str, Callable[[], str]] = {
         "lid": lambda: f"{port.lid:#x}",
@@ -178,7 +181,7 @@ def _add_port(tree: Tree, path: str, port: HfiPort, is_sm: IsSm) -> None:
         "state": lambda: f"{port.state.value}: {port.state.name}",
         "phys_state": lambda: "2: Polling" if port.state is PortState.DOWN else "5: LinkUp",
         "rate": lambda: _rate(port),
-        "cap_mask": lambda: f"{_IS_SM if is_sm.is_open else 0:#010x}",
+        "cap_mask": lambda: f"{_IS_SM if port.is_sm else 0:#010x}",
         "link_layer": lambda: "InfiniBand",
         "gids/0": lambda: _grouped(gid | port.guid, 128),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
@@ -73,11 +74,22 @@ class Symlink(Node):
 
 
 class DeviceFile(Node):
-    """A device; `open` makes the handle of one opening, and may raise UmadError."""
+    """A device; `open` makes the handle of one opening.
+
+    It may raise UmadError: EAGAIN where another opening must end first.
+    """
 
     def __init__(self, open_: Callable[[], Handle]) -> None:
         super().__init__()
         self.open = open_
+        self.waiting: deque[Callable[[], bool]] = deque()
+        """Opens that wait for that, first come first: each returns whether it has opened the device."""
+
+    def freed(self) -> None:
+        """Let the first of those that wait open the device."""
+        while self.waiting:
+            if self.waiting.popleft()():
+                return
 
 
 class Tree:

@@ -7,7 +7,7 @@ tallies of faults and random streams of the fabric are brought up to date by `co
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
@@ -24,11 +24,13 @@ from hfi_sim.engine.outputs import (
     RuleSpent,
     SwitchId,
 )
+from hfi_sim.engine.port_errors import PortError
 from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import Egress, FlowControl, LinkConfig
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule, Match, Tally
-from hfi_sim.link.vl_counters import VlCounters, vl_counters
+from hfi_sim.link.vl_counters import Uncounted, VlCounters, vl_counters
+from hfi_sim.link.wire_counters import WireCounters
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
@@ -124,6 +126,7 @@ class NativeEngine(Engine):
                 "sendable": list(config.pkeys.sendable),
                 "admitted": list(config.pkeys.admitted),
                 "groups": list(config.multicast_lids),
+                "any_group": config.any_group,
                 "egress": _egress(config.egress),
             },
         )
@@ -251,9 +254,19 @@ class NativeEngine(Engine):
         return LanesStatus(tuple(credits_left), tuple(waiting), fecn_marked)
 
     def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
-        too_long, rows = self._native.vl_counters(now, direction)
+        more, rows = self._native.vl_counters(now, direction)
         self.count()
-        return vl_counters(self._directions[direction][0], too_long, rows)
+        return vl_counters(self._directions[direction][0], Uncounted(*more), rows)
+
+    def wire_counters(self, now: int, direction: DirectionId) -> WireCounters:
+        return WireCounters(*self._native.wire_counters(now, direction))
+
+    def port_errors(self, now: int, end: End) -> Mapping[Drop, PortError]:
+        errors = self._native.port_errors(now, _end(end))
+        return {reason: PortError(packets, first) for reason, packets, first in errors}
+
+    def forget_errors(self, now: int, end: End, reasons: Iterable[Drop]) -> None:
+        self._native.forget_errors(now, _end(end), [DROPS.index(reason) for reason in reasons])
 
     def count(self) -> None:
         """Add what has been counted since the last time to the counters that elements were given."""

@@ -46,6 +46,7 @@ from opavnic.world.parts.em import BuiltinManager, ethernet_manager
 from opavnic.world.parts.em_routes import NoManager
 from opavnic.world.parts.fabric import FabricRoutes
 from opavnic.world.parts.mad_socket import mad_socket
+from opavnic.world.parts.management import AWAITED, fabric_management
 from opavnic.world.steps import Steps, at_once
 from opavnic.world.world import World
 from vema.types import VportNum
@@ -164,7 +165,7 @@ class Lab:
         self._claimed = True
 
     async def start(self) -> None:
-        """Start everything and wait until every VNIC is operational.
+        """Start everything and wait until every VNIC is operational, unless that is up to a fabric manager.
 
         Raises:  LabError: something cannot be started, or is not ready in time. On an error or cancellation,
                  everything started so far has been stopped.
@@ -224,6 +225,7 @@ class Lab:
             seed=model.seed,
             icrc=Icrc(model.icrc.polynomial),
             timer_resolution_s=resolution_of(loop) if resolution is None else resolution,
+            subnet_manager=model.subnet_manager.mode,
             routing=model.fabric.routing,
             ends=self._ends,
         )
@@ -237,15 +239,24 @@ class Lab:
             world = make_world(engine=carrier_engine(self._carrier), driver=ThreadedDriver)
         else:
             world = make_world()
-        for name in model.hosts:
-            if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
-                world.set_pkeys(world.hosts[name].port, pkeys)
-        world.subnet_manager.sweep()
+        if model.subnet_manager.mode == "builtin":
+            for name in model.hosts:
+                if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
+                    world.set_pkeys(world.hosts[name].port, pkeys)
+            for name in model.managing_hosts:
+                for port in world.hosts[name].ports:
+                    world.subnet_manager.set_management(port, True)
+            world.subnet_manager.sweep()
+        else:
+            managing = model.managing_hosts
+            for name in model.hosts:
+                for port in world.hosts[name].ports:
+                    world.allow_management(port, name in managing)
         can_crash = hosts_that_can_crash(model)
-        for name, host in self.hosts.items():
+        for name, ground in self.hosts.items():
             world.add_vnic_port(
                 name,
-                netdevs=host.make_netdev,
+                netdevs=ground.make_netdev,
                 can_crash=name in can_crash,
                 driver_quirks=model.driver_quirks,
                 sets_need_full_member=model.em.sets_need_full_member,
@@ -256,6 +267,9 @@ class Lab:
     async def _start_own_parts(self, world: World) -> None:
         own = self.parts.own
         own |= {"fabric": FabricRoutes(world, self.model.name), "capture": Captures(world)}
+        if world.managed_by == "external":
+            await self.parts.start_own("fabric manager", fabric_management(world))
+            self.progress(f"the fabric manager is {AWAITED}")
         if self._carrier is not None:
             datapath = native_datapath(world, self._carrier, on_failure=self._datapath_failed)
             await self.parts.start_own("native datapath", datapath)
@@ -276,7 +290,8 @@ class Lab:
         )
         manager = ethernet_manager(world, em_config(self.model))
         self.manager = await self.parts.start_own("Ethernet Manager", manager)
-        await self._wait_ready(self.manager)
+        if world.managed_by == "builtin":
+            await self._wait_ready(self.manager)
 
     async def _wait_ready(self, manager: BuiltinManager) -> None:
         deadline = asyncio.get_running_loop().time() + CONVERGENCE_S
@@ -379,6 +394,7 @@ class Lab:
             "datapath": self.datapath.name,
             "datapath_reason": self.datapath.reason,
             "em": self.model.em.mode,
+            "subnet_manager": self.model.subnet_manager.mode,
             "driver_quirks": self.model.driver_quirks,
             "fabric_id": self.model.fabric.id,
             "seed": self.model.seed,

@@ -119,6 +119,14 @@ def _em_section(value: object) -> object:
     return {"mode": value} if isinstance(value, str) else value
 
 
+def _subnet_manager_section(value: object) -> object:
+    if value is None:
+        return {}
+    if not isinstance(value, str | dict | SubnetManagement):
+        raise ValueError(f"should be builtin, external, or a mapping with the key mode, not {value!r:.60}")
+    return {"mode": value} if isinstance(value, str) else value
+
+
 def _datapath_section(value: object) -> object:
     if value is None:
         return {}
@@ -160,6 +168,12 @@ class Host(Section):
     hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
     ports: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
     """Number of ports of each HFI. VNICs are on port 1 of the first HFI."""
+    may_manage: Annotated[bool, Field(strict=True)] | None = None
+    """Whether its programs may manage the fabric: its ports are full members of the management partition (0xffff).
+
+    Fabric managers and most tools of Omni-Path need that. Where no host says that it may, every host may with
+    `subnet_manager: external`, and the first one, as the head node of a rack, otherwise.
+    """
 
 
 class Vesw(Section):
@@ -192,6 +206,13 @@ class Em(Section):
     sets_need_full_member: Annotated[bool, Field(strict=True)] = True
     """Agents refuse Sets from ports that are not full members of the management partition, and Gets from outside it.
     The driver refuses neither."""
+
+
+class SubnetManagement(Section):
+    """Who brings the fabric up: gives LIDs, P_Keys and routes, and activates ports."""
+
+    mode: Literal["builtin", "external"] = "builtin"
+    """builtin: the lab's own subnet manager; external: a fabric manager such as opafmd that you start on a host."""
 
 
 class IcrcModel(Section):
@@ -243,6 +264,11 @@ class LabModel(Section):
         default_factory=list
     )
     em: Annotated[Em, BeforeValidator(_em_section), AlsoAccepts("external", "off", False, None)] = Em()
+    subnet_manager: Annotated[
+        SubnetManagement,
+        BeforeValidator(_subnet_manager_section),
+        AlsoAccepts("builtin", "external", None),
+    ] = SubnetManagement()
     apps: Annotated[list[AppModel], BeforeValidator(lambda value: [] if value is None else value)] = Field(
         default_factory=list
     )
@@ -268,6 +294,13 @@ class LabModel(Section):
     def vesws_of(self, host: str) -> list[Vesw]:
         """Return the virtual switches that a host is a member of, in file order: vport 1, 2, ..."""
         return [vesw for vesw in self.vesws if host in vesw.members]
+
+    @property
+    def managing_hosts(self) -> list[str]:
+        """The hosts that may manage the fabric, in file order; see `Host.may_manage`."""
+        said = [name for name, host in self.hosts.items() if host.may_manage]
+        unsaid = [name for name, host in self.hosts.items() if host.may_manage is None]
+        return said or (unsaid if self.subnet_manager.mode == "external" else unsaid[:1])
 
     def address(self, vesw: Vesw, host: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
         """Return the IP address of a host in a virtual switch, with the prefix; None without a subnet."""
@@ -321,11 +354,13 @@ def _app_problems(
         elif not any(isinstance(v.get("members"), list) and host in v["members"] for _, v in entries):
             problems.append(Problem(path, f'host "{host}" is in no virtual switch: its app has no VNIC'))
         seen.add(host)
-    em = data.get("em") if isinstance(data, dict) else None
-    if seen and isinstance(em, dict) and em.get("mode", "builtin") != "builtin":
-        problems.append(
-            Problem(("apps",), "apps need the built-in EM: they start when it has set up their VNICs")
-        )
+    for key, what in (("em", "EM"), ("subnet_manager", "subnet manager")):
+        section = data.get(key) if isinstance(data, dict) else None
+        mode = section.get("mode") if isinstance(section, dict) else section
+        if seen and isinstance(mode, str) and mode != "builtin":
+            problems.append(
+                Problem(("apps",), f"apps need the built-in {what}: they start when their VNICs are up")
+            )
     return problems
 
 

@@ -10,7 +10,7 @@ from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.mad.header import Method
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.types import mac_text, parse_mac
-from opavnic.em_port import make_em
+from opavnic.em_port import SmTopology, make_em
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.em.core import EmCore
@@ -41,7 +41,10 @@ class ScenarioEm:
         self.vesws: dict[str, dict[str, Any]] = {}
         """The desired state by name, in the form of the section `vesws` of an EM file."""
         self.service = make_em(
-            scenario.subnet_manager, self.port, clock=scenario.clock, wall_clock=scenario.clock.time
+            SmTopology(scenario.subnet_manager, self.port),
+            self.port,
+            clock=scenario.clock,
+            wall_clock=scenario.clock.time,
         )
         self._vnics: dict[tuple[str, str], ScenarioVnic] = {}
 

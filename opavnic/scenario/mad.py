@@ -90,9 +90,9 @@ class ScenarioSimulator(MadSimulator):
     def group(self, hosts: Iterable[str | ScenarioHost]) -> int:
         """Create a multicast group of hosts and return its LID, for `u_mcast_dlid`."""
         manager = self._scenario.subnet_manager
-        mlid = manager.create_group()
+        mlid = manager.groups.create()
         for host in map(self._scenario.hosts.find, hosts):
-            manager.join(mlid, host.port)
+            manager.groups.join(mlid, host.port)
         return int(mlid)
 
     def vnic_of_vport(self, host: str, vport_num: int) -> ScenarioVnic:

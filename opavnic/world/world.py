@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from hfi_sim.clock import Clock
 from hfi_sim.did_you_mean import unknown_name
@@ -31,7 +31,9 @@ from hfi_sim.link.config import FlowControl
 from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.subnet_manager import Routing, SubnetManager
+from hfi_sim.subnet_manager.administration.service import AdministrationService
 from hfi_sim.topology import Topology
+from hfi_sim.types import PKEY_DEFAULT, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.wire.icrc import Icrc
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
@@ -43,6 +45,8 @@ from vema.types import EMA_OUI
 CrashHandler = Callable[[str], None]
 """Called with the name of a host whose driver has just been unloaded."""
 TrapHandler = Callable[[MadRequest], None]
+ManagedBy = Literal["builtin", "external"]
+"""Who brings a fabric up: the built-in subnet manager, or a fabric manager that is started in a host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class World:
         seed: int = 1,
         icrc: Icrc | None = None,
         timer_resolution_s: float | None = None,
+        subnet_manager: ManagedBy = "builtin",
         routing: Routing | str | None = None,
         flow: FlowControl | None = None,
         jitter_s: float = 0.0,
@@ -82,15 +87,16 @@ class World:
         driver: DriverFactory = EngineDriver,
         ends: Ends | None = None,
     ) -> None:
-        """Build the fabric. No packet passes until the subnet manager sweeps, which is left to the caller.
+        """Build the fabric. No packet passes until a subnet manager sweeps, which is left to the caller.
 
         Args:    clock: an event loop or another clock; None: packets arrive at once. seed: of all randomness.
-                 timer_resolution_s: shorter link delays are skipped; see Fabric. routing: a Routing, or the name of an
-                 engine. flow, jitter_s: for links that do not set their own. em_node: the node of the managers,
-                 attached to a switch if the topology lacks it; None: no EM, and a subnet manager that sees the whole
-                 fabric. engine: makes what carries the packets, see `opavnic.engine.engine_factory`. driver:
-                 makes what drives the engine. ends: where to
-                 register cleanups, if not in a list of its own.
+                 timer_resolution_s: shorter link delays are skipped; see Fabric. subnet_manager: external: no sweep is
+                 made here; ports stay in INIT until a fabric manager on some port activates them. routing: a Routing,
+                 or the name of an engine, for the built-in subnet manager. flow, jitter_s: for links that do not set
+                 their own. em_node: the node of the managers, attached to a switch if the topology lacks it; None: no
+                 EM, and a subnet manager that sees the whole fabric. engine: makes what carries the packets, see
+                 `opavnic.engine.engine_factory`. driver: makes what drives the engine. ends: where to register
+                 cleanups, if not in a list of its own.
         Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
         """
         self.fabric = Fabric(
@@ -108,8 +114,19 @@ class World:
             if name != em_node:
                 self._enter_host(name, [self.fabric.hfis[node.name] for node in nodes])
         self._em_port = None if em_node is None else self.fabric.hfis[em_node].ports[1]
-        paths = Routing(engine=routing) if isinstance(routing, str) else routing
-        self.subnet_manager = SubnetManager(self.fabric, self._em_port, routing=paths)
+        self.managed_by = subnet_manager
+        self._subnet_manager: SubnetManager | None = None
+        self.administration: AdministrationService | None = None
+        """What the subnet manager answers to those who ask about the subnet; None without a port to answer on."""
+        if subnet_manager == "builtin":
+            paths = Routing(engine=routing) if isinstance(routing, str) else routing
+            self._subnet_manager = SubnetManager(self.fabric, self._em_port, routing=paths)
+            if self._em_port is not None:
+                self.administration = AdministrationService(self._subnet_manager, self._em_port, self.clock)
+        else:
+            for port in self.fabric.hfi_ports():
+                port.take_any_group()
+                self.allow_management(port, True)
         self.faults = Faults(self.fabric)
         self.vnic_ports: dict[str, VnicPort] = {}
         """The management agent and the VNICs of each host that has any."""
@@ -120,7 +137,10 @@ class World:
         self.ends = Ends() if ends is None else ends
         """The cleanups of this world; code that starts something registers its cleanup here."""
         self.ends.add("MAD stacks", self._end_mads)
-        self.ends.add("subnet manager", self.subnet_manager.stop)
+        if self._subnet_manager is not None:
+            self.ends.add("subnet manager", self._subnet_manager.stop)
+        if self.administration is not None:
+            self.ends.add("subnet administration", self.administration.stop)
         self.ends.add("faults", self.faults.clear)
 
     async def __aenter__(self) -> Self:
@@ -143,7 +163,11 @@ class World:
 
     def _end_mads(self) -> None:
         for port in self.fabric.hfi_ports():
+            port.sma.shutdown()
             port.mad.shutdown()
+        for switch in self.fabric.switches.values():
+            switch.port0.sma.shutdown()
+            switch.port0.mad.shutdown()
 
     async def close(self) -> list[str]:
         """End everything in reverse order; return what failed to stop, and why."""
@@ -160,6 +184,19 @@ class World:
         if self._em_port is None:
             raise OpavnicError(f"the fabric {self.topology.name} has no node for an Ethernet Manager")
         return self._em_port
+
+    @property
+    def subnet_manager(self) -> SubnetManager:
+        """The built-in subnet manager.
+
+        Raises:  OpavnicError: the fabric is left to a fabric manager of the user's.
+        """
+        if self._subnet_manager is None:
+            raise OpavnicError(
+                f"the fabric {self.topology.name} has no subnet manager of its own (subnet_manager: external): its "
+                "fabric manager gives LIDs, P_Keys and routes"
+            )
+        return self._subnet_manager
 
     def host(self, name: str) -> WorldHost:
         """Return a host.
@@ -191,12 +228,27 @@ class World:
     # --- partitions ----------------------------------------------------------------------------------------
 
     def set_pkeys(self, port: HfiPort, pkeys: Iterable[int]) -> None:
-        """Set the partitions of a port; the management partition is always included."""
+        """Set the partitions of a port; the management partition is always included.
+
+        Raises:  OpavnicError: the fabric has no built-in subnet manager.
+        """
         self.subnet_manager.set_pkeys(port, pkeys)
 
     def add_pkey(self, port: HfiPort, pkey: int) -> None:
-        """Add a port to one more partition."""
+        """Add a port to one more partition.
+
+        Raises:  OpavnicError: the fabric has no built-in subnet manager.
+        """
         self.subnet_manager.set_pkeys(port, [*self.subnet_manager.pkeys_of(port), pkey])
+
+    def allow_management(self, port: HfiPort, allowed: bool) -> None:
+        """Say whether a fabric manager may run on a port, where no subnet manager has given it P_Keys yet.
+
+        Source: hfi1, `add_full_mgmt_pkey`: a port whose neighbour switch allows management begins as a full member.
+        Fabric managers look for each P_Key at the place that it has there.
+        """
+        first = (PKEY_DEFAULT, PKEY_LIMITED_MANAGEMENT, *([PKEY_FULL_MANAGEMENT] if allowed else []))
+        port.set_pkeys(first)
 
     # --- traffic -------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """A program against libibumad, as one in C would be: it runs on a host of a lab, and prints what it finds as JSON.
 
 libibumad.py get LID           asks the management agent at a LID for ClassPortInfo
+libibumad.py set LID ATTR MODIFIER HEX    sets an attribute of the management agent at a LID
 libibumad.py answer-none LID   asks where nobody answers
 libibumad.py traps LID         has the agent at a LID send its traps here, says "ready", and prints the first one
 libibumad.py hold              registers for traps, says "ready", and reads until something ends it
@@ -83,8 +84,8 @@ class Umad:
         }
 
 
-def ema(method: int, attribute: int, data: bytes = b"") -> bytes:
-    head = struct.pack(">4BHHQHHI", 0x80, EMA, VERSION, method, 0, 0, 7, attribute, 0, 0)
+def ema(method: int, attribute: int, data: bytes = b"", modifier: int = 0) -> bytes:
+    head = struct.pack(">4BHHQHHI", 0x80, EMA, VERSION, method, 0, 0, 7, attribute, 0, modifier)
     return (head + bytes(13) + OUI.to_bytes(3, "big") + data).ljust(2048, b"\0")
 
 
@@ -129,6 +130,11 @@ def main() -> None:
         started = time.monotonic()
         umad.send(lid, ema(GET, 1), timeout_ms=50, retries=1)
         say(**umad.receive(), seconds=time.monotonic() - started)
+        return
+    if word == "set":
+        attribute, modifier, data = int(rest[1], 0), int(rest[2], 0), bytes.fromhex(rest[3])
+        umad.send(lid, ema(SET, attribute, data, modifier))
+        say(**umad.receive())
         return
     umad.send(lid, ema(GET, 1))
     answer = umad.receive()

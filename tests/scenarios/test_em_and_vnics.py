@@ -14,7 +14,7 @@ from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.topology import Topology
 from hfi_sim.types import MacAddr
-from opavnic.em_port import make_em
+from opavnic.em_port import SmTopology, make_em
 from opavnic.world.world import World
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.iface_macs import IfaceMacs
@@ -48,7 +48,7 @@ class Site:
         self.subnet_manager.sweep()
         self.vnics = [world.add_vnic_port(name, netdevs=memory_netdev) for name in world.hosts]
         self.manager = make_em(
-            self.subnet_manager,
+            SmTopology(self.subnet_manager, self.em),
             self.em,
             clock=self.fabric.clock,
             wall_clock=self.fabric.clock.time,

@@ -9,7 +9,7 @@ import pytest
 
 from hfi_sim.counters import Drop
 from hfi_sim.port_state import CapabilityMask3
-from opavnic.em_port import make_em
+from opavnic.em_port import SmTopology, make_em
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ms, us
 from scenarios.test_changes import stream
 from vema.em.desired import EmConfig, parse_config
@@ -39,7 +39,8 @@ def second_em(lab: Scenario, host: str, config: EmConfig) -> EthernetService:
     lab.world.vnic_ports[host].close()
     port.withdraw(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
     lab.subnet_manager.set_management(port, True)
-    em = make_em(lab.subnet_manager, port, clock=lab.clock, wall_clock=lab.clock.time)
+    topology = SmTopology(lab.subnet_manager, port)
+    em = make_em(topology, port, clock=lab.clock, wall_clock=lab.clock.time)
     em.start(config)
     return em
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,7 +23,19 @@ from ejfat.wire.headers import (
 )
 from hfi_sim.errors import WireError
 from hfi_sim.mad.header import MadHeader, RmppHeader, VendorHeader
+from hfi_sim.pma.attributes import (
+    ClearPortStatus,
+    ErrorInfoPort,
+    ErrorInfoRequest,
+    PortCountersRequest,
+    PortStatusRequest,
+)
 from hfi_sim.reliable.header import RcHeader, RcOpcode
+from hfi_sim.sa import records, records_ib
+from hfi_sim.sa.message import SaHeader
+from hfi_sim.sma.attributes import congestion, node, port_info, tables
+from hfi_sim.sma.attributes import notice as sm_notice
+from hfi_sim.smp import header as smp_header
 from hfi_sim.wire.field import BITS_PER_BYTE
 from hfi_sim.wire.header import WireHeader
 from hfi_sim.wire.l4 import EthernetL4, FmHeader
@@ -34,10 +47,22 @@ from vema.attributes.mac_entries import MacEntry
 from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
 
+
+def declared_in(*modules: ModuleType) -> Iterator[type[WireHeader]]:
+    """Every header that these modules declare."""
+    for module in modules:
+        for item in vars(module).values():
+            if isinstance(item, type) and item.__module__ == module.__name__ and issubclass(item, WireHeader):
+                yield item
+
+
 HEADERS: list[type[WireHeader]] = [
     Lrh16B, EthernetL4, FmHeader, Trailer, MadHeader, RmppHeader, VendorHeader, RcHeader,
     ClassPortInfo, VeswPortInfo, Notice, MacEntry,
+    PortStatusRequest, ClearPortStatus, PortCountersRequest, ErrorInfoRequest, ErrorInfoPort,
     LbHeaderV1, LbHeaderV2, LbHeaderV3, SegmentHeader, ReHeader, SyncHeader,
+    *declared_in(smp_header, congestion, node, sm_notice, port_info, tables),
+    SaHeader, *declared_in(records, records_ib),
 ]  # fmt: skip
 ALLOWED: dict[tuple[type[WireHeader], str], list[int]] = {
     (RcHeader, "opcode"): list(RcOpcode),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tools.generate import counters, docs, lua, rust
+from tools.generate import counters, docs, lua, lua_attributes, rust
 from tools.generate.sections import SectionError
 
 ROOT: Final = Path(__file__).parents[2]
@@ -17,6 +17,7 @@ Output = Callable[[Path], Iterable[tuple[str, str]]]
 OUTPUTS: Final[tuple[Output, ...]] = (
     docs.pages,
     lua.scripts,
+    lua_attributes.scripts,
     rust.sources,
     counters.sources,
     counters.stubs,

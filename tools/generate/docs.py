@@ -9,6 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.mad.header import MadHeader, RmppHeader, VendorHeader
+from hfi_sim.pma.attributes import (
+    PORT_STATUS,
+    ClearPortStatus,
+    ErrorInfoPort,
+    ErrorInfoRequest,
+    PortCountersRequest,
+    PortStatusRequest,
+)
 from hfi_sim.reliable.header import RcHeader
 from hfi_sim.wire.field import Code, Place
 from hfi_sim.wire.header import Header
@@ -71,6 +79,14 @@ PAGES: Final[Mapping[str, Mapping[str, Table]]] = {
         "summary-counters": AttributeTable(SummaryCounters.HEADER),
         "error-counters": AttributeTable(ErrorCounters.HEADER),
         "notice": AttributeTable(Notice.HEADER),
+    },
+    "docs/pma.md": {
+        "port-status-request": OffsetTable(PortStatusRequest.HEADER, MadHeader.SIZE),
+        "port-status": OffsetTable(PORT_STATUS, MadHeader.SIZE),
+        "clear-port-status": OffsetTable(ClearPortStatus.HEADER, MadHeader.SIZE),
+        "port-counters-request": OffsetTable(PortCountersRequest.HEADER, MadHeader.SIZE),
+        "error-info-request": OffsetTable(ErrorInfoRequest.HEADER, MadHeader.SIZE),
+        "error-info": OffsetTable(ErrorInfoPort.HEADER),
     },
     "docs/reliable.md": {"rc": OffsetTable(RcHeader.HEADER)},
 }

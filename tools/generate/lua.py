@@ -23,9 +23,11 @@ from ejfat.wire.headers import (
     SegmentHeader,
     SyncHeader,
 )
-from hfi_sim.mad.attributes import AttrId, CommonAttrId, SubnetAttrId
+from hfi_sim.mad.attributes import AttrId, CommonAttrId, PmAttrId, SubnetAttrId
 from hfi_sim.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
+from hfi_sim.pma.attributes import PmStatus
 from hfi_sim.reliable.header import RcHeader, RcOpcode
+from hfi_sim.sa.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Order, Place, Shown
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
@@ -43,7 +45,20 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.types import ConfigState, TrapOpcode
 
 _BASES = {Shown.DECIMAL: "base.DEC", Shown.HEX: "base.HEX", Shown.FLAG: "base.DEC"}
-_MAD_CODES = (MadClass, Method, MadStatus, AttrId, SubnetAttrId, CommonAttrId, ConfigState, TrapOpcode)
+_MAD_CODES = (
+    MadClass,
+    Method,
+    MadStatus,
+    SaStatus,
+    PmStatus,
+    AttrId,
+    SubnetAttrId,
+    SaAttrId,
+    PmAttrId,
+    CommonAttrId,
+    ConfigState,
+    TrapOpcode,
+)
 _INTEGERS = {1: "uint8", 2: "uint16", 3: "uint24", 4: "uint32", 8: "uint64"}
 
 
@@ -151,7 +166,7 @@ def codes(kind: type[IntEnum]) -> Section:
     """Return the code points as a Lua table from name to value, and one from value to text."""
     name = _constant(kind)
     values = [f"  {code.name} = 0x{code:02X}," for code in kind]
-    texts = [f"  [0x{number:02X}] = {_text(text)}," for number, text in _texts(kind).items()]
+    texts = [f"  [0x{number:02X}] = {lua_text(text)}," for number, text in _texts(kind).items()]
     lines = [f"local {name} = {{", *values, "}", f"local {name}_NAMES = {{", *texts, "}"]
     return Section("\n".join(lines) + "\n", module_file(kind.__module__))
 
@@ -165,13 +180,13 @@ def _constant(kind: type[IntEnum]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).upper()
 
 
-def _text(text: str) -> str:
+def lua_text(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _row(header: Header, place: Place, name: str) -> str:
-    size, shift = _bytes(place, header.order)
-    items = [_text(place.name), str(place.offset), str(size), _proto_field(place, name, size, shift)]
+    size, shift = bytes_of(place, header.order)
+    items = [lua_text(place.name), str(place.offset), str(size), _proto_field(place, name, size, shift)]
     if size * BITS_PER_BYTE != place.width_bits:
         items += [f"shift = {shift}", f"bits = {place.width_bits}"]
     if place.field.count:
@@ -182,7 +197,7 @@ def _row(header: Header, place: Place, name: str) -> str:
     return "{" + ", ".join(items) + "}"
 
 
-def _bytes(place: Place, order: Order) -> tuple[int, int]:
+def bytes_of(place: Place, order: Order) -> tuple[int, int]:
     """Return the bytes that a place touches, and the bit of their number that it begins at."""
     before = place.offset_bits % BITS_PER_BYTE
     size = -(-(before + place.width_bits) // BITS_PER_BYTE)
@@ -190,7 +205,7 @@ def _bytes(place: Place, order: Order) -> tuple[int, int]:
 
 
 def _proto_field(place: Place, name: str, size: int, shift: int) -> str:
-    field, label, meaning = place.field, _text(place.name), _text(place.meaning)
+    field, label, meaning = place.field, lua_text(place.name), lua_text(place.meaning)
     mask = "nil"
     if size * BITS_PER_BYTE != place.width_bits:
         mask = f"0x{((1 << place.width_bits) - 1) << shift:X}"
@@ -209,14 +224,14 @@ def _proto_field(place: Place, name: str, size: int, shift: int) -> str:
 def _names(field: Field) -> str:
     if isinstance(field.codes, type):
         return f"{_constant(field.codes)}_NAMES"
-    texts = [f"[{number:#x}] = {_text(text)}" for number, text in field.texts.items()]
+    texts = [f"[{number:#x}] = {lua_text(text)}" for number, text in field.texts.items()]
     return f"{{{', '.join(texts)}}}" if texts else "nil"
 
 
 def _parts(field: Field, name: str, size: int) -> Iterator[str]:
     """Yield the ProtoFields of the named bits of a number."""
     for part, (mask, meaning) in field.parts.items():
-        said = f"0x{mask:X}, {_text(meaning)}" if meaning else f"0x{mask:X}"
+        said = f"0x{mask:X}, {lua_text(meaning)}" if meaning else f"0x{mask:X}"
         if mask.bit_count() == 1:
             yield f'ProtoField.bool("{name}.{part}", "{part}", {size * BITS_PER_BYTE}, nil, {said})'
         else:
@@ -230,8 +245,8 @@ def _wholes(table: str, header: Header, prefix: str) -> list[str]:
         if field.split is None:
             continue
         low = header.place(f"{name}_low")
-        size, _ = _bytes(low, header.order)
-        meaning = _text(f"{field.meaning}, all {field.bits} bits")
+        size, _ = bytes_of(low, header.order)
+        meaning = lua_text(f"{field.meaning}, all {field.bits} bits")
         kind = _INTEGERS[field.bits // BITS_PER_BYTE]
         made = f'ProtoField.{kind}("{prefix}.{name}", "{name}", {_BASES[field.shown]}, nil, nil, {meaning})'
         parts = f'low = "{name}_low", high = "{name}_high", low_bits = {low.width_bits}'

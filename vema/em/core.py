@@ -13,7 +13,7 @@ This module connects the others: `dialogue` derives the next request from the de
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from hfi_sim.errors import WireError
@@ -22,6 +22,7 @@ from vema.em import dialogue
 from vema.em.audit import Audit
 from vema.em.desired import EmConfig, PortFacts
 from vema.em.dialogue import PORT, Effect, Request
+from vema.em.groups import Group
 from vema.em.persisted import CountersRecord, Memory, Record, Tombstone
 from vema.em.port_lives import PortLives
 from vema.em.record_log import RecordLog
@@ -119,6 +120,14 @@ class EmCore:
                 self._lives.come_back(now, known, fact)
         self._by_lid = {port.facts.lid: guid for guid, port in self.ports.items() if port.in_service}
         if not self._vesws.fit(self.config):
+            self._vesws.replan(now, self.config)
+
+    def set_group_lids(self, now: float, lids: Mapping[int, int] | None) -> None:
+        """Set the multicast LIDs that the subnet manager has given, by id of the virtual switch; None: the EM chooses.
+
+        A virtual switch that has none yet is held down.
+        """
+        if self._vesws.set_group_lids(lids):
             self._vesws.replan(now, self.config)
 
     def trap(self, now: float, mad: bytes, slid: int) -> None:
@@ -228,8 +237,8 @@ class EmCore:
         """Return the records to write before the next request is sent."""
         return self._log.take()
 
-    def take_groups(self) -> dict[int, frozenset[int]]:
-        """Return the multicast groups that changed: group LID -> GUIDs of its ports; an empty set deletes the group."""
+    def take_groups(self) -> dict[int, Group | None]:
+        """Return the multicast groups that changed, by id of the virtual switch; None deletes the group."""
         return self._vesws.groups.take(self.vesws.values())
 
     def next_wake(self) -> float | None:

@@ -6,7 +6,7 @@ their partitions, the size of MAC tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
@@ -313,6 +313,22 @@ def _election_problems(election: dict[str, Any]) -> list[Problem]:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionLane:
+    """What a fabric manager gives one partition at one port."""
+
+    pkey: int
+    sl: int
+    sc: int
+    """15 and VL 15: the port may not send on this service level."""
+    vl: int
+    mtu: int
+    """Bytes of a packet's payload on this lane."""
+
+
+_NO_LANE: Final = 15
+
+
+@dataclass(frozen=True, slots=True)
 class PortFacts:
     """What the subnet manager knows about an HFI port that announces Ethernet on fabric."""
 
@@ -323,7 +339,14 @@ class PortFacts:
     hfi: str
     host: str
     opa_port_num: int
-    pkeys: frozenset[int] = frozenset()
+    pkeys: frozenset[int] | None = frozenset()
+    """None: not known yet."""
+    lanes: tuple[PartitionLane, ...] | None = None
+    """One for each partition that a fabric manager gives a service level; None: nobody gives any."""
+
+    def lane_of(self, pkey: int) -> PartitionLane | None:
+        """Return the lane of a partition, whether its members are full or limited."""
+        return next((lane for lane in self.lanes or () if not (lane.pkey ^ pkey) & 0x7FFF), None)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -334,7 +357,9 @@ class PortFacts:
 class Roster:
     """All known ports, by their names in a configuration."""
 
-    def __init__(self, ports: Iterable[PortFacts]) -> None:
+    def __init__(self, ports: Iterable[PortFacts], *, given: bool = False) -> None:
+        """Args:  given: a fabric manager gives partitions and lanes; where they do not fit, nothing is refused."""
+        self.given = given
         self._names: dict[str, PortFacts] = {}
         self.ports = sorted(ports, key=lambda port: (port.lid, port.guid))
         for port in self.ports:
@@ -364,6 +389,8 @@ class Roster:
 def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
     """Return why a fabric with these ports cannot satisfy a configuration; empty if it can."""
     problems: list[Problem] = []
+    if roster.given and config.election is not None:
+        problems.append(Problem(("election",), "the EM beside a fabric manager is alone: leave election out"))
     vports: dict[int, int] = {}
     for index, vesw in enumerate(config.vesws):
         if vesw.members != ALL:
@@ -372,9 +399,8 @@ def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
         members = roster.members(vesw)
         for port in members:
             vports[port.guid] = vports.get(port.guid, 0) + 1
-            if vesw.pkey not in port.pkeys:
-                message = f"pkey {vesw.pkey:#06x} is not in the table of {port.name} ({_pkeys_text(port)})"
-                problems.append(Problem(("vesws", index, "pkey"), message))
+            if not roster.given:
+                problems += _contradictions(index, vesw, port)
         if config.policy(vesw) == "learn" and len(members) - 1 > MAC_TABLE_ENTRIES:
             message = (
                 f"{len(members)} members with policy learn need {len(members) - 1} MAC table entries; a table "
@@ -388,6 +414,39 @@ def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
             )
             problems.append(Problem(("vesws",), message))
     return problems
+
+
+def contradictions(config: EmConfig, roster: Roster) -> list[Problem]:
+    """Return where partitions and lanes of the members' ports contradict a configuration."""
+    return [
+        problem
+        for index, vesw in enumerate(config.vesws)
+        for port in roster.members(vesw)
+        for problem in _contradictions(index, vesw, port)
+    ]
+
+
+def _contradictions(index: int, vesw: VeswSection, port: PortFacts) -> Iterator[Problem]:
+    path: KeyPath = ("vesws", index, "pkey")
+    if port.pkeys is None:
+        return
+    if vesw.pkey not in port.pkeys:
+        text = f"pkey {vesw.pkey:#06x} is not in the table of {port.name} ({_pkeys_text(port.pkeys)})"
+        yield Problem(path, text)
+        return
+    if port.lanes is None:
+        return
+    lane = port.lane_of(vesw.pkey)
+    if lane is None:
+        yield Problem(path, f"no virtual fabric of the fabric manager gives pkey {vesw.pkey:#06x} an SL")
+    elif _NO_LANE in (lane.sc, lane.vl):
+        text = (
+            f"SL {lane.sl} of pkey {vesw.pkey:#06x} has no SC at {port.name}: its virtual fabric is not there"
+        )
+        yield Problem(path, text)
+    elif vesw.mtu > lane.mtu:
+        text = f"{vesw.mtu} is above the {lane.mtu} that VL {lane.vl} of {port.name} carries (pkey {vesw.pkey:#06x})"
+        yield Problem(("vesws", index, "mtu"), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,5 +513,5 @@ def _unknown(path: KeyPath, names: Iterable[str], roster: Roster, before: int) -
     ]
 
 
-def _pkeys_text(port: PortFacts) -> str:
-    return ", ".join(f"{pkey:#06x}" for pkey in sorted(port.pkeys)) or "it is empty"
+def _pkeys_text(pkeys: Iterable[int]) -> str:
+    return ", ".join(f"{pkey:#06x}" for pkey in sorted(pkeys)) or "it is empty"

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from vema.em.state import Vesw
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The multicast group that a virtual switch is to have."""
+
+    guids: frozenset[int]
+    """GUIDs of the ports in it."""
+    mlid: int
+    """Its multicast LID, where the EM chooses; where the subnet manager does, this says nothing."""
+    pkey: int
+    mtu: int
+    """Bytes of Ethernet payload that it is to carry."""
+
+
 class Groups:
-    """The members by group LID as last returned by `take`."""
+    """The group of each virtual switch as last returned by `take`."""
 
     def __init__(self) -> None:
-        self._told: dict[int, frozenset[int]] = {}
+        self._told: dict[int, Group] = {}
         self._doubtful = True
 
     def forget(self) -> None:
@@ -22,13 +36,18 @@ class Groups:
         """Compare again in the next `take`."""
         self._doubtful = True
 
-    def take(self, vesws: Iterable[Vesw]) -> dict[int, frozenset[int]]:
-        """Return the changes since the last call: group LID -> GUIDs of its ports; an empty set deletes the group."""
+    def take(self, vesws: Iterable[Vesw]) -> dict[int, Group | None]:
+        """Return the changes since the last call, by id of the virtual switch; None: it has no group any more."""
         if not self._doubtful:
             return {}
         self._doubtful = False
-        wanted = {vesw.plan.section.mlid: vesw.guids for vesw in vesws}
-        changed = {mlid: guids for mlid, guids in wanted.items() if self._told.get(mlid) != guids}
-        changed |= {mlid: frozenset() for mlid in self._told if mlid not in wanted}
+        wanted = {}
+        for vesw in vesws:
+            section = vesw.plan.section
+            wanted[section.id] = Group(vesw.guids, section.mlid, section.pkey, section.mtu)
+        changed: dict[int, Group | None] = {
+            vesw_id: group for vesw_id, group in wanted.items() if self._told.get(vesw_id) != group
+        }
+        changed |= dict.fromkeys(self._told.keys() - wanted.keys())
         self._told = wanted
         return changed

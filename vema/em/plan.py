@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from hfi_sim.types import MacAddr
 from vema.attributes.class_port_info import ClassPortInfo
-from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
-from vema.em.desired import EmConfig, PortFacts, Roster, RoutingControl, VeswSection
+from vema.attributes.vesw_port_info import PCP_VALUES, RcShift, VeswPortInfo
+from vema.em.desired import (
+    EmConfig,
+    Lane,
+    PortFacts,
+    Qos,
+    Roster,
+    RoutingControl,
+    TrafficClass,
+    VeswSection,
+)
 from vema.lmac import Lmac
 from vema.types import ConfigState
 
@@ -36,6 +46,8 @@ class VeswPlan:
     """In the order of the configuration: if two members have the same address, the first one keeps it."""
     default_lids: tuple[int, ...]
     """LIDs of the default ports that are on the fabric."""
+    mlid: int
+    """LID of its multicast group; 0: the subnet manager has not given one yet."""
 
     @property
     def vesw_id(self) -> int:
@@ -43,15 +55,21 @@ class VeswPlan:
         return self.section.id
 
 
-def plan_vesws(config: EmConfig, roster: Roster) -> dict[int, VeswPlan]:
-    """Return the virtual switches of a configuration by id, with the ports that exist."""
+def plan_vesws(
+    config: EmConfig, roster: Roster, group_lids: Mapping[int, int] | None = None
+) -> dict[int, VeswPlan]:
+    """Return the virtual switches of a configuration by id, with the ports that exist.
+
+    Args:  group_lids: the multicast LIDs that the subnet manager has given; None: those of the configuration.
+    """
     plans = {}
     for section in config.vesws:
         found = (roster.find(name) for name in section.default_ports)
         lids = tuple(port.lid for port in found if port is not None)
         learns = config.policy(section) == "learn"
         members = tuple(roster.members(section))
-        plans[section.id] = VeswPlan(config.fabric.id, section, learns, members, lids)
+        mlid = section.mlid if group_lids is None else group_lids.get(section.id, 0)
+        plans[section.id] = VeswPlan(config.fabric.id, section, learns, members, lids, mlid)
     return plans
 
 
@@ -73,24 +91,39 @@ def base_mac(fabric_id: int, vesw_id: int, lid: int) -> MacAddr:
     return Lmac(fabric_id, vesw_id, lid).build()
 
 
+def qos_of(section: VeswSection, port: PortFacts) -> Qos:
+    """Return the service channels and lanes of a vport: as configured, else those of its partition at the port."""
+    lane = port.lane_of(section.pkey)
+    if lane is None or "qos" in section.model_fields_set:
+        return section.qos
+    same = TrafficClass(
+        untagged=Lane(sc=lane.sc, vl=lane.vl),
+        pcp_to_sc=(lane.sc,) * PCP_VALUES,
+        pcp_to_vl=(lane.vl,) * PCP_VALUES,
+    )
+    return Qos(unicast=same, multicast=same)
+
+
 def port_info(plan: VeswPlan, port: PortFacts, seen: VeswPortInfo) -> VeswPortInfo:
     """Return the desired VeswPortInfo of a vport: `seen`, its current one, with the fields of the EM replaced."""
     section = plan.section
     lids = tuple(lid for lid in plan.default_lids if lid != port.lid)
-    unicast, multicast = section.qos.unicast, section.qos.multicast
+    qos = qos_of(section, port)
+    unicast, multicast = qos.unicast, qos.multicast
+    forwards = section.link == "up" and plan.mlid
     return replace(
         seen,
         fabric_id=plan.fabric_id,
         vesw_id=section.id,
         def_port_mask=(1 << len(lids)) - 1,
         pkey=section.pkey,
-        u_mcast_dlid=section.mlid,
+        u_mcast_dlid=plan.mlid,
         u_ucast_dlid=(*lids, *(0,) * (len(seen.u_ucast_dlid) - len(lids))),
         rc=routing_word(section.rc),
         eth_mtu=section.mtu,
         vesw_port_num=port.lid,
         base_mac=base_mac(plan.fabric_id, section.id, port.lid),
-        config_state=ConfigState.FORWARDING if section.link == "up" else ConfigState.DROP_ALL,
+        config_state=ConfigState.FORWARDING if forwards else ConfigState.DROP_ALL,
         encap_slid=port.lid,
         pcp_to_sc_uc=bytes(unicast.pcp_to_sc),
         pcp_to_vl_uc=bytes(unicast.pcp_to_vl),

@@ -43,9 +43,17 @@ class Picture:
     ports: tuple[SeenPort, ...]
     plans: Mapping[int, VeswPlan]
     """The virtual switches, by id."""
+    group_lids: Mapping[int, int] | None = None
+    """The multicast LIDs that the subnet manager has given; None: the EM chooses."""
 
     @classmethod
-    def of(cls, roster: Roster, ports: Iterable[Port], vesws: Mapping[int, Vesw]) -> Picture:
+    def of(
+        cls,
+        roster: Roster,
+        ports: Iterable[Port],
+        vesws: Mapping[int, Vesw],
+        group_lids: Mapping[int, int] | None = None,
+    ) -> Picture:
         """Take the snapshot."""
         seen = tuple(
             SeenPort(
@@ -55,7 +63,7 @@ class Picture:
             )
             for port in ports
         )
-        return cls(roster, seen, {vesw_id: vesw.plan for vesw_id, vesw in vesws.items()})
+        return cls(roster, seen, {vesw_id: vesw.plan for vesw_id, vesw in vesws.items()}, group_lids)
 
 
 def preview(config: EmConfig, now: Picture) -> list[str]:
@@ -63,7 +71,7 @@ def preview(config: EmConfig, now: Picture) -> list[str]:
     vports = {
         (port.facts.guid, vport.vesw_id): vport for port in now.ports for vport in reversed(port.vports)
     }
-    plans = plan_vesws(config, now.roster)
+    plans = plan_vesws(config, now.roster, now.group_lids)
     lines: list[str] = []
     for plan in plans.values():
         for facts in plan.members:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from hfi_sim.clock import Clock
@@ -26,7 +26,7 @@ from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.message import Mad
 from hfi_sim.mad.transactions import Done
 from vema.em.core import EmCore
-from vema.em.desired import Checked, EmConfig, PortFacts, Roster, met_by
+from vema.em.desired import Checked, EmConfig, PortFacts, Roster, contradictions, met_by
 from vema.em.dialogue import Request
 from vema.em.election import (
     ELECTION_CLASS,
@@ -36,9 +36,11 @@ from vema.em.election import (
     Election,
     Role,
 )
+from vema.em.groups import Group
 from vema.em.memory import StoreWriter
 from vema.em.persisted import EventRecord
 from vema.em.preview import Picture, preview
+from vema.em.problems import Problem
 from vema.em.store import Store
 from vema.em.verify import Difference, verify
 from vema.types import EMA_OUI
@@ -89,11 +91,20 @@ class Topology(Protocol):
         """Return all ports that could be members, in service or not."""
         ...
 
-    def set_groups(self, groups: dict[int, frozenset[int]]) -> None:
-        """Make each multicast LID a group of the ports with these GUIDs; without GUIDs, delete the group.
+    @property
+    def given(self) -> bool:
+        """Whether partitions and lanes are given by a fabric manager, which may not fit the configuration, or later."""
+        ...
+
+    def set_groups(self, groups: dict[int, Group | None]) -> None:
+        """Give virtual switches, by id, their multicast groups; None deletes the group.
 
         Raises:  HfiSimError: the subnet manager refuses.
         """
+
+    def group_lids(self) -> Mapping[int, int] | None:
+        """Return the multicast LIDs of the groups so far, by id of the virtual switch; None: the EM chooses them."""
+        ...
 
     def group_members(self, mlid: int) -> frozenset[int]:
         """Return the GUIDs of the ports in a group; empty if there is no such group."""
@@ -281,20 +292,25 @@ class EthernetService:
     def picture(self) -> Picture:
         """Return a snapshot of what is known, for `preview`."""
         core = self._running()
-        return Picture.of(self.roster(), core.ports.values(), core.vesws)
+        lids = self.topology.group_lids()
+        return Picture.of(self.roster(), core.ports.values(), core.vesws, lids)
 
     def roster(self) -> Roster:
         """Return the ports that can be members now, for `checked`."""
-        return Roster(self._candidates())
+        return Roster(self._candidates(), given=self.topology.given)
+
+    def contradictions(self) -> list[Problem]:
+        """Return where what a fabric manager has set contradicts the configuration; on our own fabric, nothing."""
+        if self.core is None or not self.topology.given:
+            return []
+        return contradictions(self.core.config, self.roster())
 
     async def verify(self) -> list[Difference]:
         """Read everything from all agents; return the differences from the configuration."""
         core = self._running()
-        groups = {
-            vesw.plan.section.mlid: self.topology.group_members(vesw.plan.section.mlid)
-            for vesw in core.vesws.values()
-        }
-        return await verify(core.desired, list(core.ports.values()), self, groups)
+        groups = {vesw.plan.mlid: self.topology.group_members(vesw.plan.mlid) for vesw in core.vesws.values()}
+        found = [Difference("", None, str(problem)) for problem in self.contradictions()]
+        return found + await verify(core.desired, list(core.ports.values()), self, groups)
 
     async def request(self, request: Request, *, retries: int | None = None) -> Mad | None:
         """Send one request independently of the core, to read state only, and return the response."""
@@ -348,6 +364,7 @@ class EthernetService:
             self._ports_changed = False
             core.set_sink(now, self.topology.lid)
             core.set_ports(now, self.topology.ports())
+            core.set_group_lids(now, self.topology.group_lids())
         core.wake(now, TURN)
         self._follow_election(now, core)
         requests = core.next_requests(TURN)
@@ -377,7 +394,7 @@ class EthernetService:
 
         self.transport.submit(request.dlid, request.mad, done, timeout_s=request.timeout_s, retries=retries)
 
-    def _set_groups(self, groups: dict[int, frozenset[int]]) -> None:
+    def _set_groups(self, groups: dict[int, Group | None]) -> None:
         if not groups:
             return
         try:

@@ -290,7 +290,7 @@ def member_addresses(vesw: Vesw, ports: Mapping[int, Port]) -> dict[Owner, list[
         for vport in ports[fact.guid].vports_on(vesw.plan.vesw_id):
             macs = (vport.base_mac, *vport.unicast.macs)
             addresses[fact.guid] = [(mac, fact.lid) for mac in macs]
-            groups |= dict.fromkeys(vport.multicast.macs, vesw.plan.section.mlid)
+            groups |= dict.fromkeys(vport.multicast.macs, vesw.plan.mlid)
     addresses[_NOBODY] = list(groups.items())
     return addresses
 

@@ -72,9 +72,9 @@ async def verify(
     found += _absent(desired.config, ports)
     await asyncio.gather(*(look(port) for port in ports if port.in_service))
     for vesw in desired.vesws.values():
-        there = groups.get(vesw.plan.section.mlid, frozenset())
+        there = groups.get(vesw.plan.mlid, frozenset())
         if there != vesw.guids:
-            what = f"group {vesw.plan.section.mlid:#x} has {len(there)} members, {len(vesw.guids)} are wanted"
+            what = f"group {vesw.plan.mlid:#x} has {len(there)} members, {len(vesw.guids)} are wanted"
             found.append(Difference("", None, what))
     return sorted(found, key=lambda item: (item.port, -1 if item.vport_num is None else item.vport_num))
 

@@ -38,6 +38,7 @@ class VirtualSwitches:
         self._member_of: dict[int, list[int]] = {}
         self._config: EmConfig | None = None
         self._facts: list[PortFacts] = []
+        self._group_lids: Mapping[int, int] | None = None
 
     @property
     def settled(self) -> bool:
@@ -45,6 +46,12 @@ class VirtualSwitches:
         return all(vesw.dirty_since is None for vesw in self.by_id.values())
 
     # --- from the configuration and the ports --------------------------------------------------------------
+
+    def set_group_lids(self, lids: Mapping[int, int] | None) -> bool:
+        """Take the multicast LIDs by id of the virtual switch, or None: the EM chooses; return whether they are new."""
+        changed = lids != self._group_lids
+        self._group_lids = None if lids is None else dict(lids)
+        return changed
 
     def fit(self, config: EmConfig) -> bool:
         """Return whether the plans were made from this configuration and the ports that are there now."""
@@ -56,7 +63,7 @@ class VirtualSwitches:
     def replan(self, now: float, config: EmConfig) -> None:
         """Hold the virtual switches against the configuration and the ports that are there."""
         self._config, self._facts = config, self._counting()
-        plans = plan_vesws(config, Roster(self._facts))
+        plans = plan_vesws(config, Roster(self._facts), self._group_lids)
         for vesw_id in [vesw_id for vesw_id in self.by_id if vesw_id not in plans]:
             del self.by_id[vesw_id]
             self._log.add(Tombstone(vesw_id))

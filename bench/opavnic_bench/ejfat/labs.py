@@ -23,7 +23,7 @@ from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Backend, make_pipeline
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.precise_loop import timer_resolution_s
-from opavnic.em_port import make_em
+from opavnic.em_port import SmTopology, make_em
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
 from opavnic_bench.bed import PKEY, make_world
@@ -46,7 +46,8 @@ async def _vesw(*hosts: str) -> AsyncIterator[list[MemoryNetdev]]:
     async with make_world(
         hosts, lambda host: lambda _: netdevs[host], clock=loop, timer_resolution_s=timer_resolution_s(loop)
     ) as world:
-        em = make_em(world.subnet_manager, world.em_port, clock=loop, wall_clock=time.time)
+        topology = SmTopology(world.subnet_manager, world.em_port)
+        em = make_em(topology, world.em_port, clock=loop, wall_clock=time.time)
         world.ends.add("Ethernet Manager", em.stop)
         vesw = {"id": 8, "name": "daq", "pkey": PKEY, "mtu": _MTU, "members": list(hosts)}
         em.start(parse_config({"vesws": [vesw]}))

@@ -19,10 +19,12 @@ use crate::link::config::{FlowControl, LinkConfig};
 use crate::link::credits::LanesStatus;
 use crate::link::direction::Direction;
 use crate::link::rule::{FaultRule, Tally};
-use crate::link::vl_counters::VlCounters;
+use crate::link::vl_counters::{Uncounted, VlCounters};
+use crate::link::wire_counters::WireCounters;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, Packets, Travelling};
 use crate::port::{Address, Port};
+use crate::port_errors::{PortError, PortErrors};
 use crate::random::Stream;
 use crate::share::{Handover, Outbox, Share, WorkerId};
 use crate::state::{Congestion, ElementId, POOL_BYTES, State};
@@ -416,6 +418,20 @@ impl Engine {
 
     /// Do everything that is due at `now` or was before.
     pub fn handle_timeout(&mut self, now: u64) {
+        self.advance::<false>(now);
+    }
+
+    /// Do what is due at `now` or was before, up to the first packet that is passed to a host with the room that it
+    /// occupies; return whether there may be more to do.
+    ///
+    /// So whoever is late can still release the room as of the time of the packet, before anything happens later.
+    pub fn handle_until_lent(&mut self, now: u64) -> bool {
+        self.advance::<true>(now)
+    }
+
+    #[inline]
+    fn advance<const UNTIL_LENT: bool>(&mut self, now: u64) -> bool {
+        let lent = self.state.lent_so_far();
         while let Some((when, number, event)) = self.state.events.pop_due(now) {
             match event {
                 Event::Arrival(direction) => self.arrive(when, direction),
@@ -428,7 +444,11 @@ impl Engine {
                 Event::HandedOver(worker) => self.enter_next(now, worker),
             }
             self.settle(when);
+            if UNTIL_LENT && self.state.lent_so_far() != lent {
+                return true;
+            }
         }
+        false
     }
 
     #[inline]
@@ -523,11 +543,39 @@ impl Engine {
         self.directions[direction as usize].lanes()
     }
 
-    /// Return how many packets of a direction were longer than the MTU of their VL, and the counters of each VL as of `now`:
-    /// those of several workers add up.
-    pub fn vl_counters(&mut self, now: u64, direction: DirectionId) -> (u64, Vec<VlCounters>) {
+    /// Return what all VLs of a direction together have that its other counters lack, and the counters of each VL as of
+    /// `now`: those of several workers add up.
+    pub fn vl_counters(&mut self, now: u64, direction: DirectionId) -> (Uncounted, Vec<VlCounters>) {
         self.handle_timeout(now);
         self.directions[direction as usize].vl_counters(now)
+    }
+
+    /// Return what a direction counts beside packets and bytes, as of `now`: those of several workers add up.
+    pub fn wire_counters(&mut self, now: u64, direction: DirectionId) -> WireCounters {
+        self.handle_timeout(now);
+        self.directions[direction as usize].wire_counters(now)
+    }
+
+    /// Return what an HFI port or a port of a switch has dropped, as of `now`: the numbers of several workers add up.
+    ///
+    /// Port 0 of a switch is the end at its own number for what it drops itself, and the end at number 0 of its switch for
+    /// what the switch drops of what it sends, or has no other port for.
+    pub fn port_errors(&mut self, now: u64, end: End) -> &[PortError] {
+        self.handle_timeout(now);
+        self.errors_of(end).all()
+    }
+
+    /// Forget the first packet that a port has dropped for each reason that is meant; the numbers stay.
+    pub fn forget_errors(&mut self, now: u64, end: End, is_meant: impl Fn(Drop) -> bool) {
+        self.handle_timeout(now);
+        self.errors_of(end).forget(is_meant);
+    }
+
+    fn errors_of(&mut self, end: End) -> &mut PortErrors {
+        match end {
+            End::Hfi(port) => &mut self.ports[port as usize].errors,
+            End::Switch(switch, port) => self.switches[switch as usize].errors.entry(port).or_default(),
+        }
     }
 
     /// Take what has been counted since the last time, by the elements that have counted anything.

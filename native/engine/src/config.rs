@@ -40,6 +40,8 @@ pub struct PortConfig {
     admitted: Box<[u16]>,
     /// The groups that it has joined.
     groups: Box<[u32]>,
+    /// It takes packets to any group: the switches lead here only what it has joined.
+    pub any_group: bool,
     pub egress: Egress,
 }
 
@@ -71,6 +73,7 @@ impl PortConfig {
             sendable: sorted(sendable),
             admitted: sorted(admitted),
             groups: sorted(groups),
+            any_group: false,
             egress: Egress::default(),
         }
     }
@@ -83,7 +86,7 @@ impl PortConfig {
 
     #[inline]
     pub fn has_joined(&self, group: u32) -> bool {
-        self.groups.binary_search(&group).is_ok()
+        self.any_group || self.groups.binary_search(&group).is_ok()
     }
 
     #[inline]

@@ -14,6 +14,16 @@ pub fn is_astray(hops: u32, switches: u32) -> bool {
     hops > switches
 }
 
+/// Which of several equal paths a packet takes; `hops` includes this switch.
+///
+/// Its entropy is read as a number to the base `paths`. Each switch on the way looks at another digit of it, the first
+/// switch at the last digit. If all looked at the same one, a switch behind others that have chosen had no choice.
+#[inline]
+pub fn path_of(entropy: u32, paths: usize, hops: u32) -> usize {
+    let base = paths as u32;
+    (entropy / base.saturating_pow(hops.saturating_sub(1)) % base) as usize
+}
+
 /// Whether a packet is one of subnet management: it is on SC15. One too short for a header is not.
 #[inline]
 pub fn is_management(packet: &[u8]) -> bool {

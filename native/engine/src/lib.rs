@@ -15,6 +15,7 @@ pub mod link;
 pub mod outputs;
 pub mod packet;
 pub mod port;
+pub mod port_errors;
 pub mod random;
 pub mod share;
 pub mod state;

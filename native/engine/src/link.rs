@@ -13,3 +13,4 @@ pub mod queue;
 pub mod rule;
 pub mod vl_counters;
 pub mod wire;
+pub mod wire_counters;

@@ -13,6 +13,7 @@ use crate::forwarding::{is_management, lets_pass};
 use crate::link::direction::Direction;
 use crate::outputs::{DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, Travelling, becn, dlid, fecn, slid};
+use crate::port_errors::PortErrors;
 use crate::state::{ElementId, Mark, SpaceId, State};
 
 /// Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow).
@@ -37,6 +38,7 @@ pub struct Port {
     /// A packet that is passed to the host stays in flight here until the host has said what became of it.
     pub rx: Passing,
     pub mark: Mark,
+    pub errors: PortErrors,
     number: PortId,
     /// The senders of packets that came with FECN; LIDs from the wire.
     becn_due: HashSet<u32>,
@@ -55,6 +57,7 @@ impl Port {
             tx: Passing::default(),
             rx: Passing::default(),
             mark: Mark::default(),
+            errors: PortErrors::default(),
             number,
             becn_due: HashSet::new(),
             is_stalled: false,
@@ -110,6 +113,7 @@ impl Port {
         };
         if let Some(drop) = drop {
             self.tx.element.drop(drop);
+            self.errors.note(drop, &packet);
             state.packets.recycle(packet);
             return Err(drop);
         }
@@ -178,6 +182,7 @@ impl Port {
     ) {
         if let Some(drop) = self.refusal(&packet) {
             self.rx.element.drop(drop);
+            self.errors.note(drop, &packet);
             return state.packets.recycle(packet);
         }
         if fecn(&packet) || becn(&packet) {
@@ -263,6 +268,7 @@ impl Port {
             state.keep(space);
         } else if self.waiting_bytes + packet.len() > RX_BUFFER_BYTES {
             self.rx.element.drop(Drop::RxOverflow);
+            self.errors.note(Drop::RxOverflow, &packet);
             return state.packets.recycle(packet);
         }
         self.waiting_bytes += packet.len();

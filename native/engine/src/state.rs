@@ -162,6 +162,12 @@ impl State {
         self.tokens
     }
 
+    /// How often room was lent to hosts.
+    #[inline]
+    pub fn lent_so_far(&self) -> u64 {
+        self.tokens
+    }
+
     /// Keep the room of a token for one more holder; return whether there is such a token.
     pub fn keep_lent(&mut self, token: BufferToken) -> bool {
         self.lent.get_mut(&token).map(|(_, holders)| *holders += 1).is_some()

@@ -8,12 +8,13 @@ use wire::{HEADER, LID_PERMISSIVE, is_multicast, l2, lrh16b, pkey};
 
 use crate::config::{PortConfig, PortNum, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
-use crate::forwarding::{is_astray, is_management, lets_pass};
+use crate::forwarding::{is_astray, is_management, lets_pass, path_of};
 use crate::hash::FastMap;
 use crate::link::direction::Direction;
 use crate::outputs::{DirectionId, PortId, SwitchId};
 use crate::packet::{Packet, Travelling, dlid, entropy};
 use crate::port::Port;
+use crate::port_errors::PortErrors;
 use crate::state::{ElementId, Mark, State};
 
 /// Entries of a forwarding table from here on name a group of ports.
@@ -88,6 +89,8 @@ pub struct Switch {
     pub mark: Mark,
     /// Where packets for the switch itself end; None: nowhere, or it is DOWN.
     pub port0: Option<PortId>,
+    /// The drops of its ports, which `counters` have too. Not those of packets that came while a port was not ACTIVE.
+    pub errors: FastMap<PortNum, PortErrors>,
     number: SwitchId,
     ports: Vec<SwitchPort>,
 }
@@ -102,6 +105,7 @@ impl Switch {
             counters: Passing::default(),
             mark: Mark::default(),
             port0: None,
+            errors: FastMap::default(),
             number,
             ports: Vec::new(),
         }
@@ -124,6 +128,13 @@ impl Switch {
     fn drop(&mut self, state: &mut State, packet: Packet, reason: Drop) {
         self.counters.element.drop(reason);
         state.packets.recycle(packet);
+    }
+
+    /// Drop a packet at a port.
+    #[cold]
+    fn drop_at(&mut self, state: &mut State, port: PortNum, packet: Packet, reason: Drop) {
+        self.errors.entry(port).or_default().note(reason, &packet);
+        self.drop(state, packet, reason);
     }
 
     /// Forward a packet to the ports given by the tables, or count its drop. What port 0 sends comes by port 0.
@@ -151,10 +162,13 @@ impl Switch {
             None => Some(Drop::SwPortDown),
         };
         if let Some(drop) = refusal {
-            return self.drop(state, travelling.packet, drop);
+            if drop == Drop::SwPortDown {
+                return self.drop(state, travelling.packet, drop);
+            }
+            return self.drop_at(state, in_port, travelling.packet, drop);
         }
         if packet.len() < HEADER || u32::from(l2(packet)) != lrh16b::L2_16B {
-            return self.drop(state, travelling.packet, Drop::SwMalformed);
+            return self.drop_at(state, in_port, travelling.packet, Drop::SwMalformed);
         }
         let dlid = dlid(packet);
         if is_multicast(dlid) {
@@ -162,14 +176,14 @@ impl Switch {
         }
         let mut port = self.lft.entries.get(dlid as usize).copied().unwrap_or(0);
         if is_astray(travelling.hops, state.switches) {
-            return self.drop(state, travelling.packet, Drop::SwNoRoute);
+            return self.drop_at(state, in_port, travelling.packet, Drop::SwNoRoute);
         }
         if port == 0 {
             return self.take(ports, state, now, in_port, travelling);
         }
         if port >= GROUP_BASE {
             let group = &self.lft.groups[usize::from(port - GROUP_BASE)];
-            port = group[entropy(packet) as usize % group.len()];
+            port = group[path_of(entropy(packet), group.len(), travelling.hops)];
         }
         self.send(directions, state, now, port, travelling);
     }
@@ -183,14 +197,16 @@ impl Switch {
         in_port: PortNum,
         travelling: Travelling,
     ) {
-        let group = self
-            .mft
-            .get(&dlid(&travelling.packet))
-            .filter(|group| group.len() > 1 && group.contains(&in_port));
-        let Some(group) = group.filter(|_| !is_astray(travelling.hops, state.switches)).map(Arc::clone)
-        else {
+        let group = self.mft.get(&dlid(&travelling.packet)).filter(|group| group.contains(&in_port));
+        let is_member = group.is_some();
+        let group = group.filter(|group| group.len() > 1 && !is_astray(travelling.hops, state.switches));
+        let Some(group) = group.map(Arc::clone) else {
+            if is_member {
+                // nobody else is in the group, which is no error
+                return self.drop(state, travelling.packet, Drop::SwNoGroup);
+            }
             // a port outside the tree may not inject into it: its copy would reach members twice on a loop
-            return self.drop(state, travelling.packet, Drop::SwNoGroup);
+            return self.drop_at(state, in_port, travelling.packet, Drop::SwNoGroup);
         };
         self.counters.element.copies += group.len() as u64 - 2;
         let Travelling { packet, hops, space } = travelling;
@@ -239,7 +255,7 @@ impl Switch {
         let port0 = self.port0.map(|port0| &mut ports[port0 as usize]);
         match port0.filter(|port0| is_for(&port0.config, &travelling.packet)) {
             Some(port0) => self.leave_to(port0, state, now, in_port, travelling),
-            None => self.drop(state, travelling.packet, Drop::SwNoRoute),
+            None => self.drop_at(state, in_port, travelling.packet, Drop::SwNoRoute),
         }
     }
 
@@ -265,14 +281,15 @@ impl Switch {
         port: PortNum,
         travelling: Travelling,
     ) {
-        let Some(port @ SwitchPort { leaving: Some(leaving), .. }) = self.ports.get(usize::from(port)) else {
-            return self.drop(state, travelling.packet, Drop::SwPortDown);
+        let Some(leaver @ SwitchPort { leaving: Some(leaving), .. }) = self.ports.get(usize::from(port))
+        else {
+            return self.drop_at(state, port, travelling.packet, Drop::SwPortDown);
         };
         let leaving = &mut directions[*leaving as usize];
-        if !port.is_open_out
-            && let Some(drop) = port.refusal_out(leaving, &travelling.packet)
+        if !leaver.is_open_out
+            && let Some(drop) = leaver.refusal_out(leaving, &travelling.packet)
         {
-            return self.drop(state, travelling.packet, drop);
+            return self.drop_at(state, port, travelling.packet, drop);
         }
         self.counters.element.leave(travelling.packet.len());
         leaving.enter(state, now, travelling);

@@ -13,6 +13,7 @@ use crate::api::{Counted, Engine};
 use crate::config::{End, PortConfig, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Element, Passing};
 use crate::encap::VportConfig;
+use crate::link::config::FlowControl;
 use crate::link::rule::{FaultKind, FaultRule, Match, Tally};
 use crate::outputs::{DirectionId, PortId};
 use crate::packet::Packet;
@@ -72,7 +73,12 @@ impl TwoHosts {
     }
 
     /// On an empty engine, such as one of several workers.
-    pub fn on(mut engine: Engine, merge: bool) -> Self {
+    pub fn on(engine: Engine, merge: bool) -> Self {
+        TwoHosts::with(engine, merge, None)
+    }
+
+    /// Args: `flow`: the links have credits.
+    pub fn with(mut engine: Engine, merge: bool, flow: Option<&FlowControl>) -> Self {
         let mut vnics = Vnics::new(true, merge);
         let switch = engine.add_switch();
         for index in 0..2 {
@@ -80,7 +86,7 @@ impl TwoHosts {
             engine.set_port(0, port, port_config(lid));
             engine.set_switch_port(0, switch, lid as u16, SwitchPortConfig::plain(PortState::Active));
             let streams = [0, 1].map(|end| (Stream::new(u64::from(index * 2 + end)), Stream::new(9)));
-            engine.add_link([End::Hfi(port), End::Switch(switch, lid as u16)], &FAST, None, streams);
+            engine.add_link([End::Hfi(port), End::Switch(switch, lid as u16)], &FAST, flow, streams);
             let vport = vnics.add();
             let slot = &mut vnics.vports[vport];
             slot.port = Some(port);
@@ -150,7 +156,7 @@ impl TwoHosts {
         while let Some(output) = self.engine.poll_output() {
             others += usize::from(self.vnics.take(&mut self.engine, output).is_some());
         }
-        self.vnics.flush(&mut self.engine, self.now, host);
+        self.vnics.flush(&mut self.engine, host);
         others
     }
 

@@ -15,7 +15,7 @@ use wire::frame_range;
 
 use crate::api::Engine;
 use crate::counters::Drop;
-use crate::outputs::{BufferToken, Output, PortId};
+use crate::outputs::{Output, PortId};
 use crate::packet::Packet;
 use demux::{Demux, Goal};
 use vport::Vport;
@@ -40,8 +40,6 @@ pub struct Vnics {
     demuxes: Vec<Demux>,
     /// Packets for hosts, until they are written.
     received: Vec<Packet>,
-    /// The room that they occupy on links with credits.
-    tokens: Vec<BufferToken>,
     /// Vports with frames to write.
     dirty: Vec<u32>,
 }
@@ -60,7 +58,6 @@ impl Vnics {
             merge,
             demuxes: Vec::new(),
             received: Vec::new(),
-            tokens: Vec::new(),
             dirty: Vec::new(),
         }
     }
@@ -98,12 +95,19 @@ impl Vnics {
         self.demuxes[index] = demux;
     }
 
+    /// Whether somebody in Python may wait for the link of an HFI port.
+    pub fn has_others(&self, port: PortId) -> bool {
+        self.demuxes.get(port as usize).is_none_or(|demux| !demux.is_whole())
+    }
+
     // --- from the fabric -------------------------------------------------------------------------------------
 
     /// Take a packet that an HFI port has received, if it is for a VNIC here; return all that is not.
+    ///
+    /// Its room is free again at once: a VNIC has memory of its own for what it has yet to write.
     #[inline]
     pub fn take(&mut self, engine: &mut Engine, output: Output) -> Option<Output> {
-        let Output::Delivered { port, ref packet, token, .. } = output else { return Some(output) };
+        let Output::Delivered { time, port, ref packet, token, .. } = output else { return Some(output) };
         let goal = self.demuxes.get(port as usize).map_or(Goal::Elsewhere, |demux| demux.find(packet));
         let drop = match goal {
             Goal::Elsewhere => return Some(output),
@@ -111,9 +115,11 @@ impl Vnics {
             Goal::Nobody(_) => Some(Drop::VnicNoVesw),
         };
         engine.account(port, packet.len(), drop);
-        self.tokens.extend(token);
         if let Output::Delivered { packet, .. } = output {
             self.receive(engine, goal, packet);
+        }
+        if let Some(token) = token {
+            engine.release(time, token);
         }
         None
     }
@@ -154,7 +160,7 @@ impl Vnics {
 
     /// Whether frames wait to be written.
     pub fn is_waiting(&self) -> bool {
-        !self.dirty.is_empty() || !self.tokens.is_empty()
+        !self.dirty.is_empty()
     }
 
     /// Whether they are too many to wait for more.
@@ -162,13 +168,8 @@ impl Vnics {
         self.received.len() >= MANY
     }
 
-    /// Whether they must not wait for more: a sender may wait for their room.
-    pub fn is_pressed(&self) -> bool {
-        !self.tokens.is_empty()
-    }
-
-    /// Write all frames that have been received, and release the room of their packets.
-    pub fn flush<H: Host + ?Sized>(&mut self, engine: &mut Engine, now: u64, host: &mut H) {
+    /// Write all frames that have been received.
+    pub fn flush<H: Host + ?Sized>(&mut self, engine: &mut Engine, host: &mut H) {
         for index in self.dirty.drain(..) {
             let Vport { coalescer, counters, rx_balance, .. } = &mut self.vports[index as usize];
             coalescer.flush(&self.received, |lengths, parts| {
@@ -193,9 +194,6 @@ impl Vnics {
         }
         for packet in self.received.drain(..) {
             engine.packets().recycle(packet);
-        }
-        for token in self.tokens.drain(..) {
-            engine.release(now, token);
         }
     }
 }

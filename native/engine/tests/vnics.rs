@@ -64,7 +64,7 @@ fn nothing_is_written_before_it_has_arrived() {
             bed.vnics.take(&mut bed.engine, output);
         }
         assert_eq!(bed.vnics.is_waiting(), frames > 0);
-        bed.vnics.flush(&mut bed.engine, now, &mut host);
+        bed.vnics.flush(&mut bed.engine, &mut host);
         assert_eq!(host.frames.len(), frames);
     }
 }

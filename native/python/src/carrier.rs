@@ -211,6 +211,7 @@ impl Carrier {
             slot.config = config;
             slot.port = port;
             carrier.wake_stopped();
+            carrier.wait_for_restarted();
             Ok(all.settle_vport(now, vport)?)
         })
     }

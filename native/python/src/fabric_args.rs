@@ -100,12 +100,14 @@ pub struct PortArgs {
     sendable: Vec<u16>,
     admitted: Vec<u16>,
     groups: Vec<u32>,
+    any_group: bool,
 }
 
 impl PortArgs {
     pub fn build(self) -> PyResult<PortConfig> {
-        let PortArgs { state, egress, lid, lmc, sendable, admitted, groups } = self;
+        let PortArgs { state, egress, lid, lmc, sendable, admitted, groups, any_group } = self;
         let mut config = PortConfig::new(port_state(state)?, lid, lmc, sendable, admitted, groups);
+        config.any_group = any_group;
         config.egress = egress.build()?;
         Ok(config)
     }

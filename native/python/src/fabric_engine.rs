@@ -7,22 +7,24 @@ use engine::api::Engine;
 use engine::config::{End, PortNum};
 use engine::counters::DROP_NAMES;
 use engine::link::rule::{FaultRule, Tally};
-use engine::link::vl_counters::VlCounters;
+use engine::link::vl_counters::{Uncounted, VlCounters};
+use engine::link::wire_counters::WireCounters;
 use engine::outputs::PortId;
 use engine::packet::Packets;
 use engine::port::Address;
+use engine::port_errors::{PortError, PortErrors};
 use engine::random::Stream;
 use engine::share::WorkerId;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PySequence};
+use pyo3::types::{PyBytes, PyList, PySequence};
 use tap::shared::Shared;
 
 use crate::capture_ring::CaptureRing;
 use crate::fabric_args::{
     EndArgs, FlowArgs, LinkArgs, PortArgs, RuleArgs, SwitchPortArgs, linear_table, multicast_table,
 };
-use crate::fabric_results::{LaneStatus, VlRow, counted_tuple, output_tuple};
+use crate::fabric_results::{ErrorRow, LaneStatus, VlRow, WireCounts, counted_tuple, output_tuple};
 
 /// Who drives the engine: the caller alone, or a carrier, whose thread does so as well.
 enum Inner {
@@ -410,16 +412,49 @@ impl FabricEngine {
         Ok(lanes.map(|lanes| (lanes.credits, lanes.waiting, lanes.fecn_marked)))
     }
 
-    fn vl_counters(&mut self, py: Python<'_>, now: u64, direction: u32) -> PyResult<(u64, Vec<VlRow>)> {
+    fn vl_counters(
+        &mut self,
+        py: Python<'_>,
+        now: u64,
+        direction: u32,
+    ) -> PyResult<((u64, u64, u64), Vec<VlRow>)> {
         self.direction(direction)?;
-        let (mut too_long, mut rows) = (0, Vec::new());
+        let (mut all, mut rows) = (Uncounted::default(), Vec::new());
         self.change(py, now, |engine, now| {
             let (more, vls) = engine.vl_counters(now, direction);
-            too_long += more;
+            all += more;
             rows.resize_with(vls.len().max(rows.len()), VlCounters::default);
             rows.iter_mut().zip(vls).for_each(|(row, vl)| *row += vl);
         });
-        Ok((too_long, rows.iter().map(|vl| (vl.packets, vl.bytes, vl.wait_ns, vl.discards)).collect()))
+        let row =
+            |vl: &VlCounters| (vl.packets, vl.bytes, vl.wait_ns, vl.discards, vl.overflows, vl.fecn, vl.becn);
+        Ok(((all.too_long, all.fecn, all.becn), rows.iter().map(row).collect()))
+    }
+
+    fn wire_counters(&mut self, py: Python<'_>, now: u64, direction: u32) -> PyResult<WireCounts> {
+        self.direction(direction)?;
+        let mut wire = WireCounters::default();
+        self.change(py, now, |engine, now| wire += engine.wire_counters(now, direction));
+        Ok((wire.multicast, wire.fecn, wire.becn, wire.errors, wire.recent_errors))
+    }
+
+    fn port_errors<'py>(&mut self, py: Python<'py>, now: u64, end: EndArgs) -> PyResult<Vec<ErrorRow<'py>>> {
+        let end = self.end(end)?;
+        let mut errors = PortErrors::default();
+        self.change(py, now, |engine, now| errors.add(engine.port_errors(now, end)));
+        let row = |error: &PortError| {
+            let reason = self.drops[error.reason as usize].clone_ref(py);
+            (reason, error.packets, PyBytes::new(py, &error.first))
+        };
+        Ok(errors.all().iter().map(row).collect())
+    }
+
+    fn forget_errors(&mut self, py: Python<'_>, now: u64, end: EndArgs, reasons: Vec<usize>) -> PyResult<()> {
+        let end = self.end(end)?;
+        self.change(py, now, |engine, now| {
+            engine.forget_errors(now, end, |reason| reasons.contains(&(reason as usize)));
+        });
+        Ok(())
     }
 
     fn take_counts<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

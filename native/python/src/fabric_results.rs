@@ -9,8 +9,12 @@ use pyo3::types::{PyBytes, PyTuple};
 
 /// Credits and waiting bytes of each VL; packets marked with FECN.
 pub type LaneStatus = (Vec<u64>, Vec<u64>, u64);
-/// Packets, bytes, nanoseconds waited, discards of one VL.
-pub type VlRow = (u64, u64, u64, u64);
+/// Packets, bytes, nanoseconds waited, discards, overflows, FECN and BECN of one VL.
+pub type VlRow = (u64, u64, u64, u64, u64, u64, u64);
+/// Multicast, FECN, BECN, errors and recent errors of one direction.
+pub type WireCounts = (u64, u64, u64, u64, u64);
+/// A drop reason, packets, and the header of the first one.
+pub type ErrorRow<'py> = (Py<PyAny>, u64, Bound<'py, PyBytes>);
 /// In, copies, out, in flight; then pairs of the number of a drop reason and how many.
 type Counts = ([u64; 5], i64, Vec<(usize, u64)>);
 

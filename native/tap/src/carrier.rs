@@ -24,7 +24,7 @@ pub const BUFFER: usize = SIZE + (64 << 10) + 256;
 /// Frames that have arrived wait for the next packet where that is due so soon: it belongs to the same train.
 const NEAR_NS: u64 = 4_000;
 /// They wait at most so long.
-const HOLD_NS: u64 = 20_000;
+const HOLD_NS: u64 = 50_000;
 /// After how many of its packets a train that is passing is looked at again.
 const TRAIN: u64 = 8;
 
@@ -47,6 +47,8 @@ pub struct Carrier {
     held: Arc<AtomicBool>,
     /// Vports whose devices are left alone because the link stops their ports.
     stopped: Vec<usize>,
+    /// Those whose ports may go on, and which are to be read: nobody waits for their frames yet.
+    restarted: Vec<usize>,
     /// Since when frames wait to be written.
     waiting_since: Option<u64>,
 }
@@ -74,6 +76,7 @@ impl Carrier {
             list: Vec::new(),
             held,
             stopped: Vec::new(),
+            restarted: Vec::new(),
             waiting_since: None,
         }
     }
@@ -122,10 +125,19 @@ impl Carrier {
 
     // --- from the fabric -------------------------------------------------------------------------------------
 
-    /// Do what is due at `now`.
+    /// Do what is due at `now`, and before any input at that time.
+    ///
+    /// However late that is, hosts release the room of their packets as of when these arrived.
     pub fn pass(&mut self, now: u64) {
         self.receive();
-        self.engine.handle_timeout(now);
+        self.advance(now);
+    }
+
+    /// The same without looking for what other workers have handed over.
+    pub fn advance(&mut self, now: u64) {
+        while self.engine.handle_until_lent(now) {
+            self.sort(now);
+        }
         self.sort(now);
     }
 
@@ -134,12 +146,17 @@ impl Carrier {
         while let Some(output) = self.engine.poll_output() {
             let Some(output) = self.vnics.take(&mut self.engine, output) else {
                 if self.vnics.is_full() {
-                    self.vnics.flush(&mut self.engine, now, &mut self.devices);
+                    self.vnics.flush(&mut self.engine, &mut self.devices);
                 }
                 continue;
             };
-            if let Output::FlowChanged { stopped: false, .. } = output {
-                self.wake_stopped();
+            if let Output::FlowChanged { port, stopped, .. } = output {
+                if !stopped {
+                    self.wake_stopped();
+                }
+                if !self.vnics.has_others(port) {
+                    continue;
+                }
             }
             self.outbox.push(&mut self.engine, now, output);
         }
@@ -154,7 +171,6 @@ impl Carrier {
             if let Some(next) = next
                 && next <= now + NEAR_NS
                 && now < until
-                && !self.vnics.is_pressed()
             {
                 return Some(until.min(now + next.saturating_sub(now) * TRAIN));
             }
@@ -168,7 +184,7 @@ impl Carrier {
     pub fn flush(&mut self, now: u64) {
         self.waiting_since = None;
         self.hand_over();
-        self.vnics.flush(&mut self.engine, now, &mut self.devices);
+        self.vnics.flush(&mut self.engine, &mut self.devices);
         while let Some((vport, app, mut batch)) = self.devices.apps.next_batch() {
             let (engine, vnics) = (&mut self.engine, &mut self.vnics);
             app.run(&mut batch, &mut Outlet { engine, vnics, now, vport });
@@ -178,11 +194,11 @@ impl Carrier {
         self.hand_over();
     }
 
-    /// When the engine, or frames that have just arrived, want to be looked at; None: nothing will happen without an
-    /// input.
+    /// When the engine, frames that have just arrived, or a device that may be read again want to be looked at; None:
+    /// nothing will happen without an input.
     pub fn deadline(&mut self) -> Option<u64> {
         let is_new = self.vnics.is_waiting() && self.waiting_since.is_none();
-        if is_new { Some(0) } else { self.engine.deadline() }
+        if is_new || self.has_restarted() { Some(0) } else { self.engine.deadline() }
     }
 
     /// Read again from the devices that were left alone because of Python.
@@ -214,6 +230,7 @@ impl Carrier {
                     let header = VnetHeader::parse((&*head).try_into().expect("split at SIZE"));
                     let len = count.saturating_sub(SIZE);
                     let now = clock();
+                    self.pass(now);
                     self.vnics.transmit(&mut self.engine, now, vport, &header, (frame, len), None);
                     self.sort(now);
                     bytes += count;
@@ -254,15 +271,52 @@ impl Carrier {
         let _ = self.change_device(vport, |device| device.choked = true);
     }
 
-    /// Read again from devices whose ports may go on.
+    /// Note which ports may go on: `resume` reads from their devices.
     pub fn wake_stopped(&mut self) {
-        for vport in std::mem::take(&mut self.stopped) {
-            let port = self.vnics.vports.get(vport).and_then(|slot| slot.port);
-            if port.is_some_and(|port| self.engine.is_stopped(port)) {
-                self.stopped.push(vport);
-            } else if let Err(error) = self.change_device(vport, |device| device.choked = false) {
-                self.lost.push((vport, error.raw_os_error().unwrap_or(0)));
+        let (engine, vnics, restarted) = (&self.engine, &self.vnics, &mut self.restarted);
+        self.stopped.retain(|&vport| {
+            let port = vnics.vports.get(vport).and_then(|slot| slot.port);
+            let is_stopped = port.is_some_and(|port| engine.is_stopped(port));
+            if !is_stopped {
+                restarted.push(vport);
             }
+            is_stopped
+        });
+    }
+
+    /// Whether devices may be read again.
+    pub fn has_restarted(&self) -> bool {
+        !self.restarted.is_empty()
+    }
+
+    /// Read from devices whose ports may go on, and wait for further frames unless the link stops them again; return
+    /// whether a burst was full.
+    ///
+    /// A fast sender is stopped with each large frame: to wait for the next one each time would take longer than to read.
+    pub fn resume(&mut self, buffer: &mut [u8], clock: impl Fn() -> u64) -> bool {
+        let mut is_full = false;
+        for _ in 0..self.restarted.len() {
+            let vport = self.restarted.remove(0);
+            if self.devices.is_choked_only(vport) {
+                is_full |= self.drain(vport, buffer, &clock);
+            }
+            if !self.stopped.contains(&vport) {
+                self.wait_for(vport);
+            }
+        }
+        is_full
+    }
+
+    /// Wait for the frames of devices whose ports may go on, instead of reading them now.
+    pub fn wait_for_restarted(&mut self) {
+        while let Some(vport) = self.restarted.pop() {
+            self.wait_for(vport);
+        }
+    }
+
+    fn wait_for(&mut self, vport: usize) {
+        if let Err(error) = self.change_device(vport, |device| device.choked = false) {
+            self.lost.push((vport, error.raw_os_error().unwrap_or(0)));
         }
     }
 }

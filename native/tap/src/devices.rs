@@ -32,6 +32,11 @@ impl Device {
         Device { choked: false, held: false, ..self }
     }
 
+    /// Whether the link alone stops it.
+    fn is_choked_only(&self) -> bool {
+        self.choked && !(self.stopped || self.held || self.lost)
+    }
+
     fn is_read(&self) -> bool {
         !(self.stopped || self.choked || self.held || self.lost)
     }
@@ -49,6 +54,11 @@ pub struct Devices {
 impl Devices {
     pub fn fd(&self, vport: usize) -> Option<RawFd> {
         self.slots.get(vport)?.as_ref().map(|device| device.fd.as_raw_fd())
+    }
+
+    /// Whether the link alone stops the device of a vport.
+    pub fn is_choked_only(&self, vport: usize) -> bool {
+        self.slots.get(vport).and_then(Option::as_ref).is_some_and(Device::is_choked_only)
     }
 
     /// Set or clear the device of a vport, and wait for its frames.

@@ -161,6 +161,7 @@ impl Shared {
         let mut carrier = self.lock(worker);
         let now = now();
         let had_outputs = !carrier.outbox.is_empty();
+        carrier.pass(now);
         let result = action(&mut carrier, now);
         carrier.sort(now);
         carrier.hand_over();
@@ -309,8 +310,7 @@ impl All<'_> {
             // who is alone hears nothing from others
             let until = if self.carriers.len() == 1 { now } else { next };
             for carrier in self.iter_mut() {
-                carrier.engine.handle_timeout(until);
-                carrier.sort(until);
+                carrier.advance(until);
             }
             self.exchange();
         }

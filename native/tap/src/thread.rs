@@ -15,8 +15,8 @@ use crate::preemption_backoff::{Rest, sleep_exactly};
 use crate::shared::{NEVER, Shared, WAKE};
 
 const TIME: u64 = u64::MAX - 1;
-/// What is due so soon is waited for without going to sleep.
-const SPIN_NS: u64 = 3_000;
+/// What is due so soon is waited for without going to sleep, at least and at most: see `Timer::cost`.
+const SPIN_NS: (u64, u64) = (3_000, 30_000);
 
 /// The running threads, one for each worker.
 pub struct Threads {
@@ -92,6 +92,7 @@ fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> 
     let mut buffer = vec![0u8; BUFFER];
     let mut rest = Rest::default();
     sleep_exactly();
+    let spin = timer.cost()?.clamp(SPIN_NS.0, SPIN_NS.1);
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
     let mut ready = 0;
     loop {
@@ -113,9 +114,13 @@ fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> 
                 vport => overrun |= carrier.drain(vport as usize, &mut buffer, now),
             }
         }
+        overrun |= carrier.resume(&mut buffer, now);
         let time = now();
         carrier.pass(time);
-        let until = carrier.finish(time).unwrap_or(NEVER);
+        let until = match carrier.finish(time) {
+            _ if carrier.has_restarted() => time,
+            until => until.unwrap_or(NEVER),
+        };
         worker.awaited.store(until, Ordering::Release);
         if !carrier.lost.is_empty() || (!had_outputs && !carrier.outbox.is_empty()) {
             shared.notice.raise();
@@ -128,32 +133,37 @@ fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> 
         if shared.stop.load(Ordering::Acquire) {
             return Ok(());
         }
-        ready = wait(shared, number, timer, until, &mut events)?;
+        ready = wait(shared, number, timer, until, spin, &mut events)?;
     }
 }
 
-/// Wait for frames and for packets of other workers, at most until then.
+/// Wait for frames and for packets of other workers, at most until then, and awake where that is within `spin` nanoseconds.
 fn wait(
     shared: &Shared,
     number: WorkerId,
     timer: &Timer,
     until: u64,
+    spin: u64,
     events: &mut [libc::epoll_event],
 ) -> std::io::Result<usize> {
     let (poller, neighbours) = (&shared.workers[number as usize].poller, &shared.neighbours);
-    if until == NEVER || until > now() + SPIN_NS {
-        if until != NEVER {
-            timer.set(until)?;
-        }
-        let patiently = neighbours.fall_asleep(number);
-        let ready = poller.wait(events, patiently);
-        neighbours.get_up(number);
-        return ready;
-    }
     loop {
+        if until == NEVER {
+            break;
+        }
+        // before a timer is set, which is dear
         let ready = poller.wait(events, false)?;
-        if ready > 0 || now() >= until || neighbours.is_waiting(number) {
+        let time = now();
+        if ready > 0 || time >= until || neighbours.is_waiting(number) {
             return Ok(ready);
         }
+        if until > time + spin {
+            timer.set(until)?;
+            break;
+        }
     }
+    let patiently = neighbours.fall_asleep(number);
+    let ready = poller.wait(events, patiently);
+    neighbours.get_up(number);
+    ready
 }

@@ -5,12 +5,12 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use engine::api::Engine;
+use engine::api::{Counted, Engine};
 use engine::app::{Batch, NativeApp, Outlet};
 use engine::counters::Drop;
-use engine::link::config::LinkConfig;
+use engine::link::config::{FlowControl, LinkConfig};
 use engine::outputs::Output;
-use engine::testing::line::FAST;
+use engine::testing::line::{FAST, one_lane};
 use engine::testing::{TwoHosts, dropped};
 use engine::vnics::demux::Demux;
 use offload::vnet::SIZE;
@@ -54,8 +54,14 @@ impl Bed {
 
     /// Both links as configured.
     fn with(workers: u32, config: &LinkConfig) -> Self {
+        Bed::over(workers, config, None)
+    }
+
+    /// Args: `flow`: the links have credits.
+    fn over(workers: u32, config: &LinkConfig, flow: Option<&FlowControl>) -> Self {
         let part = |worker| {
-            let TwoHosts { mut engine, vnics, .. } = TwoHosts::on(Engine::of_worker(worker, workers), true);
+            let engine = Engine::of_worker(worker, workers);
+            let TwoHosts { mut engine, vnics, .. } = TwoHosts::with(engine, true, flow);
             for direction in [0, 2] {
                 engine.set_link(0, direction, config);
             }
@@ -149,6 +155,58 @@ fn no_frame_comes_before_its_time() {
             assert!(now() >= sent + 2 * latency_ns);
         }
     }
+}
+
+#[test]
+fn device_that_the_link_stops_is_read_on_whenever_it_may_be() {
+    let flow = FlowControl { buffer_bytes: 300, ..one_lane() };
+    for workers in WORKERS {
+        let mut bed = Bed::over(workers, &LinkConfig { rate_bps: 2_000_000, ..FAST }, Some(&flow));
+        for mark in 0..100 {
+            bed.send(mark);
+        }
+        let mut threads = bed.start();
+        for mark in 0..100 {
+            assert_eq!(bed.mark(), mark);
+        }
+        bed.send(200); // nothing has waited for frames meanwhile
+        assert_eq!(bed.mark(), 200);
+        threads.stop();
+        let stops =
+            |one: &Counted| matches!(one, Counted::Congestion { port: 0, counted } if counted.tx_stops > 0);
+        let mut all = bed.shared.lock_all();
+        let has_stopped =
+            |carrier: &mut Carrier| carrier.engine.take_counted().iter().filter(|one| stops(one)).count() > 0;
+        assert_eq!(all.iter_mut().filter_map(|carrier| has_stopped(carrier).then_some(())).count(), 1);
+        for carrier in all.iter_mut() {
+            assert!(carrier.outbox.is_empty(), "all VNICs are native: Python need not know");
+        }
+    }
+}
+
+#[test]
+fn room_is_free_as_of_the_arrival_however_late_the_thread_is() {
+    let flow = FlowControl { buffer_bytes: 300, ..one_lane() };
+    let arrivals = |late_ns: u64| {
+        let bed = Bed::over(1, &FAST, Some(&flow));
+        let mut buffer = frame(2, 7)[SIZE..].to_vec();
+        let carrier = &mut *bed.shared.lock(0);
+        for _ in 0..20 {
+            let frame = (&mut buffer[..], 60);
+            carrier.vnics.transmit(&mut carrier.engine, 0, 0, &Default::default(), frame, None);
+        }
+        carrier.engine.observe(0, 3, true); // what leaves the switch for the second host
+        for now in (late_ns..100_000).step_by(late_ns as usize) {
+            carrier.pass(now);
+        }
+        let seen = carrier.outbox.take().into_iter().filter_map(|output| match output {
+            Output::Observed { time, .. } => Some(time),
+            _ => None,
+        });
+        seen.collect::<Vec<_>>()
+    };
+    assert_eq!(arrivals(1).len(), 20);
+    assert_eq!(arrivals(1), arrivals(90_000));
 }
 
 #[test]

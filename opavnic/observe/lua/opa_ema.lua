@@ -4,7 +4,7 @@
 -- Rows of fields are generated, with the names and meanings of docs/wire-mad.md and docs/ema-attributes.md.
 
 local ema = Proto("ema", "OPA EMA")
--- generated: codes (made by `make generated` from hfi_sim/mad/attributes.py, hfi_sim/mad/header.py, vema/types.py; do not edit)
+-- generated: codes (made by `make generated` from hfi_sim/mad/attributes.py, hfi_sim/mad/header.py, hfi_sim/pma/attributes.py, hfi_sim/sa/attributes.py, vema/types.py; do not edit)
 local MAD_CLASS = {
   SUBN_LID = 0x01,
   SUBN_ADM = 0x03,
@@ -65,6 +65,32 @@ local MAD_STATUS_NAMES = {
   [0x1C] = "a value in attribute or modifier is wrong",
   [0x700] = "denied",
 }
+local SA_STATUS = {
+  NO_RESOURCES = 0x100,
+  INVALID = 0x200,
+  NO_RECORDS = 0x300,
+  TOO_MANY_RECORDS = 0x400,
+  INVALID_GID = 0x500,
+  INSUFFICIENT_COMPONENTS = 0x600,
+  DENIED = 0x700,
+}
+local SA_STATUS_NAMES = {
+  [0x100] = "no resources left",
+  [0x200] = "invalid request",
+  [0x300] = "no records",
+  [0x400] = "more than one record",
+  [0x500] = "invalid GID",
+  [0x600] = "components are missing",
+  [0x700] = "denied",
+}
+local PM_STATUS = {
+  TOO_LARGE = 0x100,
+  WRONG_NUMBER = 0x200,
+}
+local PM_STATUS_NAMES = {
+  [0x100] = "the response does not fit in a MAD",
+  [0x200] = "the attribute modifier has another number of ports than the mask",
+}
 local ATTR_ID = {
   CLASS_PORT_INFO = 0x01,
   NOTICE = 0x02,
@@ -94,7 +120,31 @@ local SUBNET_ATTR_ID = {
   SWITCH_INFO = 0x12,
   PORT_INFO = 0x15,
   PARTITION_TABLE = 0x16,
+  SL_TO_SC = 0x17,
+  VL_ARB = 0x18,
+  LINEAR_FORWARDING = 0x19,
+  MULTICAST_FORWARDING = 0x1B,
   SM_INFO = 0x20,
+  LED_INFO = 0x31,
+  CABLE_INFO = 0x32,
+  AGGREGATE = 0x80,
+  SC_TO_SC = 0x81,
+  SC_TO_SL = 0x82,
+  SC_TO_VLR = 0x83,
+  SC_TO_VLT = 0x84,
+  SC_TO_VLNT = 0x85,
+  PORT_STATE_INFO = 0x87,
+  PORT_GROUP_FORWARDING = 0x88,
+  PORT_GROUP = 0x89,
+  BUFFER_CONTROL = 0x8A,
+  CONGESTION_INFO = 0x8B,
+  SWITCH_CONGESTION_LOG = 0x8C,
+  SWITCH_CONGESTION_SETTING = 0x8D,
+  SWITCH_PORT_CONGESTION_SETTING = 0x8E,
+  HFI_CONGESTION_LOG = 0x8F,
+  HFI_CONGESTION_SETTING = 0x90,
+  HFI_CONGESTION_CONTROL = 0x91,
+  SC_TO_SC_MULTISET = 0x94,
 }
 local SUBNET_ATTR_ID_NAMES = {
   [0x02] = "Notice",
@@ -103,7 +153,105 @@ local SUBNET_ATTR_ID_NAMES = {
   [0x12] = "SwitchInfo",
   [0x15] = "PortInfo",
   [0x16] = "PartitionTable",
+  [0x17] = "SLtoSC",
+  [0x18] = "VLArb",
+  [0x19] = "LinearForwardingTable",
+  [0x1B] = "MulticastForwardingTable",
   [0x20] = "SMInfo",
+  [0x31] = "LedInfo",
+  [0x32] = "CableInfo",
+  [0x80] = "Aggregate",
+  [0x81] = "SCtoSC",
+  [0x82] = "SCtoSL",
+  [0x83] = "SCtoVLr",
+  [0x84] = "SCtoVLt",
+  [0x85] = "SCtoVLnt",
+  [0x87] = "PortStateInfo",
+  [0x88] = "PortGroupForwardingTable",
+  [0x89] = "PortGroupTable",
+  [0x8A] = "BufferControl",
+  [0x8B] = "CongestionInfo",
+  [0x8C] = "SwitchCongestionLog",
+  [0x8D] = "SwitchCongestionSetting",
+  [0x8E] = "SwitchPortCongestionSetting",
+  [0x8F] = "HfiCongestionLog",
+  [0x90] = "HfiCongestionSetting",
+  [0x91] = "HfiCongestionControl",
+  [0x94] = "SCtoSCMultiSet",
+}
+local SA_ATTR_ID = {
+  CLASS_PORT_INFO = 0x01,
+  NOTICE = 0x02,
+  INFORM_INFO = 0x03,
+  NODE_RECORD = 0x11,
+  PORT_INFO_RECORD = 0x12,
+  SC_TO_SC_RECORD = 0x13,
+  SWITCH_INFO_RECORD = 0x14,
+  LFT_RECORD = 0x15,
+  MFT_RECORD = 0x17,
+  SM_INFO_RECORD = 0x18,
+  LINK_RECORD = 0x20,
+  SERVICE_RECORD = 0x31,
+  PARTITION_TABLE_RECORD = 0x33,
+  PATH_RECORD = 0x35,
+  VL_ARBITRATION_RECORD = 0x36,
+  MC_MEMBER_RECORD = 0x38,
+  TRACE_RECORD = 0x39,
+  SL_TO_SC_RECORD = 0x80,
+  SC_TO_SL_RECORD = 0x81,
+  SC_TO_VLNT_RECORD = 0x82,
+  SC_TO_VLT_RECORD = 0x83,
+  SC_TO_VLR_RECORD = 0x84,
+  CABLE_INFO_RECORD = 0x88,
+  VF_INFO_RECORD = 0x89,
+  BUFFER_CONTROL_RECORD = 0x8C,
+  FABRIC_INFO_RECORD = 0x8D,
+  INFORM_INFO_RECORD = 0xF3,
+}
+local SA_ATTR_ID_NAMES = {
+  [0x01] = "ClassPortInfo",
+  [0x02] = "Notice",
+  [0x03] = "InformInfo",
+  [0x11] = "NodeRecord",
+  [0x12] = "PortInfoRecord",
+  [0x13] = "SCtoSCRecord",
+  [0x14] = "SwitchInfoRecord",
+  [0x15] = "LinearForwardingTableRecord",
+  [0x17] = "MulticastForwardingTableRecord",
+  [0x18] = "SMInfoRecord",
+  [0x20] = "LinkRecord",
+  [0x31] = "ServiceRecord",
+  [0x33] = "P_KeyTableRecord",
+  [0x35] = "PathRecord",
+  [0x36] = "VLArbitrationTableRecord",
+  [0x38] = "MCMemberRecord",
+  [0x39] = "TraceRecord",
+  [0x80] = "SLtoSCRecord",
+  [0x81] = "SCtoSLRecord",
+  [0x82] = "SCtoVLntRecord",
+  [0x83] = "SCtoVLtRecord",
+  [0x84] = "SCtoVLrRecord",
+  [0x88] = "CableInfoRecord",
+  [0x89] = "VFInfoRecord",
+  [0x8C] = "BufferControlTableRecord",
+  [0x8D] = "FabricInfoRecord",
+  [0xF3] = "InformInfoRecord",
+}
+local PM_ATTR_ID = {
+  CLASS_PORT_INFO = 0x01,
+  PORT_STATUS = 0x40,
+  CLEAR_PORT_STATUS = 0x41,
+  DATA_PORT_COUNTERS = 0x42,
+  ERROR_PORT_COUNTERS = 0x43,
+  ERROR_INFO = 0x44,
+}
+local PM_ATTR_ID_NAMES = {
+  [0x01] = "ClassPortInfo",
+  [0x40] = "PortStatus",
+  [0x41] = "ClearPortStatus",
+  [0x42] = "DataPortCounters",
+  [0x43] = "ErrorPortCounters",
+  [0x44] = "ErrorInfo",
 }
 local COMMON_ATTR_ID = {
   CLASS_PORT_INFO = 0x01,
@@ -416,7 +564,19 @@ local ATTRIBUTE_NAMES = {
   [MAD_CLASS.EMA] = ATTR_ID_NAMES,
   [MAD_CLASS.SUBN_LID] = SUBNET_ATTR_ID_NAMES,
   [MAD_CLASS.SUBN_DIRECTED] = SUBNET_ATTR_ID_NAMES,
+  [MAD_CLASS.SUBN_ADM] = SA_ATTR_ID_NAMES,
+  [MAD_CLASS.PERFORMANCE] = PM_ATTR_ID_NAMES,
 }
+
+local STATUS_NAMES = {
+  [MAD_CLASS.SUBN_ADM] = SA_STATUS_NAMES,
+  [MAD_CLASS.PERFORMANCE] = PM_STATUS_NAMES,
+}
+
+local function status_name(class, status)
+  local names = STATUS_NAMES[class] or MAD_STATUS_NAMES
+  return names[status] or MAD_STATUS_NAMES[status] or "failed"
+end
 
 local function attribute_name(class, id)
   local names = ATTRIBUTE_NAMES[class] or COMMON_ATTR_ID_NAMES
@@ -572,6 +732,9 @@ function ema.dissector(buffer, packet, tree)
   local range = ranges_of(mad, buffer, 0)
   local class, method = range.mgmt_class:uint(), range.method:uint()
   local status, id = range.status:uint(), range.attr_id:uint()
+  if class == MAD_CLASS.SUBN_DIRECTED then
+    status = status % 0x8000  -- the uppermost bit is the direction
+  end
   local tid = range.tid:uint64():tohex():gsub("^0+(.)", "%1")
   local vport_range = range.attr_mod(3, 1)
   local slid, dlid = packet.private["opa_slid"] or "?", packet.private["opa_dlid"] or "?"
@@ -590,7 +753,7 @@ function ema.dissector(buffer, packet, tree)
     header:add(vport, vport_range):set_generated()
   end
   if method >= 0x80 and status ~= 0 then
-    local reason = string.format("status 0x%04x: %s", status, MAD_STATUS_NAMES[status] or "failed")
+    local reason = string.format("status 0x%04x: %s", status, status_name(class, status))
     header:add_proto_expert_info(failed, reason)
     packet.cols.info:append(", " .. reason)
   end
@@ -598,7 +761,10 @@ function ema.dissector(buffer, packet, tree)
     note_exchange(packet, slid, dlid, tid, is_response)
   end
   add_exchange(branch, packet, is_response)
-  if class < 0x30 or class > 0x4F then
+  if ATTRIBUTE_NAMES[class] and class ~= MAD_CLASS.EMA and Dissector.get("opa_mgmt") then
+    Dissector.get("opa_mgmt"):call(buffer, packet, tree)
+    return buffer:len()
+  elseif class < 0x30 or class > 0x4F then
     if buffer:len() > MAD_SIZE then
       branch:add(data, buffer(MAD_SIZE))
     end

@@ -181,7 +181,7 @@ def _vesw_rows(core: EmCore) -> Iterator[dict[str, Any]]:
             "pkey": section.pkey,
             "mtu": section.mtu,
             "mac": core.config.policy(section),
-            "multicast_lid": section.mlid,
+            "multicast_lid": vesw.plan.mlid,
             "members": [port.name for port in vesw.plan.members],
             "default_lids": list(vesw.plan.default_lids),
             "addresses": len(vesw.entries()),

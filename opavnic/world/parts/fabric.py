@@ -17,6 +17,7 @@ from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FaultError, InputError
 from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
+from hfi_sim.table_paths import deadlock, paths
 from hfi_sim.topology import Topology
 from hfi_sim.topology.ibnet import dumps
 from opavnic.world.json_body import json_object
@@ -56,22 +57,26 @@ class FabricRoutes(RunningPart):
         return web.json_response(self._faults())
 
     async def _get_topology(self, _: web.Request) -> web.Response:
-        fabric, manager = self._world.fabric, self._world.subnet_manager
+        fabric, engine = self._world.fabric, "of the fabric manager"
+        if self._world.managed_by == "builtin":
+            engine, cycle = self._world.subnet_manager.routing.engine, self._world.subnet_manager.deadlock()
+        else:
+            cycle = deadlock(fabric)
         return web.json_response(
             {
                 "lab": self._name,
                 "ibnetdiscover": dumps(Topology.of_fabric(fabric, self._name)),
                 "down": [link.name for link in fabric.links if not link.up],
-                "engine": manager.routing.engine,
-                "deadlock": manager.deadlock(),
+                "engine": engine,
+                "deadlock": cycle,
                 "lids": {port.name: port.lid for port in fabric.hfi_ports()},
             }
         )
 
     async def _get_routes(self, request: web.Request) -> web.Response:
         a, b = (self._port(request.query.get(key, "")) for key in ("from", "to"))
-        paths = self._world.subnet_manager.routes(a, b)
-        return web.json_response({"from": a.name, "to": b.name, "lid": b.lid, "paths": paths})
+        found = paths(self._world.fabric, a, b)
+        return web.json_response({"from": a.name, "to": b.name, "lid": b.lid, "paths": found})
 
     def _port(self, name: str) -> HfiPort:
         ports = {port.name: port for port in self._world.fabric.hfi_ports()}

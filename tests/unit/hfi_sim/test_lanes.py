@@ -161,9 +161,9 @@ def test_uncongested_fabric_marks_nothing() -> None:
 
 def test_multicast_keeps_the_buffer_until_the_last_copy_has_left() -> None:
     bed = Bed(topology=clos(1, 1, hosts_per_leaf=3))
-    mlid = bed.sm.create_group()
+    mlid = bed.sm.groups.create()
     for port in bed.ports.values():
-        bed.sm.join(mlid, port)
+        bed.sm.groups.join(mlid, port)
     bed.ports["h3"].stall()
     lrh = Lrh16B(bed.ports["h1"].lid, mlid, l4=L4, pkey=0x8002)
     for _ in range(60):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hfi_sim.mad import transfers
 from hfi_sim.quantities import size_text
 from hfi_sim.umad import agents, file, port
 from opavnic import files, mad_socket
@@ -45,7 +46,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="ut
         f"each of these may have {filesystem.MAX_HANDLES} files of the devices open together, and each umad file has "
         f"{agents.MAX_AGENTS} agents. A program may leave {file.MAX_UNREAD} bytes of MADs unread;",
         f"The device of a port is open at most {port.MAX_FILES} times.",
-        f"An RMPP message has at most {port.MAX_MESSAGE} bytes, and {port.MAX_MESSAGES} of them may arrive",
+        f"An RMPP message has at most {transfers.MAX_MESSAGE} bytes, and {transfers.MAX_ARRIVING} of them may arrive",
         f"A program has {devices.PATIENCE_S:g} seconds to say what it wants, a lab {device_entry.PATIENCE_S:g} seconds",
         f"holds {descriptors.PER_HOST} descriptors for each host, {descriptors.PER_VNIC} for each VNIC, and up to "
         f"{descriptors.OWN} more",

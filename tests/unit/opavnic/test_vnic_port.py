@@ -84,11 +84,13 @@ class TwoHosts:
 
     def join(self, vesw_id: int, vport_num: int = 1, pkey: int = 0x8002) -> list[MemoryNetdev]:
         """Put a VNIC of each host on a virtual switch and open it."""
-        group = self.subnet_manager.create_group()
+        group = self.subnet_manager.groups.create()
         section = VeswSection(id=vesw_id, name="blue", pkey=pkey, multicast_lid=group)
-        plan = VeswPlan(EmConfig().fabric.id, section, learns=False, members=(), default_lids=())
+        plan = VeswPlan(
+            EmConfig().fabric.id, section, learns=False, members=(), default_lids=(), mlid=section.mlid
+        )
         for port in self.hosts:
-            self.subnet_manager.join(group, port)
+            self.subnet_manager.groups.join(group, port)
             facts = PortFacts(port.guid, port.lid, port.name, port.hfi.name, port.hfi.name, 1)
             info = port_info(plan, facts, VeswPortInfo())
             self.ask(port.lid, Method.SET, AttrId.VESW_PORT_INFO, info.build(), vport_num)

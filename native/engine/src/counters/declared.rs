@@ -72,6 +72,13 @@ pub enum Drop {
     /// The program whose agent it is for leaves too much unread, or the message is longer than one read can
     /// be.
     MadUnread,
+    /// A MAD to be sent on a service level that has no service channel at its port.
+    MadSl,
+    /// A directed route that leads nowhere from here: a port of another node, or a hop pointer outside the
+    /// path.
+    MadRoute,
+    /// A subnet management packet without the right to manage: a limited P_Key, or a wrong M_Key.
+    MadDenied,
     /// Not a valid packet of the reliable connection service.
     RcMalformed,
     /// No VNIC on this port belongs to the virtual Ethernet switch (rx_nohandler).
@@ -95,7 +102,7 @@ pub enum Drop {
 }
 
 /// Their names, by number.
-pub const DROP_NAMES: [&str; 41] = [
+pub const DROP_NAMES: [&str; 44] = [
     "tx_port_down",
     "tx_malformed",
     "tx_slid",
@@ -127,6 +134,9 @@ pub const DROP_NAMES: [&str; 41] = [
     "mad_no_agent",
     "mad_unmatched",
     "mad_unread",
+    "mad_sl",
+    "mad_route",
+    "mad_denied",
     "rc_malformed",
     "vnic_no_vesw",
     "vnic_rx_state",

@@ -9,8 +9,9 @@ use super::faults::{Faults, Held};
 use super::observe::Observer;
 use super::queue::Queue;
 use super::rule::FaultRule;
-use super::vl_counters::{VlCounters, VlTally};
+use super::vl_counters::{Uncounted, VlCounters, VlTally};
 use super::wire::Wire;
+use super::wire_counters::{WireCounters, WireTally, is_marked};
 use crate::config::End;
 use crate::counters::{Drop, Passing};
 use crate::outputs::{DirectionId, PortId};
@@ -43,6 +44,7 @@ pub struct Direction {
     room: Room,
     faults: Faults,
     observer: Observer,
+    carried: WireTally,
     /// Whether `vls` has a tally.
     tallies_vls: bool,
     vls: Box<Vls>,
@@ -95,6 +97,7 @@ impl Direction {
             },
             faults: Faults::new(number, streams.0),
             observer: Observer::new(number),
+            carried: WireTally::default(),
             tallies_vls: false,
             vls: Box::new(Vls { link_sc_to_vl, sc_to_vl: link_sc_to_vl, tally: None, too_long: 0 }),
         }
@@ -186,7 +189,7 @@ impl Direction {
     /// Let the faults act on a packet, and pass on what they leave.
     fn disturb(&mut self, state: &mut State, now: u64, travelling: Travelling) {
         let Travelling { packet, hops, space } = travelling;
-        let mut passages = match self.faults.judge(state, now, &packet) {
+        let mut passages = match self.faults.judge(state, now, &packet, &mut self.carried) {
             Ok(passages) => passages,
             Err(drop) => return self.end(state, now, packet, drop),
         };
@@ -269,7 +272,7 @@ impl Direction {
             return false;
         }
         self.vls.too_long += 1;
-        self.tally_discard(packet);
+        self.tally_discard(packet, None);
         true
     }
 
@@ -280,13 +283,16 @@ impl Direction {
         };
         if let Some(tally) = &mut self.vls.tally {
             tally.carried(vl, packet.len());
+            if is_marked(packet) {
+                tally.marked(vl, packet);
+            }
         }
     }
 
-    fn tally_discard(&mut self, packet: &[u8]) {
+    fn tally_discard(&mut self, packet: &[u8], drop: Option<Drop>) {
         let vl = self.vls.of(packet);
         if let Some(tally) = &mut self.vls.tally {
-            tally.discarded(vl);
+            tally.discarded(vl, drop);
         }
     }
 
@@ -294,7 +300,7 @@ impl Direction {
         self.counters.lose(drop);
         state.pool += packet.len() as i64;
         if matches!(drop, Drop::LinkOverflow | Drop::LinkDown) {
-            self.tally_discard(&packet);
+            self.tally_discard(&packet, Some(drop));
         }
         state.packets.recycle(packet);
     }
@@ -305,6 +311,7 @@ impl Direction {
         let (packet, hops) = self.wire.take_due(&mut state.events)?;
         self.change(state);
         self.counters.leave(packet.len());
+        self.carried.carried(&packet);
         state.pool += packet.len() as i64;
         if self.tallies_vls {
             self.tally_arrival(&packet);
@@ -441,8 +448,8 @@ impl Direction {
         }
     }
 
-    /// Return how many packets were longer than the MTU of their VL, and the counters of each VL as of `now`.
-    pub fn vl_counters(&self, now: u64) -> (u64, Vec<VlCounters>) {
+    /// Return what all VLs together have that `counters` lack, and the counters of each VL as of `now`.
+    pub fn vl_counters(&self, now: u64) -> (Uncounted, Vec<VlCounters>) {
         let waits = match &self.room {
             Room::Queue(_) => Vec::new(),
             Room::Lanes(lanes) => lanes.waits(&self.wire, now),
@@ -451,7 +458,13 @@ impl Direction {
             Some(tally) => tally.rows(&waits),
             None => vec![VlCounters { wait_ns: waits.iter().sum(), ..VlCounters::default() }],
         };
-        (self.vls.too_long, rows)
+        let WireTally { fecn, becn, .. } = self.carried;
+        (Uncounted { too_long: self.vls.too_long, fecn, becn }, rows)
+    }
+
+    /// Return what it has counted beside packets and bytes.
+    pub fn wire_counters(&mut self, now: u64) -> WireCounters {
+        self.carried.counters(now)
     }
 
     /// Where the streams of its faults and of its jitter stand; None: another worker draws from them.

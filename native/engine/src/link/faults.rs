@@ -6,6 +6,7 @@ use ::wire::{HEADER, TRAILER};
 use offload::segment::Origin;
 
 use super::rule::{FaultKind, FaultRule, Passage};
+use super::wire_counters::WireTally;
 use crate::counters::Drop;
 use crate::events::Event;
 use crate::outputs::{DirectionId, Output};
@@ -52,7 +53,14 @@ impl Faults {
     }
 
     /// Let the rules act on a packet: return what passes, or why nothing does. Give the list back with `recycle`.
-    pub fn judge(&mut self, state: &mut State, now: u64, packet: &Packet) -> Result<Vec<Passage>, Drop> {
+    /// What the far end notices as an error is counted in `wire`.
+    pub fn judge(
+        &mut self,
+        state: &mut State,
+        now: u64,
+        packet: &Packet,
+        wire: &mut WireTally,
+    ) -> Result<Vec<Passage>, Drop> {
         let mut passages = std::mem::take(&mut self.passages);
         passages.push(Passage { packet: packet.clone(), delay_ns: 0, behind: 0, hold_ns: 0 });
         for rule in &self.rules {
@@ -68,6 +76,9 @@ impl Faults {
             let Some(hits) = tally.hit(rule.count) else { continue };
             if rule.count == Some(hits) {
                 state.outputs.push_back(Output::RuleSpent { time: now, rule: rule.number });
+            }
+            if matches!(rule.kind, FaultKind::Loss | FaultKind::Corrupt) {
+                wire.failed(now);
             }
             if rule.kind == FaultKind::Loss {
                 self.recycle(passages);

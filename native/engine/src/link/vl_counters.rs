@@ -5,6 +5,9 @@
 
 use std::ops::AddAssign;
 
+use crate::counters::Drop;
+use crate::packet::{becn, fecn};
+
 /// One VL. What is here of VL 0 nobody looks at, but for the time: it has all that the others have not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VlCounters {
@@ -15,6 +18,20 @@ pub struct VlCounters {
     pub wait_ns: u64,
     /// Packets that were not sent.
     pub discards: u64,
+    /// Those of them for which the queue was full.
+    pub overflows: u64,
+    /// Packets that have arrived with FECN, or with BECN.
+    pub fecn: u64,
+    pub becn: u64,
+}
+
+/// What a direction has counted of all its VLs together that its other counters lack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uncounted {
+    /// Packets longer than the MTU of their VL.
+    pub too_long: u64,
+    pub fecn: u64,
+    pub becn: u64,
 }
 
 /// What several workers have counted adds up.
@@ -24,6 +41,17 @@ impl AddAssign for VlCounters {
         self.bytes += other.bytes;
         self.wait_ns += other.wait_ns;
         self.discards += other.discards;
+        self.overflows += other.overflows;
+        self.fecn += other.fecn;
+        self.becn += other.becn;
+    }
+}
+
+impl AddAssign for Uncounted {
+    fn add_assign(&mut self, other: Self) {
+        self.too_long += other.too_long;
+        self.fecn += other.fecn;
+        self.becn += other.becn;
     }
 }
 
@@ -43,10 +71,20 @@ impl VlTally {
         counters.bytes += size as u64;
     }
 
-    /// Count a packet that was not sent; the VL modulo their number.
-    pub fn discarded(&mut self, vl: u8) {
+    /// Count a packet that has arrived with FECN or BECN.
+    #[cold]
+    pub fn marked(&mut self, vl: u8, packet: &[u8]) {
+        let counters = &mut self.0[usize::from(vl)];
+        counters.fecn += u64::from(fecn(packet));
+        counters.becn += u64::from(becn(packet));
+    }
+
+    /// Count a packet that was not sent, the VL modulo their number. None: it was too long.
+    pub fn discarded(&mut self, vl: u8, drop: Option<Drop>) {
         let vls = self.0.len();
-        self.0[usize::from(vl) % vls].discards += 1;
+        let counters = &mut self.0[usize::from(vl) % vls];
+        counters.discards += 1;
+        counters.overflows += u64::from(drop == Some(Drop::LinkOverflow));
     }
 
     /// Return what was counted, with the time that each VL has waited; there may be no times.

@@ -27,6 +27,11 @@ pub enum Goal {
 }
 
 impl Demux {
+    /// Whether all VNICs of the port are native, so that nobody in Python waits for its link.
+    pub fn is_whole(&self) -> bool {
+        self.nohandler.is_some()
+    }
+
     #[inline]
     pub fn find(&self, packet: &[u8]) -> Goal {
         if packet.len() < VNIC_HEADER || l4(packet) != L4_ETHERNET {

@@ -93,6 +93,8 @@ SWITCH_LIDS: Final = (8, 9, 10, 11)
 STRAY: Final = (GROUP, GROUP, GROUP, GROUP + 1, LID_PERMISSIVE, LOST, LOST, 3000, 0, *SWITCH_LIDS)
 """DLIDs of packets that are not for one host."""
 
+PORT_NUMS: Final = 24
+"""More than any switch has ports."""
 STATES: Final = (PortState.ACTIVE, PortState.INIT, PortState.ACTIVE, PortState.ARMED, PortState.DOWN)
 SENT_PKEYS: Final = (PKEY, PKEY, PKEY, PKEY & 0x7FFF, 0xFFFF, 0x7FFF)
 NO_LIMIT: Final = (MAX_MTU,) * MAX_VLS
@@ -122,7 +124,18 @@ steps = st.tuples(
         + ["burst"] * 4
         + ["rules"] * 5
         + ["all", "no rules", "flap", "flap", "rate", "tables", "loop", "switch"]
-        + ["switch port", "stall", "port", "port 0", "port 0 sends", "directed", "hosts", "keep", "let go"]
+        + [
+            "forget",
+            "switch port",
+            "stall",
+            "port",
+            "port 0",
+            "port 0 sends",
+            "directed",
+            "hosts",
+            "keep",
+            "let go",
+        ]
         + ["stray", "observe", "capture", "capture", "take", "run", "run", "jump"]
     ),
     bytes_of,
@@ -455,6 +468,7 @@ class World:
             state=pick(STATES, b),
             pkeys=PkeyTable.of(PKEYS[: 1 + c % 2]),
             multicast_lids=frozenset([GROUP]) if c % 3 else frozenset(),
+            any_group=not c % 5,
         )
         self.bed.engine.set_port(self.now, self.port0[a % len(self.port0)], config)
 
@@ -533,6 +547,12 @@ class World:
         for ring in self.captures:
             ring.take(a % 2 == 0)
 
+    def do_forget(self, a: int, b: int, c: int) -> None:
+        """Forget which packet was the first that a port has dropped."""
+        switch = a % len(self.port0)
+        end = SwitchEnd(SwitchId(switch), b % 5) if c % 3 else HfiEnd(PortId(b % len(self.ports)))
+        self.bed.engine.forget_errors(self.now, end, tuple(Drop)[c % 7 :: 3])
+
     def do_run(self, a: int, b: int, c: int) -> None:
         self.bed.now += pick(PAUSES, a) + b * c
         self.keep_held(self.bed.run(self.now))
@@ -571,6 +591,7 @@ class World:
         assert [counters for counters in self.bed.counters() if counters.balance] == []
         for number in range(len(self.ports)):
             self.twins.is_stopped(PortId(number))
+        self.check_port_errors()
         for number, limit in enumerate(self.longest_queue):
             self.twins.is_holding(DirectionId(number))
             self.check_vls(number)
@@ -587,8 +608,33 @@ class World:
         assert sum(vl.packets for vl in each) == total.out_packets
         assert sum(vl.bytes for vl in each) == total.out_bytes
         for vl in each:
-            assert min(vl.packets, vl.bytes, vl.discards) >= 0
+            assert min(vl.packets, vl.bytes, vl.discards, vl.overflows, vl.fecn, vl.becn) >= 0
+            assert vl.overflows <= vl.discards
             assert 0 <= vl.wait_ns <= self.now
+        wire = self.twins.wire_counters(self.now, DirectionId(number))
+        assert (sum(vl.fecn for vl in each), sum(vl.becn for vl in each)) == (wire.fecn, wire.becn)
+        assert wire.multicast <= total.out_packets
+        assert total.drops.get(Drop.LINK_FAULT, 0) <= wire.errors
+        assert wire.recent_errors <= wire.errors
+
+    def check_port_errors(self) -> None:
+        """What the ports of a switch have dropped, it has; it alone what came too early, or to nobody else's group."""
+        for number in range(len(self.ports)):
+            self.twins.port_errors(self.now, HfiEnd(PortId(number)))
+        for switch, port0 in enumerate(self.port0):
+            self.twins.port_errors(self.now, HfiEnd(port0))
+            noted: Counter[Drop] = Counter()
+            for port_num in range(PORT_NUMS):
+                errors = self.twins.port_errors(self.now, SwitchEnd(SwitchId(switch), port_num))
+                noted.update({drop: error.packets for drop, error in errors.items()})
+            self.twins.count()
+            drops = self.bed.switches[switch].drops
+            for drop in (Drop.SW_PORT_DOWN, Drop.SW_NO_GROUP):
+                assert noted[drop] <= drops.get(drop, 0)
+            either = (Drop.SW_PORT_DOWN, Drop.SW_NO_GROUP, Drop.SW_DOWN)
+            assert {drop: noted[drop] for drop in noted if drop not in either} == {
+                drop: drops[drop] for drop in drops if drop not in either
+            }
 
     def check_end(self) -> None:
         """Hold the laws of a fabric at rest against it."""

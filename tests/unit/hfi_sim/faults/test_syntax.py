@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.errors import FaultError
 from hfi_sim.faults import FaultKind, FaultSpec, Match, parse_fault, spec_from_data, spec_text
+from hfi_sim.wire.lrh16b import Lrh16B
 
 
 def test_parse_fault_reads_every_option() -> None:
@@ -98,3 +99,11 @@ def test_parse_fault_of_any_text_gives_a_fault_or_a_fault_error(text: str) -> No
 def test_parse_fault_of_an_option_that_would_do_nothing_is_refused(text: str, message: str) -> None:
     with pytest.raises(FaultError, match=message):
         parse_fault(text)
+
+
+@pytest.mark.parametrize("size", range(Lrh16B.SIZE))
+def test_bytes_shorter_than_a_header_fit_only_where_nothing_is_asked(size: int) -> None:
+    assert Match().fits(bytes(size))
+    assert Match(direction="rx").fits(bytes(size))
+    for asked in (Match(l4=0), Match(lid=0), Match(sc=0), Match(slid=0), Match(dlid=0), Match(method=0)):
+        assert not asked.fits(bytes(size))

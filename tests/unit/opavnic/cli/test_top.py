@@ -224,8 +224,9 @@ def said(**changes: Any) -> dict[str, Any]:
 async def test_another_lab_of_that_name_is_not_taken_for_the_same(
     directory: LabDir, run: Callable[..., Any]
 ) -> None:
-    async with stand_in(directory, said(), said(pid=1)):
-        line = "opavnic: lab x has ended; another one of that name runs (pid 1)\n"
+    other = os.getpid() + 1
+    async with stand_in(directory, said(), said(pid=other)):
+        line = f"opavnic: lab x has ended; another one of that name runs (pid {other})\n"
         assert await run(meanwhile=nothing) == (1, "", line)
 
 

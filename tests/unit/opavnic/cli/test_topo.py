@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.table_paths import paths
 from hfi_sim.topology import Topology, generate
 from hfi_sim.topology.ibnet import dumps
 from opavnic.cli.topo import topo
@@ -84,7 +85,7 @@ def broken_lab(monkeypatch: pytest.MonkeyPatch) -> str:
                 }
             assert path == "/routes?from=h1&to=h4"
             a, b = (fabric.hfis[name].ports[1] for name in ("h1", "h4"))
-            return {"from": a.name, "to": b.name, "lid": b.lid, "paths": manager.routes(a, b)}
+            return {"from": a.name, "to": b.name, "lid": b.lid, "paths": paths(fabric, a, b)}
 
     monkeypatch.setattr("opavnic.lab.client.LabClient", Client)
     monkeypatch.setattr(

@@ -92,10 +92,10 @@ class Mixed:
         for port in self.ports:
             self.sm.set_pkeys(port, [PKEY])
         self.sm.sweep()
-        self.group = self.sm.create_group()
+        self.group = self.sm.groups.create()
         self.faults = Faults(fabric)
         for port in self.ports:
-            self.sm.join(self.group, port)
+            self.sm.groups.join(self.group, port)
             vnics = VnicPort(port, self.clock, attached=fabric.attached)
             self.vnic_ports.append(vnics)
             adapter = vnics.create_vnic(VportNum(1), lambda _vnic, _opcode: None)

@@ -53,7 +53,7 @@ def make_twin(rng: random.Random, fabric: Fabric | None = None) -> Twin:
     for hfi in hfis:
         sm.set_pkeys(hfi.ports[1], rng.sample(PKEYS, rng.randint(1, 3)))
     sm.sweep()
-    groups = [sm.create_group() for _ in VESWS]
+    groups = [sm.groups.create() for _ in VESWS]
     vnic_ports, adapters = [], []
     for hfi in hfis:
         port = hfi.ports[1]
@@ -63,7 +63,7 @@ def make_twin(rng: random.Random, fabric: Fabric | None = None) -> Twin:
             if rng.random() < 0.2:
                 continue
             if rng.random() < 0.9:
-                sm.join(group, port)
+                sm.groups.join(group, port)
             adapter = vnics.create_vnic(VportNum(number), lambda _vnic, _opcode: None)
             adapters.append(adapter)
             lids = [other.ports[1].lid for other in hfis]

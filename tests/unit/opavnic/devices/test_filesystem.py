@@ -17,6 +17,7 @@ from hfi_sim.errors import WireError
 from hfi_sim.fabric import Fabric
 from hfi_sim.umad.abi import ENABLE_PKEY, REGISTER_AGENT2
 from hfi_sim.umad.service import UmadService
+from opavnic.devices import fuse
 from opavnic.devices.filesystem import MAX_HANDLES, FileSystem
 from opavnic.devices.fuse import Opcode
 from opavnic.devices.hfi_tree import hfi_tree
@@ -137,6 +138,14 @@ def test_read_waits_for_a_mad_and_poll_is_woken(ground: Ground) -> None:
     assert kernel.poll(fh) & select.POLLIN
 
 
+def test_write_in_several_parts_is_refused_and_not_taken_for_several_messages(ground: Ground) -> None:
+    fh = ground.program()
+    data = message(0, ema(), ground.pair.b.lid).ljust(fuse.MAX_WRITE, b"\0")
+    assert ground.kernel.write(fh, data).error == errno.EINVAL
+    rest = struct.pack("<QQIIQI4x", fh, fuse.MAX_WRITE, 100, 0, 0, 0) + bytes(100)
+    assert ground.kernel.call(Opcode.WRITE, 1, rest).error == errno.EINVAL
+
+
 def test_read_that_is_interrupted_takes_nothing(ground: Ground) -> None:
     fh = ground.program()
     waiting = ground.kernel.read(fh, BIG)
@@ -177,10 +186,31 @@ def test_one_subnet_manager_at_a_time(ground: Ground) -> None:
     assert ground.kernel.text(capabilities) == "0x00000000\n"
     _, fh = ground.kernel.open("dev/issm0")
     assert ground.kernel.text(capabilities) == "0x00000002\n"
-    assert ground.kernel.open("dev/issm0")[0] == errno.EAGAIN
+    assert ground.kernel.open("dev/issm0", os.O_NONBLOCK)[0] == errno.EAGAIN
     assert ground.kernel.replies[ground.kernel.read(fh)].error == errno.EINVAL
     ground.kernel.release(fh)
-    assert ground.kernel.open("dev/issm0")[0] == 0
+    assert ground.kernel.open("dev/issm0", os.O_NONBLOCK)[0] == 0
+
+
+def test_subnet_manager_that_may_wait_opens_the_device_when_it_is_free(ground: Ground) -> None:
+    standby, third = Kernel(FileSystem(ground.tree)), Kernel(FileSystem(ground.tree))
+    _, fh = ground.kernel.open("dev/issm0")
+    waiting = standby.ask(Opcode.OPEN, standby.walk("dev/issm0"), bytes(8))
+    interrupted = third.ask(Opcode.OPEN, third.walk("dev/issm0"), bytes(8))
+    killed = third.ask(Opcode.OPEN, third.walk("dev/issm0"), bytes(8))
+    last = ground.kernel.ask(Opcode.OPEN, ground.kernel.walk("dev/issm0"), bytes(8))
+    assert waiting not in standby.replies
+    third.ask(Opcode.INTERRUPT, 1, struct.pack("<Q", interrupted))
+    assert third.replies[interrupted].error == errno.EINTR
+    ground.kernel.release(fh)
+    standby.take()
+    assert standby.replies[waiting].error == 0
+    third.files.close()  # its programs have gone
+    assert killed not in third.replies
+    assert last not in ground.kernel.replies, "one at a time"
+    standby.files.close()  # a kill, without release
+    ground.kernel.take()
+    assert ground.kernel.replies[last].error == 0
 
 
 def test_programs_cannot_fill_the_lab_with_open_files(ground: Ground) -> None:

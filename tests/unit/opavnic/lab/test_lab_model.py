@@ -101,6 +101,40 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("subnet_manager: external", "external"),
+        ("subnet_manager: {mode: external}", "external"),
+        ("subnet_manager: {}", "builtin"),
+        ("subnet_manager:", "builtin"),
+    ],
+)
+def test_subnet_manager_section_forms(text: str, mode: str) -> None:
+    assert parse_lab(f"name: x\nhosts: {{h1: {{}}}}\n{text}\n", "lab.yaml").subnet_manager.mode == mode
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("off", "subnet_manager: should be builtin, external, or a mapping with the key mode, not False"),
+        ("opafm", "subnet_manager.mode: should be 'builtin' or 'external', not 'opafm'"),
+        ("3", "subnet_manager: should be builtin, external, or a mapping with the key mode, not 3"),
+    ],
+)
+def test_wrong_subnet_manager_is_refused_with_what_would_be_right(text: str, problem: str) -> None:
+    source = f"name: x\nhosts: {{h1: {{}}}}\nsubnet_manager: {text}\n"
+    assert problems(source) == [f"lab.yaml:3: {problem}"]
+
+
+def test_apps_beside_a_fabric_manager_are_refused() -> None:
+    source = (
+        "name: x\nhosts: {h1: {}}\nsubnet_manager: external\n"
+        "vesws: [{id: 2, name: v, members: [h1]}]\napps: [{kind: x, host: h1}]\n"
+    )
+    assert any("apps need the built-in subnet manager" in problem for problem in problems(source))
+
+
+@pytest.mark.parametrize(
     ("change", "problem"),
     [
         (
@@ -109,8 +143,8 @@ def test_em_section_forms(text: str, mode: str | None) -> None:
         ),
         (
             ("name: two-hosts", "nmae: two-hosts\nname: x"),
-            'lab.yaml:1: nmae: unknown key "nmae" (known: name, fabric, hosts, vesws, em, apps, faults, seed, '
-            "datapath, driver_quirks, icrc; nearest: name)",
+            'lab.yaml:1: nmae: unknown key "nmae" (known: name, fabric, hosts, vesws, em, subnet_manager, apps, '
+            "faults, seed, datapath, driver_quirks, icrc; nearest: name)",
         ),
         (("name: two-hosts\n", ""), 'lab.yaml:1: name: key "name" is missing'),
         (

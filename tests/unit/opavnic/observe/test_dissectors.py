@@ -288,7 +288,7 @@ def test_list_of_packets_says_what_each_is(tshark: Tshark, tmp_path: Path) -> No
         ["OPA EMA", f"GetResp IfaceMcastMacs vport 1, {ends}: 2 of 5 from 0"],
         ["OPA EMA", f"GetResp ClassPortInfo, {ends}, status 0x000c: method and attribute do not go together"],
         ["OPA EMA", f"Trap Notice, {ends}: vport 4, link status changed"],
-        ["OPA MAD", f"Get NodeDescription, {ends}"],
+        ["OPA SM", f"Get NodeDescription, {ends}"],
         ["OPA MAD", f"Get attribute 0x0099 vport 1, {ends}"],
     ]
 

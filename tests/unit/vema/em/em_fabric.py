@@ -13,7 +13,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
-from opavnic.em_port import make_em
+from opavnic.em_port import SmTopology, make_em
 from opavnic.vnic_port import VnicPort
 from unit.opavnic.vnic_bench import netdev_of
 from vema.em.desired import EmConfig, parse_config
@@ -57,9 +57,10 @@ class EmFabric:
 
     def em(self, number: int = 1, *, database: Path | str = ":memory:") -> EthernetService:
         """Return an EM on node em`number`, not started."""
+        port = self.em_ports[number - 1]
         return make_em(
-            self.sm,
-            self.em_ports[number - 1],
+            SmTopology(self.sm, port),
+            port,
             clock=self.clock,
             wall_clock=self.clock.time,
             database=database,

@@ -21,6 +21,7 @@ from hfi_sim.mad.message import Mad
 from hfi_sim.mad.transactions import Done
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from vema.em.desired import PortFacts, parse_config
+from vema.em.groups import Group
 from vema.em.service import EthernetService
 from vema.em.store import Store
 
@@ -86,8 +87,15 @@ class FixedTopology:
     def known(self) -> list[PortFacts]:
         return self._facts
 
-    def set_groups(self, groups: dict[int, frozenset[int]]) -> None:
-        self._groups |= groups
+    @property
+    def given(self) -> bool:
+        return False
+
+    def set_groups(self, groups: dict[int, Group | None]) -> None:
+        self._groups |= {group.mlid: group.guids for group in groups.values() if group is not None}
+
+    def group_lids(self) -> None:
+        """The EM chooses."""
 
     def group_members(self, mlid: int) -> frozenset[int]:
         return self._groups.get(mlid, frozenset())

@@ -207,7 +207,7 @@ async def test_agent_that_is_silent_or_refuses_does_not_hold_the_others_up() -> 
 @given(st.binary(max_size=2100), st.booleans())
 def test_any_answer_is_a_section_or_an_error_and_the_audit_goes_on(answer: bytes, dressed: bool) -> None:
     facts = PortFacts(1, 2, "h1:1", "h1", "h1", 1)
-    port, plan = Port(facts, ready=True), VeswPlan(1, config().vesws[0], True, (facts,), ())
+    port, plan = Port(facts, ready=True), VeswPlan(1, config().vesws[0], True, (facts,), (), 0xF00002)
     vport = Vport(1, 1, 2, digest=digest_of(()), done=True)
     port.add(vport)
     vesws = {2: Vesw(plan, VeswTable())}

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from vema.em.desired import EmConfig, EmConfigError, PortFacts, Roster, checked, fabric_problems, parse_config
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.em.desired import (
+    EmConfig,
+    EmConfigError,
+    PartitionLane,
+    PortFacts,
+    Roster,
+    checked,
+    contradictions,
+    fabric_problems,
+    parse_config,
+)
+from vema.em.plan import plan_vesws, port_info
 from vema.em.problems import Problem, path_text
+from vema.types import ConfigState
 
 
 def facts(n: int, *pkeys: int) -> PortFacts:
@@ -119,6 +133,60 @@ def test_fabric_problems_are_listed_at_once() -> None:
         "vesws[1].members: 2092 members with policy learn need 2091 MAC table entries" in x for x in listed
     )
     assert any('vesws[1].default_ports[0]: unknown member "gw"' in line for line in listed)
+
+
+GIVEN = PortFacts(1, 2, "h1:1", "h1", "h1", 1, frozenset({0x7FFF, 0x8002}))
+
+
+@pytest.mark.parametrize(
+    ("port", "found"),
+    [
+        (replace(GIVEN, pkeys=None), None),
+        (replace(GIVEN, lanes=(PartitionLane(0x8002, 3, 1, 1, 10240),)), None),
+        (replace(GIVEN, lanes=(PartitionLane(0x0002, 3, 1, 1, 10240),)), None),
+        (replace(GIVEN, pkeys=frozenset({0x7FFF})), "pkey: pkey 0x8002 is not in the table of h1:1 (0x7fff)"),
+        (replace(GIVEN, lanes=()), "pkey: no virtual fabric of the fabric manager gives pkey 0x8002 an SL"),
+        (
+            replace(GIVEN, lanes=(PartitionLane(0x8002, 3, 15, 15, 0),)),
+            "pkey: SL 3 of pkey 0x8002 has no SC at h1:1: its virtual fabric is not there",
+        ),
+        (
+            replace(GIVEN, lanes=(PartitionLane(0x8002, 3, 1, 1, 2048),)),
+            "mtu: 9000 is above the 2048 that VL 1 of h1:1 carries (pkey 0x8002)",
+        ),
+    ],
+)
+def test_what_a_fabric_manager_gives_is_held_against_the_file_and_not_refused(
+    port: PortFacts, found: str | None
+) -> None:
+    config = parse_config({"vesws": [{"id": 2, "name": "blue", "pkey": 0x8002, "mtu": 9000}]})
+    roster = Roster([port], given=True)
+    assert fabric_problems(config, roster) == []
+    expected = [] if found is None else [f"vesws[0].{found}"]
+    assert [str(problem) for problem in contradictions(config, roster)] == expected
+
+
+def test_election_beside_a_fabric_manager_is_refused() -> None:
+    config = parse_config({"vesws": [], "election": {"priority": 3}})
+    (problem,) = fabric_problems(config, Roster([GIVEN], given=True))
+    assert problem.path == ("election",)
+
+
+def test_lane_of_the_partition_fills_what_the_file_leaves_open() -> None:
+    port = replace(GIVEN, lanes=(PartitionLane(0x8002, 3, 4, 2, 10240),))
+    vesw = {"id": 2, "name": "blue", "pkey": 0x8002}
+    for extra, channel in (({}, 4), ({"qos": {"unicast": {"untagged": {"sc": 7}}}}, 7)):
+        config = parse_config({"vesws": [{**vesw, **extra}]})
+        (plan,) = plan_vesws(config, Roster([port]), {2: 0xF00005}).values()
+        info = port_info(plan, port, VeswPortInfo.power_on())
+        assert (info.non_vlan_sc_uc, info.u_mcast_dlid) == (channel, 0xF00005)
+        assert info.config_state == ConfigState.FORWARDING
+
+
+def test_virtual_switch_without_its_group_yet_is_held_down() -> None:
+    config = parse_config({"vesws": [{"id": 2, "name": "blue", "pkey": 0x8002}]})
+    (plan,) = plan_vesws(config, Roster([GIVEN]), {}).values()
+    assert port_info(plan, GIVEN, VeswPortInfo.power_on()).config_state == ConfigState.DROP_ALL
 
 
 def test_too_many_virtual_switches_on_a_port_are_refused() -> None:

@@ -47,7 +47,7 @@ async def test_three_members_get_configuration_group_and_tables() -> None:
     await converged(fabric, em)
     lids = [port.lid for port in fabric.ports]
     assert fabric.dlids(1) == {base(2, lids[1]): lids[1], base(3, lids[2]): lids[2]}
-    assert fabric.sm.group_members(0xF00002) == {port.guid for port in fabric.ports}
+    assert fabric.sm.groups.members(0xF00002) == {port.guid for port in fabric.ports}
     assert fabric.netdev(1).address == base(1, lids[0])
     em.stop()
 
@@ -205,7 +205,7 @@ async def test_removed_vesw_is_deleted_and_its_group_too() -> None:
     em.apply(parse_config({"mac": "learn", "vesws": []}))
     await converged(fabric, em)
     assert fabric.vnics["h1:1"].adapters[VportNum(1)].port_info.vesw_id == 0
-    assert fabric.sm.group_members(0xF00002) == frozenset()
+    assert fabric.sm.groups.members(0xF00002) == frozenset()
     em.apply(config())
     await converged(fabric, em)
     assert len(fabric.dlids(1)) == 1

@@ -13,7 +13,8 @@ from hfi_sim.hfi import HfiPort
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.subnet_manager import NoticeKind, Routing, SmNotice, SubnetManager
 from hfi_sim.switch import Switch, SwitchPort
-from hfi_sim.topology import clos
+from hfi_sim.table_paths import paths
+from hfi_sim.topology import clos, fat_tree
 from unit.hfi_sim.fabric_pair import TEST_L4, make_pair
 
 
@@ -74,11 +75,11 @@ def test_multicast_on_a_ring_reaches_each_member_once() -> None:
     fabric, sm, ports = ring_of_switches(6)
     for port in ports:
         sm.set_pkeys(port, [0x8002])
-    mlid = sm.create_group()
+    mlid = sm.groups.create()
     assert mlid == 0xF00000
     members = [ports[0], ports[2], ports[5]]
     for port in members:
-        sm.join(mlid, port)
+        sm.groups.join(mlid, port)
     seen = _listen(ports)
     ports[0].send(make_pair().packet(slid=ports[0].lid, dlid=mlid, pkey=0x8002))
     assert seen == {port.name: int(port in members[1:]) for port in ports}
@@ -87,11 +88,11 @@ def test_multicast_on_a_ring_reaches_each_member_once() -> None:
 
 def test_leave_ends_delivery() -> None:
     pair = make_pair()
-    mlid = pair.sm.create_group()
+    mlid = pair.sm.groups.create()
     for port in (pair.a, pair.b):
-        pair.sm.join(mlid, port)
+        pair.sm.groups.join(mlid, port)
     pair.a.send(pair.packet(dlid=mlid))
-    pair.sm.leave(mlid, pair.b)
+    pair.sm.groups.leave(mlid, pair.b)
     pair.a.send(pair.packet(dlid=mlid))
     assert len(pair.received) == 1
     assert pair.switch.counters.drops == {Drop.SW_NO_GROUP: 1}
@@ -101,10 +102,10 @@ def test_set_groups_leaves_the_same_tables_as_joining_one_by_one() -> None:
     fabric, sm, ports = ring_of_switches(5)
     other_fabric, other_sm, other_ports = ring_of_switches(5)
     wanted = {0xF00000: [0, 2], 0xF00001: [1, 2, 4], 0xF00002: [3]}
-    sm.set_groups({mlid: [ports[n] for n in members] for mlid, members in wanted.items()})
+    sm.groups.assign({mlid: [ports[n] for n in members] for mlid, members in wanted.items()})
     for mlid, members in wanted.items():
         for n in members:
-            other_sm.join(mlid, other_ports[n])
+            other_sm.groups.join(mlid, other_ports[n])
     mfts = {name: dict(switch.mft) for name, switch in fabric.switches.items()}
     assert mfts == {name: dict(switch.mft) for name, switch in other_fabric.switches.items()}
     assert [port.multicast_lids for port in ports] == [port.multicast_lids for port in other_ports]
@@ -112,15 +113,15 @@ def test_set_groups_leaves_the_same_tables_as_joining_one_by_one() -> None:
 
 def test_set_groups_moves_members_and_leaves_other_groups_alone() -> None:
     _, sm, ports = ring_of_switches(4)
-    sm.join(0xF00007, ports[1])
-    sm.set_groups({0xF00000: ports[:3], 0xF00001: ports})
-    sm.set_groups({0xF00000: [ports[0], *ports[2:]], 0xF00001: []})
+    sm.groups.join(0xF00007, ports[1])
+    sm.groups.assign({0xF00000: ports[:3], 0xF00001: ports})
+    sm.groups.assign({0xF00000: [ports[0], *ports[2:]], 0xF00001: []})
     seen = _listen(ports)
     pair = make_pair()
     for mlid in (0xF00000, 0xF00001):
         ports[0].send(pair.packet(slid=ports[0].lid, dlid=mlid))
     assert seen == {"h0:1": 0, "h1:1": 0, "h2:1": 1, "h3:1": 1}
-    assert sm.group_members(0xF00001) == frozenset()
+    assert sm.groups.members(0xF00001) == frozenset()
     assert [sorted(port.multicast_lids) for port in ports] == [[0xF00000], [0xF00007], [0xF00000], [0xF00000]]
 
 
@@ -135,23 +136,23 @@ def test_set_groups_of_a_thousand_programs_each_switch_once(monkeypatch: pytest.
 
     monkeypatch.setattr(Switch, "program", count)
     groups = {0xF00000 + n: ports for n in range(1000)}
-    sm.set_groups(groups)
+    sm.groups.assign(groups)
     assert programmed == list(fabric.switches)
-    sm.set_groups(groups)
+    sm.groups.assign(groups)
     assert programmed == list(fabric.switches), "what is so already is not programmed again"
 
 
 def test_set_groups_with_a_unicast_lid_changes_nothing() -> None:
     _, sm, ports = ring_of_switches(3)
     with pytest.raises(FabricError, match="0x10 is not a multicast LID"):
-        sm.set_groups({0xF00000: ports, 0x10: ports})
-    assert sm.group_members(0xF00000) == frozenset()
+        sm.groups.assign({0xF00000: ports, 0x10: ports})
+    assert sm.groups.members(0xF00000) == frozenset()
 
 
 @pytest.mark.parametrize("mlid", [5, 0xFFFFFF])
 def test_create_group_outside_multicast_range_raises(mlid: int) -> None:
     with pytest.raises(FabricError, match="is not a multicast LID"):
-        make_pair().sm.create_group(mlid)
+        make_pair().sm.groups.create(mlid)
 
 
 def test_unknown_dlid_ends_at_the_switch() -> None:
@@ -257,7 +258,7 @@ def test_lmc_gives_aligned_ranges_that_are_routed_apart(lmc: int) -> None:
     sm = SubnetManager(fabric, ports[0], routing=Routing(adaptive=False, lmc=lmc))
     sm.sweep()
     assert all(port.lid % (1 << lmc) == 0 and port.lmc == lmc for port in ports)
-    spines = [path[2] for path in sm.routes(ports[0], ports[3])]
+    spines = [path[2] for path in paths(sm.fabric, ports[0], ports[3])]
     assert len({spine.partition(":")[0] for spine in spines}) == 1 << lmc
     seen = _listen(ports)
     for lid in range(ports[3].lid, ports[3].lid + (1 << lmc)):
@@ -291,6 +292,18 @@ def test_entropy_spreads_flows_over_the_spines_and_keeps_each_on_one() -> None:
     } == {f"spine{n}": 4 for n in range(4)}
 
 
+def test_entropy_spreads_flows_over_all_cores_of_a_fat_tree() -> None:
+    fabric = fat_tree(4).build(Fabric())
+    a, *_, b = fabric.hfi_ports()
+    SubnetManager(fabric, a).sweep()
+    _listen([b])
+    pair = make_pair()
+    for entropy in range(8):
+        a.send(pair.packet(slid=a.lid, dlid=b.lid, entropy=entropy))
+    cores = {name: sw.counters.in_packets for name, sw in fabric.switches.items() if name.startswith("core")}
+    assert cores == {f"core{n}": 2 for n in range(4)}
+
+
 def test_fat_tree_engine_falls_back_when_the_tree_breaks() -> None:
     fabric = clos(2, 2, hosts_per_leaf=1).build(Fabric())
     a, b = fabric.hfi_ports()
@@ -301,7 +314,7 @@ def test_fat_tree_engine_falls_back_when_the_tree_breaks() -> None:
         switch = fabric.switches[name]
         switch.ports[9] = SwitchPort(switch, 9)
         fabric.connect(fabric.switches["sw9"].ports[number], switch.ports[9])
-    assert sm.routes(a, b)[0][-1] == "h2:1"
+    assert paths(sm.fabric, a, b)[0][-1] == "h2:1"
     assert sm.deadlock() == []
 
 
@@ -319,9 +332,9 @@ def test_set_switch_off_empties_it_and_on_again_routes_again() -> None:
     fabric.set_switch(spine, False)
     assert dict(spine.lft) == {}
     assert [port.name for port in sm.ports_in_service()] == ["h1:1"]
-    assert sm.routes(a, b)[0][-1] == "leaf0: no route"
+    assert paths(sm.fabric, a, b)[0][-1] == "leaf0: no route"
     fabric.set_switch(spine, True)
-    assert sm.routes(a, b)[0][-1] == "h2:1"
+    assert paths(sm.fabric, a, b)[0][-1] == "h2:1"
 
 
 def test_link_held_down_by_two_comes_up_when_both_let_go() -> None:

@@ -1,0 +1,201 @@
+"""Records of the fabric as the last sweep has found it: nodes, ports, links, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hfi_sim.hfi import HfiPort
+from hfi_sim.port_state import PortState
+from hfi_sim.sa.records import (
+    FabricInfoRecord,
+    LftRecord,
+    LinkRecord,
+    MftRecord,
+    NodeRecord,
+    PartitionTableRecord,
+    PortInfoRecord,
+    ScToVlRecord,
+    SlToScRecord,
+    SwitchInfoRecord,
+)
+from hfi_sim.sa.records_ib import IbNodeRecord
+from hfi_sim.sma.attributes.node import IbNodeInfo
+from hfi_sim.sma.attributes.tables import (
+    GROUPS_PER_BLOCK,
+    LIDS_PER_BLOCK,
+    NO_PORT,
+    PKEYS_PER_BLOCK,
+    PORTS_PER_POSITION,
+)
+from hfi_sim.sma.facts import (
+    Port,
+    neighbour_of,
+    node_description_of,
+    node_info_of,
+    port_info_of,
+    port_num_of,
+    switch_info_of,
+)
+from hfi_sim.subnet_manager.view import View
+from hfi_sim.switch import Switch, SwitchPort
+from hfi_sim.types import LID_MULTICAST_FIRST, SC_MANAGEMENT
+
+_VLS: Final = 32
+
+
+def lid_of(port: Port) -> int:
+    """Return the LID that records name a port by: its own, or that of its switch."""
+    return port.lid if isinstance(port, HfiPort) else port.switch.lid
+
+
+def ends(view: View) -> Iterator[Port]:
+    """Yield the ports that are end points: those of HFIs, and port 0 of each switch."""
+    yield from view.ports
+    for switch in view.switches:
+        yield switch.port0
+
+
+def ports(view: View) -> Iterator[Port]:
+    """Yield all ports that are not down, port 0 of each switch before its others."""
+    yield from view.ports
+    for switch in view.switches:
+        yield switch.port0
+        yield from (port for port in switch.ports.values() if port.state is not PortState.DOWN)
+
+
+def nodes(view: View) -> Iterator[NodeRecord]:
+    """Yield a record for each HFI port and each switch."""
+    for port in ends(view):
+        yield NodeRecord(
+            lid=lid_of(port),
+            node_info=node_info_of(port).build(),
+            node_description=node_description_of(port).build(),
+        )
+
+
+def ib_nodes(view: View) -> Iterator[IbNodeRecord]:
+    """Yield the same in InfiniBand's form."""
+    for port in ends(view):
+        info = IbNodeInfo.of(node_info_of(port))
+        yield IbNodeRecord(
+            lid=lid_of(port) & 0xFFFF,
+            node_description=node_description_of(port).build(),
+            **{name: getattr(info, name) for name in IbNodeInfo.HEADER.names},
+        )
+
+
+def port_infos(view: View) -> Iterator[PortInfoRecord]:
+    """Yield a record for each port that is not down."""
+    for port in ports(view):
+        yield PortInfoRecord(
+            lid=lid_of(port), port_num=port_num_of(port), port_info=port_info_of(port).build()
+        )
+
+
+def switch_infos(view: View) -> Iterator[SwitchInfoRecord]:
+    """Yield a record for each switch."""
+    for switch in view.switches:
+        yield SwitchInfoRecord(lid=switch.lid, switch_info=switch_info_of(switch).build())
+
+
+def links(view: View) -> Iterator[LinkRecord]:
+    """Yield a record for each direction of each link that is up between nodes of the view."""
+    known = {port.name for port in view.ports} | {switch.name for switch in view.switches}
+    for port in ports(view):
+        far = neighbour_of(port)
+        if far is None or (far.name if isinstance(far, HfiPort) else far.switch.name) not in known:
+            continue
+        yield LinkRecord(
+            from_lid=lid_of(port), from_port=port_num_of(port), to_port=port_num_of(far), to_lid=lid_of(far)
+        )
+
+
+def fabric_info(view: View) -> FabricInfoRecord:
+    """Return how many nodes and links there are."""
+    hfi_links = switch_links = 0
+    for port in ports(view):
+        far = neighbour_of(port)
+        if isinstance(port, SwitchPort) and isinstance(far, SwitchPort):
+            switch_links += 1
+        elif far is not None:
+            hfi_links += 1
+    return FabricInfoRecord(
+        hfis=len({port.hfi.node_guid for port in view.ports}),
+        switches=len(view.switches),
+        external_hfi_links=hfi_links // 2,
+        external_switch_links=switch_links // 2,
+    )
+
+
+def linear_tables(view: View) -> Iterator[LftRecord]:
+    """Yield the blocks of each switch's linear forwarding table, up to its last LID."""
+    for switch in view.switches:
+        for block in range(-(-len(switch.lft.entries) // LIDS_PER_BLOCK)):
+            yield LftRecord(lid=switch.lid, block=block, ports=_linear_block(switch, block))
+
+
+def _linear_block(switch: Switch, block: int) -> bytes:
+    first = block * LIDS_PER_BLOCK
+    hops = (switch.lft.next_hops(lid) for lid in range(first, first + LIDS_PER_BLOCK))
+    lids = range(first, first + LIDS_PER_BLOCK)
+    return bytes(
+        0 if lid == switch.lid else ports[0] if ports else NO_PORT
+        for lid, ports in zip(lids, hops, strict=True)
+    )
+
+
+def multicast_tables(view: View) -> Iterator[MftRecord]:
+    """Yield the blocks of each switch's multicast forwarding table that hold a group."""
+    for switch in view.switches:
+        blocks = {(mlid - LID_MULTICAST_FIRST) // GROUPS_PER_BLOCK for mlid in switch.mft}
+        positions = max(switch.ports, default=0) // PORTS_PER_POSITION + 1
+        for block in sorted(blocks):
+            for position in range(min(positions, 4)):
+                first = LID_MULTICAST_FIRST + block * GROUPS_PER_BLOCK
+                masks = tuple(_mask(switch, first + n, position) for n in range(GROUPS_PER_BLOCK))
+                yield MftRecord(lid=switch.lid, position=position, block=block, port_masks=masks)
+
+
+def _mask(switch: Switch, mlid: int, position: int) -> int:
+    first = position * PORTS_PER_POSITION
+    members = (num - first for num in switch.mft.get(mlid, ()))
+    return sum(1 << num for num in members if 0 <= num < PORTS_PER_POSITION)
+
+
+def partition_tables(view: View) -> Iterator[PartitionTableRecord]:
+    """Yield the partitions of each end point, 32 a block."""
+    for port in ends(view):
+        assert not isinstance(port, SwitchPort)  # noqa: S101 - these are no end points
+        entries = [int(pkey) for pkey in port.pkeys.entries]
+        for block in range(max(1, -(-len(entries) // PKEYS_PER_BLOCK))):
+            pkeys = entries[block * PKEYS_PER_BLOCK : (block + 1) * PKEYS_PER_BLOCK]
+            padded = tuple(pkeys + [0] * (PKEYS_PER_BLOCK - len(pkeys)))
+            yield PartitionTableRecord(
+                lid=lid_of(port), block=block, port_num=port_num_of(port), pkeys=padded
+            )
+
+
+def sl_to_sc(view: View) -> Iterator[SlToScRecord]:
+    """Yield the SC of each SL at each end point."""
+    for port in ends(view):
+        yield SlToScRecord(lid=lid_of(port), table=bytes(port.settings.sl_to_sc))
+
+
+def sc_to_sl(view: View) -> Iterator[SlToScRecord]:
+    """Yield the SL of each SC at each end point."""
+    for port in ends(view):
+        yield SlToScRecord(lid=lid_of(port), table=bytes(port.settings.sc_to_sl))
+
+
+def sc_to_vl(view: View) -> Iterator[ScToVlRecord]:
+    """Yield the VL of each SC at each port."""
+    for port in ports(view):
+        yield ScToVlRecord(lid=lid_of(port), port_num=port_num_of(port), table=_sc_to_vl(port))
+
+
+def _sc_to_vl(port: Port) -> bytes:
+    own = getattr(port, "sc_to_vl", None)
+    if own:
+        return bytes(own)
+    return bytes(sc if sc <= SC_MANAGEMENT else SC_MANAGEMENT for sc in range(_VLS))

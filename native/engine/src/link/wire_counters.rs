@@ -1,0 +1,96 @@
+//! What one direction of a link counts beside packets and bytes: multicast, congestion marks, and errors of its wire. See
+//! hfi_sim/link/wire_counters.py.
+
+use std::ops::AddAssign;
+
+use wire::is_multicast;
+
+use crate::packet::{becn, dlid, fecn};
+
+/// Errors count as recent for one to two of these.
+const WINDOW_NS: u64 = 10_000_000_000;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireCounters {
+    /// Packets that have arrived and are for a group.
+    pub multicast: u64,
+    /// Packets that have arrived with FECN, or with BECN.
+    pub fecn: u64,
+    pub becn: u64,
+    /// Packets that faults have damaged or lost on the wire.
+    pub errors: u64,
+    /// Those of the last 10 to 20 s.
+    pub recent_errors: u64,
+}
+
+/// What several workers have counted adds up.
+impl AddAssign for WireCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.multicast += other.multicast;
+        self.fecn += other.fecn;
+        self.becn += other.becn;
+        self.errors += other.errors;
+        self.recent_errors += other.recent_errors;
+    }
+}
+
+/// What is counted as it happens.
+#[derive(Debug, Default)]
+pub struct WireTally {
+    pub multicast: u64,
+    pub fecn: u64,
+    pub becn: u64,
+    errors: u64,
+    /// The number of the window in which the last error was, and the errors in it and in the one before.
+    window: u64,
+    latest: u64,
+    before: u64,
+}
+
+/// Whether a packet bears FECN or BECN.
+#[inline]
+pub fn is_marked(packet: &[u8]) -> bool {
+    fecn(packet) || becn(packet)
+}
+
+impl WireTally {
+    /// Look at a packet that has arrived.
+    #[inline]
+    pub fn carried(&mut self, packet: &[u8]) {
+        if is_marked(packet) || is_multicast(dlid(packet)) {
+            self.note(packet);
+        }
+    }
+
+    #[cold]
+    fn note(&mut self, packet: &[u8]) {
+        self.multicast += u64::from(is_multicast(dlid(packet)));
+        self.fecn += u64::from(fecn(packet));
+        self.becn += u64::from(becn(packet));
+    }
+
+    /// Count an error of the wire.
+    #[cold]
+    pub fn failed(&mut self, now: u64) {
+        self.errors += 1;
+        self.turn(now);
+        self.latest += 1;
+    }
+
+    /// Move on to the window of `now`.
+    fn turn(&mut self, now: u64) {
+        let window = now / WINDOW_NS;
+        if window > self.window {
+            self.before = if window == self.window + 1 { self.latest } else { 0 };
+            self.latest = 0;
+            self.window = window;
+        }
+    }
+
+    /// Return what was counted.
+    pub fn counters(&mut self, now: u64) -> WireCounters {
+        self.turn(now);
+        let WireTally { multicast, fecn, becn, errors, latest, before, .. } = *self;
+        WireCounters { multicast, fecn, becn, errors, recent_errors: latest + before }
+    }
+}

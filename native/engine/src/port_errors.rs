@@ -1,0 +1,67 @@
+//! What a port drops, for those who ask which port it was and which packet came first, such as a performance agent.
+//!
+//! An element counts its drops for conservation, a switch all those of its ports together. Here each port notes them once
+//! more, with the header of the first packet, until that is forgotten. Only what is dropped costs anything.
+
+use wire::HEADER;
+
+use crate::counters::Drop;
+
+/// What a port has dropped for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortError {
+    pub reason: Drop,
+    pub packets: u64,
+    /// The header, or less where it had no more, of the first packet since the last `forget`; empty: none.
+    pub first: Box<[u8]>,
+}
+
+/// The drops of one port, or of one port of a switch.
+#[derive(Clone, Debug, Default)]
+pub struct PortErrors(Vec<PortError>);
+
+impl PortErrors {
+    /// Note a packet that the port drops.
+    #[cold]
+    pub fn note(&mut self, reason: Drop, packet: &[u8]) {
+        let errors = &mut self.0;
+        let index = errors.iter().position(|error| error.reason == reason).unwrap_or_else(|| {
+            errors.push(PortError { reason, packets: 0, first: Box::default() });
+            errors.len() - 1
+        });
+        let error = &mut errors[index];
+        error.packets += 1;
+        if error.first.is_empty() {
+            error.first = packet[..packet.len().min(HEADER)].into();
+        }
+    }
+
+    /// Add what another worker has noted of the same port; of the first packets, one's own comes before.
+    pub fn add(&mut self, others: &[PortError]) {
+        for other in others {
+            match self.0.iter_mut().find(|error| error.reason == other.reason) {
+                None => self.0.push(other.clone()),
+                Some(error) => {
+                    error.packets += other.packets;
+                    if error.first.is_empty() {
+                        error.first = other.first.clone();
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was dropped.
+    pub fn all(&self) -> &[PortError] {
+        &self.0
+    }
+
+    /// Forget the first packet dropped for each reason that is meant: the next one takes its place.
+    pub fn forget(&mut self, is_meant: impl Fn(Drop) -> bool) {
+        for error in &mut self.0 {
+            if is_meant(error.reason) {
+                error.first = Box::default();
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+"""What stands in the data of subnet management, subnet administration and performance management MADs.
+
+For people: `opavnic decode` and the Wireshark dissectors show attributes by these declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from hfi_sim.mad.attributes import PmAttrId, SubnetAttrId
+from hfi_sim.pma import attributes as pm
+from hfi_sim.sa import records, records_ib
+from hfi_sim.sa.attributes import SaAttrId
+from hfi_sim.sma.attributes.congestion import (
+    CongestionInfo,
+    HfiCongestionControl,
+    HfiCongestionSetting,
+    SwitchCongestionSetting,
+)
+from hfi_sim.sma.attributes.node import IbNodeInfo, NodeDescription, NodeInfo, SwitchInfo
+from hfi_sim.sma.attributes.notice import Notice
+from hfi_sim.sma.attributes.port_info import PortInfo, PortStateInfo
+from hfi_sim.sma.attributes.tables import (
+    BUFFER_CONTROL_BLOCK,
+    BufferControl,
+    LedInfo,
+    LinearBlock,
+    MulticastBlock,
+    PartitionTable,
+    ScToSc,
+    ScToSl,
+    ScToVl,
+    SlToSc,
+    SmInfo,
+    VlArb,
+)
+from hfi_sim.wire.header import Header, WireHeader
+
+_PORT_INFO_BLOCK: Final = 248
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The layout of an attribute."""
+
+    header: Header
+    stride: int
+    """Bytes from one to the next, where a MAD holds several; those of records stand in their SA header."""
+    inside: Mapping[str, Header] = field(default_factory=dict)
+    """Attributes that are the bytes of a field."""
+
+
+def _kind(declared: type[WireHeader], stride: int = 0) -> Kind:
+    inside = getattr(declared, "INSIDE", {})
+    return Kind(
+        declared.HEADER, stride or declared.SIZE, {name: kind.HEADER for name, kind in inside.items()}
+    )
+
+
+SUBNET: Final[dict[int, Kind]] = {
+    SubnetAttrId.NOTICE: _kind(Notice),
+    SubnetAttrId.NODE_DESCRIPTION: _kind(NodeDescription),
+    SubnetAttrId.NODE_INFO: _kind(NodeInfo),
+    SubnetAttrId.SWITCH_INFO: _kind(SwitchInfo),
+    SubnetAttrId.PORT_INFO: _kind(PortInfo, _PORT_INFO_BLOCK),
+    SubnetAttrId.PARTITION_TABLE: _kind(PartitionTable),
+    SubnetAttrId.SL_TO_SC: _kind(SlToSc),
+    SubnetAttrId.VL_ARB: _kind(VlArb),
+    SubnetAttrId.LINEAR_FORWARDING: _kind(LinearBlock),
+    SubnetAttrId.MULTICAST_FORWARDING: _kind(MulticastBlock),
+    SubnetAttrId.SM_INFO: _kind(SmInfo),
+    SubnetAttrId.LED_INFO: _kind(LedInfo),
+    SubnetAttrId.SC_TO_SC: _kind(ScToSc),
+    SubnetAttrId.SC_TO_SL: _kind(ScToSl),
+    SubnetAttrId.SC_TO_VLR: _kind(ScToVl),
+    SubnetAttrId.SC_TO_VLT: _kind(ScToVl),
+    SubnetAttrId.SC_TO_VLNT: _kind(ScToVl),
+    SubnetAttrId.PORT_STATE_INFO: _kind(PortStateInfo),
+    SubnetAttrId.BUFFER_CONTROL: _kind(BufferControl, BUFFER_CONTROL_BLOCK),
+    SubnetAttrId.CONGESTION_INFO: _kind(CongestionInfo),
+    SubnetAttrId.SWITCH_CONGESTION_SETTING: _kind(SwitchCongestionSetting),
+    SubnetAttrId.HFI_CONGESTION_SETTING: _kind(HfiCongestionSetting),
+    SubnetAttrId.HFI_CONGESTION_CONTROL: _kind(HfiCongestionControl),
+}
+"""Attributes of subnet management, in MADs of base version 0x80; the uppermost byte of the modifier says how many."""
+
+SUBNET_IB: Final[dict[int, Kind]] = {SubnetAttrId.NODE_INFO: _kind(IbNodeInfo)}
+"""The same, in MADs of base version 1."""
+
+ADMINISTRATION: Final[dict[int, Kind]] = {
+    SaAttrId.CLASS_PORT_INFO: _kind(records.ClassPortInfo),
+    SaAttrId.NOTICE: _kind(Notice),
+    SaAttrId.INFORM_INFO: _kind(records.InformInfo),
+    SaAttrId.NODE_RECORD: _kind(records.NodeRecord),
+    SaAttrId.PORT_INFO_RECORD: _kind(records.PortInfoRecord),
+    SaAttrId.SWITCH_INFO_RECORD: _kind(records.SwitchInfoRecord),
+    SaAttrId.LFT_RECORD: _kind(records.LftRecord),
+    SaAttrId.MFT_RECORD: _kind(records.MftRecord),
+    SaAttrId.SM_INFO_RECORD: _kind(records.SmInfoRecord),
+    SaAttrId.LINK_RECORD: _kind(records.LinkRecord),
+    SaAttrId.SERVICE_RECORD: _kind(records.ServiceRecord),
+    SaAttrId.PARTITION_TABLE_RECORD: _kind(records.PartitionTableRecord),
+    SaAttrId.PATH_RECORD: _kind(records_ib.IbPathRecord),
+    SaAttrId.VL_ARBITRATION_RECORD: _kind(records.VlArbitrationRecord),
+    SaAttrId.MC_MEMBER_RECORD: _kind(records.McMemberRecord),
+    SaAttrId.TRACE_RECORD: _kind(records.TraceRecord),
+    SaAttrId.SL_TO_SC_RECORD: _kind(records.SlToScRecord),
+    SaAttrId.SC_TO_VLNT_RECORD: _kind(records.ScToVlRecord),
+    SaAttrId.SC_TO_VLT_RECORD: _kind(records.ScToVlRecord),
+    SaAttrId.SC_TO_VLR_RECORD: _kind(records.ScToVlRecord),
+    SaAttrId.VF_INFO_RECORD: _kind(records.VfInfoRecord),
+    SaAttrId.FABRIC_INFO_RECORD: _kind(records.FabricInfoRecord),
+    SaAttrId.INFORM_INFO_RECORD: _kind(records.InformInfoRecord),
+}
+"""Records of subnet administration, class version 0x80."""
+
+ADMINISTRATION_IB: Final[dict[int, Kind]] = {
+    SaAttrId.CLASS_PORT_INFO: _kind(records_ib.IbClassPortInfo),
+    SaAttrId.NOTICE: _kind(records_ib.IbNotice),
+    SaAttrId.INFORM_INFO: _kind(records_ib.IbInformInfo),
+    SaAttrId.NODE_RECORD: _kind(records_ib.IbNodeRecord),
+    SaAttrId.SERVICE_RECORD: _kind(records_ib.IbServiceRecord),
+    SaAttrId.PATH_RECORD: _kind(records_ib.IbPathRecord),
+    SaAttrId.MC_MEMBER_RECORD: _kind(records_ib.IbMcMemberRecord),
+    SaAttrId.INFORM_INFO_RECORD: _kind(records_ib.IbInformInfoRecord),
+}
+"""The same, class version 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class CounterKind:
+    """The layout of an attribute of performance management: a head, and blocks for its ports and VLs."""
+
+    question: Header
+    """What a request holds."""
+    head: Header
+    """What a response begins with."""
+    port: Header | None = None
+    """A block for each port of the head's `port_mask`."""
+    vl: Header | None = None
+    """A block for each VL of the head's `vl_mask`, behind each port's."""
+
+
+def _of_ports(question: type[WireHeader], port: Header, vl: Header | None = None) -> CounterKind:
+    return CounterKind(question.HEADER, question.HEADER, port, vl)
+
+
+PERFORMANCE: Final[dict[int, CounterKind]] = {
+    PmAttrId.CLASS_PORT_INFO: CounterKind(records.ClassPortInfo.HEADER, records.ClassPortInfo.HEADER),
+    PmAttrId.PORT_STATUS: CounterKind(pm.PortStatusRequest.HEADER, pm.PORT_STATUS, vl=pm.PORT_STATUS_VL),
+    PmAttrId.CLEAR_PORT_STATUS: CounterKind(pm.ClearPortStatus.HEADER, pm.ClearPortStatus.HEADER),
+    PmAttrId.DATA_PORT_COUNTERS: _of_ports(pm.PortCountersRequest, pm.DATA_PORT, pm.DATA_PORT_VL),
+    PmAttrId.ERROR_PORT_COUNTERS: _of_ports(pm.PortCountersRequest, pm.ERROR_PORT, pm.ERROR_PORT_VL),
+    PmAttrId.ERROR_INFO: _of_ports(pm.ErrorInfoRequest, pm.ErrorInfoPort.HEADER),
+}
+"""Attributes of performance management, in MADs of base version 0x80."""

@@ -1,0 +1,244 @@
+"""A fabric that a fabric manager runs, as an EM on one of its ports sees it: through subnet administration.
+
+Members are the ports that are ACTIVE and announce Ethernet; partitions, lanes and MTUs are those of its
+virtual fabrics; each virtual switch has the group whose GID is made of its P_Key and its id, and the multicast LID that
+the fabric manager gives that group. The EM is registered as a service. Both are asked for in InfiniBand's form of the
+records: fabric managers know no other for them (opa-fm, sa_McMemberRecord.c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hfi_sim.errors import FabricError
+from hfi_sim.hfi import HfiPort
+from hfi_sim.port_state import CapabilityMask3
+from hfi_sim.sa.attributes import SaAttrId
+from hfi_sim.sa.client import Held, Order, OrderState
+from hfi_sim.sa.picture import SeenPort
+from hfi_sim.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
+from hfi_sim.sa.records_ib import IbMcMemberRecord, IbServiceRecord
+from hfi_sim.sa.session import SaSession
+from hfi_sim.sma.attributes.port_info import MTU_BYTES, MtuCode
+from hfi_sim.types import LID_MULTICAST_FIRST, PKEY_FULL_MEMBER
+from vema.em.desired import PartitionLane, PortFacts
+from vema.em.groups import Group
+
+EM_SERVICE_ID: Final = 0x1100D03C34866666
+EM_SERVICE_NAME: Final = b"Primary Intel OmniPath Ethernet Manager"
+"""Formed as the names and numbers of the subnet and performance managers are: opamgt asks for the EM's service, but the
+sources that would name it are not published."""
+_GROUP_PREFIX: Final = 0xFF15
+"""A transient group of the site: of a multicast GID the first 16 bits."""
+_SITE_SCOPE: Final = 5
+_RATE_100G: Final = 16
+_MLID_16_FIRST: Final = 0xC000
+_JOINED: Final = IbMcMemberRecord.mask(
+    "mgid", "port_gid", "q_key", "mtu_selector", "mtu", "traffic_class", "pkey", "rate_selector", "rate",
+    "sl", "scope", "join_state", "proxy_join",
+)  # fmt: skip
+_SERVICE: Final = IbServiceRecord.mask("service_id", "pkey", "gid", "lease", "name")
+
+HostOf = Callable[[HfiPort], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """What has a port join a group: the key of its order."""
+
+    vesw_id: int
+    guid: int
+
+
+class SaTopology:
+    """The EM's view; a `vema.em.service.Topology`."""
+
+    given: Final = True
+
+    def __init__(
+        self, session: SaSession, port: HfiPort, ports: Callable[[], Iterable[HfiPort]], host_of: HostOf
+    ) -> None:
+        """View the fabric from `port`, on which the EM and the session run.
+
+        Args:  ports: all HFI ports that there may be, which gives them their names.
+        """
+        self._session = session
+        self._port = port
+        self._all_ports = ports
+        self._host_of = host_of
+        self._groups: dict[int, Group] = {}
+        self._handlers: list[Callable[[], None]] = []
+        self._lids: dict[int, int] = {}
+        session.subscribe(self._follow)
+
+    # --- ports ---------------------------------------------------------------------------------------------
+
+    @property
+    def lid(self) -> int:
+        """LID of the port that the EM runs on; 0: the fabric manager has not given one yet."""
+        return self._port.lid
+
+    def ports(self) -> list[PortFacts]:
+        """Return the ports that are in service and announce Ethernet on fabric."""
+        seen = self._session.picture.ports
+        named = ((port, seen.get(int(port.guid))) for port in self._all_ports())
+        return [self._facts(port, s) for port, s in named if s is not None and s.carries_ethernet]
+
+    def known(self) -> list[PortFacts]:
+        """Return all ports that announce Ethernet on fabric, whether the fabric manager has found them or not."""
+        seen = self._session.picture.ports
+        announced = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
+        return [
+            self._facts(port, seen.get(int(port.guid)))
+            for port in self._all_ports()
+            if announced in port.capability_mask3
+        ]
+
+    def _facts(self, port: HfiPort, seen: SeenPort | None) -> PortFacts:
+        return PortFacts(
+            guid=int(port.guid),
+            lid=0 if seen is None else seen.lid,
+            name=port.name,
+            hfi=port.hfi.name,
+            host=self._host_of(port),
+            opa_port_num=port.opa_port_num,
+            pkeys=None if seen is None else seen.pkeys,
+            lanes=() if seen is None else tuple(_lane(fabric, seen) for fabric in self._fabrics()),
+        )
+
+    def _fabrics(self) -> list[VfInfoRecord]:
+        """Return the virtual fabric of each P_Key: the first, where several share it."""
+        first: dict[int, VfInfoRecord] = {}
+        for fabric in self._session.picture.fabrics:
+            first.setdefault(fabric.pkey | PKEY_FULL_MEMBER, fabric)
+        return list(first.values())
+
+    # --- groups --------------------------------------------------------------------------------------------
+
+    def set_groups(self, groups: dict[int, Group | None]) -> None:
+        """Give virtual switches, by id, their multicast groups: have their ports join, as soon as they can."""
+        for vesw_id, group in groups.items():
+            if group is None:
+                self._groups.pop(vesw_id, None)
+            else:
+                self._groups[vesw_id] = group
+        self._place()
+
+    def group_lids(self) -> Mapping[int, int]:
+        """Return the multicast LIDs that the fabric manager has given so far, by id of the virtual switch."""
+        return self._lids
+
+    def group_members(self, mlid: int) -> frozenset[int]:
+        """Return the GUIDs of the ports that have joined a group."""
+        return frozenset(
+            member.guid
+            for member, held in self._members()
+            if held.state is OrderState.HELD and _mlid(held) == mlid
+        )
+
+    def join_election(self) -> None:
+        """Refuse: several EMs beside a fabric manager cannot hear each other.
+
+        Raises:  FabricError: always.
+        """
+        raise FabricError("no election beside a fabric manager: it gives no group at a LID that all EMs know")
+
+    def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
+        """Call `handler` when ports come, go or change, or a group gets its LID."""
+        self._handlers.append(handler)
+        return lambda: self._handlers.remove(handler)
+
+    @property
+    def trouble(self) -> list[str]:
+        """What the fabric manager does not give: the description of the fabric, or a port's place in a group."""
+        found = [f"subnet administration: {error}"] if (error := self._session.picture.error) else []
+        names = {int(port.guid): port.name for port in self._all_ports()}
+        for member, held in self._members():
+            if held.error:
+                where = names.get(member.guid, f"{member.guid:#x}")
+                found.append(f"group of virtual switch {member.vesw_id}: {where} may not join: {held.error}")
+        return found
+
+    # --- at the administration -----------------------------------------------------------------------------
+
+    def _members(self) -> list[tuple[_Member, Held]]:
+        orders = self._session.client.orders.items()
+        return [(key, held) for key, held in orders if isinstance(key, _Member)]
+
+    def _follow(self) -> None:
+        changed = self._session.picture.take_changed()
+        if changed:
+            self._place()
+        lids = {m.vesw_id: _mlid(held) for m, held in self._members() if held.state is OrderState.HELD}
+        kept = {vesw_id: lid for vesw_id, lid in self._lids.items() if vesw_id in self._groups} | lids
+        if changed or kept != self._lids:
+            self._lids = kept
+            for handler in tuple(self._handlers):
+                handler()
+
+    def _place(self) -> None:
+        """Hold the orders against what is wanted and what is there."""
+        picture, client = self._session.picture, self._session.client
+        if not picture.complete:
+            return  # read again first: what is placed meanwhile would be placed twice
+        sls = {fabric.pkey | PKEY_FULL_MEMBER: _group_sl(fabric) for fabric in self._fabrics()}
+        wanted = {}
+        for vesw_id, group in self._groups.items():
+            sl = sls.get(group.pkey | PKEY_FULL_MEMBER)
+            for guid in group.guids & picture.ports.keys() if sl is not None else ():
+                record = _membership(vesw_id, group, self._gid(guid), sl or 0)
+                wanted[_Member(vesw_id, guid)] = Order(SaAttrId.MC_MEMBER_RECORD, record, _JOINED)
+        for member, _ in self._members():
+            if member not in wanted:
+                client.drop(member, tell=member.guid in picture.ports)
+        for member, order in wanted.items():
+            client.place(member, order)
+        client.place("service", Order(SaAttrId.SERVICE_RECORD, self._service(), _SERVICE))
+        self._session.poll()
+
+    def _gid(self, guid: int) -> bytes:
+        return self._session.picture.subnet_prefix.to_bytes(8) + guid.to_bytes(8)
+
+    def _service(self) -> IbServiceRecord:
+        return IbServiceRecord(
+            service_id=EM_SERVICE_ID,
+            pkey=int(self._port.pkeys.management),
+            gid=self._gid(int(self._port.guid)),
+            name=EM_SERVICE_NAME.ljust(64, b"\0"),
+        )
+
+
+def _lane(fabric: VfInfoRecord, port: SeenPort) -> PartitionLane:
+    sc, vl, mtu = port.lane(fabric.sl_base)
+    limit = (
+        MTU_BYTES.get(MtuCode(fabric.mtu), 0) if fabric.mtu_specified and fabric.mtu in set(MtuCode) else mtu
+    )
+    return PartitionLane(fabric.pkey | PKEY_FULL_MEMBER, fabric.sl_base, sc, vl, min(mtu, limit))
+
+
+def _group_sl(fabric: VfInfoRecord) -> int:
+    return fabric.sl_multicast if fabric.sl_multicast_specified else fabric.sl_base
+
+
+def _membership(vesw_id: int, group: Group, port_gid: bytes, sl: int) -> IbMcMemberRecord:
+    code = min((code for code, size in MTU_BYTES.items() if size >= group.mtu), default=MtuCode.MTU_10240)
+    return IbMcMemberRecord(
+        mgid=(_GROUP_PREFIX << 112 | group.pkey << 80 | vesw_id).to_bytes(16),
+        port_gid=port_gid,
+        mtu_selector=SELECT_EXACTLY,
+        mtu=max(code, MtuCode.MTU_2048),
+        pkey=group.pkey,
+        rate_selector=SELECT_EXACTLY,
+        rate=_RATE_100G,
+        sl=sl,
+        scope=_SITE_SCOPE,
+        join_state=JOIN_FULL,
+        proxy_join=True,
+    )
+
+
+def _mlid(held: Held) -> int:
+    """Return the LID of a group as packets bear it: 24 bits."""
+    return LID_MULTICAST_FIRST + IbMcMemberRecord.parse(held.answer).mlid - _MLID_16_FIRST

@@ -1,0 +1,58 @@
+"""Who manages a fabric that has no subnet manager of its own: what `opavnic status` says of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from hfi_sim.port_state import PortEvent, PortState
+from hfi_sim.types import LID_NONE
+from opavnic.world.part import RunningPart
+from opavnic.world.world import World
+
+AWAITED = "awaited: start one on a host, such as: opavnic exec HOST -- /usr/lib/opa-fm/bin/opafmd -D"
+
+
+class FabricManagement(RunningPart):
+    """Watches the port of the EM, which a fabric manager activates and tells its LID."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._seen: tuple[PortState, int] = (PortState.DOWN, LID_NONE)
+        self._since = world.clock.time()
+
+    def follow(self, _: PortEvent) -> None:
+        """Note when the port changed hands or state."""
+        port = self._world.em_port
+        if self._seen != (seen := (port.state, port.sm_lid)):
+            self._seen, self._since = seen, self._world.clock.time()
+
+    def status(self) -> dict[str, Any]:
+        port = self._world.em_port
+        if port.sm_lid == LID_NONE:
+            return {"state": AWAITED}
+        at = next(
+            (name for name, host in self._world.hosts.items() if port.sm_lid in map(_lid, host.ports)), ""
+        )
+        return {
+            "state": "active"
+            if port.state is PortState.ACTIVE
+            else f"the port of the EM is {port.state.name}",
+            "sm_lid": int(port.sm_lid),
+            "host": at,
+            "for_s": round(self._world.clock.time() - self._since, 1),
+        }
+
+
+def _lid(port: Any) -> int:
+    return int(port.lid)
+
+
+@contextlib.asynccontextmanager
+async def fabric_management(world: World) -> AsyncIterator[FabricManagement]:
+    """Say who manages the fabric of a world, until the context is left."""
+    part = FabricManagement(world)
+    with contextlib.ExitStack() as ends:
+        ends.callback(world.em_port.subscribe(part.follow))
+        yield part

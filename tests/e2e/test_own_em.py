@@ -1,0 +1,57 @@
+"""The Ethernet Managers of examples/own-em run a virtual switch by the umad device of a host."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from opavnic.devices.entry import why_no_fuse
+from permission import require
+from processes import child
+
+EXAMPLE = Path(__file__).parents[2] / "examples/own-em"
+LIDS = ("3", "4")
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(params=["em.c", "em.py"])
+def manager(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """The command that runs one of them."""
+    if reason := why_no_fuse():
+        pytest.skip(reason)
+    if request.param == "em.py":
+        return [sys.executable, str(EXAMPLE / "em.py")]
+    require(("cc",), as_root=True, files=("/usr/include/infiniband/umad.h",))
+    compiler = shutil.which("cc") or "cc"
+    program = tmp_path / "em"
+    command = [compiler, "-Wall", "-Wextra", "-Werror", "-o", str(program), str(EXAMPLE / "em.c"), "-libumad"]
+    subprocess.run(command, check=True)
+    return [str(program)]
+
+
+def test_manager_of_ones_own_brings_up_a_virtual_switch_with_broadcast(
+    opavnic: Program, tmp_path: Path, manager: list[str]
+) -> None:
+    up = opavnic("up", EXAMPLE / "lab.yaml", "-d")
+    assert up.returncode == 0, up.stderr
+    command = [sys.executable, "-m", "opavnic.cli.main", "exec", "--umad", "h1", "--", *manager, *LIDS]
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+    with child(command, stdout=-1, stderr=-2, env=environment) as process:
+        assert process.stdout is not None
+        wanted = {f"LID {lid} is on virtual switch 2" for lid in LIDS} | {
+            f"trap of LID {lid}" for lid in LIDS
+        }
+        said = []
+        while wanted:  # a trap says that the link of a VNIC has come up
+            line = process.stdout.readline()
+            assert line, said
+            said.append(line)
+            wanted = {start for start in wanted if not line.startswith(start)}
+        pinged = opavnic("exec", "h2", "--", "ping", "-c", "1", "-w", "30", "10.9.2.3")
+        assert pinged.returncode == 0, "the address is found by a broadcast"
