@@ -45,7 +45,8 @@ def observe(number: int, world: Mixed) -> None:
 
 def move_group(number: int, world: Mixed) -> None:
     port = world.ports[number % len(world.ports)]
-    (world.sm.leave if world.group in port.multicast_lids else world.sm.join)(world.group, port)
+    groups = world.sm.groups
+    (groups.leave if world.group in port.multicast_lids else groups.join)(world.group, port)
 
 
 def lead_around(lid: int, world: Mixed) -> None:
