@@ -236,7 +236,10 @@ class Datapath(Section):
             {"anyOf": [{"enum": ["auto"]}, {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS}]}
         ),
     ] = "auto"
-    """Threads that carry packets. If the engine has fewer, the lab runs and `opavnic status` says so."""
+    """Threads that carry packets; auto: one for every four processors, at most one for each host, at least one.
+
+    The engine in Python has one. If that is fewer, the lab runs and `opavnic status` says so.
+    """
 
 
 class AppModel(Section):

@@ -1,4 +1,4 @@
-"""The program `opavnic`, whose native thread finds its epoll descriptor replaced once a line has come in.
+"""The program `opavnic`, of whose native threads one finds its epoll descriptor replaced once a line has come in.
 
 Usage: broken_thread.py up FILE. Any bug that closes a descriptor which is not its own does the same.
 """
@@ -31,7 +31,7 @@ def waits_for_taps(fd: str) -> bool:
 
 def replace_epoll() -> None:
     sys.stdin.readline()
-    (fd,) = [int(fd) for fd in os.listdir("/proc/self/fd") if waits_for_taps(fd)]
+    fd = next(int(fd) for fd in os.listdir("/proc/self/fd") if waits_for_taps(fd))
     os.dup2(os.open(os.devnull, os.O_RDONLY), fd)
     print("replaced", flush=True)
 

@@ -61,9 +61,12 @@ def drops(lab: Lab, reason: str) -> int:
     return sum(drops.get(reason, 0) for drops in lab.world.fabric.drops().values())
 
 
-@pytest.mark.parametrize("mtu", [1500, 10000])
-async def test_stream_over_native_datapath_arrives_as_it_was_sent(mtu: int) -> None:
-    async with Lab(model(mtu)) as lab:
+@pytest.mark.parametrize(("mtu", "workers"), [(1500, 1), (10000, 1), (1500, 2), (10000, 4)])
+async def test_stream_over_native_datapath_arrives_as_it_was_sent(mtu: int, workers: int) -> None:
+    async with Lab(model(mtu, datapath={"engine": "native", "workers": workers})) as lab:
+        loads = lab.status()["engine"]["workers"]
+        assert sorted(load["vnics"] for load in loads) == ([2] if workers == 1 else [0, 0, 1, 1][-workers:])
+        assert sum(load["links"] for load in loads) == len(lab.world.fabric.links)
         await stream(lab, 100 << 20)
         assert lab.status()["datapath"] == "native"
         assert lab.world.fabric.balance() == {}
@@ -303,9 +306,11 @@ async def test_stopped_queue_is_left_unread_until_it_is_woken() -> None:
         assert lab.world.fabric.balance() == {}
 
 
-def test_dead_thread_ends_the_lab_with_its_reason(opavnic: Program, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_dead_thread_ends_the_lab_with_its_reason(opavnic: Program, tmp_path: Path, workers: int) -> None:
     file = tmp_path / "lab.json"
-    file.write_text(model().model_dump_json(exclude_unset=True))
+    datapath = {"engine": "native", "workers": workers}
+    file.write_text(model(datapath=datapath).model_dump_json(exclude_unset=True))
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
     command = [sys.executable, str(Path(__file__).with_name("broken_thread.py")), "up", str(file)]
     with child(command, stdin=-1, stdout=-1, stderr=subprocess.STDOUT, env=environment) as lab:

@@ -23,7 +23,8 @@ pub const GROUP_BASE: u16 = 0x4000;
 /// The unicast table: DLID -> 0 (no route), a port number, or `GROUP_BASE` + the number of a group.
 #[derive(Clone, Debug, Default)]
 pub struct LinearTable {
-    pub entries: Box<[u16]>,
+    /// The engines of several workers share them.
+    pub entries: Arc<[u16]>,
     /// Equivalent ports, at least one in each group.
     pub groups: Vec<Box<[PortNum]>>,
 }

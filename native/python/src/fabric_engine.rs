@@ -14,6 +14,7 @@ use engine::packet::Packets;
 use engine::port::Address;
 use engine::port_errors::{PortError, PortErrors};
 use engine::random::Stream;
+use engine::share::WorkerId;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySequence};
@@ -36,8 +37,8 @@ pub struct FabricEngine {
     inner: Inner,
     /// The drop reasons of Python, by number.
     drops: Vec<Py<PyAny>>,
-    /// How many elements there are; only calls of this object add any.
-    ports: usize,
+    /// How many elements there are; only calls of this object add any. Of ports, the workers that have them.
+    ports: Vec<WorkerId>,
     switches: usize,
     directions: usize,
     tallies: usize,
@@ -56,7 +57,7 @@ impl FabricEngine {
             let text = format!("{} drop reasons were given, there are {}", drops.len(), DROP_NAMES.len());
             return Err(PyValueError::new_err(text));
         }
-        Ok(FabricEngine { inner, drops, ports: 0, switches: 0, directions: 0, tallies: 0 })
+        Ok(FabricEngine { inner, drops, ports: Vec::new(), switches: 0, directions: 0, tallies: 0 })
     }
 
     /// Make the engine of a carrier, which has no elements yet.
@@ -82,12 +83,12 @@ impl FabricEngine {
         now: u64,
         action: impl FnOnce(&mut Engine, u64) -> R + Send,
     ) -> R {
+        let owner = self.ports[port as usize];
         match &mut self.inner {
             Inner::Alone(engine) => action(engine, now),
-            Inner::Carried(shared) => py.detach(|| {
-                let owner = shared.owner(port);
-                shared.input(owner, now, |carrier, now| action(&mut carrier.engine, now))
-            }),
+            Inner::Carried(shared) => {
+                py.detach(|| shared.input(owner, now, |carrier, now| action(&mut carrier.engine, now)))
+            }
         }
     }
 
@@ -108,8 +109,16 @@ impl FabricEngine {
         }
     }
 
+    /// Note which worker has a port that was just added, or got its cable.
+    fn note_owner(&mut self, py: Python<'_>, port: PortId) {
+        let owner = self.look(py, |engine| engine.owner(port));
+        let index = port as usize;
+        self.ports.resize(self.ports.len().max(index + 1), owner);
+        self.ports[index] = owner;
+    }
+
     fn port(&self, port: u32) -> PyResult<()> {
-        known("HFI ports", port, self.ports)
+        known("HFI ports", port, self.ports.len())
     }
 
     fn switch(&self, switch: u32) -> PyResult<()> {
@@ -140,8 +149,9 @@ impl FabricEngine {
     }
 
     fn add_port(&mut self, py: Python<'_>) -> u32 {
-        self.ports += 1;
-        self.each(py, Engine::add_port)
+        let port = self.each(py, Engine::add_port);
+        self.note_owner(py, port);
+        port
     }
 
     fn add_switch(&mut self, py: Python<'_>) -> u32 {
@@ -151,8 +161,9 @@ impl FabricEngine {
 
     fn add_port0(&mut self, py: Python<'_>, switch: u32) -> PyResult<u32> {
         self.switch(switch)?;
-        self.ports += 1;
-        Ok(self.each(py, |engine| engine.add_port0(switch)))
+        let port = self.each(py, |engine| engine.add_port0(switch));
+        self.note_owner(py, port);
+        Ok(port)
     }
 
     fn add_link(
@@ -171,6 +182,11 @@ impl FabricEngine {
         let first = self.each(py, |engine| engine.add_link(ends, &config, flow.as_ref(), streams));
         if let Inner::Carried(shared) = &self.inner {
             py.detach(|| shared.lock_all().settle_vports(0))?; // those of a port that another worker has now
+        }
+        for end in ends {
+            if let End::Hfi(port) = end {
+                self.note_owner(py, port);
+            }
         }
         Ok(first)
     }

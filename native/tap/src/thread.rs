@@ -30,14 +30,23 @@ impl Threads {
         shared.runs.store(true, Ordering::Release);
         let mut threads = Threads { shared, handles: Vec::new() };
         for number in 0..threads.shared.workers.len() as WorkerId {
-            let handle = start(&threads.shared, number)?; // where one does not start, those that run are stopped
-            threads.handles.push(handle);
+            match start(&threads.shared, number) {
+                Ok(handle) => threads.handles.push(handle),
+                Err(error) => {
+                    threads.stop();
+                    threads.shared.runs.store(false, Ordering::Release);
+                    return Err(error);
+                }
+            }
         }
         Ok(threads)
     }
 
-    /// Stop the threads after their current bursts and wait for their end.
+    /// Stop the threads after their current bursts and wait for their end. Harmless when done twice.
     pub fn stop(&mut self) {
+        if self.handles.is_empty() {
+            return;
+        }
         self.shared.end();
         for handle in self.handles.drain(..) {
             // a panic has already been caught and reported by the thread itself
@@ -87,9 +96,6 @@ fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> 
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
     let mut ready = 0;
     loop {
-        if shared.stop.load(Ordering::Acquire) {
-            return Ok(());
-        }
         while worker.waiting.load(Ordering::Acquire) > 0 {
             yield_now();
         }
@@ -122,6 +128,10 @@ fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> 
         drop(guard);
         if overrun {
             rest.after_full_burst(until);
+        }
+        // looked at after the wake signal was cleared, which may have been for this
+        if shared.stop.load(Ordering::Acquire) {
+            return Ok(());
         }
         ready = wait(shared, number, timer, until, spin, &mut events)?;
     }

@@ -57,6 +57,8 @@ class Plan:
     """Of the links between switches, in turn."""
     host_link: Sequence[str] = ()
     """By host; fast where nothing stands."""
+    workers: int = 1
+    """Of the native engine."""
     lmc: int = 0
     adaptive: bool = False
     seed: int = 1
@@ -161,7 +163,7 @@ class NativeMixed(Mixed):
     """The same on the native engine, with native VNICs."""
 
     def __post_init__(self) -> None:
-        self._carrier = native_carrier(merge=False)
+        self._carrier = native_carrier(merge=False, workers=self.plan.workers)
         super().__post_init__()
         self._index = {adapter: self._carrier.add_vport() for adapter in self.adapters}
         self.refresh()
@@ -211,6 +213,9 @@ class Pair:
     def send(self, sender: int, lid: int | None, size: int = 100, tag: int | None = None) -> None:
         """Send a frame with a number in it to a LID, or to all; both deliver the same."""
         self.sent += 1
+        if self.reference.plan.workers > 1:
+            # what happens in several workers at one instant has no common order: no two frames are sent at one
+            self.advance((1_000 + self.sent * 37 % 1_009) * 1e-9)
         target = b"\xff" * 6 if lid is None else Lmac(0x301, VESW, lid).build()
         frame = target + bytes((2, 0, 0, 0, 0, sender))
         if tag is not None:

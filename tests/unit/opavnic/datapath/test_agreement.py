@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -44,7 +45,8 @@ def observe(number: int, world: Mixed) -> None:
 
 def move_group(number: int, world: Mixed) -> None:
     port = world.ports[number % len(world.ports)]
-    (world.sm.leave if world.group in port.multicast_lids else world.sm.join)(world.group, port)
+    groups = world.sm.groups
+    (groups.leave if world.group in port.multicast_lids else groups.join)(world.group, port)
 
 
 def lead_around(lid: int, world: Mixed) -> None:
@@ -118,11 +120,24 @@ def send(pair: Pair, sender: int, target: int | None, size: int, tag: int | None
 # --- what has to agree -------------------------------------------------------------------------------------
 
 
+Steps = list[tuple[int, int | None, int, int | None] | float | Change]
+some_steps = st.lists(st.one_of(sends, sends, sends, sends, waits, changes), min_size=5, max_size=60)
+
+
 @settings(max_examples=150)
-@given(plans, st.lists(st.one_of(sends, sends, sends, sends, waits, changes), min_size=5, max_size=60))
-def test_both_datapaths_agree_whatever_links_faults_and_tables_become(
-    plan: Plan, steps: list[object]
-) -> None:
+@given(plans, some_steps)
+def test_both_datapaths_agree_whatever_links_faults_and_tables_become(plan: Plan, steps: Steps) -> None:
+    hold_to_each_other(plan, steps)
+
+
+@settings(max_examples=100)
+@given(plans, st.integers(2, 4), some_steps)
+def test_several_workers_agree_with_the_reference_as_well(plan: Plan, workers: int, steps: Steps) -> None:
+    hold_to_each_other(replace(plan, workers=workers), steps)
+
+
+def hold_to_each_other(plan: Plan, steps: Steps) -> None:
+    """Let the same happen in both."""
     pair = Pair(plan)
     for step in steps:
         if isinstance(step, tuple):
@@ -130,7 +145,6 @@ def test_both_datapaths_agree_whatever_links_faults_and_tables_become(
         elif isinstance(step, float):
             pair.advance(step)
         else:
-            assert callable(step)
             pair.change(step)
     pair.finish()
 

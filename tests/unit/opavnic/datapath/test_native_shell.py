@@ -1,4 +1,4 @@
-"""The shell of native VNICs: a fabric that a thread drives beside the event loop, without any TAP."""
+"""The shell of native VNICs: a fabric that threads drive beside the event loop, without any TAP."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-@pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
+@pytest.fixture(params=[1, 3], ids="{} workers".format)
+async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     loop = asyncio.get_running_loop()
-    carrier = native_carrier()
+    carrier = native_carrier(workers=request.param)
     pair = make_pair(Fabric(loop, engine=carrier_engine(carrier), driver=ThreadedDriver))
     arrived: asyncio.Queue[bytes] = asyncio.Queue()
 

@@ -6,7 +6,7 @@ import pytest
 
 from native_module import BUILT, REQUIRED, skip_unless
 from opavnic.datapath import selection
-from opavnic.datapath.selection import Choice, choose_datapath
+from opavnic.datapath.selection import Choice, choose_datapath, choose_workers
 from opavnic.errors import DatapathUnavailableError
 
 
@@ -67,3 +67,10 @@ def test_test_of_native_is_skipped_only_where_it_is_missing_and_may_be(
     built: bool, required: bool, skipped: bool
 ) -> None:
     assert skip_unless(built=built, required=required).args == (skipped,)
+
+
+def test_workers_are_as_many_as_asked_for_or_what_processors_and_hosts_are_good_for() -> None:
+    assert choose_workers(7, hosts=2, processors=1) == 7
+    assert [choose_workers("auto", 64, processors) for processors in (1, 2, 7, 8, 16)] == [1, 1, 1, 2, 4]
+    assert choose_workers("auto", hosts=2, processors=128) == 2
+    assert choose_workers("auto", hosts=1) == 1

@@ -156,8 +156,8 @@ def some_frame(rng: random.Random, lids: list[int]) -> bytes:
 class NativeTwin:
     """The same with native VNICs on the native engine: its vports keep what they receive."""
 
-    def __init__(self, rng: random.Random, *, merge: bool = False) -> None:
-        self.carrier = native_carrier(merge=merge)
+    def __init__(self, rng: random.Random, *, merge: bool = False, workers: int = 1) -> None:
+        self.carrier = native_carrier(merge=merge, workers=workers)
         self.twin = make_twin(rng, Fabric(engine=carrier_engine(self.carrier)))
         index = {adapter: self.carrier.add_vport() for adapter in self.twin.adapters}
         for vnics in self.twin.vnic_ports:
