@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -37,11 +36,9 @@ subnet_manager: external
 
 @pytest.fixture(autouse=True)
 def _with_fabric_manager() -> None:
-    require(("ip", "ping"), as_root=True)
+    require(("ip", "ping", "opafabricinfo", OPAFMD), as_root=True)
     if reason := why_no_fuse():
         pytest.skip(reason)
-    if not Path(OPAFMD).exists() or shutil.which("opafabricinfo") is None:
-        pytest.skip("opa-fm or opa-fastfabric is not installed (make opa-tools)")
 
 
 class Lab:
