@@ -7,58 +7,24 @@
 //!
 //! Elements are numbered from 0, and a number stays theirs. Methods panic on a number that was never given.
 
-use std::sync::Arc;
+mod changes;
+mod looking;
 
-use wire::LID_PERMISSIVE;
-
-use crate::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
-use crate::counters::{Drop, Passing};
+use crate::config::{End, PortNum};
+use crate::counters::Drop;
 use crate::events::Event;
-use crate::link::capture::CaptureRing;
 use crate::link::config::{FlowControl, LinkConfig};
-use crate::link::credits::LanesStatus;
 use crate::link::direction::Direction;
-use crate::link::rule::{FaultRule, Tally};
-use crate::link::vl_counters::{Uncounted, VlCounters};
-use crate::link::wire_counters::WireCounters;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, Packets, Travelling};
 use crate::port::{Address, Port};
-use crate::port_errors::{PortError, PortErrors};
 use crate::random::Stream;
 use crate::share::{Handover, Outbox, Share, WorkerId};
-use crate::state::{Congestion, ElementId, POOL_BYTES, State};
-use crate::switch::{LinearTable, MulticastTable, Switch};
+use crate::state::{POOL_BYTES, State};
+use crate::switch::Switch;
+use wire::LID_PERMISSIVE;
 
-/// What one element has counted since it was last asked.
-#[derive(Debug)]
-pub enum Counted {
-    /// What it sent, and what it received.
-    Port {
-        port: PortId,
-        counted: Box<(Passing, Passing)>,
-    },
-    Congestion {
-        port: PortId,
-        counted: Congestion,
-    },
-    Switch {
-        switch: SwitchId,
-        counted: Passing,
-    },
-    /// With the states of its streams, for faults and for jitter; None: another worker carries it and draws from them.
-    Direction {
-        direction: DirectionId,
-        counted: Passing,
-        streams: Option<(u64, u64)>,
-    },
-    /// All that it has ever counted.
-    Tally {
-        tally: u32,
-        seen: u64,
-        hits: u64,
-    },
-}
+pub use looking::Counted;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -215,117 +181,6 @@ impl Engine {
 
     pub fn tallies(&self) -> usize {
         self.state.tallies.len()
-    }
-
-    // --- changes ---------------------------------------------------------------------------------------------
-
-    /// Give an HFI port, or port 0 of a switch, a new configuration.
-    pub fn set_port(&mut self, now: u64, port: PortId, config: PortConfig) {
-        self.handle_timeout(now);
-        let is_open = config.state != PortState::Down;
-        let changed = &mut self.ports[port as usize];
-        changed.config = config;
-        if let Some(leaving) = changed.leaving {
-            self.directions[leaving as usize].set_sc_to_vl(changed.config.egress.sc_to_vl.as_ref());
-        }
-        if let Some(switch) = changed.switch {
-            self.open_port0(switch, is_open.then_some(port));
-        }
-    }
-
-    /// Let a switch pass packets to its port 0, or not.
-    fn open_port0(&mut self, switch: SwitchId, port0: Option<PortId>) {
-        let switch = &mut self.switches[switch as usize];
-        if switch.port0 == port0 {
-            return;
-        }
-        switch.port0 = port0;
-        self.lookahead = None;
-        for direction in switch.arriving() {
-            self.directions[direction as usize].set_outward(&mut self.state, port0.is_some());
-        }
-    }
-
-    /// Let an HFI port keep what arrives, as if the host were busy, or go on in order.
-    pub fn stall_port(&mut self, now: u64, port: PortId, stalled: bool) {
-        self.handle_timeout(now);
-        let port = &mut self.ports[port as usize];
-        if stalled {
-            port.stall();
-        } else {
-            port.resume(&mut self.state, now);
-            self.settle(now);
-        }
-    }
-
-    /// Switch a switch on or off.
-    pub fn set_switch(&mut self, now: u64, switch: SwitchId, up: bool) {
-        self.handle_timeout(now);
-        self.switches[switch as usize].up = up;
-    }
-
-    /// Give a port of a switch a new configuration.
-    pub fn set_switch_port(&mut self, now: u64, switch: SwitchId, port: PortNum, config: SwitchPortConfig) {
-        self.handle_timeout(now);
-        let port = self.switches[switch as usize].port(port);
-        if let Some(leaving) = port.leaving {
-            self.directions[leaving as usize].set_sc_to_vl(config.egress.sc_to_vl.as_ref());
-        }
-        port.configure(config);
-    }
-
-    /// Swap in new forwarding tables, both at once.
-    pub fn set_tables(&mut self, now: u64, switch: SwitchId, lft: LinearTable, mft: MulticastTable) {
-        self.handle_timeout(now);
-        let switch = &mut self.switches[switch as usize];
-        switch.lft = lft;
-        switch.mft = mft;
-    }
-
-    /// Give both directions of a link a new configuration; what is on its way is lost where the link goes down.
-    pub fn set_link(&mut self, now: u64, direction: DirectionId, config: &LinkConfig) {
-        self.handle_timeout(now);
-        let first = (direction & !1) as usize;
-        self.lookahead = None;
-        for direction in &mut self.directions[first..first + 2] {
-            direction.configure(&mut self.state, now, config);
-        }
-        self.settle(now);
-    }
-
-    /// Replace the faults of one direction, whose tallies were set before.
-    pub fn set_rules(&mut self, now: u64, direction: DirectionId, rules: Vec<FaultRule>) {
-        self.handle_timeout(now);
-        self.lookahead = None;
-        self.directions[direction as usize].set_rules(rules);
-    }
-
-    /// Set a tally before the first rule names it: the same one in the engines of all workers.
-    pub fn set_tally(&mut self, number: u32, tally: Arc<Tally>) {
-        let index = number as usize;
-        if index >= self.state.tallies.len() {
-            self.state.tallies.resize_with(index + 1, Default::default);
-        }
-        self.state.tallies[index].0 = tally;
-    }
-
-    /// Report the packets of one direction, or no more.
-    pub fn observe(&mut self, now: u64, direction: DirectionId, on: bool) {
-        self.handle_timeout(now);
-        self.lookahead = None;
-        self.directions[direction as usize].observe(on);
-    }
-
-    /// Copy the packets of one direction into a ring, once each; it is `interface` there, a number that the ring has.
-    pub fn attach(&mut self, now: u64, direction: DirectionId, ring: Arc<CaptureRing>, interface: u32) {
-        self.handle_timeout(now);
-        self.directions[direction as usize].attach(ring, interface);
-    }
-
-    /// Copy no more of them; harmless when the ring is not attached there.
-    pub fn detach(&mut self, now: u64, direction: DirectionId, ring: &Arc<CaptureRing>) {
-        self.handle_timeout(now);
-        self.directions[direction as usize].detach(ring);
     }
 
     // --- packets ---------------------------------------------------------------------------------------------
@@ -523,95 +378,5 @@ impl Engine {
     /// Take the next output.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.state.outputs.pop_front()
-    }
-
-    // --- looking ---------------------------------------------------------------------------------------------
-
-    /// Whether the link has stopped an HFI port for lack of credits.
-    pub fn is_stopped(&self, port: PortId) -> bool {
-        let leaving = self.ports[port as usize].leaving;
-        leaving.is_some_and(|leaving| self.directions[leaving as usize].is_stopped())
-    }
-
-    /// Whether a packet is held back for later ones to overtake.
-    pub fn is_holding(&self, direction: DirectionId) -> bool {
-        self.directions[direction as usize].is_holding()
-    }
-
-    /// Return the virtual lanes of a direction as they are now; None on a link without credits.
-    pub fn lanes(&self, direction: DirectionId) -> Option<LanesStatus> {
-        self.directions[direction as usize].lanes()
-    }
-
-    /// Return what all VLs of a direction together have that its other counters lack, and the counters of each VL as of
-    /// `now`: those of several workers add up.
-    pub fn vl_counters(&mut self, now: u64, direction: DirectionId) -> (Uncounted, Vec<VlCounters>) {
-        self.handle_timeout(now);
-        self.directions[direction as usize].vl_counters(now)
-    }
-
-    /// Return what a direction counts beside packets and bytes, as of `now`: those of several workers add up.
-    pub fn wire_counters(&mut self, now: u64, direction: DirectionId) -> WireCounters {
-        self.handle_timeout(now);
-        self.directions[direction as usize].wire_counters(now)
-    }
-
-    /// Return what an HFI port or a port of a switch has dropped, as of `now`: the numbers of several workers add up.
-    ///
-    /// Port 0 of a switch is the end at its own number for what it drops itself, and the end at number 0 of its switch for
-    /// what the switch drops of what it sends, or has no other port for.
-    pub fn port_errors(&mut self, now: u64, end: End) -> &[PortError] {
-        self.handle_timeout(now);
-        self.errors_of(end).all()
-    }
-
-    /// Forget the first packet that a port has dropped for each reason that is meant; the numbers stay.
-    pub fn forget_errors(&mut self, now: u64, end: End, is_meant: impl Fn(Drop) -> bool) {
-        self.handle_timeout(now);
-        self.errors_of(end).forget(is_meant);
-    }
-
-    fn errors_of(&mut self, end: End) -> &mut PortErrors {
-        match end {
-            End::Hfi(port) => &mut self.ports[port as usize].errors,
-            End::Switch(switch, port) => self.switches[switch as usize].errors.entry(port).or_default(),
-        }
-    }
-
-    /// Take what has been counted since the last time, by the elements that have counted anything.
-    pub fn take_counted(&mut self) -> Vec<Counted> {
-        std::mem::take(&mut self.state.changed).into_iter().map(|element| self.take_of(element)).collect()
-    }
-
-    fn take_of(&mut self, element: ElementId) -> Counted {
-        use std::mem::take;
-        match element {
-            ElementId::Port(number) => {
-                let port = &mut self.ports[number as usize];
-                port.mark.clear();
-                Counted::Port { port: number, counted: Box::new((take(&mut port.tx), take(&mut port.rx))) }
-            }
-            ElementId::Congestion(port) => {
-                let (counters, mark) = &mut self.state.congestion[port as usize];
-                mark.clear();
-                Counted::Congestion { port, counted: take(counters) }
-            }
-            ElementId::Switch(number) => {
-                let switch = &mut self.switches[number as usize];
-                switch.mark.clear();
-                Counted::Switch { switch: number, counted: take(&mut switch.counters) }
-            }
-            ElementId::Direction(number) => {
-                let direction = &mut self.directions[number as usize];
-                direction.mark.clear();
-                let counted = take(&mut direction.counters);
-                Counted::Direction { direction: number, counted, streams: direction.streams() }
-            }
-            ElementId::Tally(number) => {
-                let (tally, mark) = &mut self.state.tallies[number as usize];
-                mark.clear();
-                Counted::Tally { tally: number, seen: tally.seen(), hits: tally.hits() }
-            }
-        }
     }
 }

@@ -1,0 +1,122 @@
+//! What can be changed in an engine while it runs: one element at a time, and nothing that is queued elsewhere notices.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::config::{PortConfig, PortNum, PortState, SwitchPortConfig};
+use crate::link::capture::CaptureRing;
+use crate::link::config::LinkConfig;
+use crate::link::rule::{FaultRule, Tally};
+use crate::outputs::{DirectionId, PortId, SwitchId};
+use crate::switch::{LinearTable, MulticastTable};
+
+impl Engine {
+    /// Give an HFI port, or port 0 of a switch, a new configuration.
+    pub fn set_port(&mut self, now: u64, port: PortId, config: PortConfig) {
+        self.handle_timeout(now);
+        let is_open = config.state != PortState::Down;
+        let changed = &mut self.ports[port as usize];
+        changed.config = config;
+        if let Some(leaving) = changed.leaving {
+            self.directions[leaving as usize].set_sc_to_vl(changed.config.egress.sc_to_vl.as_ref());
+        }
+        if let Some(switch) = changed.switch {
+            self.open_port0(switch, is_open.then_some(port));
+        }
+    }
+
+    /// Let a switch pass packets to its port 0, or not.
+    fn open_port0(&mut self, switch: SwitchId, port0: Option<PortId>) {
+        let switch = &mut self.switches[switch as usize];
+        if switch.port0 == port0 {
+            return;
+        }
+        switch.port0 = port0;
+        self.lookahead = None;
+        for direction in switch.arriving() {
+            self.directions[direction as usize].set_outward(&mut self.state, port0.is_some());
+        }
+    }
+
+    /// Let an HFI port keep what arrives, as if the host were busy, or go on in order.
+    pub fn stall_port(&mut self, now: u64, port: PortId, stalled: bool) {
+        self.handle_timeout(now);
+        let port = &mut self.ports[port as usize];
+        if stalled {
+            port.stall();
+        } else {
+            port.resume(&mut self.state, now);
+            self.settle(now);
+        }
+    }
+
+    /// Switch a switch on or off.
+    pub fn set_switch(&mut self, now: u64, switch: SwitchId, up: bool) {
+        self.handle_timeout(now);
+        self.switches[switch as usize].up = up;
+    }
+
+    /// Give a port of a switch a new configuration.
+    pub fn set_switch_port(&mut self, now: u64, switch: SwitchId, port: PortNum, config: SwitchPortConfig) {
+        self.handle_timeout(now);
+        let port = self.switches[switch as usize].port(port);
+        if let Some(leaving) = port.leaving {
+            self.directions[leaving as usize].set_sc_to_vl(config.egress.sc_to_vl.as_ref());
+        }
+        port.configure(config);
+    }
+
+    /// Swap in new forwarding tables, both at once.
+    pub fn set_tables(&mut self, now: u64, switch: SwitchId, lft: LinearTable, mft: MulticastTable) {
+        self.handle_timeout(now);
+        let switch = &mut self.switches[switch as usize];
+        switch.lft = lft;
+        switch.mft = mft;
+    }
+
+    /// Give both directions of a link a new configuration; what is on its way is lost where the link goes down.
+    pub fn set_link(&mut self, now: u64, direction: DirectionId, config: &LinkConfig) {
+        self.handle_timeout(now);
+        let first = (direction & !1) as usize;
+        self.lookahead = None;
+        for direction in &mut self.directions[first..first + 2] {
+            direction.configure(&mut self.state, now, config);
+        }
+        self.settle(now);
+    }
+
+    /// Replace the faults of one direction, whose tallies were set before.
+    pub fn set_rules(&mut self, now: u64, direction: DirectionId, rules: Vec<FaultRule>) {
+        self.handle_timeout(now);
+        self.lookahead = None;
+        self.directions[direction as usize].set_rules(rules);
+    }
+
+    /// Set a tally before the first rule names it: the same one in the engines of all workers.
+    pub fn set_tally(&mut self, number: u32, tally: Arc<Tally>) {
+        let index = number as usize;
+        if index >= self.state.tallies.len() {
+            self.state.tallies.resize_with(index + 1, Default::default);
+        }
+        self.state.tallies[index].0 = tally;
+    }
+
+    /// Report the packets of one direction, or no more.
+    pub fn observe(&mut self, now: u64, direction: DirectionId, on: bool) {
+        self.handle_timeout(now);
+        self.lookahead = None;
+        self.directions[direction as usize].observe(on);
+    }
+
+    /// Copy the packets of one direction into a ring, once each; it is `interface` there, a number that the ring has.
+    pub fn attach(&mut self, now: u64, direction: DirectionId, ring: Arc<CaptureRing>, interface: u32) {
+        self.handle_timeout(now);
+        self.directions[direction as usize].attach(ring, interface);
+    }
+
+    /// Copy no more of them; harmless when the ring is not attached there.
+    pub fn detach(&mut self, now: u64, direction: DirectionId, ring: &Arc<CaptureRing>) {
+        self.handle_timeout(now);
+        self.directions[direction as usize].detach(ring);
+    }
+}
