@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Final, Literal
@@ -55,14 +54,12 @@ def choose_datapath(wanted: EngineWanted, *, tap: bool = True, polynomial: int =
     return Choice("python", obstacle)
 
 
-def choose_workers(wanted: int | Literal["auto"], hosts: int, processors: int | None = None) -> int:
+def choose_workers(wanted: int | Literal["auto"], hosts: int, processors: int) -> int:
     """Return how many workers the native datapath is to have.
 
     Args:  wanted: as in the lab file; auto: one for every four processors, at most one for each host, at least one.
-           processors: None: those that this process may use.
+           processors: those that this process may use.
     """
     if wanted != "auto":
         return wanted
-    if processors is None:
-        processors = len(os.sched_getaffinity(0))
     return max(1, min(processors // PROCESSORS_PER_WORKER, hosts))

@@ -233,7 +233,7 @@ class Lab:
             ports = [host.hfis * host.ports for host in model.hosts.values()]
             self._carrier = native_carrier(
                 icrc=model.icrc.links == "always",
-                workers=choose_workers(model.datapath.workers, len(ports)),
+                workers=choose_workers(model.datapath.workers, len(ports), len(os.sched_getaffinity(0))),
                 ports_per_host=mode(ports),
             )
             world = make_world(engine=carrier_engine(self._carrier), driver=ThreadedDriver)

@@ -43,7 +43,7 @@ def raw(draw: st.DrawFn) -> bytes:
 
 
 @given(st.lists(st.tuples(PATHS, ATTRIBUTES, MODIFIERS, st.binary(max_size=400)), max_size=8), st.data())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_hostile_smps_leave_a_fabric_that_counts_and_answers(
     asked: list[tuple[tuple[int, ...], int, int, bytes]], data: st.DataObject
 ) -> None:

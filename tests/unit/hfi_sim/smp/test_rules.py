@@ -39,7 +39,7 @@ def out_of(way: Next) -> int:
 
 
 @given(st.lists(st.tuples(PORTS, PORTS), max_size=63), st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_request_follows_its_path_and_its_response_the_one_recorded(
     links: list[tuple[int, int]], ib: bool
 ) -> None:
@@ -62,7 +62,7 @@ def test_a_request_follows_its_path_and_its_response_the_one_recorded(
 
 
 @given(st.lists(st.tuples(PORTS, PORTS), min_size=1, max_size=63))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_a_mixed_route_begins_at_the_switch_that_it_is_addressed_to_and_ends_there(
     links: list[tuple[int, int]],
 ) -> None:
@@ -94,7 +94,7 @@ def test_a_route_may_end_with_a_part_by_lid_and_its_response_takes_that_first() 
 
 
 @given(st.binary(min_size=2, max_size=2), st.booleans(), st.booleans(), st.integers(0, 400), st.data())
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_no_hop_pointer_and_no_count_lead_anywhere_but_along_the_path(
     hops: bytes, returning: bool, is_switch: bool, in_port: int, data: st.DataObject
 ) -> None:

@@ -73,4 +73,4 @@ def test_workers_are_as_many_as_asked_for_or_what_processors_and_hosts_are_good_
     assert choose_workers(7, hosts=2, processors=1) == 7
     assert [choose_workers("auto", 64, processors) for processors in (1, 2, 7, 8, 16)] == [1, 1, 1, 2, 4]
     assert choose_workers("auto", hosts=2, processors=128) == 2
-    assert choose_workers("auto", hosts=1) == 1
+    assert choose_workers("auto", hosts=1, processors=16) == 1
