@@ -18,6 +18,7 @@ from hfi_sim.mad.header import (
     DATA_OFFSET_VENDOR,
     RESPONSE_BIT,
     SMP_CLASSES,
+    MadClass,
     MadHeader,
     MadStatus,
     Method,
@@ -27,7 +28,7 @@ from hfi_sim.mad.header import (
     parse_fm_payload,
 )
 from hfi_sim.mad.message import Mad
-from hfi_sim.mad.rmpp import RMPP_END, Rmpp, RmppType, data_offset, has_rmpp
+from hfi_sim.mad.rmpp import RMPP_END, Rmpp, RmppType, data_offset
 from hfi_sim.mad.transactions import Done, Outgoing, TransactionTable
 from hfi_sim.mad.transfers import Arrivals, Departures, MessageKey, key_of
 from hfi_sim.types import SC_MANAGEMENT
@@ -379,7 +380,11 @@ class MadStack:
 
 
 def _is_segmentable(mad: bytes) -> bool:
-    return has_rmpp(mad[1]) and len(mad) >= RMPP_END
+    """Return whether this stack looks at the RMPP header of a MAD.
+
+    Its agents of vendor classes have registered without RMPP, as that of opa_vnic: there these are bytes like others.
+    """
+    return mad[1] == MadClass.SUBN_ADM and len(mad) >= RMPP_END
 
 
 def _goes_in_segments(message: bytes) -> bool:
