@@ -80,12 +80,12 @@ def test_file_that_cannot_be_met_is_refused_with_every_reason(
     for place in (f"{file}:2: vesws[0].id", f"{file}:3: vesws[1].mtu", f"{file}:4: vesws[2].id"):
         assert place in done.stderr
     file.write_text(
-        "vesws:\n  - {id: 4, name: b, pkey: 0x8002, members: [h1, h9]}\n  - {id: 5, name: c, members: [h1]}\n"
+        "vesws:\n  - {id: 4, name: b, pkey: 0x8002, members: [h1, h9]}\n  - {id: 5, name: c, members: [h2]}\n"
     )
     done = opavnic("em", "apply", file)
     assert done.returncode == 2
     assert f'{file}:2: vesws[0].members[1]: unknown member "h9" (known: ' in done.stderr.splitlines()[0]
-    assert "pkey 0xffff is not in the table of h1:1" in done.stderr
+    assert "pkey 0xffff is not in the table of h2:1" in done.stderr
     file.write_text(
         "vesws:\n  - {id: 0, name: a, members: [h1, h9], pkey: 0x8002}\n  - {id: 5, name: c, mtu: no, members: [h1]}\n"
     )
