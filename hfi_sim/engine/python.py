@@ -18,6 +18,7 @@ from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.direction import Direction
 from hfi_sim.link.rule import FaultRule
 from hfi_sim.link.vl_counters import VlCounters
+from hfi_sim.link.wire import Shows
 from hfi_sim.link.wire_counters import WireCounters
 from hfi_sim.port_state import PortState
 from hfi_sim.random_stream import RandomStream
@@ -111,7 +112,7 @@ class PythonEngine(Engine):
                 counters[side],
                 streams=streams[side],
                 forwards=not isinstance(source, HfiEnd),
-                is_outward=self._shows(ends[1 - side]),
+                shows=self._shows(ends[1 - side]),
                 on_stop=self._stopper(source),
             )
             direction.target = target = ports[1 - side]
@@ -128,9 +129,11 @@ class PythonEngine(Engine):
             return self._ports[end.port]
         return self._switches[end.switch].port(end.port_num)
 
-    def _shows(self, end: End) -> bool:
-        """Return whether what arrives at an end may be an output at once."""
-        return isinstance(end, HfiEnd) or self._switches[end.switch].port0 is not None
+    def _shows(self, end: End) -> Shows:
+        """Return what may be an output as it arrives at an end."""
+        if isinstance(end, HfiEnd):
+            return Shows.EVERYTHING
+        return Shows.NOTHING if self._switches[end.switch].port0 is None else Shows.MADS
 
     def _stopper(self, source: End) -> Callable[[int, bool], None]:
         """Return what reports that a sender is to stop; waiting packets of a switch fill its own buffers instead."""
@@ -158,7 +161,7 @@ class PythonEngine(Engine):
         self._lookahead_is_old = True
         for arriving in [end.arriving for end in switch.ports.values()]:
             if arriving is not None:
-                arriving.set_outward(is_open)
+                arriving.set_shows(Shows.MADS if is_open else Shows.NOTHING)
 
     def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
         self.handle_timeout(now)

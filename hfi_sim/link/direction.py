@@ -17,7 +17,7 @@ from hfi_sim.link.observe import Observer
 from hfi_sim.link.queue import Queue
 from hfi_sim.link.rule import FaultRule
 from hfi_sim.link.vl_counters import DISCARDS, Uncounted, VlCounters, VlTally, vl_counters
-from hfi_sim.link.wire import Wire
+from hfi_sim.link.wire import Shows, Wire
 from hfi_sim.link.wire_counters import GROUP_BYTE9, WireCounters, WireTally, is_marked
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, sc_of
@@ -45,21 +45,20 @@ class Direction:
         *,
         streams: tuple[RandomStream, RandomStream],
         forwards: bool,
-        is_outward: bool,
+        shows: Shows,
         on_stop: Callable[[int, bool], None],
     ) -> None:
         """Make an empty direction.
 
         Args:  streams: what its faults and its jitter draw from. forwards, on_stop: as for `Lanes`.
-               is_outward: what arrives may be an output at once: it ends at an HFI port, or at a switch with a
-               port 0 that is not DOWN.
+               shows: what may be an output as it arrives.
         """
         self.number = number
         self.counters = counters
         self.target: Receiver
         self._state = state
         self._config = config
-        self._wire = Wire(state.events, self._arrive, config, streams[1], is_outward=is_outward)
+        self._wire = Wire(state.events, self._arrive, config, streams[1], shows=shows)
         self._carried = WireTally()
         self._faults = FaultLayer(self, state, streams[0], self._carried.failed)
         self._observer = Observer(number, state.outputs)
@@ -236,9 +235,9 @@ class Direction:
             self._tally = VlTally(vls)
             self._wire.arrive = self._arrive_on_vl
 
-    def set_outward(self, is_outward: bool) -> None:
+    def set_shows(self, shows: Shows) -> None:
         """Note whether what arrives may be an output at once."""
-        self._wire.set_outward(is_outward)
+        self._wire.set_shows(shows)
 
     # --- looking -------------------------------------------------------------------------------------------
 
@@ -247,7 +246,7 @@ class Direction:
         """How much later a packet that enters brings about an output, at least, in nanoseconds; None: never here."""
         if self._observer.reports or not self._faults.is_idle or self._config.flow is not None:
             return 0
-        return self._config.latency_ns if self._wire.is_outward else None
+        return None if self._wire.shows is Shows.NOTHING else self._config.latency_ns
 
     @property
     def is_stopped(self) -> bool:

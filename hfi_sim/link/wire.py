@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 from typing import Final
 
 from hfi_sim.engine.events import EventQueue
@@ -11,9 +12,26 @@ from hfi_sim.engine.state import Space
 from hfi_sim.instants import FOREVER, NS_PER_S
 from hfi_sim.link.config import LinkConfig
 from hfi_sim.random_stream import CHANCE_BITS, RandomStream
+from hfi_sim.wire.l4 import L4
 
 _BIT_NS: Final = 8 * NS_PER_S
 """Bits of a byte times nanoseconds of a second: over the rate in bit/s it is what a byte takes, in nanoseconds."""
+
+
+class Shows(Enum):
+    """Which arrivals at the far end may be outputs of the engine at once."""
+
+    NOTHING = "nothing"
+    MADS = "MADs"
+    """It ends at a switch whose port 0 is not DOWN. Other packets that are for port 0 find nobody there."""
+    EVERYTHING = "everything"
+    """It ends at an HFI port."""
+
+
+_NOTHING: Final = Shows.NOTHING
+_MADS: Final = Shows.MADS
+_EVERYTHING: Final = Shows.EVERYTHING
+_FM: Final = bytes([L4.FM])
 
 Arrive = Callable[[int, bytes, int], None]
 """Takes the time of arrival, a packet, and its hops."""
@@ -33,7 +51,7 @@ class Wire:
         "_remainder",
         "arrive",
         "free_at",
-        "is_outward",
+        "shows",
     )
 
     def __init__(
@@ -43,11 +61,11 @@ class Wire:
         config: LinkConfig,
         jitter: RandomStream,
         *,
-        is_outward: bool = False,
+        shows: Shows = Shows.NOTHING,
     ) -> None:
         """Make an empty wire.
 
-        Args:  arrive: takes what arrives. jitter: the stream of its delays. is_outward: as for `Direction`.
+        Args:  arrive: takes what arrives. jitter: the stream of its delays. shows: as for `Direction`.
         """
         self._events = events
         self.arrive = arrive
@@ -61,7 +79,7 @@ class Wire:
         self._last_arrival = 0
         self.free_at = 0
         """When everything sent so far has left the near end, but for less than a nanosecond."""
-        self.is_outward = is_outward
+        self.shows = shows
         self._remainder = 0
         """What the last packet takes beyond `free_at`, in nanoseconds times the rate."""
         self._rate_bps = config.rate_bps
@@ -101,10 +119,10 @@ class Wire:
             self.enter(now, packet, hops, again=(after_ns, done))
             done = 0
 
-    def set_outward(self, is_outward: bool) -> None:
-        """Note whether what arrives may be an output at once, also for what is on the wire."""
-        self.is_outward = is_outward
-        if is_outward and self._on_wire:
+    def set_shows(self, shows: Shows) -> None:
+        """Note what may be an output as it arrives, also for what is on the wire."""
+        self.shows = shows
+        if shows is not _NOTHING and self._on_wire:
             arrival, number, *_ = self._on_wire[0]
             self._events.make_outward(arrival, number)
 
@@ -160,13 +178,17 @@ class Wire:
         on_wire = self._on_wire
         on_wire.append((arrival, number, packet, hops, after_ns))
         if len(on_wire) == 1:
-            self._events.push(arrival, number, self._due, self.is_outward)
+            shows = self.shows
+            is_outward = shows is _EVERYTHING or (shows is _MADS and packet[8:9] == _FM)
+            self._events.push(arrival, number, self._due, is_outward)
 
     def _due(self, now: int, _number: int) -> None:
         on_wire = self._on_wire
         _, _, packet, hops, _ = on_wire.popleft()
         if on_wire:
-            self._events.push(on_wire[0][0], on_wire[0][1], self._due, self.is_outward)
+            first, shows = on_wire[0], self.shows
+            is_outward = shows is _EVERYTHING or (shows is _MADS and first[2][8:9] == _FM)
+            self._events.push(first[0], first[1], self._due, is_outward)
         self.arrive(now, packet, hops)
 
     def cut(self) -> list[bytes]:

@@ -115,7 +115,8 @@ impl Engine {
     ///
     /// What is addressed to its LID is passed to its host unless the table leads elsewhere, and so is what its table of
     /// groups sends to port 0, and management packets (SC15) to the permissive LID. What it sends, the switch forwards.
-    /// While it is DOWN, the switch has no place for such packets. Deadlines then need not look at arrivals there.
+    /// While it is DOWN, the switch has no place for such packets. Of arrivals at a switch, deadlines heed MADs at most:
+    /// whatever else is for port 0 finds nobody there, and may wait for the next call.
     pub fn add_port0(&mut self, switch: SwitchId) -> PortId {
         self.state.share.add_port0();
         self.push_port(Some(switch))
@@ -143,7 +144,7 @@ impl Engine {
             if let End::Switch(switch, port) = target {
                 let switch = &mut self.switches[switch as usize];
                 switch.port(port).arriving = Some(number);
-                direction.set_outward(&mut self.state, switch.port0.is_some());
+                direction.set_shows(&mut self.state, switch.shows());
             }
             let (leaving, egress) = match source {
                 End::Hfi(port) => {

@@ -11,6 +11,7 @@ use crate::counters::{Drop, Passing};
 use crate::forwarding::{is_astray, is_management, lets_pass, path_of};
 use crate::hash::FastMap;
 use crate::link::direction::Direction;
+use crate::link::wire::Shows;
 use crate::outputs::{DirectionId, PortId, SwitchId};
 use crate::packet::{Packet, Travelling, dlid, entropy};
 use crate::port::Port;
@@ -118,6 +119,11 @@ impl Switch {
             self.ports.resize(index + 1, SwitchPort::default());
         }
         &mut self.ports[index]
+    }
+
+    /// What may be an output of the engine as it arrives here.
+    pub fn shows(&self) -> Shows {
+        if self.port0.is_some() { Shows::Mads } else { Shows::Nothing }
     }
 
     /// The directions that end at it.

@@ -33,8 +33,9 @@ impl Engine {
         }
         switch.port0 = port0;
         self.lookahead = None;
+        let shows = switch.shows();
         for direction in switch.arriving() {
-            self.directions[direction as usize].set_outward(&mut self.state, port0.is_some());
+            self.directions[direction as usize].set_shows(&mut self.state, shows);
         }
     }
 

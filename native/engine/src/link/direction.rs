@@ -10,7 +10,7 @@ use super::observe::Observer;
 use super::queue::Queue;
 use super::rule::FaultRule;
 use super::vl_counters::{Uncounted, VlCounters, VlTally};
-use super::wire::Wire;
+use super::wire::{Shows, Wire};
 use super::wire_counters::{WireCounters, WireTally, is_marked};
 use crate::config::End;
 use crate::counters::{Drop, Passing};
@@ -90,7 +90,7 @@ impl Direction {
             latest: 0,
             is_up: config.up,
             is_disturbed: false,
-            wire: Wire::new(number, matches!(target, End::Hfi(_)), config, streams.1),
+            wire: Wire::new(number, Shows::Everything, config, streams.1),
             room: match flow {
                 None => Room::Queue(Queue { limit: config.queue_bytes }),
                 Some(flow) => Room::Lanes(Box::new(Lanes::new(number, source, flow, config.queue_bytes))),
@@ -413,10 +413,9 @@ impl Direction {
         }
     }
 
-    /// Note whether what arrives may be an output at once: it ends at an HFI port, or at a switch with a port 0 that is not
-    /// DOWN.
-    pub fn set_outward(&mut self, state: &mut State, is_outward: bool) {
-        self.wire.set_outward(&mut state.events, is_outward);
+    /// Note what may be an output as it arrives, also for what is on its way.
+    pub fn set_shows(&mut self, state: &mut State, shows: Shows) {
+        self.wire.set_shows(&mut state.events, shows);
     }
 
     // --- looking ---------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use wire::{HEADER, L4_FM, l4};
+
 use super::config::{LinkConfig, MAX_RATE_BPS};
 use crate::events::{Event, Events};
 use crate::outputs::DirectionId;
@@ -31,12 +33,32 @@ struct OnWire {
     after_ns: u64,
 }
 
+/// Which arrivals at the far end may be outputs of the engine at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    Nothing,
+    /// It ends at a switch whose port 0 is not DOWN. Other packets that are for port 0 find nobody there.
+    Mads,
+    /// It ends at an HFI port.
+    Everything,
+}
+
+impl Shows {
+    #[inline]
+    fn has(self, packet: &[u8]) -> bool {
+        match self {
+            Shows::Nothing => false,
+            Shows::Mads => packet.len() >= HEADER && l4(packet) == L4_FM,
+            Shows::Everything => true,
+        }
+    }
+}
+
 /// Serialization, latency and jitter. It has no limit: what feeds it has one.
 #[derive(Debug)]
 pub struct Wire {
     direction: DirectionId,
-    /// Whether what arrives may be an output at once.
-    is_outward: bool,
+    shows: Shows,
     rate_bps: u64,
     latency_ns: u64,
     jitter_ns: u64,
@@ -49,10 +71,10 @@ pub struct Wire {
 }
 
 impl Wire {
-    pub fn new(direction: DirectionId, is_outward: bool, config: &LinkConfig, jitter: Stream) -> Self {
+    pub fn new(direction: DirectionId, shows: Shows, config: &LinkConfig, jitter: Stream) -> Self {
         Wire {
             direction,
-            is_outward,
+            shows,
             rate_bps: config.rate_bps.clamp(1, MAX_RATE_BPS),
             latency_ns: config.latency_ns,
             jitter_ns: config.jitter_ns,
@@ -105,17 +127,17 @@ impl Wire {
         }
     }
 
-    /// Note whether what arrives may be an output at once, also for what is on the wire.
-    pub fn set_outward(&mut self, events: &mut Events, is_outward: bool) {
-        self.is_outward = is_outward;
-        if let Some(first) = self.on_wire.front().filter(|_| is_outward) {
+    /// Note what may be an output as it arrives, also for what is on the wire.
+    pub fn set_shows(&mut self, events: &mut Events, shows: Shows) {
+        self.shows = shows;
+        if let Some(first) = self.on_wire.front().filter(|_| shows != Shows::Nothing) {
             events.make_outward(first.number);
         }
     }
 
     /// After how long at the earliest a packet that enters is an output; None: not by its arrival.
     pub fn outward_latency(&self) -> Option<u64> {
-        self.is_outward.then_some(self.latency_ns)
+        (self.shows != Shows::Nothing).then_some(self.latency_ns)
     }
 
     /// The first whole nanosecond at which everything sent so far has left the near end.
@@ -173,7 +195,7 @@ impl Wire {
         self.last_arrival = arrival;
         let number = events.number();
         if self.on_wire.is_empty() {
-            events.push(arrival, number, Event::Arrival(self.direction), self.is_outward);
+            events.push(arrival, number, Event::Arrival(self.direction), self.shows.has(&packet));
         }
         self.on_wire.push_back(OnWire { arrival, number, packet, hops, after_ns });
     }
@@ -183,7 +205,8 @@ impl Wire {
     pub fn take_due(&mut self, events: &mut Events) -> Option<(Packet, u32)> {
         let first = self.on_wire.pop_front()?;
         if let Some(next) = self.on_wire.front() {
-            events.push(next.arrival, next.number, Event::Arrival(self.direction), self.is_outward);
+            let shows = self.shows.has(&next.packet);
+            events.push(next.arrival, next.number, Event::Arrival(self.direction), shows);
         }
         Some((first.packet, first.hops))
     }
@@ -209,7 +232,7 @@ mod tests {
     }
 
     fn wire(rate_bps: u64, latency_ns: u64) -> (Wire, Events) {
-        (Wire::new(0, false, &config(rate_bps, latency_ns), Stream::new(1)), Events::default())
+        (Wire::new(0, Shows::Nothing, &config(rate_bps, latency_ns), Stream::new(1)), Events::default())
     }
 
     fn packet(len: usize) -> Packet {
