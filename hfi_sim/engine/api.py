@@ -45,8 +45,8 @@ class Engine(Protocol):
 
         What is addressed to its LID is passed to its host unless the table leads elsewhere, and so is what its table of
         groups sends to port 0, and management packets (SC15) to the permissive LID. What it sends, the switch forwards.
-        While it is DOWN, the switch has no place for such packets. Of arrivals at a switch, deadlines heed MADs at most:
-        whatever else is for port 0 finds nobody there, and may wait for the next call.
+        While it is DOWN, the switch has no place for such packets. Of arrivals at a switch, deadlines heed MADs at
+        most: whatever else is for port 0 finds nobody there, and may wait for the next call.
         """
         ...
 
