@@ -146,5 +146,5 @@ def test_fabric_manager_brings_up_virtual_switches_and_another_takes_over(lab: L
             lab.wait("a standby", lambda: "Standby" in lab.opavnic(*standby).stdout)
         lab.wait("h2 the master", lambda: lab.manager()["host"] == "h2")
         lab.wait("verified", lab.is_verified)
-        assert lab.pings("10.9.2.2")
-        assert lab.pings("10.9.3.2", "-s", "8000")
+        lab.wait("blue", lambda: lab.pings("10.9.2.2"))
+        lab.wait("red", lambda: lab.pings("10.9.3.2", "-s", "8000"))
