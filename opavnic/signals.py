@@ -66,12 +66,19 @@ def followed() -> Iterator[None]:
 
     So `opavnic logs -f | head -n1` ends with head(1), and not only when the next line is written, perhaps much later.
     """
-    with interruptible(), _left_by_readers():
-        yield
+    left = threading.Event()
+    try:
+        with interruptible(), _left_by_readers(left):
+            yield
+    except KeyboardInterrupt:  # also one that comes while that is left: a signal to a thread takes its time
+        if left.is_set():
+            raise BrokenPipeError from None
+        raise
 
 
 @contextlib.contextmanager
-def _left_by_readers() -> Iterator[None]:
+def _left_by_readers(left: threading.Event) -> Iterator[None]:
+    """Interrupt the main thread once the pipe on stdout has no reader any more, and set `left` before."""
     try:
         pipe = stat.S_ISFIFO(os.fstat(1).st_mode)
     except OSError:  # closed
@@ -79,7 +86,7 @@ def _left_by_readers() -> Iterator[None]:
     if not pipe or threading.current_thread() is not threading.main_thread():
         yield
         return
-    main, over, left = threading.get_ident(), os.eventfd(0, os.EFD_CLOEXEC), threading.Event()
+    main, over = threading.get_ident(), os.eventfd(0, os.EFD_CLOEXEC)
 
     def watch() -> None:
         poll = select.poll()
@@ -92,18 +99,13 @@ def _left_by_readers() -> Iterator[None]:
     watcher = threading.Thread(target=watch, name="readers of stdout", daemon=True)
     watcher.start()
     try:
+        yield
+    finally:
+        os.eventfd_write(over, 1)
         try:
-            yield
+            watcher.join()
         finally:
-            os.eventfd_write(over, 1)
-            try:
-                watcher.join()
-            finally:
-                os.close(over)
-    except KeyboardInterrupt:
-        if left.is_set():
-            raise BrokenPipeError from None
-        raise
+            os.close(over)
 
 
 def call_on_ending_signals(end: Callable[[], object]) -> None:
