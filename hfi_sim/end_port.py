@@ -180,6 +180,10 @@ class EndPort:
         """The port has 2**lmc LIDs from `lid`."""
         return self._config.lmc
 
+    def has_lid(self, lid: int) -> bool:
+        """Return whether a LID is one of its 2**lmc."""
+        return lid >> self.lmc == self.lid >> self.lmc
+
     @property
     def pkeys(self) -> PkeyTable:
         """The partition table."""

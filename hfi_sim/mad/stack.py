@@ -241,8 +241,11 @@ class MadStack:
             return Drop.MAD_SL
         self.sent += 1
         port = self._port
-        is_own = packet.dlid >> port.lmc == port.lid >> port.lmc
-        if is_own and port.pkeys.may_send(packet.pkey) and not port.pkeys.admits(packet.pkey):
+        if (
+            port.has_lid(packet.dlid)
+            and port.pkeys.may_send(packet.pkey)
+            and not port.pkeys.admits(packet.pkey)
+        ):
             # a port may always ask itself, as in hfi1; by way of the fabric, limited members do not talk
             self._clock.call_soon(self._receive, port, packet.packet, None)
             return None

@@ -5,7 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+from hfi_sim.wire.field import BYTES, HEX, Field
 from hfi_sim.wire.header import WireHeader
+
+
+def gid(meaning: str) -> Field:
+    """Declare a GID."""
+    return Field(128, meaning, BYTES)
+
+
+def reserved(bits: int) -> Field:
+    """Declare reserved bits."""
+    return Field(bits, "0", HEX)
+
+
+def inside(size: int, meaning: str) -> Field:
+    """Declare an attribute of `size` bytes, or a table, inside of a record."""
+    return Field(size * 8, meaning, BYTES)
 
 
 class SaRecord(WireHeader):

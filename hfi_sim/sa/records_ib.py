@@ -10,26 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hfi_sim.sa.record import SaRecord
+from hfi_sim.sa.record import SaRecord, gid, inside, reserved
 from hfi_sim.sa.records import LEASE_FOREVER
-from hfi_sim.wire.field import BYTES, FLAG, HEX, Field
+from hfi_sim.wire.field import FLAG, HEX, Field
 from hfi_sim.wire.header import declared
 
 
 def _lid(meaning: str) -> Field:
     return Field(16, meaning, HEX)
-
-
-def _gid(meaning: str) -> Field:
-    return Field(128, meaning, BYTES)
-
-
-def _reserved(bits: int) -> Field:
-    return Field(bits, "0", HEX)
-
-
-def _inside(size: int, meaning: str) -> Field:
-    return Field(size * 8, meaning, BYTES)
 
 
 @declared("IbPathRecord", "PathRecord", "big")
@@ -45,12 +33,12 @@ class IbPathRecord(SaRecord):
     )  # fmt: skip
 
     service_id: Annotated[int, Field(64, "number of a service", HEX)] = 0
-    dgid: Annotated[bytes, _gid("GID of the destination")] = bytes(16)
-    sgid: Annotated[bytes, _gid("GID of the source")] = bytes(16)
+    dgid: Annotated[bytes, gid("GID of the destination")] = bytes(16)
+    sgid: Annotated[bytes, gid("GID of the source")] = bytes(16)
     dlid: Annotated[int, _lid("LID of the destination")] = 0
     slid: Annotated[int, _lid("LID of the source")] = 0
     raw: Annotated[bool, Field(1, "raw packets", FLAG)] = False
-    reserved_44: Annotated[int, _reserved(3)] = 0
+    reserved_44: Annotated[int, reserved(3)] = 0
     flow_label: Annotated[int, Field(20, "flow label", HEX)] = 0
     hop_limit: Annotated[int, Field(8, "hop limit")] = 0
     traffic_class: Annotated[int, Field(8, "traffic class", HEX)] = 0
@@ -66,7 +54,7 @@ class IbPathRecord(SaRecord):
     life_selector: Annotated[int, Field(2, "how `life` is meant")] = 0
     life: Annotated[int, Field(6, "lifetime of a packet, 4.096 us times 2 to this")] = 0
     preference: Annotated[int, Field(8, "0: preferred")] = 0
-    reserved_58: Annotated[bytes, _inside(6, "0")] = bytes(6)
+    reserved_58: Annotated[bytes, inside(6, "0")] = bytes(6)
 
 
 @declared("IbNodeRecord", "NodeRecord", "big")
@@ -81,7 +69,7 @@ class IbNodeRecord(SaRecord):
     )  # fmt: skip
 
     lid: Annotated[int, _lid("LID of the port, or of port 0 of the switch")] = 0
-    reserved_2: Annotated[int, _reserved(16)] = 0
+    reserved_2: Annotated[int, reserved(16)] = 0
     base_version: Annotated[int, Field(8, "0x80", HEX)] = 0
     class_version: Annotated[int, Field(8, "0x80", HEX)] = 0
     node_type: Annotated[int, Field(8, "1 HFI, 2 switch")] = 0
@@ -94,7 +82,7 @@ class IbNodeRecord(SaRecord):
     revision: Annotated[int, Field(32, "revision of the device", HEX)] = 0
     local_port_num: Annotated[int, Field(8, "number of the port")] = 0
     vendor_id: Annotated[int, Field(24, "OUI of the vendor", HEX)] = 0
-    node_description: Annotated[bytes, _inside(64, "its name, filled up with zeros")] = bytes(64)
+    node_description: Annotated[bytes, inside(64, "its name, filled up with zeros")] = bytes(64)
 
 
 @declared("IbMCMemberRecord", "MCMemberRecord", "big")
@@ -108,8 +96,8 @@ class IbMcMemberRecord(SaRecord):
         "life_selector", "life", "sl", "flow_label", "hop_limit", "scope", "join_state", "proxy_join",
     )  # fmt: skip
 
-    mgid: Annotated[bytes, _gid("GID of the group; 0 in a join: make one")] = bytes(16)
-    port_gid: Annotated[bytes, _gid("GID of the member")] = bytes(16)
+    mgid: Annotated[bytes, gid("GID of the group; 0 in a join: make one")] = bytes(16)
+    port_gid: Annotated[bytes, gid("GID of the member")] = bytes(16)
     q_key: Annotated[int, Field(32, "Q_Key of the group", HEX)] = 0
     mlid: Annotated[int, _lid("LID of the group, in the 16-bit form that begins at 0xc000")] = 0
     mtu_selector: Annotated[int, Field(2, "how `mtu` is meant")] = 0
@@ -128,7 +116,7 @@ class IbMcMemberRecord(SaRecord):
         int, Field(4, "1 full member, 2 non-member, 4 send-only non-member, 8 send-only full member", HEX)
     ] = 0
     proxy_join: Annotated[bool, Field(1, "joined on behalf of another port", FLAG)] = False
-    reserved_49: Annotated[int, _reserved(23)] = 0
+    reserved_49: Annotated[int, reserved(23)] = 0
 
 
 @declared("IbServiceRecord", "ServiceRecord", "big")
@@ -140,16 +128,16 @@ class IbServiceRecord(SaRecord):
     COMPONENTS: ClassVar = ("service_id", "gid", "pkey", "", "lease", "key", "name")
 
     service_id: Annotated[int, Field(64, "number of the service", HEX)] = 0
-    gid: Annotated[bytes, _gid("GID of the port that offers it")] = bytes(16)
+    gid: Annotated[bytes, gid("GID of the port that offers it")] = bytes(16)
     pkey: Annotated[int, Field(16, "partition that it is offered in", HEX)] = 0
-    reserved_26: Annotated[int, _reserved(16)] = 0
+    reserved_26: Annotated[int, reserved(16)] = 0
     lease: Annotated[int, Field(32, "seconds that the record still holds; 0xffffffff: until deleted")] = (
         LEASE_FOREVER
     )
-    key: Annotated[bytes, _inside(16, "key of the service")] = bytes(16)
-    name: Annotated[bytes, _inside(64, "name, filled up with zeros")] = bytes(64)
+    key: Annotated[bytes, inside(16, "key of the service")] = bytes(16)
+    name: Annotated[bytes, inside(64, "name, filled up with zeros")] = bytes(64)
     data: Annotated[
-        bytes, _inside(64, "16 bytes, 8 words of 16, 4 of 32 and 2 of 64 bits: the service's own")
+        bytes, inside(64, "16 bytes, 8 words of 16, 4 of 32 and 2 of 64 bits: the service's own")
     ] = bytes(64)
 
 
@@ -160,18 +148,18 @@ class IbInformInfo(SaRecord):
 
     IB: ClassVar = True
 
-    gid: Annotated[bytes, _gid("notices about this GID only; 0: about any")] = bytes(16)
+    gid: Annotated[bytes, gid("notices about this GID only; 0: about any")] = bytes(16)
     lid_begin: Annotated[int, _lid("notices of LIDs from this one; 0xffff: of all")] = 0xFFFF
     lid_end: Annotated[int, _lid("the last LID")] = 0
-    reserved_20: Annotated[int, _reserved(16)] = 0
+    reserved_20: Annotated[int, reserved(16)] = 0
     is_generic: Annotated[int, Field(8, "1: generic notices, 0: a vendor's")] = 1
     subscribe: Annotated[int, Field(8, "1: subscribe, 0: end that")] = 1
     type: Annotated[int, Field(16, "type of notice; 0xffff: all", HEX)] = 0xFFFF
     trap: Annotated[int, Field(16, "number of the trap; 0xffff: all")] = 0xFFFF
     qpn: Annotated[int, Field(24, "queue pair of the subscriber; 1: its QP1", HEX)] = 1
-    reserved_31: Annotated[int, _reserved(3)] = 0
+    reserved_31: Annotated[int, reserved(3)] = 0
     response_time: Annotated[int, Field(5, "how long a ReportResp may take")] = 0
-    reserved_32: Annotated[int, _reserved(8)] = 0
+    reserved_32: Annotated[int, reserved(8)] = 0
     producer: Annotated[int, Field(24, "type of the node; 0xffffff: any", HEX)] = 0xFFFFFF
 
 
@@ -183,10 +171,10 @@ class IbInformInfoRecord(SaRecord):
     IB: ClassVar = True
     COMPONENTS: ClassVar = ("gid", "number")
 
-    gid: Annotated[bytes, _gid("GID of the subscriber")] = bytes(16)
+    gid: Annotated[bytes, gid("GID of the subscriber")] = bytes(16)
     number: Annotated[int, Field(16, "which of its subscriptions")] = 0
-    reserved_18: Annotated[bytes, _inside(6, "0")] = bytes(6)
-    inform_info: Annotated[bytes, _inside(36, "InformInfo")] = bytes(36)
+    reserved_18: Annotated[bytes, inside(6, "0")] = bytes(6)
+    inform_info: Annotated[bytes, inside(36, "InformInfo")] = bytes(36)
 
 
 @declared("IbNotice", "Notice", "big")
@@ -202,10 +190,10 @@ class IbNotice(SaRecord):
     trap: Annotated[int, Field(16, "number of the trap")]
     issuer_lid: Annotated[int, _lid("LID of who noticed it")] = 0
     toggle_count: Annotated[int, Field(16, "0")] = 0
-    data: Annotated[bytes, _inside(54, "what the trap is about: six bytes of 0 and a GID, or a LID")] = bytes(
+    data: Annotated[bytes, inside(54, "what the trap is about: six bytes of 0 and a GID, or a LID")] = bytes(
         54
     )
-    issuer_gid: Annotated[bytes, _gid("GID of who noticed it")] = bytes(16)
+    issuer_gid: Annotated[bytes, gid("GID of who noticed it")] = bytes(16)
 
 
 @declared("IbClassPortInfo", "ClassPortInfo", "big")
@@ -220,4 +208,4 @@ class IbClassPortInfo(SaRecord):
     capabilities: Annotated[int, Field(16, "bit 2: there are more; bit 9: multicast", HEX)] = 0
     capabilities2: Annotated[int, Field(27, "more of them", HEX)] = 0
     response_time: Annotated[int, Field(5, "4.096 us times 2 to this")] = 0
-    reserved_8: Annotated[bytes, _inside(64, "redirection and sink of traps: 0")] = bytes(64)
+    reserved_8: Annotated[bytes, inside(64, "redirection and sink of traps: 0")] = bytes(64)

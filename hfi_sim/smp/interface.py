@@ -138,8 +138,7 @@ class SubnetInterface(ABC):
         return self._end_here(smp, request, self._own_num(), is_local=True)
 
     def _is_own(self, dlid: int) -> bool:
-        port = self._port
-        return dlid != LID_NONE and dlid >> port.lmc == port.lid >> port.lmc
+        return dlid != LID_NONE and self._port.has_lid(dlid)
 
     def _packet(self, smp: Smp, slid: int, dlid: int, pkey: int) -> bytes:
         return build_fm_packet(

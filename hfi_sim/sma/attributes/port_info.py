@@ -128,19 +128,9 @@ class PortStates(WireHeader):
 
 @declared("PortStateInfo", "PortStateInfo", "big", source=_SOURCE, names_itself=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PortStateInfo(WireHeader):
+class PortStateInfo(PortStates):
     """Attribute 0x0087, 8 bytes for each of consecutive ports."""
 
-    reserved: Annotated[int, Field(9, "reserved")] = 0
-    led_enabled: Annotated[bool, Field(1, "the beacon is on", FLAG)] = False
-    is_sm_configuration_started: Annotated[bool, Field(1, "a manager has begun to set the port up", FLAG)] = (
-        False
-    )
-    neighbor_normal: Annotated[bool, Field(1, "the neighbour is ARMED or ACTIVE", FLAG)] = False
-    offline_disabled_reason: Annotated[int, Field(4, "why the port is offline or disabled")] = 0
-    reserved_8: Annotated[int, Field(8, "reserved")] = 0
-    physical_state: Annotated[int, Field(4, "physical state", codes=PhysicalState, access=_RW)] = 0
-    state: Annotated[int, Field(4, "logical state", codes=PortState, access=_RW)] = 0
     width_tx_active: Annotated[int, Field(16, "width in use to send", HEX)] = 0
     width_rx_active: Annotated[int, Field(16, "width in use to receive", HEX)] = 0
 
