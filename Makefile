@@ -12,7 +12,10 @@ TOOLS  := ip:iproute2 ping:iputils-ping iperf3:iperf3 tcpdump:tcpdump tshark:tsh
 OPA_TOOLS := opainfo:opa-basic-tools opafabricinfo:opa-fastfabric libopamgt0 ibstat:infiniband-diags libibumad-dev \
              $(if $(wildcard /sys/class/infiniband/hfi1_*),,/usr/lib/opa-fm/bin/opafmd:opa-fm)
 
-.PHONY: help venv native deps bench-peers demo test test-fast test-slow chaos sanitize memcheck fuzz lint format generated opa-tools proto clean
+# the browser in which tests open the web view
+BROWSER := chromium:chromium
+
+.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow chaos sanitize memcheck fuzz lint format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,7 +28,7 @@ $(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.*
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || sh tools/install-packages.sh python3-venv
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[dev]' -e bench
+	$(BIN)/python -m pip install --quiet -e '.[dev,docs,web]' -e bench
 	@touch $@
 
 native: ## build the fast datapath again; `make venv` builds it too, where cargo is
@@ -41,10 +44,17 @@ deps: ## install the Debian packages that the demo and the tests use
 opa-tools: ## install Intel's fabric manager and tools for Omni-Path, as Debian has them; tests run them
 	@sh tools/install-packages.sh $(OPA_TOOLS)
 
+browser: ## install Chromium, in which tests open the web view
+	@sh tools/install-packages.sh $(BROWSER)
+
+docs: venv ## build the documentation site into site/, strictly: a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "the site is in site/index.html"
+
 demo: venv deps ## two hosts, real TAPs, ping and a TCP transfer
 	$(BIN)/opavnic demo
 
-test: venv deps opa-tools ## everything but the tests marked slow or chaos
+test: venv deps opa-tools browser ## everything but the tests marked slow or chaos
 	$(BIN)/python -m pytest -m 'not slow and not chaos' -n 2 --dist loadfile
 	@if command -v cargo >/dev/null; then cd native && cargo test --locked --quiet; fi
 
@@ -101,6 +111,9 @@ generated: venv ## make the generated files again from their declarations (tools
 
 proto: venv ## make the gRPC messages and stubs again from their .proto files
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. ejfat/control/pb/*.proto
+
+dist: venv ## build sdist and manylinux wheel, and try both in fresh environments without a compiler
+	$(BIN)/python -m tools.release
 
 clean: ## remove what the build made
 	rm -rf $(VENV) native/target build dist *.egg-info bench/build bench/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

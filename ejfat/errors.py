@@ -56,6 +56,10 @@ class BadRequestError(ControlError, InputError):
     """A value in the request is invalid."""
 
 
+class UpstreamError(EjfatError):
+    """An upstream control plane refuses, or cannot be reached."""
+
+
 class UriError(EjfatError, InputError):
     """Not an EJFAT URI."""
 

@@ -35,7 +35,7 @@ class LoadBalancerPart(Part):
         from ejfat.live.lab_app import load_balancer
 
         (app,) = asked.apps
-        async with load_balancer(world, app, self.name, _senders(asked, app)) as running:
+        async with load_balancer(world, app, self.name, _senders(asked, app), asked.directory) as running:
             yield running
 
 
@@ -59,6 +59,13 @@ def _option_problems(asked: Asked, app: AskedApp) -> Iterator[Problem]:
             check_name("reservation", options.reserve)
     except BadRequestError as error:
         yield Problem(app.path("reserve"), str(error))
+    if bool(options.tls_cert) != bool(options.tls_key):
+        yield Problem(
+            app.path("tls_cert" if options.tls_cert else "tls_key"), "give tls_cert and tls_key, or neither"
+        )
+    for place, gateway in enumerate(options.gateway):
+        if not _is_address(gateway):
+            yield Problem(app.path("gateway", place), f'"{gateway}" is not an address')
     for place, sender in enumerate(options.senders):
         if sender not in asked.plan.hosts and not _is_address(sender):
             known = nearest(sender, asked.plan.hosts)

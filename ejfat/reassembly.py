@@ -1,9 +1,9 @@
 """From packets to events: packets in any order, duplicates ignored, losses detected by timeout.
 
-An event is complete when the received bytes cover it exactly. With today's header, every packet has the length of the
-event; with the document's 8-byte header, only the packet flagged as last determines it.
+An event is complete when the received bytes cover it exactly. With the header of LB versions 2 and 3, every packet has
+the length of the event; with the 8-byte header of version 1, only the packet flagged as last determines it.
 
-Source: seed 002, "Reassembly Engine Meta-Data"; today's header as the public receiver library reads it.
+Source: seed 002, "Reassembly Engine Meta-Data"; the header of versions 2 and 3 as the public receiver library reads it.
 Differs: the public receiver only counts bytes, so that a duplicate can make an incomplete event look complete.
 """
 
@@ -28,7 +28,7 @@ class EventKey:
     """Identifies the packets of an event."""
 
     event: int
-    """The event number; with the document's header, the tick, or a number that the receiver counts."""
+    """The event number; with the header of version 1, the tick, or a number that the receiver counts."""
     data_id: int
 
 
@@ -139,7 +139,7 @@ class _Pending:
 class Reassembler:
     """Reassembles events. Use one per thread or socket. Sans-IO: time comes in as `now`.
 
-    Args:    old_headers: payloads begin with the document's 8-byte header. timeout_s: seconds from the first packet
+    Args:    old_headers: payloads begin with the 8-byte header of version 1. timeout_s: seconds from the first packet
         of an event until it is given up. max_event: maximum length of an event in bytes.
     """
 
@@ -174,7 +174,7 @@ class Reassembler:
         """Handle the payload of a UDP packet; return the event that it completes, or None.
 
         Args:    payload: with or without the LB header in front. source: the address of the sender, which
-            distinguishes senders with the document's header.
+            distinguishes senders with the header of version 1.
         """
         counters = self.counters
         counters.packets += 1
@@ -194,7 +194,7 @@ class Reassembler:
         return self._take(key, key, header.offset, payload[ReHeader.SIZE :], header.length, now, source)
 
     def _receive_old(self, payload: bytes, now: float, source: Hashable, tick: int | None) -> Event | None:
-        """Handle a packet with the document's header, which has no event number.
+        """Handle a packet with the header of version 1, which has no event number.
 
         If the LB header is in front, its tick is the number. After a load balancer, which removes that header, a first
         packet begins a new event of its source and data id.

@@ -1,6 +1,6 @@
-"""The tables of the two pipelines: the document's (header version 1) and today's (versions 2 and 3).
+"""The tables of the two pipelines: v1 (header version 1) and v2/v3 (versions 2 and 3).
 
-Source: seed 002, the P4 listing; for versions 2 and 3 the public P4 program of today's load balancer.
+Source: seed 002, the P4 listing; for versions 2 and 3 the public P4 program.
 """
 
 from __future__ import annotations

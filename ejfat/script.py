@@ -1,6 +1,6 @@
 """Read and write table scripts: `table_add TABLE ACTION KEY... => ARG... [PRIORITY]`, `run_traffic NAME`.
 
-A command may span several lines, as in the document; `#` starts a comment. Keys are hexadecimal or
+A command may span several lines, as in the specification; `#` starts a comment. Keys are hexadecimal or
 decimal: plain, VALUE/PREFIX_LENGTH or VALUE&&&MASK, in the order of the table's key.
 
 Source: seed 002, "Example Control Plane CLI configuration script".

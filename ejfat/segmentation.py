@@ -22,8 +22,8 @@ _LB_SIZE = {1: LbHeaderV1.SIZE, 2: LbHeaderV2.SIZE, 3: LbHeaderV3.SIZE}
 class Segmenter:
     """Cuts events into the payloads of UDP packets.
 
-    Args:    version: of the LB header, 1 to 3; version 1 uses the document's 8-byte reassembly header, 2 and 3 use
-        today's. mtu: bytes of the IP packet.
+    Args:    version: of the LB header, 1 to 3; version 1 uses the 8-byte reassembly header, 2 and 3 use
+        the 20-byte one. mtu: bytes of the IP packet.
     """
 
     version: int = 2

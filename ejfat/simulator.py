@@ -1,4 +1,4 @@
-"""The document's simulator: run the frames of a capture file through the pipeline and write the output to another."""
+"""The simulator of the specification: the frames of a capture file go through the pipeline into another one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opavnic import files
 
 _FIELD: Final = re.compile(r"(?:[A-Za-z_][\w.]*=)?(?:0[xX])?[0-9A-Fa-f]+", re.ASCII)
 _BETWEEN: Final = re.compile(r"[\s,;]+")
-"""Separators of fields. Fields may have names or not: the document describes the file without an example."""
+"""Separators of fields. Fields may have names or not: the specification describes the file without an example."""
 _SHOWN: Final = 40
 """Maximum number of characters of an invalid row in an error message."""
 

@@ -138,6 +138,8 @@ class Table:
         self._all_exact = not spec.takes_priority
         self._count = 0
         self._order = 0
+        self._touched: set[tuple[Match, ...]] | None = None
+        """Keys whose entries have changed since `take_touched`; None: all may have."""
 
     def __len__(self) -> int:
         return self._count
@@ -201,7 +203,7 @@ class Table:
             self._add(entry)
             return None
         before, item.entry = item.entry, entry
-        self._changed()
+        self._changed(entry.matches)
         return before
 
     def delete(self, matches: Sequence[Match]) -> Entry:
@@ -218,7 +220,7 @@ class Table:
         if not group:
             del self._groups[masks]
             self._order_groups()
-        self._changed()
+        self._changed(item.entry.matches)
         return item.entry
 
     def clear(self) -> None:
@@ -226,7 +228,8 @@ class Table:
         self._groups.clear()
         self._order_groups()
         self._count = 0
-        self._changed()
+        self._touched = None
+        self._changed(())
 
     def checked(self, entry: Entry) -> Entry:
         """Return `entry` with the bits that do not count cleared.
@@ -276,7 +279,7 @@ class Table:
         self._order += 1
         group[_values(entry.matches)] = _Ranked(entry, self._order)
         self._count += 1
-        self._changed()
+        self._changed(entry.matches)
 
     def _order_groups(self) -> None:
         self._exact = next(iter(self._groups.values()), {}) if self._all_exact else {}
@@ -284,8 +287,18 @@ class Table:
             self._groups.items(), key=lambda item: -sum(mask.bit_count() for mask in item[0])
         )
 
-    def _changed(self) -> None:
+    def take_touched(self) -> set[tuple[Match, ...]] | None:
+        """Return the keys whose entries have changed since the last call; None: all may have, as in the first call.
+
+        For the one copy of the table that follows it.
+        """
+        touched, self._touched = self._touched, set()
+        return touched
+
+    def _changed(self, matches: tuple[Match, ...]) -> None:
         self.version += 1
+        if self._touched is not None:
+            self._touched.add(matches)
         if self._memo:
             self._memo.clear()
 

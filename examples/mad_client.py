@@ -7,8 +7,13 @@ import socket
 import struct
 import sys
 
+if len(sys.argv) != 2:
+    sys.exit("usage: mad_client.py SOCKET; that of a lab is /run/opavnic/NAME/mad.sock")
 stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-stream.connect(sys.argv[1])
+try:
+    stream.connect(sys.argv[1])
+except OSError as error:
+    sys.exit(f"{sys.argv[1]}: {error.strerror}; is the lab running? see: opavnic ps")
 
 
 def exchange(lid: int, mad: bytes) -> bytes:

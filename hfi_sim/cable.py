@@ -36,6 +36,9 @@ class LinkPort(Protocol):
         """The port, as the engine knows it."""
         ...
 
+    def speed_changed(self) -> None:
+        """Follow the link that now has another rate."""
+
     def link_changed(self, up: bool) -> None:
         """Notice that the link came up or went down."""
 
@@ -141,8 +144,8 @@ class Link:
         """Everyone that holds the link down; it is up if this is empty."""
         self.times_downed = 0
         """How often it went down."""
-        self.flow = flow
-        """How its credits are set up; None: it has none."""
+        self.has_credits = flow is not None
+        """Whether it stops who sends; a link gets credits when it is laid, or never."""
         self._rate_bps = rate_bps
         self._config = LinkConfig(
             up=False,
@@ -176,14 +179,33 @@ class Link:
         return self._config.up
 
     @property
+    def flow(self) -> FlowControl | None:
+        """How its credits are set up, each way, where the ports have nothing else; None: it has none."""
+        return self._config.flow
+
+    @flow.setter
+    def flow(self, flow: FlowControl | None) -> None:
+        """Set up the credits anew; what waits or is on its way stays.
+
+        Raises:  FabricError: it has none and is to get some, or the other way round.
+        """
+        if (flow is not None) != self.has_credits:
+            raise FabricError(f"link {self.name}: a link gets credits when it is laid, or never")
+        self._reconfigure(replace(self._config, flow=flow))
+
+    @property
     def rate_bps(self) -> float:
         """Bits per second, each way."""
         return self._rate_bps
 
     @rate_bps.setter
     def rate_bps(self, rate_bps: float) -> None:
+        if rate_bps == self._rate_bps:
+            return
         self._rate_bps = rate_bps
         self._reconfigure(replace(self._config, rate_bps=_whole(rate_bps)))
+        for port in self.ends:
+            port.speed_changed()
 
     @property
     def queue_bytes(self) -> int:

@@ -48,6 +48,8 @@ class Drop(StrEnum):
     """The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour."""
     SW_PKEY_OUT = "sw_pkey_out"
     """The switch port from which it is to leave enforces partitions, and does not admit the P_Key."""
+    SW_SC = "sw_sc"
+    """The table SCtoSC of the switch ports where it arrived and is to leave has no service channel of data for it."""
     SW_MTU = "sw_mtu"
     """The packet is longer than the MTU of its VL at the switch port from which it is to leave."""
     SW_DOWN = "sw_down"

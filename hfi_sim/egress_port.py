@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from hfi_sim.engine.config import PortConfig, SwitchPortConfig
+from hfi_sim.link.config import Arbitration, Buffers
 
 Config = TypeVar("Config", PortConfig, SwitchPortConfig)
 
@@ -30,6 +31,32 @@ class EgressPort(ABC, Generic[Config]):
     def vl_mtus(self) -> tuple[int, ...]:
         """The MTU of each of 16 VLs, in bytes; empty: no limits."""
         return self._config.egress.vl_mtus
+
+    @property
+    def arbitration(self) -> Arbitration | None:
+        """How VLs share the wire of a link with credits; None: as the link has it."""
+        return self._config.egress.arbitration
+
+    @property
+    def buffers(self) -> Buffers | None:
+        """What VLs may occupy at the far end of a link with credits; None: as the link has it."""
+        return self._config.egress.buffers
+
+    def set_arbitration(self, arbitration: Arbitration | None) -> None:
+        """Take the tables VLArb; None: VLs share the wire as the link has it.
+
+        Without credits a link has one queue, and nothing to share. Who has sent how much so far is forgotten.
+        """
+        if arbitration != self.arbitration:
+            self._configure(egress=replace(self._config.egress, arbitration=arbitration))
+
+    def set_buffers(self, buffers: Buffers | None) -> None:
+        """Take BufferControl: what VLs may occupy at the far end of a link with credits; None: as the link has it.
+
+        What is there already stays, even if it is more. A VL that has nothing there may always send one packet.
+        """
+        if buffers != self.buffers:
+            self._configure(egress=replace(self._config.egress, buffers=buffers))
 
     def set_sc_to_vl(self, table: Sequence[int]) -> None:
         """Take a table SC2VLt: the VL of each of the 32 service channels; an empty one: as the link has it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.config import HfiEnd, PortConfig
@@ -21,10 +21,8 @@ from hfi_sim.port_state import PortState
 from hfi_sim.sma.settings import PortSettings
 from hfi_sim.types import Guid, Lid
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.lrh16b import l4_of, length_of_16b, route_of
-from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET
+from hfi_sim.wire.lrh16b import L4_BYTE
 
-_DOWN: Final = PortState.DOWN  # an enum's member costs a look-up each time
 _Port = TypeVar("_Port")
 
 L4Handler = Callable[[_Port, bytes, BufferToken | None], Drop | None]
@@ -98,25 +96,10 @@ class EndPort:
     def send(self, packet: bytes) -> Drop | None:
         """Send arbitrary bytes; return why they were dropped, or None once they are on the link.
 
-        For packets from elsewhere: the port reads the fields that it checks from the bytes. Code that has just built a
-        packet knows them and calls `send_built` instead.
+        For packets from elsewhere: the engine reads the fields that it checks from the bytes. Code that has just built
+        a packet knows them and calls `send_built` instead.
         """
-        drop = self._refusal(packet)
-        return self.send_built(packet, *route_of(packet)) if drop is None else drop
-
-    def _refusal(self, packet: bytes) -> Drop | None:
-        """Return why bytes cannot leave the port as a packet, and count it; None: they can."""
-        size = len(packet)
-        if self._config.state is _DOWN:
-            drop = Drop.TX_PORT_DOWN
-        elif MIN_PACKET <= size <= MAX_PACKET and length_of_16b(packet) == size:
-            return None
-        else:
-            drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
-        self._tx.in_packets += 1
-        self._tx.in_bytes += len(packet)
-        self._tx.drop(drop)
-        return drop
+        return self._driver.send(self.number, packet)
 
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a sealed 16B packet built by this process; return why the port refused it, or None.
@@ -129,15 +112,15 @@ class EndPort:
 
     def deliver(self, packet: bytes, token: BufferToken | None, _in_port: int = 0) -> None:
         """Pass a packet that the engine has received and checked to the handler of its L4 type."""
-        handler = self._l4_handlers.get(l4_of(packet))
+        handler = self._l4_handlers.get(packet[L4_BYTE])
         drop = Drop.RX_L4 if handler is None else handler(self, packet, token)
         rx = self._rx
         rx.in_flight -= 1
-        if drop is not None:
-            rx.drop(drop)
-        else:
+        if drop is None:
             rx.out_packets += 1
             rx.out_bytes += len(packet)
+        else:
+            rx.drop(drop)
         if token is not None:
             self.release(token)
 

@@ -50,6 +50,8 @@ class FabricChange(Enum):
     LINK_UP = "link_up"
     LINK_DOWN = "link_down"
     CAPABILITY = "capability"
+    DESCRIPTION = "description"
+    """What the node of a port says of itself."""
     TABLES = "tables"
     """The forwarding tables of a switch."""
 
@@ -148,6 +150,7 @@ class Fabric:
             port.sma = SubnetManagementAgent(port, self.clock, self.set_links)
             self._answer_performance(port, partial(counted_hfi, port), port.opa_port_num)
             port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
+            port.on_description(lambda port: self._notify(FabricChange.DESCRIPTION, port.name))
         self.hfis[name] = hfi
         return hfi
 
@@ -296,7 +299,8 @@ class Fabric:
 
     def _dispatch(self, output: Output) -> None:
         if isinstance(output, Delivered):
-            self._ports[output.port].deliver(output.packet, output.token, output.in_port)
+            _, number, packet, token, in_port = output
+            self._ports[number].deliver(packet, token, in_port)
         elif isinstance(output, Observed):
             direction = self._directions[output.direction]
             sighting = Sighting(to_seconds(output.time), direction, output.packet, output.drop)

@@ -55,7 +55,10 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         self._told_to_stop = False
         self._flow_handlers: list[Callable[[bool], None]] = []
         self._event_handlers: list[PortEventHandler] = []
+        self.mgmt_allowed = True
+        """Whether the switch at the other end allows a fabric manager on the port."""
         self._capability_handlers: list[Callable[[HfiPort], None]] = []
+        self._description_handlers: list[Callable[[HfiPort], None]] = []
 
     @property
     def engine_end(self) -> HfiEnd:
@@ -64,14 +67,24 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
 
     # --- flow control --------------------------------------------------------------------------------------
 
+    def send(self, packet: bytes) -> Drop | None:
+        """Send arbitrary bytes; return why they were dropped, or None once they are on the link.
+
+        For packets from elsewhere, as `EndPort.send`.
+        """
+        drop = self._driver.send(self.number, packet)
+        if self.link is not None and self.link.has_credits:
+            self.heed_flow()  # at once: a sender that empties its queue now must notice
+        return drop
+
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a sealed 16B packet built by this process; return why the port refused it, or None.
 
         Args:  slid, dlid, pkey: as in the packet, with LIDs of 24 bits; they are not read from it again.
         """
         drop = self._driver.inject(self.number, packet, slid, dlid, pkey)
-        if self.link is not None and self.link.flow is not None:
-            self.heed_flow()  # at once: a sender that empties its queue now must notice
+        if self.link is not None and self.link.has_credits:
+            self.heed_flow()
         return drop
 
     @property
@@ -114,6 +127,11 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         event = PortEvent(kind, self)
         for handler in tuple(self._event_handlers):
             handler(event)
+
+    def speed_changed(self) -> None:
+        """Report that the rate of the link has changed, if the port is in use."""
+        if self.state is PortState.ACTIVE:
+            self.report(PortEventKind.SPEED_CHANGE)
 
     def link_changed(self, up: bool) -> None:
         """Follow the link: INIT when it comes up, DOWN and PORT_ERR when an ACTIVE port loses it."""
@@ -172,6 +190,15 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         """Call `handler` when the port announces a new capability (the subnet manager's trap 144)."""
         self._capability_handlers.append(handler)
 
+    def on_description(self, handler: Callable[[HfiPort], None]) -> None:
+        """Call `handler` when the description of the port's node has changed (trap 144, too)."""
+        self._description_handlers.append(handler)
+
+    def tell_description(self) -> None:
+        """Tell the subnet manager that the description of the node is another now."""
+        for handler in tuple(self._description_handlers):
+            handler(self)
+
     def alloc_rdma_netdev(self, vport_num: int) -> Netdev:
         """Allocate the network device of a vport on the host of this HFI.
 
@@ -214,8 +241,18 @@ class Hfi:
         if not 1 <= ports <= 2:
             raise FabricError(f"HFI {name}: {ports} ports; an HFI has 1 or 2")
         self.name = name
+        self.description = name
+        """What it says of itself in NodeDescription, until `describe`: its name on this fabric."""
         self.node_guid = node_guid
         self.netdevs = netdevs
         self.ports = {
             num: HfiPort(self, num, port_guid(node_guid, num), icrc, driver) for num in range(1, ports + 1)
         }
+
+    def describe(self, description: str) -> None:
+        """Say something else of itself, as its host may, and have each port tell the subnet manager."""
+        if description == self.description:
+            return
+        self.description = description
+        for port in self.ports.values():
+            port.tell_description()

@@ -37,6 +37,8 @@ class PortEventKind(Enum):
     SM_CHANGE = "SM_CHANGE"
     CLIENT_REREGISTER = "CLIENT_REREGISTER"
     DEVICE_FATAL = "DEVICE_FATAL"
+    SPEED_CHANGE = "SPEED_CHANGE"
+    """The link has another rate while it stays up. Not an event of InfiniBand: hfi1 says nothing of a narrower link."""
 
 
 @dataclass(frozen=True, slots=True)

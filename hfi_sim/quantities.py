@@ -2,7 +2,7 @@
 
     kind    examples                       unit of the result
     time    300ns 10us 2ms 10s 5m 1h       seconds; a number alone is seconds
-    rate    800M 100G 25Gbit/s             bits per second; K is 1000
+    rate    800M 100G 25Gbit/s 10gbit      bits per second; K is 1000
     size    65536 64K 16MiB                bytes; K is 1024, with or without i or B behind it
     share   20% 0.2                        a fraction of 1
     whole   5 0x11                         a whole number; its range is for the caller to check
@@ -46,7 +46,8 @@ _RATES: Final[Units] = {
     prefix + ending: (1, power)
     for prefix, power in {"T": 12, "G": 9, "M": 6, "k": 3, "K": 3, "": 0}.items()
     for ending in ("", "bit/s", "bps", "bit")
-}
+} | {f"{prefix}bit": (1, power) for prefix, power in {"t": 12, "g": 9, "m": 6}.items()}
+"""As tc(8) writes them, too: 10gbit."""
 _SIZES: Final[Units] = {
     prefix + ending: (1024**power, 0)
     for power, prefixes in enumerate(("", "kK", "mM", "gG", "tT"))

@@ -5,7 +5,7 @@ Both tables are immutable snapshots that the subnet manager swaps whole. Port 0 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -22,10 +22,9 @@ from hfi_sim.engine.port_errors import PortError
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
-from hfi_sim.sma.settings import PortSettings, SwitchSettings
+from hfi_sim.sma.settings import ONE_TO_ONE, PortSettings, SwitchSettings
 from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid, Lid
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.lrh16b import pkey_of, slid_of
 
 if TYPE_CHECKING:
     from hfi_sim.mad.stack import MadStack
@@ -79,6 +78,23 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
         """Whether it enforces partitions on what comes in, and on what leaves."""
         return self._config.pkeys_in is not None, self._config.pkeys_out is not None
 
+    @property
+    def sc_to_sc(self) -> Mapping[int, Sequence[int]]:
+        """The tables SCtoSC of what comes in here, by the port by which it leaves; none that changes nothing."""
+        return self._config.sc_to_sc
+
+    def set_sc_to_sc(self, tables: Mapping[int, Sequence[int]]) -> None:
+        """Take tables SCtoSC of what comes in here, by the port by which it leaves; other ports keep theirs.
+
+        Args:    tables: for each of 32 service channels that on which it leaves; 15: what came on it ends (sw_sc). SC15
+                 itself stays. One of 0 to 31 in their order changes nothing.
+        Raises:  FabricError: a table of another size, a service channel that is not 0 to 31.
+        """
+        merged = {**self._config.sc_to_sc, **{port: tuple(table) for port, table in tables.items()}}
+        self._configure(
+            sc_to_sc={port: table for port, table in sorted(merged.items()) if table != ONE_TO_ONE}
+        )
+
     def errors(self) -> Mapping[Drop, PortError]:
         """Return what the switch has dropped at this port, by reason, with the first packet of each."""
         return self.switch.errors_at(self.port_num)
@@ -86,6 +102,9 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
     def forget_errors(self, reasons: Iterable[Drop]) -> None:
         """Forget the first packet dropped for each of these reasons."""
         self.switch.forget_errors_at(self.port_num, reasons)
+
+    def speed_changed(self) -> None:
+        """Do nothing: a switch forwards at the rate of the link."""
 
     def link_changed(self, up: bool) -> None:
         """Follow the link."""
@@ -132,12 +151,8 @@ class SwitchPort0(EndPort):
 
         Returns:  why port 0 refused it, or None; the switch counts what the other port does not let out.
         """
-        if (refusal := self._refusal(packet)) is not None:
-            return refusal
         driver = self._driver
-        drop = driver.engine.direct(
-            driver.now, self.number, out_port, packet, slid_of(packet), pkey_of(packet)
-        )
+        drop = driver.engine.direct(driver.now, self.number, out_port, packet)
         driver.run()
         return drop
 

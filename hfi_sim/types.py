@@ -25,6 +25,9 @@ LID_PERMISSIVE: Final = Lid(0xFFFFFF)
 LID_MULTICAST_FIRST: Final = Lid(0xF00000)
 """The first multicast LID: DLID[23:20] = 0xF."""
 
+LIDS_OF_JOINED_GROUPS: Final = range(0xF01000, 0xF01400)
+"""The multicast LIDs that subnet administration gives to the groups that programs make by joining; nobody else's."""
+
 SC_MANAGEMENT: Final = 15
 """The service channel of subnet management: SMPs, to and from QP0. Nothing else travels on it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -14,7 +15,9 @@ import yaml
 
 from hfi_sim.quantities import parse_size, parse_time
 from lnet.dlc import MAX_TEXT, format_yaml
-from opavnic.cli.common import lab_client, lab_option, quantity
+from lnet.not_built import LnetctlGroup, NetGroup, PeerGroup
+from opavnic.cli.common import AsJson, LabOption, lab_client, quantity
+from opavnic.cli.group import command_group
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_text, say
 from opavnic.files import read_stream, text_of
 from opavnic.lab.errors import LabError
@@ -31,36 +34,35 @@ _HOW_LONG: Final = (
     "another six times that (at least 20 s)"
 )
 ENV_HOST: Final = "OPAVNIC_HOST"
-ENV_LAB: Final = "OPAVNIC_LAB"
-"""Both are set by `opavnic exec`, so that --host and --lab are implied inside it."""
+"""Set by `opavnic exec`, so that --host is implied inside it."""
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Configure and inspect LNet on the hosts of a lab.",
-)
-o2ibs = typer.Typer(no_args_is_help=True, help="Targets: the addresses at which a NID can be reached.")
-net = typer.Typer(no_args_is_help=True, help="Networks: several interfaces under one NID.")
+app = command_group("Configure and inspect LNet on the hosts of a lab.", cls=LnetctlGroup)
+o2ibs = command_group("Targets: the addresses at which a NID can be reached.")
+net = command_group("Networks: several interfaces under one NID.", cls=NetGroup)
 app.add_typer(o2ibs, name="o2ibs")
 app.add_typer(net, name="net")
+peer = command_group("Peers on networks with Multi-Rail.", cls=PeerGroup)
+app.add_typer(peer, name="peer")
 
 Host = Annotated[
     str | None,
     typer.Option("--host", help="The host; implied inside `opavnic exec HOST`.", envvar=ENV_HOST),
 ]
-Lab = Annotated[str | None, lab_option(envvar=ENV_LAB)]
 Net = Annotated[str | None, typer.Option("--net", help="A network: o2ib0.")]
 NeededNet = Annotated[str, typer.Option("--net", help="A network: o2ib0.")]
 SizeOption = Annotated[
     Any,  # an int; Any because the default is text such as 1M, which --help shows
     typer.Option("--size", parser=quantity(parse_size), metavar="SIZE", help="Message size: 100, 4K, 1M."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of YAML.")]
 
 
 def _above_zero(value: object) -> float:
     return quantity(partial(parse_time, above_zero=True))(value)
+
+
+def _milliseconds(value: object) -> float:
+    """Read a time; a number alone is in milliseconds, as in the real tool."""
+    return _above_zero(f"{value}ms" if str(value).isascii() and str(value).isdigit() else value)
 
 
 def _command(
@@ -83,7 +85,12 @@ def _command(
 
 
 def _print_answer(answer: dict[str, Any], as_json: bool = False) -> None:
-    if as_json:
+    """Print the output on stdout or the errors on stderr, so that no error gets into a file of `export`."""
+    if answer["errors"]:
+        errors = answer["errors"]
+        for line in [json.dumps(yaml.safe_load(errors))] if as_json else errors.splitlines():
+            say(line)
+    elif as_json:
         print_json(yaml.safe_load(answer["output"]) or {})
     else:
         print_text(answer["output"])
@@ -99,13 +106,14 @@ def o2ibs_add(
     ],
     more: Annotated[list[str] | None, typer.Argument(help="Further addresses.", metavar="IP")] = None,
     host: Host = None,
-    lab: Lab = None,
+    lab: LabOption = None,
 ) -> None:
     """Add a target.
 
     \b
     Example:
-      opavnic lnetctl o2ibs add --host a --nid 10.1.1.5@o2ib0 --ips 10.1.1.5 10.1.1.6
+      opavnic lnetctl o2ibs add --host a --nid 10.1.1.5@o2ib0 \\
+        --ips 10.1.1.5 10.1.1.6
     """
     words = " ".join([*ips, *(more or [])]).replace(",", " ").split()
     _command(host, lab, "o2ibs_add", "add", "o2ibs", nid=nid, ips=words)
@@ -113,7 +121,7 @@ def o2ibs_add(
 
 @o2ibs.command("del")
 def o2ibs_del(
-    nid: Annotated[str, typer.Option("--nid", help="The NID.")], host: Host = None, lab: Lab = None
+    nid: Annotated[str, typer.Option("--nid", help="The NID.")], host: Host = None, lab: LabOption = None
 ) -> None:
     """Remove a target.
 
@@ -125,7 +133,9 @@ def o2ibs_del(
 
 
 @o2ibs.command("show")
-def o2ibs_show(net_name: Net = None, host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
+def o2ibs_show(
+    net_name: Net = None, host: Host = None, lab: LabOption = None, as_json: AsJson = False
+) -> None:
     """Show the targets, of one network or of all.
 
     \b
@@ -136,7 +146,9 @@ def o2ibs_show(net_name: Net = None, host: Host = None, lab: Lab = None, as_json
 
 
 @o2ibs.command("check")
-def o2ibs_check(net_name: NeededNet, host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
+def o2ibs_check(
+    net_name: NeededNet, host: Host = None, lab: LabOption = None, as_json: AsJson = False
+) -> None:
     """Check that targets and devices match; if not, print what would be right and exit 1.
 
     \b
@@ -151,7 +163,7 @@ def net_add(
     net_name: NeededNet,
     interfaces: Annotated[list[str], typer.Option("--if", help="Its interfaces: ib0,ib1.")],
     host: Host = None,
-    lab: Lab = None,
+    lab: LabOption = None,
 ) -> None:
     """Add a network, or interfaces to a network.
 
@@ -168,7 +180,7 @@ def net_del(
     net_name: NeededNet,
     interface: Annotated[str | None, typer.Option("--if", help="Remove only this interface.")] = None,
     host: Host = None,
-    lab: Lab = None,
+    lab: LabOption = None,
 ) -> None:
     """Remove a network, or one of its interfaces, after settling messages in transit.
 
@@ -180,7 +192,7 @@ def net_del(
 
 
 @net.command("show")
-def net_show(net_name: Net = None, host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
+def net_show(net_name: Net = None, host: Host = None, lab: LabOption = None, as_json: AsJson = False) -> None:
     """Show the networks of a host.
 
     \b
@@ -190,8 +202,26 @@ def net_show(net_name: Net = None, host: Host = None, lab: Lab = None, as_json: 
     _command(host, lab, "net_show", "show", "net", net=net_name, as_json=as_json)
 
 
+@peer.command("show")
+def peer_show(
+    nid: Annotated[str | None, typer.Option("--nid", help="The peer with this NID.")] = None,
+    host: Host = None,
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show peers, with their interfaces and the health of each.
+
+    \b
+    Example:
+      opavnic lnetctl peer show --host a
+    """
+    _command(host, lab, "peer_show", "show", "peer", nid=nid, as_json=as_json)
+
+
 @app.command("net_status")
-def net_status(net_name: Net = None, host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
+def net_status(
+    net_name: Net = None, host: Host = None, lab: LabOption = None, as_json: AsJson = False
+) -> None:
     """Show devices and routes, with their states and counters.
 
     \b
@@ -206,22 +236,30 @@ def import_command(
     file: Annotated[
         typer.FileBinaryRead | None, typer.Argument(help="A YAML file; without it, stdin.")
     ] = None,
+    add: Annotated[bool, typer.Option("--add", help="Add what the file has; the default.")] = False,
+    remove: Annotated[bool, typer.Option("--del", help="Remove what the file has.")] = False,
     host: Host = None,
-    lab: Lab = None,
+    lab: LabOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Import a configuration from YAML, completely or, if anything is wrong, not at all.
+
+    Exports of the real tool are read, too; what is not applied is named.
 
     \b
     Example:
       opavnic lnetctl import --host a < o2ibs.yaml
     """
+    if add and remove:
+        fail("import: --add and --del exclude each other", EXIT_USAGE)
     stream = sys.stdin.buffer if file is None else file
     text = text_of(read_stream(stream, "import", MAX_FILE, "configuration"), "import")
-    _command(host, lab, "import_yaml", "import", "yaml", text=text)
+    command = "remove_yaml" if remove else "import_yaml"
+    _command(host, lab, command, "import", "yaml", text=text, as_json=as_json)
 
 
 @app.command("export")
-def export_command(host: Host = None, lab: Lab = None, as_json: AsJson = False) -> None:
+def export_command(host: Host = None, lab: LabOption = None, as_json: AsJson = False) -> None:
     """Print the configuration in the format that `import` reads.
 
     \b
@@ -233,34 +271,40 @@ def export_command(host: Host = None, lab: Lab = None, as_json: AsJson = False) 
 
 @app.command("ping")
 def ping(
-    nid: Annotated[str, typer.Argument(help="The NID to query.")],
+    nids: Annotated[list[str], typer.Argument(help="The NIDs to query: A B or A,B.", metavar="NID...")],
     timeout: Annotated[
         Any,
         typer.Option(
-            "--timeout", parser=_above_zero, metavar="TIME", help="Maximum time to wait: 500ms, 5s."
+            "--timeout",
+            parser=_milliseconds,
+            metavar="TIME",
+            help="Maximum time to wait for each: 500ms, 5s; a number alone is in ms.",
         ),
     ] = "5s",
     host: Host = None,
-    lab: Lab = None,
+    lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a node for its NIDs.
+    """Ask nodes for their NIDs. If one does not answer, the others are asked nevertheless, and the exit code is 1.
 
     \b
     Example:
       opavnic lnetctl ping 10.1.1.5@o2ib0 --host a
     """
-    _command(host, lab, "ping", "manage", "ping", nid=nid, timeout_s=timeout, as_json=as_json)
+    words = ",".join(nids).replace(",", " ").split()
+    _command(host, lab, "ping", "manage", "ping", nids=words, timeout_s=timeout, as_json=as_json)
 
 
 @app.command("send")
 def send(
     to: Annotated[str, typer.Option("--to", help="A NID, or a host of the lab.")],
-    count: Annotated[int, typer.Option("--count", help="Number of messages, sent one after the other.")] = 3,
+    count: Annotated[
+        int, typer.Option("-c", "--count", help="Number of messages, sent one after the other.")
+    ] = 3,
     size: SizeOption = "100",
     as_json: AsJson = False,
     host: Host = None,
-    lab: Lab = None,
+    lab: LabOption = None,
 ) -> None:
     """Send messages one after the other and print the route of each.
 
@@ -300,13 +344,13 @@ def selftest(
     ] = "10s",
     get: Annotated[bool, typer.Option("--get", help="Fetch (GET) instead of sending (PUT).")] = False,
     as_json: AsJson = False,
-    lab: Lab = None,
+    lab: LabOption = None,
 ) -> None:
     """Load the routes between two hosts and print the throughput of each route.
 
     \b
     Example:
-      opavnic lnetctl selftest --from h1 --to h2 --size 1M --concurrency 8 --time 10s
+      opavnic lnetctl selftest --from h1 --to h2 --size 1M --time 10s
     """
     if not source or not to:
         fail("selftest: no hosts; give --from HOST and --to HOST", EXIT_USAGE)

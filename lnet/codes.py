@@ -36,13 +36,12 @@ class RejectReason(IntEnum):
     RDMA_FRAGS = 6
     MSG_QUEUE_SIZE = 7
     INVALID_SRV_ID = 8
+    EARLY = 9
+    """LNet of the peer is still starting; it is tried again."""
 
 
 class LnetMsgType(IntEnum):
-    """Types of LNet messages (LNET_MSG_*). ACK and REPLY are never sent: the connection takes their place."""
+    """Types of LNet messages (LNET_MSG_*). There is no ACK or REPLY: the connection takes their place."""
 
-    ACK = 0
     PUT = 1
     GET = 2
-    REPLY = 3
-    HELLO = 4

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from lnet.cksum import Char
+
 CHECKS: Final = 4
 """How often a connection is checked within the timeout of a message, as in kiblnd_connd."""
 SHORTEST_SILENCE_S: Final = 0.05
 """Minimum interval between NOOPs to a peer, however short the timeout: the transport does not retransmit faster."""
+MAX_RDMA_FRAGS: Final = 256
 DOUBT_FACTOR: Final = 6
 DOUBT_MIN_S: Final = 20.0
 """Minimum: the transport gives up a dead connection after a few seconds, and reconnection waits up to 5 s."""
@@ -25,7 +28,7 @@ class LndConfig:
     six times its timeout, at least 20 s."""
     peer_credits: int = 8
     """Messages in flight on one connection (o2iblnd: peer_credits); offered to the peer as the queue depth."""
-    max_frags: int = 256
+    max_frags: int = MAX_RDMA_FRAGS
     """Maximum fragments of one RDMA (o2iblnd: IBLND_MAX_RDMA_FRAGS)."""
     frag_bytes: int = 64 << 10
     """Bytes of one fragment; more if `max_frags` fragments of this size are not enough."""
@@ -49,6 +52,34 @@ class LndConfig:
     """Distribute messages by device speed, instead of plain round robin."""
     checksum: bool = False
     """Add a checksum to every message (o2iblnd: cksum)."""
+    checksum_char: Char = Char.SIGNED
+    """The form of the checksum that is sent; both are understood."""
+
+    retry_count: int = 2
+    """Multi-Rail: how often a message that failed is sent again (retry_count)."""
+    transaction_timeout_s: float = 150.0
+    """Multi-Rail: seconds within which a message is done or has failed (transaction_timeout)."""
+    health_sensitivity: int = 100
+    """Multi-Rail: what a failure takes from the health of an interface, and a success adds; 0: nothing."""
+    recovery_limit_s: float = 0.0
+    """Multi-Rail: seconds after the last success until an interface of a peer is no longer pinged; 0: no limit."""
+    max_recovery_ping_interval_s: float = 900.0
+    """Multi-Rail: the longest wait between two recovery pings."""
+    discovery: bool = True
+    """Multi-Rail: ask a peer for its interfaces before the first message (peer discovery)."""
+
+    @property
+    def attempt_s(self) -> float:
+        """Seconds for one attempt at a message with Multi-Rail (lnet_lnd_timeout)."""
+        return max(
+            (self.transaction_timeout_s - 1) / (self.retry_count + 1),
+            self.transaction_timeout_s / (self.retry_count + 2),
+        )
+
+    @property
+    def sent_checksum(self) -> Char | None:
+        """The form of the checksum in the messages of this node; None: without one."""
+        return self.checksum_char if self.checksum else None
 
     def doubt_after(self, timeout_s: float) -> float:
         """Return how many more seconds to retry a message with this timeout that the peer may have received."""
@@ -63,5 +94,9 @@ class LndConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.peer_credits <= 0xFF:
             raise ValueError(f"peer_credits {self.peer_credits}, expected 1 to 255")
-        if not 1 <= self.max_frags <= 256:
-            raise ValueError(f"max_frags {self.max_frags}, expected 1 to 256")
+        if not 0 <= self.health_sensitivity <= 1000:
+            raise ValueError(f"health_sensitivity {self.health_sensitivity}, expected 0 to 1000")
+        if not 0 <= self.retry_count <= 255:
+            raise ValueError(f"retry_count {self.retry_count}, expected 0 to 255")
+        if not 1 <= self.max_frags <= MAX_RDMA_FRAGS:
+            raise ValueError(f"max_frags {self.max_frags}, expected 1 to {MAX_RDMA_FRAGS}")

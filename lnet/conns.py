@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from ipaddress import IPv4Address
 from typing import Protocol
 
+from hfi_sim.deadlines import Deadlines
 from lnet.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn
 from lnet.codes import MsgType, RejectReason
 from lnet.config import LndConfig
-from lnet.errors import NidError, ProtocolError
+from lnet.errors import ProtocolError
 from lnet.handshake import (
     Identity,
     RefusedError,
@@ -20,7 +22,7 @@ from lnet.handshake import (
     check_request,
     params_of,
 )
-from lnet.msg import ConnParams, KibMsg, KibRej
+from lnet.msg import VERSION, ConnParams, KibMsg, KibRej
 from lnet.nid import Net, Nid
 from lnet.objects import KibDev, KibNet, KibRoute, LnetNi, RouteState
 from lnet.peer import KibPeer, PeerUser
@@ -29,13 +31,31 @@ from lnet.tx import KibTx
 log = logging.getLogger("lnet.conns")
 
 
+class LossCause(Enum):
+    """Why a connection was lost or could not be made."""
+
+    DEVICE = "device"
+    """The device here is down, or was removed."""
+    UNREACHABLE = "unreachable"
+    """The peer did not answer the request."""
+    REFUSED = "refused"
+    RENEGOTIATE = "renegotiate"
+    """The peer refused the request, but said what it would accept: the next one has that."""
+    BROKEN = "broken"
+    """An established connection ended."""
+    TIMED_OUT = "timed out"
+    """Nothing has moved on it for too long."""
+
+
 class ConnUser(PeerUser, Protocol):
     """The interface to the LND that the connections need."""
 
     def route_up(self, route: KibRoute, now: float) -> None:
         """Handle a route that has connected."""
 
-    def route_lost(self, route: KibRoute, left: list[KibTx], reason: str, now: float) -> None:
+    def route_lost(
+        self, route: KibRoute, left: Sequence[KibTx], reason: str, cause: LossCause, now: float
+    ) -> None:
         """Handle a route that failed to connect or was disconnected; the messages in `left` need another route."""
 
     def peer_announces(self, nid: Nid, addresses: tuple[IPv4Address, ...], now: float) -> None:
@@ -60,6 +80,9 @@ class ConnTable:
         self._emit = emit
         self._by_key: dict[int, KibPeer] = {}
         self._by_route: dict[KibRoute, KibPeer] = {}
+        self._accepted: dict[tuple[Nid, KibDev, int], int] = {}
+        """Keys of the connections that peers made, by NID, device and LID of the peer."""
+        self._deadlines: Deadlines[int] = Deadlines(self._due_of)
         self._stamps: dict[Nid, int] = {}
         self._params: dict[Nid, ConnParams] = {}
         self._last_key = 0
@@ -69,6 +92,9 @@ class ConnTable:
 
     def __iter__(self) -> Iterator[KibPeer]:
         return iter(list(self._by_key.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_key)
 
     def new_key(self) -> int:
         """Return a key that has never been used."""
@@ -95,7 +121,7 @@ class ConnTable:
         offer = self._params.get(nid, params_of(self._config))
         request = build_connect(
             MsgType.CONNREQ,
-            self._own(net),
+            self._own(net, route.rt_dev),
             Identity(nid.wire, self.stamp_of(nid)),
             offer,
             self._announcement(net),
@@ -110,7 +136,7 @@ class ConnTable:
             return
         offer = self._params.get(peer.nid, params_of(self._config))
         try:
-            reply = check_reply(private, self._own(peer.net), peer.nid.wire, offer)
+            reply = check_reply(private, self._own(peer.net, peer.dev), peer.nid.wire, offer)
         except ProtocolError as error:
             self.fail(key, str(error), now)
             return
@@ -118,6 +144,7 @@ class ConnTable:
         peer.route.came_up(now)
         self._user.route_up(peer.route, now)
         peer.pump()
+        self._deadlines.touch(key)
 
     def rejected(self, key: int, private: bytes, now: float) -> None:
         """Handle a rejected connection; if the peer named parameters that it accepts, the next request uses them."""
@@ -127,11 +154,13 @@ class ConnTable:
         try:
             rej = KibRej.parse(private)
         except ProtocolError as error:
-            self._lose(peer, f"refused, {error}", now)
+            self._lose(peer, f"refused, {error}", LossCause.REFUSED, now)
             return
-        why = rej.why
+        why, cause = rej.why, LossCause.REFUSED
         if why == RejectReason.CONN_STALE:
-            self._stamps[peer.nid] = max(rej.incarnation, self.stamp_of(peer.nid))
+            if rej.incarnation > self.stamp_of(peer.nid):
+                self._stamps[peer.nid] = rej.incarnation
+                cause = LossCause.RENEGOTIATE
         elif why in (RejectReason.MSG_QUEUE_SIZE, RejectReason.RDMA_FRAGS):
             own, theirs = params_of(self._config), rej.connparams
             lower = ConnParams(
@@ -139,10 +168,15 @@ class ConnTable:
                 min(own.max_frags, theirs.max_frags),
                 own.max_msg_size,
             )
-            if lower.queue_depth and lower.max_frags:
+            if lower.queue_depth and lower.max_frags and lower != self._params.get(peer.nid, own):
                 self._params[peer.nid] = lower
+                cause = LossCause.RENEGOTIATE
         name = RejectReason(why).name if why in set(RejectReason) else f"reason {why}"
-        self._lose(peer, f"refused by the peer: {name}", now)
+        if peer.route is not None:
+            peer.route.counters.rejected[name] += 1
+        if why == RejectReason.CONN_UNCOMPAT:
+            name = f"{name}, it speaks version {rej.version:#x}, not {VERSION:#x}"
+        self._lose(peer, f"refused by the peer: {name}", cause, now)
 
     # --- connections that peers make -----------------------------------------------------------------------
 
@@ -155,16 +189,17 @@ class ConnTable:
             log.info("[%s] connection from lid %#x refused: %s", dev_name, remote_lid, error)
             self._emit(RejectConn(key, error.rej.build()))
             return
-        for old in self:
-            if (old.nid, old.dev, old.remote_lid) == (nid, dev, remote_lid) and old.route is None:
-                self.fail(old.key, "replaced by a newer connection of the peer", now)
+        old = self._accepted.get((nid, dev, remote_lid))
+        if old is not None:
+            self.fail(old, "replaced by a newer connection of the peer", now)
         peer = self._make(key, net, nid, dev, None)
         peer.remote_lid = remote_lid
+        self._accepted[nid, dev, remote_lid] = key
         self._start(peer, request, now)
         assert request.connparams is not None  # noqa: S101 - checked by check_request
         reply = build_connect(
             MsgType.CONNACK,
-            self._own(net),
+            self._own(net, dev),
             Identity(nid.wire, peer.stamp),
             request.connparams,
             self._announcement(net),
@@ -176,20 +211,59 @@ class ConnTable:
             rej = KibRej(why, incarnation=self._stamp, connparams=params_of(self._config))
             return RefusedError(rej, text)
 
-        try:
-            nid = Nid.from_wire(request.srcnid)
-            wanted = Nid.from_wire(request.dstnid)
-        except NidError as error:
-            raise refuse(RejectReason.FATAL, str(error)) from None
+        nid, wanted = Nid.from_wire(request.srcnid), Nid.from_wire(request.dstnid)
         ni = self._nis.get(wanted.net)
         dev = ni.ni_data.device(dev_name) if ni is not None else None
-        if ni is None or dev is None or ni.ni_nid != wanted or ni.ni_data.closing or nid.net != wanted.net:
+        if (
+            ni is None
+            or dev is None
+            or ni.ni_data.nid_of(dev) != wanted
+            or ni.ni_data.closing
+            or nid.net != wanted.net
+        ):
             raise refuse(RejectReason.FATAL, f"{wanted} is not a NID of this node on {dev_name}")
         if not request.srcstamp or request.srcstamp < self.stamp_of(nid):
             raise refuse(RejectReason.CONN_STALE, f"{nid} has been met in a later incarnation")
         return ni.ni_data, dev, nid
 
+    # --- time ----------------------------------------------------------------------------------------------
+
+    def _due_of(self, key: int) -> float | None:
+        peer = self._by_key.get(key)
+        return peer.due if peer is not None else None
+
+    def deadline(self) -> float | None:
+        """Return when `on_timer` is due, or None."""
+        return self._deadlines.next()
+
+    def on_timer(self, now: float) -> None:
+        """Probe silent peers; close idle connections, and those whose peer has been silent for too long."""
+        for key in self._deadlines.take_due(now):
+            peer = self._by_key.get(key)
+            if peer is None:
+                continue  # closed with another one
+            idle = peer.idle_deadline
+            if peer.route is None:
+                self.fail(key, "silent for too long", now)
+            elif idle is not None and idle <= now:
+                self.close_idle(peer)
+            else:
+                peer.keep_alive(now)
+                self._deadlines.touch(key)
+
     # --- messages and ends ---------------------------------------------------------------------------------
+
+    def submit(self, peer: KibPeer, tx: KibTx) -> None:
+        """Hand a message to a connection, which sends it as soon as it is up and has a credit."""
+        peer.submit(tx)
+        peer.pump()
+        self._deadlines.touch(peer.key)
+
+    def cancel(self, tx: KibTx) -> None:
+        """Take a message off its connection, if it is on one."""
+        if tx.peer is not None:
+            tx.peer.cancel(tx)
+            self._deadlines.touch(tx.peer.key)
 
     def message(self, key: int, tag: int, data: bytes, now: float) -> None:
         """Deliver a message to its connection; close the connection if the peer violates the protocol."""
@@ -205,41 +279,49 @@ class ConnTable:
             self.fail(key, str(error), now)
             return
         peer.pump()
+        self._deadlines.touch(key)
 
     def sent(self, key: int, number: int, now: float) -> None:
         """Handle the transport's acknowledgement of message `number` of a connection."""
         peer = self._by_key.get(key)
         if peer is not None:
             peer.sent(number, now)
+            self._deadlines.touch(key)
 
     def closed(self, key: int, reason: str, now: float) -> None:
         """Handle a connection that the transport lost or could not establish."""
         peer = self._by_key.get(key)
         if peer is not None:
-            self._lose(peer, reason, now)
+            cause = LossCause.BROKEN if peer.up else LossCause.UNREACHABLE
+            self._lose(peer, reason, cause, now)
 
-    def fail(self, key: int, reason: str, now: float) -> None:
+    def fail(self, key: int, reason: str, now: float, cause: LossCause = LossCause.BROKEN) -> None:
         """Close a connection and report it as lost."""
         peer = self._by_key.get(key)
         if peer is not None:
             self._emit(CloseConn(key))
-            self._lose(peer, reason, now)
+            self._lose(peer, reason, cause, now)
 
     def close_idle(self, peer: KibPeer) -> None:
         """Close an unused connection and reset its route to new."""
         self._emit(CloseConn(peer.key))
-        del self._by_key[peer.key]
+        self._forget(peer)
         if peer.route is not None:
-            del self._by_route[peer.route]
             peer.route.state = RouteState.NEW
 
-    def _lose(self, peer: KibPeer, reason: str, now: float) -> None:
-        del self._by_key[peer.key]
+    def _lose(self, peer: KibPeer, reason: str, cause: LossCause, now: float) -> None:
+        self._forget(peer)
         left = peer.abandon()
         if peer.route is not None:
-            del self._by_route[peer.route]
             peer.route.went_down(now, reason)
-            self._user.route_lost(peer.route, left, reason, now)
+            self._user.route_lost(peer.route, left, reason, cause, now)
+
+    def _forget(self, peer: KibPeer) -> None:
+        del self._by_key[peer.key]
+        if peer.route is not None:
+            del self._by_route[peer.route]
+        else:
+            self._accepted.pop((peer.nid, peer.dev, peer.remote_lid), None)
 
     def _make(self, key: int, net: KibNet, nid: Nid, dev: KibDev, route: KibRoute | None) -> KibPeer:
         peer = KibPeer(
@@ -248,7 +330,7 @@ class ConnTable:
             nid,
             dev,
             route=route,
-            own=self._own(net),
+            own=self._own(net, dev),
             config=self._config,
             user=self._user,
             emit=self._emit,
@@ -262,6 +344,7 @@ class ConnTable:
         self._stamps[peer.nid] = max(known, message.srcstamp)
         peer.come_up(message.connparams, message.srcstamp)
         peer.last_used = peer.last_heard = now
+        self._deadlines.touch(peer.key)
         if known and message.srcstamp > known:
             for old in self:
                 if old.nid == peer.nid and old.up and old.stamp < message.srcstamp:
@@ -270,8 +353,8 @@ class ConnTable:
         if self._config.announce and addresses:
             self._user.peer_announces(peer.nid, addresses, now)
 
-    def _own(self, net: KibNet) -> Identity:
-        return Identity(net.nid.wire, self._stamp)
+    def _own(self, net: KibNet, dev: KibDev) -> Identity:
+        return Identity(net.nid_of(dev).wire, self._stamp)
 
     def _announcement(self, net: KibNet) -> tuple[IPv4Address, ...]:
         return tuple(dev.addr for dev in net.ibn_devs) if self._config.announce else ()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from lnet.duplicate_filter import DeliveredIds
 from lnet.lnet_hdr import LnetHdr
 from lnet.nid import Nid
 from lnet.peer import KibPeer
+from lnet.ping import PING_MATCH_BITS, RESERVED_PORTAL
 from lnet.tx import Received
 
 GetHandler = Callable[[Nid, LnetHdr], bytes | int]
@@ -23,15 +24,31 @@ def nothing_to_get(nid: Nid, hdr: LnetHdr) -> int:
 class Deliveries:
     """Delivers PUTs and answers GETs; remembers which messages of each peer have been delivered."""
 
-    def __init__(self, get_handler: GetHandler, report: Callable[[Received], None]) -> None:
+    def __init__(
+        self,
+        get_handler: GetHandler,
+        report: Callable[[Received], None],
+        *,
+        sender_of: Callable[[KibPeer], Hashable],
+        answer_ping: Callable[[LnetHdr], bytes | None],
+        pushed: Callable[[Nid, bytes], None],
+    ) -> None:
+        """Make it.
+
+        Args:  sender_of: returns whose numbers the messages of a connection have. answer_ping: returns the answer to
+               a GET, or None if it is no ping. pushed: called with what a peer pushes.
+        """
         self.duplicates = 0
         """Repeated messages, which were not delivered again."""
         self._get_handler = get_handler
         self._report = report
-        self._delivered: dict[tuple[Nid, Nid], DeliveredIds] = {}
+        self._sender_of = sender_of
+        self._answer_ping = answer_ping
+        self._pushed = pushed
+        self._delivered: dict[Hashable, DeliveredIds] = {}
 
     def _memory(self, peer: KibPeer) -> DeliveredIds:
-        return self._delivered.setdefault((peer.net.nid, peer.nid), DeliveredIds())
+        return self._delivered.setdefault(self._sender_of(peer), DeliveredIds())
 
     def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
         """Return whether a message has already been delivered."""
@@ -44,8 +61,14 @@ class Deliveries:
         if not self._memory(peer).add(hdr.interface_cookie, hdr.object_cookie):
             self.duplicates += 1
             return
-        self._report(Received(peer.nid, peer.net.nid, peer.dev, hdr.match_bits, hdr.hdr_data, data))
+        if (hdr.ptl_index, hdr.match_bits) == (RESERVED_PORTAL, PING_MATCH_BITS):
+            self._pushed(peer.nid, data)
+            return
+        self._report(
+            Received(peer.nid, peer.net.nid_of(peer.dev), peer.dev, hdr.match_bits, hdr.hdr_data, data)
+        )
 
     def read(self, peer: KibPeer, hdr: LnetHdr) -> bytes | int:
-        """Answer a GET."""
-        return self._get_handler(peer.nid, hdr)
+        """Answer a GET: a ping, or one for the user."""
+        answer = self._answer_ping(hdr)
+        return self._get_handler(peer.nid, hdr) if answer is None else answer

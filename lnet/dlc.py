@@ -5,6 +5,8 @@
           local NI(s):                      ips:
             - interfaces:                     - ip: 10.1.1.2
                   0: ib0                      - ip: 10.1.1.4
+Several `local NI(s)`, each with one interface, are a network with Multi-Rail. What else an export of the real tool has
+is read and not applied; `DlcDocument.ignored` names it. Routes are refused.
 A document is read completely before any of it is applied, so that a truncated file changes nothing.
 """
 
@@ -18,7 +20,7 @@ from typing import Any, Final
 import yaml
 
 from lnet.errors import CommandError, NidError
-from lnet.networks import NetworkGroup
+from lnet.networks import Bonding, NetworkGroup
 from lnet.nid import Net, Nid
 from lnet.targets import KibTarget
 from opavnic.lab.yaml_source import YamlError, YamlSource
@@ -26,6 +28,18 @@ from vema.em.problems import KeyPath, path_text
 
 MAX_TEXT: Final = 1 << 20
 """Maximum number of characters in a configuration."""
+_IGNORED: Final = frozenset(
+    {"peer", "global", "numa", "discovery", "routing", "buffers", "statistics", "max_interfaces", "udsp"}
+)
+"""Sections of the real tool that are not applied."""
+_IGNORED_NI: Final = frozenset(
+    {
+        "statistics", "sent_stats", "received_stats", "dropped_stats", "health stats", "tunables", "lnd tunables",
+        "tcp bonding", "dev cpt", "CPT",
+    }
+)  # fmt: skip
+"""The same in a `local NI(s)`. Of these only tunables could be applied, and are worth a word."""
+_TUNABLES: Final = frozenset({"tunables", "lnd tunables"})
 
 
 @dataclass(slots=True)
@@ -36,6 +50,8 @@ class DlcDocument:
     o2ibs: list[KibTarget] = field(default_factory=list)
     net_status: list[Net | None] = field(default_factory=list)
     """Networks to show; None: all."""
+    ignored: set[str] = field(default_factory=set)
+    """Keys with settings that are not applied."""
 
 
 class Quoted(str):
@@ -58,10 +74,15 @@ def parse_dlc(text: str) -> DlcDocument:
     reader = _Reader(source)
     for problem in source.problems:
         raise reader.wrong(problem.path, problem.message)
-    top = reader.mapping(source.data, (), {"net", "o2ibs", "net_status"}, set())
-    document = DlcDocument()
+    known = {"net", "o2ibs", "net_status"}
+    top = reader.mapping(source.data, (), known, set(), _IGNORED | {"route"})
+    if top.get("route"):
+        raise reader.wrong(("route",), "routes are not built here: all hosts of a lab are on one fabric")
+    document = DlcDocument(ignored=set(_IGNORED & top.keys()))
     for item, path in reader.sequence(top.get("net"), ("net",)):
-        document.nets.append(_read_net(reader, item, path))
+        if isinstance(item, dict) and item.get("net type") == "lo":
+            continue  # every node has it
+        document.nets.append(_read_net(reader, item, path, document.ignored))
     for item, path in reader.sequence(top.get("o2ibs"), ("o2ibs",)):
         document.o2ibs.append(_read_target(reader, item, path))
     for item, path in reader.sequence(top.get("net_status"), ("net_status",)):
@@ -82,12 +103,19 @@ class _Reader:
         where = f"{path_text(path)}: " if path else ""
         return CommandError(errno.EINVAL, f"line {self._source.line(path)}: {where}{reason}")
 
-    def mapping(self, data: Any, path: KeyPath, known: set[str], needed: set[str]) -> dict[str, Any]:
+    def mapping(
+        self,
+        data: Any,
+        path: KeyPath,
+        known: set[str],
+        needed: set[str],
+        ignored: frozenset[str] = frozenset(),
+    ) -> dict[str, Any]:
         if not isinstance(data, dict):
             shown = "nothing" if data is None else type(data).__name__
             raise self.wrong(path, f"expected keys ({', '.join(sorted(known))}), not {shown}")
         for key in data:
-            if key not in known:
+            if key not in known and key not in ignored:
                 raise self.wrong((*path, str(key)), f"unknown key (known: {', '.join(sorted(known))})")
         for key in sorted(needed):
             if data.get(key) is None:
@@ -113,22 +141,30 @@ class _Reader:
                 raise self.wrong((section, index, key), f"{value} appears twice")
 
 
-def _read_net(reader: _Reader, data: Any, path: KeyPath) -> NetworkGroup:
+def _read_net(reader: _Reader, data: Any, path: KeyPath, ignored: set[str]) -> NetworkGroup:
     entry = reader.mapping(data, path, {"net type", "local NI(s)"}, {"net type", "local NI(s)"})
     net = reader.value(entry, "net type", path, Net.parse)
     nis = reader.sequence(entry["local NI(s)"], (*path, "local NI(s)"))
-    if len(nis) != 1:
-        raise reader.wrong((*path, "local NI(s)"), f"{net} needs one group of interfaces, not {len(nis)}")
-    item, ni_path = nis[0]
-    ni = reader.mapping(item, ni_path, {"nid", "status", "interfaces"}, {"interfaces"})
-    where = (*ni_path, "interfaces")
+    if not nis:
+        raise reader.wrong((*path, "local NI(s)"), f"{net} has no interface")
+    groups = [_read_ni(reader, item, ni_path, ignored) for item, ni_path in nis]
+    if len(groups) > 1 and any(len(names) != 1 for names in groups):
+        text = f"{net} has either one NI with all interfaces, or one NI for each interface"
+        raise reader.wrong((*path, "local NI(s)"), text)
+    bonding = Bonding.MULTI_RAIL if len(groups) > 1 else Bonding.O2IBS
+    try:
+        return NetworkGroup(net, tuple(name for names in groups for name in names), bonding)
+    except NidError as error:
+        raise reader.wrong((*path, "local NI(s)"), str(error)) from None
+
+
+def _read_ni(reader: _Reader, data: Any, path: KeyPath, ignored: set[str]) -> list[str]:
+    ni = reader.mapping(data, path, {"nid", "status", "interfaces"}, {"interfaces"}, _IGNORED_NI)
+    ignored |= _TUNABLES & ni.keys()
     names = ni["interfaces"]
     if not isinstance(names, dict | list):
-        raise reader.wrong(where, "expected 0: NAME, 1: NAME, ...")
-    try:
-        return NetworkGroup(net, tuple(map(str, names.values() if isinstance(names, dict) else names)))
-    except NidError as error:
-        raise reader.wrong(where, str(error)) from None
+        raise reader.wrong((*path, "interfaces"), "expected 0: NAME, 1: NAME, ...")
+    return list(map(str, names.values() if isinstance(names, dict) else names))
 
 
 def _read_target(reader: _Reader, data: Any, path: KeyPath) -> KibTarget:

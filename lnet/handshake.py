@@ -14,7 +14,7 @@ from lnet.codes import MsgType, RejectReason
 from lnet.config import LndConfig
 from lnet.errors import ProtocolError
 from lnet.layouts import ANNOUNCE
-from lnet.msg import IBLND_MSG_SIZE, VERSION, ConnParams, KibMsg, KibRej
+from lnet.msg import IBLND_MSG_SIZE, MIN_MSG_SIZE, VERSION, ConnParams, KibMsg, KibRej
 from lnet.networks import LNET_MAX_INTERFACES
 
 _ANNOUNCE_MAGIC: Final = b"ADDR"
@@ -107,8 +107,8 @@ def check_request(private: bytes, stamp: int, config: LndConfig) -> KibMsg:
     if not 1 <= params.max_frags <= own.max_frags:
         text = f"{params.max_frags} RDMA fragments, at most {own.max_frags} here"
         raise refuse(RejectReason.RDMA_FRAGS, text)
-    if params.max_msg_size != IBLND_MSG_SIZE:
-        text = f"message size {params.max_msg_size}, {IBLND_MSG_SIZE} is used here"
+    if not MIN_MSG_SIZE <= params.max_msg_size <= IBLND_MSG_SIZE:
+        text = f"message size {params.max_msg_size}, {MIN_MSG_SIZE} to {IBLND_MSG_SIZE} here"
         raise refuse(RejectReason.FATAL, text)
     return request
 
@@ -132,6 +132,6 @@ def check_reply(private: bytes, own: Identity, peer_nid: int, offered: ConnParam
         raise ProtocolError(f"queue depth {params.queue_depth}, {offered.queue_depth} was offered")
     if not 1 <= params.max_frags <= offered.max_frags:
         raise ProtocolError(f"{params.max_frags} RDMA fragments, {offered.max_frags} were offered")
-    if params.max_msg_size != offered.max_msg_size:
+    if not MIN_MSG_SIZE <= params.max_msg_size <= offered.max_msg_size:
         raise ProtocolError(f"message size {params.max_msg_size}, {offered.max_msg_size} was offered")
     return reply

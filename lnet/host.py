@@ -6,19 +6,20 @@ import asyncio
 import errno
 import inspect
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hfi_sim.clock import Clock
 from hfi_sim.core_runner import failure_text
 from lnet.config import LndConfig
-from lnet.dlc import format_yaml
+from lnet.dlc import Quoted, format_yaml
 from lnet.errors import CommandError, NidError, ProtocolError
 from lnet.lnet_hdr import LnetHdr
-from lnet.lnetctl import Lnetctl, net_state
-from lnet.nid import Nid
+from lnet.lnetctl import Lnetctl, OwnerOf, nobody
+from lnet.networks import Bonding
+from lnet.nid import Net, Nid
 from lnet.node import Interface, LnetNode, Resolver
-from lnet.ping import MAX_REPLY, PING_MATCH_BITS, RESERVED_PORTAL, build_ping_info, parse_ping_info
+from lnet.ping import MAX_REPLY, PING_MATCH_BITS, RESERVED_PORTAL, PingInfo
 from lnet.selftest import MATCH_BITS, Selftest, SelftestResult
 from lnet.tx import Report, SendDone, SendFailed, TxKind
 
@@ -39,6 +40,8 @@ class LnetHost:
         stamp: int,
         config: LndConfig | None = None,
         pkey: int,
+        owner_of: OwnerOf = nobody,
+        bonding_of: Callable[[Net], Bonding] = lambda net: Bonding.O2IBS,
     ) -> None:
         self.node = LnetNode(
             name,
@@ -53,14 +56,25 @@ class LnetHost:
             get_handler=self._read,
             on_failure=self._failed,
         )
-        self.ctl = Lnetctl(self.node)
+        self.ctl = Lnetctl(self.node, owner_of, bonding_of)
+        self._over: CommandError | None = None
         self._waiting: dict[int, asyncio.Future[Report]] = {}
         self._selftests: dict[Selftest, asyncio.Future[SelftestResult]] = {}
 
     def shutdown(self) -> None:
         """Leave the ports; fail all commands that wait for a message."""
-        self.node.shutdown()
-        self._refuse_waiting(CommandError(errno.ESHUTDOWN, f"LNet on {self.node.name} has ended"))
+        self._end(CommandError(errno.ESHUTDOWN, f"LNet on {self.node.name} has ended"))
+
+    def crash(self) -> None:
+        """Stop as if the host had crashed: no peer is told, and commands fail until another one takes the place."""
+        text = f"host {self.node.name} has crashed, LNet is down until the fault ends"
+        self._end(CommandError(errno.ESHUTDOWN, text))
+
+    def _end(self, error: CommandError) -> None:
+        if self._over is None:
+            self._over = error
+            self.node.shutdown()
+            self._refuse_waiting(error)
 
     def _failed(self) -> None:
         error = self._failure()
@@ -68,7 +82,9 @@ class LnetHost:
             self._refuse_waiting(error)
 
     def _failure(self) -> CommandError | None:
-        """Return the error for every command after LNet on this host has failed, or None."""
+        """Return the error for every command after LNet on this host has ended or failed, or None."""
+        if self._over is not None:
+            return self._over
         failure = self.node.failure
         if failure is None:
             return None
@@ -98,9 +114,6 @@ class LnetHost:
                 return
 
     def _read(self, nid: Nid, hdr: LnetHdr) -> bytes | int:
-        if (hdr.ptl_index, hdr.match_bits) == (RESERVED_PORTAL, PING_MATCH_BITS):
-            nis = self.node.lnd.nis.values()
-            return build_ping_info((ni.ni_nid, net_state(ni.ni_data) == "up") for ni in nis)
         if hdr.match_bits == MATCH_BITS:
             return bytes(hdr.sink_length)
         return -errno.ENOENT
@@ -115,6 +128,7 @@ class LnetHost:
 
         Raises:  CommandError: EINVAL: `count` out of range. EMSGSIZE: `size` out of range.
         """
+        self._check_running()
         self._check_size(size)
         if not 1 <= count <= 1000:
             raise CommandError(errno.EINVAL, f"count {count}, expected 1 to 1000")
@@ -141,6 +155,23 @@ class LnetHost:
         if not 0 <= size <= limit:
             raise CommandError(errno.EMSGSIZE, f"size {size}, expected 0 to {limit} bytes")
 
+    async def _ping_all(self, nids: list[str], timeout_s: float) -> tuple[str, int]:
+        """Ask nodes one after the other; return what they say, with an entry for each that does not answer.
+
+        Raises:  CommandError: none of them answers; the errno is that of the first.
+        """
+        entries: list[dict[str, Any]] = []
+        errors: list[CommandError] = []
+        for nid in nids:
+            try:
+                entries += (await self.ping(nid, timeout_s))["ping"]
+            except CommandError as error:
+                errors.append(error)
+                entries.append({"primary nid": nid, "errno": error.errno, "descr": Quoted(error.descr)})
+        if len(errors) == len(nids):
+            raise CommandError(errors[0].errno, "; ".join(error.descr for error in errors))
+        return format_yaml({"ping": entries}), int(bool(errors))
+
     async def ping(self, nid: str, timeout_s: float = 5.0) -> dict[str, Any]:
         """Ask a node for its NIDs.
 
@@ -154,15 +185,15 @@ class LnetHost:
         if isinstance(report, SendFailed):
             raise CommandError(errno.EIO, f"failed to ping {target}: Input/output error ({report.reason})")
         try:
-            nids = parse_ping_info(report.data if isinstance(report, SendDone) else b"")
+            info = PingInfo.parse(report.data if isinstance(report, SendDone) else b"")
         except ProtocolError as error:
             raise CommandError(errno.EPROTO, f"failed to ping {target}: {error}") from None
         return {
             "ping": [
                 {
-                    "primary nid": str(nids[0][0] if nids else target),
-                    "Multi-Rail": False,
-                    "peer ni": [{"nid": str(known)} for known, _ in nids],
+                    "primary nid": str(info.nids[0][0] if info.nids else target),
+                    "Multi-Rail": info.multi_rail,
+                    "peer ni": [{"nid": str(known)} for known, _ in info.nids],
                 }
             ]
         }
@@ -233,7 +264,10 @@ class LnetHost:
                 raise CommandError(
                     errno.EINVAL, f"timeout_s {timeout_s!r}, expected more than 0 and at most 3600"
                 )
-            return format_yaml(await self.ping(str(args.get("nid")), timeout_s)), 0
+            nids = args.get("nids")
+            if not isinstance(nids, list) or not nids:
+                raise CommandError(errno.EINVAL, "nids: expected a list of NIDs")
+            return await self._ping_all([str(nid) for nid in nids], timeout_s)
         method = getattr(self.ctl, command, None) if command in COMMANDS else None
         if method is None:
             raise CommandError(errno.EOPNOTSUPP, f"unknown command {command!r}")
@@ -262,7 +296,9 @@ COMMANDS = frozenset(
         "net_del",
         "net_show",
         "net_status",
+        "peer_show",
         "import_yaml",
+        "remove_yaml",
         "export_yaml",
     }
 )

@@ -1,16 +1,17 @@
 """LNet in a running lab: a node on each host with a section `lnet`, and the routes of the control API.
 
-POST /lnet/{host}/{command}    a command of lnetctl; returns {"output": YAML, "exit": 0 or 1}
+POST /lnet/{host}/{command}    a command of lnetctl; returns {"output": YAML, "errors": YAML, "exit": 0 or 1}
 POST /lnet-send, /lnet-selftest  messages from one host to another; return plain data
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import IPv4Address
-from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from aiohttp import web
@@ -18,7 +19,6 @@ from aiohttp import web
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.errors import InputError
 from hfi_sim.hfi import HfiPort
-from lnet.config import LndConfig
 from lnet.dlc import error_yaml
 from lnet.errors import CommandError, NidError
 from lnet.host import LnetHost
@@ -30,6 +30,8 @@ from lnet.tx import TxKind
 from opavnic.errors import OpavnicError
 from opavnic.world.json_body import json_object
 from opavnic.world.part import Asked, PartWorld, RunningPart
+
+log = logging.getLogger("lnet.lab")
 
 _ROUTES: Final = ("/lnet/{host}/{command}", "/lnet-send", "/lnet-selftest")
 
@@ -46,11 +48,15 @@ class LnetLab(RunningPart):
         """
         self.hosts: dict[str, LnetHost] = {}
         self._world = world
+        self._asked = asked
+        self._starts = 0
+        self._stamp = 0
         self._ports: dict[IPv4Address, HfiPort] = {}
-        interfaces = {name: self._interfaces(name, section) for name, section in asked.hosts.items()}
+        self._interfaces = {name: self._make_interfaces(name, asked.hosts[name]) for name in asked.hosts}
+        self._unsubscribe = (world.on_crash(self._crashed), world.on_restart(self._restarted))
         try:
-            for name, section in asked.hosts.items():
-                self.hosts[name] = self._start(name, section, interfaces[name], asked.directory)
+            for name in asked.hosts:
+                self.hosts[name] = self._start(name)
         except BaseException:
             self._shutdown()
             raise
@@ -65,10 +71,23 @@ class LnetLab(RunningPart):
 
     def _shutdown(self) -> None:
         with contextlib.ExitStack() as stack:  # shuts down every host even if one fails
+            for unsubscribe in self._unsubscribe:
+                stack.callback(unsubscribe)
             for host in self.hosts.values():
                 stack.callback(host.shutdown)
 
-    def _interfaces(self, name: str, section: LnetModel) -> list[Interface]:
+    def _crashed(self, name: str) -> None:
+        if name in self.hosts:
+            log.info("[%s] LNet goes down with its host", name)
+            self.hosts[name].crash()
+
+    def _restarted(self, name: str) -> None:
+        """Start LNet as it says in the lab file; what lnetctl changed is lost, as in a reboot."""
+        if name in self.hosts:
+            self.hosts[name] = self._start(name)
+            log.info("[%s] LNet starts as incarnation %d", name, self.hosts[name].node.lnd.stamp)
+
+    def _make_interfaces(self, name: str, section: LnetModel) -> list[Interface]:
         interfaces = []
         for index, (text, port) in enumerate(
             zip(section.addresses, self._world.hosts[name].ports, strict=False)
@@ -79,32 +98,39 @@ class LnetLab(RunningPart):
             interfaces.append(Interface(f"ib{index}", addr, port))
         return interfaces
 
-    def _start(self, name: str, section: LnetModel, interfaces: list[Interface], directory: Path) -> LnetHost:
+    def _start(self, name: str) -> LnetHost:
+        section: LnetModel = self._asked.hosts[name]
+        self._starts += 1
+        self._stamp = max(self._stamp + 1, time.time_ns() // 1000)
         host = LnetHost(
             name,
-            interfaces,
+            self._interfaces[name],
             self.resolve,
             self._world.clock,
-            self._world.rng(name),
-            stamp=time.time_ns() // 1000,
-            config=LndConfig(
-                timeout_s=section.timeout,
-                announce=section.announce,
-                weighted=section.weighted,
-                idle_timeout_s=section.idle_timeout,
-            ),
+            self._world.rng(f"{name} {self._starts}"),
+            owner_of=self.owner_of,
+            bonding_of=section.bonding_of,
+            stamp=self._stamp,
+            config=section.config(),
             pkey=section.pkey,
         )
-        for target in read_targets(section, directory):
+        for target in read_targets(section, self._asked.directory):
             host.node.lnd.targets.put(target)
         for group in parse_networks(section.networks):
-            host.node.add_net(group)
+            host.node.add_net(replace(group, bonding=section.bonding_of(group.net)))
         return host
 
     def resolve(self, addr: IPv4Address) -> int | None:
         """Return the LID of the port with address `addr`, or None."""
         port = self._ports.get(addr)
         return port.lid if port is not None and port.lid else None
+
+    def owner_of(self, addr: IPv4Address) -> str | None:
+        """Return the host whose HFI port has address `addr`, or None."""
+        return next(
+            (name for name, ports in self._interfaces.items() if any(port.addr == addr for port in ports)),
+            None,
+        )
 
     def host(self, name: str) -> LnetHost:
         """Return the node of a host.
@@ -131,8 +157,8 @@ class LnetLab(RunningPart):
         try:
             output, code = await host.execute(request.match_info["command"], _arguments(body))
         except CommandError as error:
-            output, code = error_yaml(verb, noun, error), 1
-        return web.json_response({"output": output, "exit": code})
+            return _refused(verb, noun, error)
+        return web.json_response({"output": output, "errors": "", "exit": code})
 
     async def send(self, request: web.Request) -> web.Response:
         """Send messages one after the other; respond with the route of each."""
@@ -142,7 +168,7 @@ class LnetLab(RunningPart):
             nid = self._destination(body)
             sent = await host.send(nid, count=_field(body, "count", int), size=_field(body, "size", int))
         except CommandError as error:
-            return _refused("send", error)
+            return _refused("send", "lnet", error)
         return web.json_response({"data": sent})
 
     async def selftest(self, request: web.Request) -> web.Response:
@@ -158,7 +184,7 @@ class LnetLab(RunningPart):
                 kind=TxKind(_field(body, "kind", str)),
             )
         except CommandError as error:
-            return _refused("selftest", error)
+            return _refused("selftest", "lnet", error)
         return web.json_response({"data": result.as_json()})
 
     def _destination(self, body: dict[str, Any]) -> Nid:
@@ -190,8 +216,8 @@ def _field(body: dict[str, Any], key: str, kind: Callable[[Any], _T]) -> _T:
         raise OpavnicError(f'"{key}" is missing or wrong: {body.get(key)!r}') from None
 
 
-def _refused(verb: str, error: CommandError) -> web.Response:
-    return web.json_response({"output": error_yaml(verb, "lnet", error), "exit": 1})
+def _refused(verb: str, noun: str, error: CommandError) -> web.Response:
+    return web.json_response({"output": "", "errors": error_yaml(verb, noun, error), "exit": 1})
 
 
 async def _without_lnet(_: web.Request) -> web.Response:

@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+from lnet.cksum import Char, cksum, is_cksum
 from lnet.codes import MsgType
 from lnet.errors import ProtocolError
 from lnet.layouts import (
@@ -33,8 +34,9 @@ VERSION: Final = 0x12
 """The only supported version."""
 IBLND_MSG_SIZE: Final = 4096
 """Maximum size of a message, in bytes. A PUT that fits with its headers is sent as IMMEDIATE."""
-IMMEDIATE_MAX: Final = IBLND_MSG_SIZE - HEADER_SIZE - LNET_HDR_SIZE
-"""Maximum payload of an IMMEDIATE message: 3976 bytes."""
+
+MIN_MSG_SIZE: Final = HEADER_SIZE + MIN_BODY[MsgType.GET_REQ] + RDMA_FRAG["<"].size
+"""Minimum of `max_msg_size`: a GET_REQ with one fragment."""
 
 CREDITED: Final = frozenset({MsgType.IMMEDIATE, MsgType.PUT_REQ, MsgType.GET_REQ})
 """Types that consume a credit. Answers and NOOP do not, so that credits cannot deadlock (version 0x12)."""
@@ -50,6 +52,17 @@ class ConnParams:
     """Fragments of one RDMA, 16 bits."""
     max_msg_size: int
     """Bytes, 32 bits."""
+
+    @property
+    def immediate_max(self) -> int:
+        """Maximum payload of an IMMEDIATE message."""
+        return self.max_msg_size - HEADER_SIZE - LNET_HDR_SIZE
+
+    @property
+    def frags_max(self) -> int:
+        """Maximum fragments of one RDMA whose descriptor fits in a message."""
+        fit = (self.max_msg_size - HEADER_SIZE - MIN_BODY[MsgType.GET_REQ]) // RDMA_FRAG["<"].size
+        return min(self.max_frags, fit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +113,10 @@ class KibMsg:
     desc: RdmaDesc | None = None
     """PUT_ACK, GET_REQ."""
 
-    def build(self, order: str = "<", *, checksum: bool = False) -> bytes:
+    def build(self, order: str = "<", *, checksum: Char | None = None) -> bytes:
         """Return the bytes, in little-endian (`<`) or big-endian (`>`) order.
+
+        Args:    checksum: the form of the checksum; None: without one.
 
         Raises:  ValueError: a field is missing, or a value does not fit its field.
         """
@@ -112,8 +127,8 @@ class KibMsg:
             stamps = (self.srcnid, self.srcstamp, self.dstnid, self.dststamp)
             start = (MAGIC, self.version, self.type, self.credits, nob)
             message = header.pack(*start, 0, *stamps) + body
-            if checksum:
-                message = header.pack(*start, cksum(message), *stamps) + body
+            if checksum is not None:
+                message = header.pack(*start, cksum(message, checksum), *stamps) + body
         except (struct.error, AttributeError) as error:
             raise ValueError(f"{self} cannot be built: {error}") from None
         return message
@@ -141,7 +156,7 @@ class KibMsg:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read one message in either byte order and verify its checksum, if it has one.
+        """Read one message in either byte order and verify its checksum, if it has one, in either form.
 
         If the version is not 0x12, only the header is read and no error is raised, so that the handshake can reply.
 
@@ -156,7 +171,7 @@ class KibMsg:
             return head
         if nob != len(data):
             raise ProtocolError(f"nob says {nob} bytes, the message has {len(data)}")
-        if sum_ and cksum(data[:12] + bytes(4) + data[16:]) != sum_:
+        if sum_ and not is_cksum(sum_, data[:12] + bytes(4) + data[16:]):
             raise ProtocolError(f"checksum {sum_:#010x} is wrong")
         if kind not in MIN_BODY:
             raise ProtocolError(f"unknown message type {kind:#04x}")
@@ -247,14 +262,3 @@ def _parse_desc(body: bytes, order: str) -> RdmaDesc:
         raise ProtocolError(f"{count} RDMA fragments do not fit in {len(body)} bytes")
     frags = RDMA_FRAG[order].unpack_all(body[start : start + count * size])
     return RdmaDesc(key, tuple(RdmaFrag(nob, addr) for nob, addr in frags))
-
-
-def cksum(data: bytes) -> int:
-    """Return o2iblnd's checksum: rotate left by one, add the byte; never 0, which means "none".
-
-    Source: the public kiblnd_cksum().
-    """
-    total = 0
-    for byte in data:
-        total = (((total << 1) & 0xFFFFFFFF) | total >> 31) + byte & 0xFFFFFFFF
-    return total or 1

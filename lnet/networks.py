@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from lnet.errors import NidError
@@ -19,12 +20,22 @@ _ITEM = re.compile(r"\s*([A-Za-z0-9]+)\s*(\(([^()]*)\))?\s*(,|$)")
 _INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,31}")
 
 
+class Bonding(StrEnum):
+    """How a network uses several devices."""
+
+    O2IBS = "o2ibs"
+    """Channel bonding: one NID for all of them."""
+    MULTI_RAIL = "multi-rail"
+    """A NID for each of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkGroup:
     """A logical network interface group: a network and its interfaces, in order."""
 
     net: Net
     interfaces: tuple[str, ...]
+    bonding: Bonding = Bonding.O2IBS
 
     def __post_init__(self) -> None:
         names = self.interfaces
@@ -63,8 +74,3 @@ def parse_networks(text: str) -> list[NetworkGroup]:
         at = match.end()
         more = match[4] == ","
     return groups
-
-
-def format_networks(groups: list[NetworkGroup]) -> str:
-    """Return the module parameter for `groups`."""
-    return ",".join(map(str, groups))

@@ -2,7 +2,7 @@
 
 On the wire a NID is 64 bits: network type (16), network number (16), address (32).
 `o2ib` and `o2ib0` are the same network; the number is always printed, as in the document.
-Source: seed 004; the public lnet_nid_t, LNET_MKNID and the numbers of the network types.
+Source: seed 004; the public lnet_nid_t, LNET_MKNID, the numbers of the network types, libcfs_nid2str.
 """
 
 from __future__ import annotations
@@ -17,23 +17,30 @@ from lnet.errors import NidError
 
 
 class NetType(IntEnum):
-    """Network types with their numbers on the wire. Only o2ib is supported; the others are only recognized by name."""
+    """Network types with their numbers on the wire and their names. Only o2ib is supported; NIDs of the others, and of
+    types without a name, are read from the wire and printed as Lustre prints them."""
 
     TCP = 2
     O2IB = 5
     LO = 9
     GNI = 13
+    GIP = 14
+    PTLF = 15
+    KFI = 16
+    EFA = 18
 
 
+_DECIMAL = frozenset({NetType.LO, NetType.GNI, NetType.PTLF, NetType.KFI})
+"""Types whose addresses are printed as a number."""
 _TYPES = {kind.name.lower(): kind for kind in NetType}
 _NET = re.compile(rf"({'|'.join(_TYPES)})(\d{{0,9}})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Net:
-    """One network: its type, and its number (16 bits)."""
+    """One network: its type (16 bits, a `NetType` if it has a name), and its number (16 bits)."""
 
-    kind: NetType
+    kind: int
     number: int = 0
 
     @classmethod
@@ -55,7 +62,9 @@ class Net:
         return cls(_TYPES[match[1]], number)
 
     def __str__(self) -> str:
-        return f"{self.kind.name.lower()}{self.number}"
+        if self.kind not in set(NetType):
+            return f"<{self.kind}:{self.number}>"
+        return f"{NetType(self.kind).name.lower()}{self.number}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -81,14 +90,10 @@ class Nid:
 
     @classmethod
     def from_wire(cls, value: int) -> Self:
-        """Read the 64-bit form.
-
-        Raises:  NidError: an unknown network type.
-        """
+        """Read the 64-bit form, of whatever network type."""
         kind = value >> 48 & 0xFFFF
-        if kind not in set(NetType):
-            raise NidError(f"NID {value:#018x} has the unknown network type {kind}")
-        return cls(Net(NetType(kind), value >> 32 & 0xFFFF), IPv4Address(value & 0xFFFFFFFF))
+        named = NetType(kind) if kind in set(NetType) else kind
+        return cls(Net(named, value >> 32 & 0xFFFF), IPv4Address(value & 0xFFFFFFFF))
 
     @property
     def wire(self) -> int:
@@ -96,7 +101,9 @@ class Nid:
         return self.net.kind << 48 | self.net.number << 32 | int(self.addr)
 
     def __str__(self) -> str:
-        return f"{self.addr}@{self.net}"
+        if self.net.kind not in set(NetType):
+            return f"{int(self.addr):x}@{self.net}"
+        return f"{int(self.addr) if self.net.kind in _DECIMAL else self.addr}@{self.net}"
 
 
 def parse_addr(text: str) -> IPv4Address:

@@ -111,7 +111,7 @@ class LnetNode:
         Raises:  KeyError: no such interface. CommandError: the network exists.
         """
         devs = [self._device(name) for name in group.interfaces]
-        return self.lnd.add_net(group.net, devs).ni_nid
+        return self.lnd.add_net(group.net, devs, group.bonding).ni_nid
 
     def add_device(self, group: NetworkGroup) -> None:
         """Add the interfaces of `group` to an existing network.

@@ -8,12 +8,13 @@ Source: seed 004, "Data Structures". kib_target_t is in `lnet.targets`, kib_peer
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address
 
-from lnet.networks import LNET_MAX_INTERFACES
+from lnet.networks import LNET_MAX_INTERFACES, Bonding
 from lnet.nid import Net, Nid
 
 
@@ -40,6 +41,8 @@ class DevEvent(StrEnum):
     PORT_ERR = "PORT_ERR"
     LID_CHANGE = "LID_CHANGE"
     """The LID of the port has changed: its connections are lost, but the device stays up."""
+    SPEED_CHANGE = "SPEED_CHANGE"
+    """The link is faster or slower than before; its connections stay up."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,11 +54,11 @@ class KibDev:
     addr: IPv4Address
     state: DevState = DevState.PORT_DOWN
     speed_gbps: float = 0.0
-    """Link speed in Gb/s when the device last became active."""
+    """Link speed in Gb/s; while the device is down, its last one."""
 
     def apply(self, event: DevEvent, speed_gbps: float, expected_gbps: float) -> DevState:
         """Apply an event and return the new state. A fatal device stays fatal until PORT_ACTIVE."""
-        if event is DevEvent.PORT_ACTIVE:
+        if event is DevEvent.PORT_ACTIVE or (event is DevEvent.SPEED_CHANGE and self.state.usable):
             self.speed_gbps = speed_gbps
             slow = speed_gbps < expected_gbps
             self.state = DevState.PORT_DEGRADE if slow else DevState.PORT_ACTIVE
@@ -97,6 +100,8 @@ class RouteCounters:
     """Messages that had to take another route or be sent again."""
     connects: int = 0
     """Connections made."""
+    rejected: Counter[str] = field(default_factory=Counter)
+    """Connections that the peer rejected, by reason: CONN_STALE."""
     down_s: float = 0.0
     """Seconds spent disconnected, without an outage that is still in progress."""
 
@@ -112,7 +117,7 @@ class KibRoute:
     counters: RouteCounters = field(default_factory=RouteCounters)
     down_since: float | None = None
     last_error: str = ""
-    """Reason for the last loss or rejection."""
+    """Reason for the last loss or rejection; empty while the route is up."""
     share: float = 0.0
     """Balance in the weighted round robin."""
 
@@ -126,15 +131,8 @@ class KibRoute:
     def came_up(self, now: float) -> None:
         """Mark the route connected."""
         self.state = RouteState.UP
+        self.last_error = ""
         self.counters.connects += 1
-        self._end_outage(now)
-
-    def forget(self, now: float) -> None:
-        """Reset the route to new. It no longer counts as down, because nothing tries to connect it."""
-        self.state = RouteState.NEW
-        self._end_outage(now)
-
-    def _end_outage(self, now: float) -> None:
         if self.down_since is not None:
             self.counters.down_s += now - self.down_since
             self.down_since = None
@@ -171,10 +169,19 @@ class KibRoutes:
         return iter(self.routes)
 
     def replace(self, mesh: list[KibRoute]) -> list[KibRoute]:
-        """Replace the mesh, keeping the routes that are also in the new one; return the removed ones."""
+        """Replace the mesh, keeping the routes that are also in the new one; return the removed ones.
+
+        The round robin goes on with the route that was next, or with the one in its place.
+        """
+        following = self.routes[self.next] if self.routes else None
         kept = {(route.rt_dev, route.rt_addr): route for route in self.routes}
         self.routes = [kept.pop((route.rt_dev, route.rt_addr), route) for route in mesh]
-        self.next = 0
+        if following in self.routes:
+            self.next = self.routes.index(following)
+        elif self.routes:
+            self.next %= len(self.routes)
+        else:
+            self.next = 0
         return list(kept.values())
 
 
@@ -188,6 +195,24 @@ class KibNet:
     ibn_routes: dict[Nid, KibRoutes] = field(default_factory=dict)
     closing: bool = False
     """Being removed; accepts no new messages."""
+    bonding: Bonding = Bonding.O2IBS
+
+    def nid_of(self, dev: KibDev) -> Nid:
+        """Return the NID of a device: the one of the group, or its own with Multi-Rail."""
+        return Nid(self.net, dev.addr) if self.bonding is Bonding.MULTI_RAIL else self.nid
+
+    @property
+    def nids(self) -> dict[Nid, list[KibDev]]:
+        """The NIDs of the network, each with its devices."""
+        nids: dict[Nid, list[KibDev]] = {}
+        for dev in self.ibn_devs:
+            nids.setdefault(self.nid_of(dev), []).append(dev)
+        return nids
+
+    @property
+    def usable(self) -> bool:
+        """Whether a device of the network works."""
+        return any(dev.state.usable for dev in self.ibn_devs)
 
     @property
     def ibn_nifaces(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hfi_sim.did_you_mean import nearest
 from lnet.errors import ConfigError, NidError
 from lnet.networks import parse_networks
+from lnet.nid import Net
 from lnet.section import LnetModel, read_targets
 from opavnic.world.part import Asked, Part, PartWorld
 from vema.em.problems import KeyPath, Problem
@@ -72,12 +73,19 @@ def _network_problems(path: KeyPath, section: LnetModel) -> list[Problem]:
         groups = parse_networks(section.networks)
     except NidError as error:
         return [Problem(where, str(error))]
-    return [
+    problems = [
         Problem(where, f'unknown interface "{name}" ({nearest(name, known)})')
         for group in groups
         for name in group.interfaces
         if name not in known
     ]
+    named = section.bonding if isinstance(section.bonding, dict) else {}
+    for text in named:
+        try:
+            Net.parse(text)
+        except NidError as error:
+            problems.append(Problem((*path, "bonding", text), str(error)))
+    return problems
 
 
 lnet: Final = LnetPart("lnet")

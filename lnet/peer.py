@@ -25,7 +25,7 @@ from lnet.config import LndConfig
 from lnet.errors import ProtocolError
 from lnet.handshake import Identity
 from lnet.lnet_hdr import LnetHdr
-from lnet.msg import CREDITED, IMMEDIATE_MAX, VERSION, ConnParams, KibMsg, RdmaDesc
+from lnet.msg import CREDITED, VERSION, ConnParams, KibMsg, RdmaDesc
 from lnet.nid import Nid
 from lnet.objects import KibDev, KibNet, KibRoute
 from lnet.rdma import RegionTable, rdma_writes
@@ -98,7 +98,8 @@ class KibPeer:
         self._user = user
         self._emit = emit
         self._params = ConnParams(0, 0, 0)
-        self._outstanding = 0
+        self._owed = 0
+        """Credits to return to the peer: its messages that have been received (ibc_outstanding_credits)."""
         self._posted = 0
         self._patience_s = 0.0
         self._sent = 0
@@ -115,6 +116,22 @@ class KibPeer:
     def busy(self) -> bool:
         """Whether anything is queued or in flight, in either direction."""
         return bool(self._queue or self._waiting or self._unacked or self._inbound)
+
+    @property
+    def due(self) -> float | None:
+        """When `ConnTable.on_timer` has to look at the connection, in seconds; None before it is up."""
+        if not self.up:
+            return None
+        idle = self.idle_deadline
+        return self.deadline if idle is None else min(self.deadline, idle)
+
+    @property
+    def idle_deadline(self) -> float | None:
+        """When to close the connection as unused, in seconds; None: not at all, or it is in use."""
+        idle = self._config.idle_timeout_s
+        if idle is None or self.route is None or self.busy:
+            return None
+        return self.last_used + idle
 
     @property
     def deadline(self) -> float:
@@ -146,6 +163,7 @@ class KibPeer:
         self._patience_s = min(self._patience_s, patience_s) if waits else patience_s
         tx.peer, tx.route = self, self.route
         tx.attempts += 1
+        tx.handed = False
         self._queue.append(tx)
 
     def pump(self) -> None:
@@ -154,7 +172,7 @@ class KibPeer:
             return
         while self._queue and self.credits:
             self._start(self._queue.popleft())
-        if self._outstanding >= max(1, self._params.queue_depth // 2):
+        if self._owed >= max(1, self._params.queue_depth // 2):
             self._send(MsgType.NOOP)
 
     def keep_alive(self, now: float) -> None:
@@ -199,24 +217,25 @@ class KibPeer:
     def _send(self, kind: MsgType, **fields: object) -> None:
         message = KibMsg(
             kind,
-            credits=self._outstanding,
+            credits=self._owed,
             srcnid=self._own.nid,
             srcstamp=self._own.stamp,
             dstnid=self.nid.wire,
             dststamp=self.stamp,
             **fields,  # type: ignore[arg-type]
         )
-        self._posted += self._outstanding
-        self._outstanding = 0
+        self._posted += self._owed
+        self._owed = 0
         if kind in CREDITED:
             self.credits -= 1
-        self._transmit(MsgTag.KIB_MSG, message.build(checksum=self._config.checksum))
+        self._transmit(MsgTag.KIB_MSG, message.build(checksum=self._config.sent_checksum))
 
     def _transmit(self, tag: MsgTag, data: bytes) -> None:
         self._sent += 1
         self._emit(SendMsg(self.key, tag, data))
 
     def _start(self, tx: KibTx) -> None:
+        tx.handed = True
         put = tx.kind is TxKind.PUT
         hdr = LnetHdr(
             LnetMsgType.PUT if put else LnetMsgType.GET,
@@ -230,7 +249,7 @@ class KibPeer:
             ptl_index=tx.ptl_index,
             sink_length=tx.length,
         ).build()
-        if put and len(tx.data) <= IMMEDIATE_MAX:
+        if put and len(tx.data) <= self._params.immediate_max:
             self._send(MsgType.IMMEDIATE, hdr=hdr, payload=tx.data)
             self._unacked[self._sent] = tx
             return
@@ -240,7 +259,7 @@ class KibPeer:
         if put:
             self._send(MsgType.PUT_REQ, hdr=hdr, cookie=cookie)
         else:
-            desc = self._regions.register(tx.length, self._config.frag_bytes, self._params.max_frags)
+            desc = self._regions.register(tx.length, self._config.frag_bytes, self._params.frags_max)
             self._asked[cookie] = desc
             self._send(MsgType.GET_REQ, hdr=hdr, cookie=cookie, desc=desc)
 
@@ -271,7 +290,7 @@ class KibPeer:
         self.credits += message.credits
         if message.type in CREDITED:
             self._posted -= 1
-            self._outstanding += 1
+            self._owed += 1
         handler = _HANDLERS.get(message.type)
         if handler is not None:
             self.last_used = now
@@ -318,7 +337,7 @@ class KibPeer:
         elif self._user.has(self, hdr):
             self._send(MsgType.PUT_NAK, cookie=message.cookie, status=-errno.EALREADY)
         else:
-            desc = self._regions.register(hdr.payload_length, self._config.frag_bytes, self._params.max_frags)
+            desc = self._regions.register(hdr.payload_length, self._config.frag_bytes, self._params.frags_max)
             cookie = self._next_cookie
             self._next_cookie += 1
             self._inbound[cookie] = _Inbound(hdr, desc)

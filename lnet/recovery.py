@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hfi_sim.deadlines import Deadlines
 from lnet.objects import KibDev, KibRoute
 
 
@@ -24,6 +25,11 @@ class Connd:
         self._min_wait_s = min_wait_s
         self._max_wait_s = max_wait_s
         self._list: dict[KibRoute, _Entry] = {}
+        self._deadlines: Deadlines[KibRoute] = Deadlines(self._due_of)
+
+    def _due_of(self, route: KibRoute) -> float | None:
+        entry = self._list.get(route)
+        return entry.due if entry is not None else None
 
     def __contains__(self, route: KibRoute) -> bool:
         return route in self._list
@@ -36,6 +42,7 @@ class Connd:
         elif entry.due is None:
             entry.attempts += 1
             entry.due = now + min(self._min_wait_s * 2 ** min(entry.attempts - 1, 32), self._max_wait_s)
+        self._deadlines.touch(route)
 
     def remove(self, route: KibRoute) -> None:
         """Remove a route that is connected or whose device is down; its next failure starts from the first wait."""
@@ -48,11 +55,11 @@ class Connd:
 
     def due(self, now: float) -> list[KibRoute]:
         """Return the routes to reconnect now; call `remove` or `add` with the result of each attempt."""
-        routes = [route for route, entry in self._list.items() if entry.due is not None and entry.due <= now]
+        routes = self._deadlines.take_due(now)
         for route in routes:
             self._list[route].due = None
         return routes
 
     def deadline(self) -> float | None:
         """Return when the next route is due, or None."""
-        return min((entry.due for entry in self._list.values() if entry.due is not None), default=None)
+        return self._deadlines.next()

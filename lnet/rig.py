@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 
 from hfi_sim.clock import Clock
@@ -14,7 +14,7 @@ from hfi_sim.reliable.service import DEFAULT_PKEY
 from hfi_sim.topology import Topology
 from lnet.config import LndConfig
 from lnet.deliveries import GetHandler, nothing_to_get
-from lnet.networks import parse_networks
+from lnet.networks import Bonding, parse_networks
 from lnet.nid import Nid
 from lnet.node import Interface, LnetNode
 from lnet.targets import parse_targets
@@ -63,7 +63,9 @@ class LnetRig:
         config: LndConfig | None = None,
         rc_config: RcConfig | None = None,
         timer_resolution_s: float = 0.0,
+        bonding: Bonding = Bonding.O2IBS,
     ) -> None:
+        """Make the switch. `bonding`: that of every network of every host."""
         topology = Topology("one switch")
         topology.switch("sw0")
         self.world = World(
@@ -74,6 +76,7 @@ class LnetRig:
         self._rate_bps = rate_bps
         self._config = config
         self._rc_config = rc_config
+        self._bonding = bonding
         self._addresses: dict[IPv4Address, HfiPort] = {}
         self._switch_ports = 0
 
@@ -140,7 +143,7 @@ class LnetRig:
             node.lnd.targets.put(target)
         everything = f"o2ib0({','.join(host.ports)})"
         for group in parse_networks(networks or everything):
-            node.add_net(group)
+            node.add_net(replace(group, bonding=self._bonding))
         self.hosts[name] = host
         return host
 

@@ -49,6 +49,8 @@ class KibTx:
     route: KibRoute | None = None
     """The last route it took."""
     attempts: int = 0
+    handed: bool = False
+    """Whether its connection has begun to send it."""
     doubt_stamp: int = 0
     """Incarnation of the peer that may have received the message without acknowledging it; 0: none."""
     overdue: bool = False
@@ -61,7 +63,7 @@ class PeerQueue:
 
     routes: KibRoutes
     next_cookie: int = 1
-    outstanding: dict[int, KibTx] = field(default_factory=dict)
+    in_flight: dict[int, KibTx] = field(default_factory=dict)
     """By object_cookie, oldest first."""
     backlog: deque[KibTx] = field(default_factory=deque)
     """Messages that wait to enter the window."""
@@ -72,12 +74,12 @@ class PeerQueue:
 
     def admit(self, tx: KibTx) -> bool:
         """Number `tx` and return True if the window allows it."""
-        oldest = next(iter(self.outstanding), self.next_cookie)
+        oldest = next(iter(self.in_flight), self.next_cookie)
         if self.next_cookie - oldest >= MESSAGE_WINDOW:
             return False
         tx.object_cookie = self.next_cookie
         self.next_cookie += 1
-        self.outstanding[tx.object_cookie] = tx
+        self.in_flight[tx.object_cookie] = tx
         return True
 
 

@@ -38,13 +38,14 @@ class TxTable:
         conns: ConnTable,
         connd: Connd,
         *,
+        new_id: Callable[[], int],
         report: Callable[[Report], None],
         settled: Callable[[KibTx], None],
     ) -> None:
         """Make an empty table.
 
-        Args:  nis, targets, conns, connd: those of the node; the caller owns them. settled: called with each message
-               after its report.
+        Args:  nis, targets, conns, connd: those of the node; the caller owns them. new_id: numbers the messages.
+               settled: called with each message after its report.
         """
         self.now = 0.0
         """Time of the input being handled, in seconds; set by the caller."""
@@ -57,11 +58,16 @@ class TxTable:
         self._settled = settled
         self._queues: dict[Nid, PeerQueue] = {}
         self._txs: dict[int, KibTx] = {}
-        self._last_msg_id = 0
+        self._new_id = new_id
         self._deadlines: list[tuple[float, int]] = []
 
     def __len__(self) -> int:
         return len(self._txs)
+
+    @property
+    def peers(self) -> int:
+        """Number of NIDs with a queue."""
+        return len(self._queues)
 
     def on_net(self, kib_net: KibNet) -> list[KibTx]:
         """Return the messages of a network."""
@@ -110,11 +116,10 @@ class TxTable:
     def _new_tx(self, kind: TxKind, nid: Nid, now: float, timeout_s: float | None) -> KibTx:
         self.now = now
         timeout_s = self._config.timeout_s if timeout_s is None else timeout_s
-        self._last_msg_id += 1
         ni = self._nis.get(nid.net)
         # without a local network the message fails in _send; the placeholder only holds the requested names
         kib_net = ni.ni_data if ni is not None else KibNet(nid.net, nid, [])
-        tx = KibTx(self._last_msg_id, kind, kib_net, nid, now + timeout_s, timeout_s)
+        tx = KibTx(self._new_id(), kind, kib_net, nid, now + timeout_s, timeout_s)
         self._txs[tx.msg_id] = tx
         return tx
 
@@ -154,8 +159,7 @@ class TxTable:
             queue.parked.append(tx)
             return
         peer = self._conns.on_route(route) or self._conns.open(tx.net, route)
-        peer.submit(tx)
-        peer.pump()
+        self._conns.submit(peer, tx)
 
     def unpark(self, queue: PeerQueue) -> None:
         """Retry the messages that waited for a route."""
@@ -193,8 +197,7 @@ class TxTable:
 
     def fail(self, tx: KibTx, code: int, reason: str, *, in_doubt: bool = False) -> None:
         """Report a message as failed with an errno and take it off its connection."""
-        if tx.peer is not None:
-            tx.peer.cancel(tx)
+        self._conns.cancel(tx)
         self._report(SendFailed(tx.msg_id, tx.nid, -code, reason, in_doubt))
         self._settle(tx)
 
@@ -204,7 +207,7 @@ class TxTable:
         tx.peer = None
         queue = self._queues.get(tx.nid)
         if queue is not None:
-            queue.outstanding.pop(tx.object_cookie, None)
+            queue.in_flight.pop(tx.object_cookie, None)
             for waiting in (queue.parked, queue.backlog):
                 if nowhere and tx in waiting:
                     waiting.remove(tx)
@@ -214,15 +217,19 @@ class TxTable:
         self._settled(tx)
 
     def _forget_unreachable(self, queue: PeerQueue) -> None:
-        """Stop trying to reach a NID that never answered and has no more messages."""
-        if queue.connected or queue.outstanding or queue.backlog:
+        """Forget a NID that never answered and has no more messages: its routes, and the attempts to connect them."""
+        if queue.connected or queue.in_flight or queue.backlog:
             return
         for route in queue.routes:
             self._connd.remove(route)
             peer = self._conns.on_route(route)
             if peer is not None:
                 self._conns.close_idle(peer)
-            route.forget(self.now)
+        nid = queue.routes.nid
+        self._queues.pop(nid, None)
+        ni = self._nis.get(nid.net)
+        if ni is not None:
+            ni.ni_data.ibn_routes.pop(nid, None)
 
     @staticmethod
     def may_be_there(tx: KibTx) -> bool:

@@ -47,6 +47,9 @@ class Offload(Protocol):
     def changed(self) -> None:
         """Handle a change of a VNIC's configuration or state."""
 
+    def will_pass(self, adapter: Adapter) -> None:
+        """Let the frames of one VNIC pass, as it is configured now: its device is about to let the host send."""
+
     def sync_vnic(self, adapter: Adapter) -> None:
         """Bring the counters of one VNIC up to date before they are read."""
 
@@ -172,10 +175,10 @@ class Adapter:
             # an address chosen by the host stays until the EM sends a base MAC that differs from its last one
             self._base_mac = info.base_mac
             self.netdev.set_address(info.base_mac)
+        self._transmitter.forwarding = Forwarding(info, self.mac_table)  # before the host may send
         self._set_vesw_id(info.vesw_id)
         self._limit_mtu(info.eth_mtu)
         self._update_state(self.netdev.is_up)
-        self._transmitter.forwarding = Forwarding(info, self.mac_table)
         self._changed()
 
     def reset(self) -> None:
@@ -222,6 +225,15 @@ class Adapter:
         self._transmitter.forwarding = Forwarding(self._config, table)
         self._changed()
 
+    def _set_carrier(self, on: bool) -> None:
+        self._will_pass(on and not self.netdev.dormant)
+        self.netdev.set_carrier(on)
+
+    def _will_pass(self, passing: bool) -> None:
+        """Prepare the offload before the device lets the host send: a kernel sends at once."""
+        if passing and not self.is_passing and self.offload is not None:
+            self.offload.will_pass(self)
+
     def _changed(self) -> None:
         if self.offload is not None:
             self.offload.changed()
@@ -259,6 +271,8 @@ class Adapter:
             self._oper_state, self._eth_link_status = ConfigState.FORWARDING, EthLinkStatus.UP
         else:
             self._oper_state, self._eth_link_status = ConfigState.DROP_ALL, EthLinkStatus.DOWN
+        if forwarding:
+            self._will_pass(self.netdev.carrier)
         self.netdev.set_dormant(not forwarding)
         if self._oper_state != before:
             log.info("[%s] oper_state %d", self._name, self._oper_state)
@@ -313,7 +327,7 @@ class Adapter:
         error = self._demux.attach(self._vesw_id, self)
         if not error:
             self.hfi_up = True
-            self.netdev.set_carrier(True)
+            self._set_carrier(True)
             self._changed()
         return error
 
@@ -331,7 +345,7 @@ class Adapter:
 
         Source: opa_vnic_event().
         """
-        self.netdev.set_carrier(active)
+        self._set_carrier(active)
         self._changed()
 
     def close(self) -> None:

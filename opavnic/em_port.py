@@ -7,11 +7,14 @@ from pathlib import Path
 
 from hfi_sim.clock import Clock
 from hfi_sim.hfi import HfiPort
+from hfi_sim.mad.header import MAD_SIZE
 from hfi_sim.port_state import CapabilityMask3
 from hfi_sim.subnet_manager import SmNotice, SubnetManager
+from hfi_sim.subnet_manager.groups import Announced
+from hfi_sim.types import PKEY_FULL_MANAGEMENT
 from vema.em.desired import PortFacts
 from vema.em.election import ELECTION_GROUP
-from vema.em.groups import Group
+from vema.em.groups import NO_VESW, Group, group_gid
 from vema.em.service import EthernetService, Topology
 from vema.em.store import IN_MEMORY, Store
 
@@ -61,6 +64,7 @@ class SmTopology:
     def set_groups(self, groups: dict[int, Group | None]) -> None:
         """Give virtual switches, by id, their multicast groups, at the LIDs that the EM has chosen."""
         ports = {int(port.guid): port for port in self._sm.fabric.hfi_ports()}
+        announced: dict[int, Announced] = {}
         changes: dict[int, list[HfiPort]] = {
             mlid: [] for vesw_id in groups if (mlid := self._mlids.pop(vesw_id, None)) is not None
         }
@@ -68,7 +72,10 @@ class SmTopology:
             if group is not None:
                 self._mlids[vesw_id] = group.mlid
                 changes[group.mlid] = [ports[guid] for guid in group.guids if guid in ports]
+                announced[group.mlid] = Announced(group_gid(vesw_id, group.pkey), group.pkey, group.mtu)
         self._sm.groups.assign(changes)
+        for mlid, members in changes.items():
+            self._sm.groups.announce(mlid, announced.get(mlid) if members else None)
 
     def group_lids(self) -> None:
         """Leave the LIDs to the EM."""
@@ -79,7 +86,9 @@ class SmTopology:
 
     def join_election(self) -> None:
         """Let this port receive the heartbeats of other EMs."""
-        self._sm.groups.join(ELECTION_GROUP, self._port)
+        groups, pkey = self._sm.groups, PKEY_FULL_MANAGEMENT
+        groups.join(ELECTION_GROUP, self._port)
+        groups.announce(ELECTION_GROUP, Announced(group_gid(NO_VESW, pkey), pkey, MAD_SIZE))
 
     def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
         """Call `handler` when ports come, go or change."""

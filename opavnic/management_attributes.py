@@ -11,7 +11,7 @@ from typing import Final
 
 from hfi_sim.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.pma import attributes as pm
-from hfi_sim.sa import records, records_ib
+from hfi_sim.sa import records, records_ib, records_tables
 from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.sma.attributes.congestion import (
     CongestionInfo,
@@ -30,6 +30,7 @@ from hfi_sim.sma.attributes.tables import (
     MulticastBlock,
     PartitionTable,
     ScToSc,
+    ScToScMultiSet,
     ScToSl,
     ScToVl,
     SlToSc,
@@ -73,6 +74,7 @@ SUBNET: Final[dict[int, Kind]] = {
     SubnetAttrId.SM_INFO: _kind(SmInfo),
     SubnetAttrId.LED_INFO: _kind(LedInfo),
     SubnetAttrId.SC_TO_SC: _kind(ScToSc),
+    SubnetAttrId.SC_TO_SC_MULTISET: _kind(ScToScMultiSet),
     SubnetAttrId.SC_TO_SL: _kind(ScToSl),
     SubnetAttrId.SC_TO_VLR: _kind(ScToVl),
     SubnetAttrId.SC_TO_VLT: _kind(ScToVl),
@@ -103,7 +105,15 @@ ADMINISTRATION: Final[dict[int, Kind]] = {
     SaAttrId.SERVICE_RECORD: _kind(records.ServiceRecord),
     SaAttrId.PARTITION_TABLE_RECORD: _kind(records.PartitionTableRecord),
     SaAttrId.PATH_RECORD: _kind(records_ib.IbPathRecord),
-    SaAttrId.VL_ARBITRATION_RECORD: _kind(records.VlArbitrationRecord),
+    SaAttrId.VL_ARBITRATION_RECORD: _kind(records_tables.VlArbitrationRecord),
+    SaAttrId.SC_TO_SC_RECORD: _kind(records_tables.ScToScRecord),
+    SaAttrId.BUFFER_CONTROL_RECORD: _kind(records_tables.BufferControlRecord),
+    SaAttrId.CABLE_INFO_RECORD: _kind(records_tables.CableInfoRecord),
+    SaAttrId.CONGESTION_INFO_RECORD: _kind(records_tables.CongestionInfoRecord),
+    SaAttrId.SWITCH_CONGESTION_RECORD: _kind(records_tables.SwitchCongestionRecord),
+    SaAttrId.SWITCH_PORT_CONGESTION_RECORD: _kind(records_tables.SwitchPortCongestionRecord),
+    SaAttrId.HFI_CONGESTION_RECORD: _kind(records_tables.HfiCongestionRecord),
+    SaAttrId.HFI_CONGESTION_CONTROL_RECORD: _kind(records_tables.HfiCongestionControlRecord),
     SaAttrId.MC_MEMBER_RECORD: _kind(records.McMemberRecord),
     SaAttrId.TRACE_RECORD: _kind(records.TraceRecord),
     SaAttrId.SL_TO_SC_RECORD: _kind(records.SlToScRecord),

@@ -1,8 +1,10 @@
 """The pytest plugin: fabrics as fixtures, on virtual time, seeded, checked after each test.
 
 Fixtures:  lab (everything in one object), fabric, hosts, em; or mad_simulator instead of em; fabric_engine.
-Markers:   topology("clos", leaves=2, spines=2), fabric_seed(7), fabric_options(routing=..., flow=..., jitter_s=...).
+Markers:   topology("clos", leaves=2, spines=2), fabric_seed(7), fabric_options(routing=..., flow=..., jitter_s=...),
+           fabric_time_limit("5s", real="1min").
 Options:   --fabric-engine=python|native, --fabric-seed, --fabric-pcap=failed|always|never, --fabric-real.
+Ini file:  fabric_time_limit, fabric_real_time_limit.
 
 A coroutine test that uses one of the fixtures runs on a virtual-time loop (looptime); with --fabric-real it runs on
 the real one, over TAPs. A plain function gets a clock that only `lab.advance(ms(5))` moves.
@@ -13,6 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import warnings
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,10 +26,9 @@ if TYPE_CHECKING:
     from hfi_sim.engine.api import EngineFactory
     from hfi_sim.fabric import Fabric
     from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioSimulator
+    from opavnic.scenario.limits import TimeLimits
 
 _FIXTURES: Final = frozenset({"lab", "fabric", "hosts", "em", "mad_simulator"})
-_OPTIONS: Final = ("routing", "flow", "jitter_s", "fabric_id")
-_DEFAULT_SEED: Final = 1
 _SHOWN: Final = 16
 _SCENARIO: Final = pytest.StashKey["Scenario"]()
 
@@ -50,6 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Write the packets of these tests as pcapng files to .fabric/ (default: failed).",
     )
     group.addoption(
+        "--fabric-report",
+        action="store_true",
+        help="Write a page about each failed test to .fabric/: its fabric, packets by time and place, events, drops.",
+    )
+    group.addoption(
         "--fabric-trace",
         type=Path,
         metavar="FILE",
@@ -60,16 +67,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Use TAPs in network namespaces and real time instead of memory and virtual time; needs privilege.",
     )
+    parser.addini(
+        "fabric_time_limit",
+        "Virtual time after which a test with a fabric fails; 0: never (default: 2h).",
+        default="2h",
+    )
+    parser.addini(
+        "fabric_real_time_limit",
+        "Real time after which a test with a fabric fails, if it is waiting; 0: never (default: 10min).",
+        default="10min",
+    )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-asyncio, which warns
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, and refuse an engine that cannot be had."""
+    """Register the markers; refuse an engine that cannot be had, and limits that are no times.
+
+    pytest-asyncio warns every project that does not set `asyncio_default_fixture_loop_scope`. The tests of this plugin
+    have a loop each whatever it is, so a project that has no coroutine fixtures of its own need not know it.
+    """
+    from opavnic.pytest_markers import OPTIONS, MarkerError, ini_limits
+
+    warnings.filterwarnings(
+        "ignore", r'The configuration option "asyncio_default_fixture_loop_scope" is unset'
+    )
     _engine(config)
+    try:
+        ini_limits(config)
+    except MarkerError as error:
+        raise pytest.UsageError(str(error)) from error
     config.addinivalue_line(
         "markers", 'topology(kind, **numbers): the shape of the fabric, e.g. ("clos", spines=2)'
     )
     config.addinivalue_line("markers", "fabric_seed(n): the seed of this test's fabric")
-    config.addinivalue_line("markers", f"fabric_options(**options): any of {', '.join(_OPTIONS)}")
+    config.addinivalue_line("markers", f"fabric_options(**options): any of {', '.join(OPTIONS)}")
+    config.addinivalue_line(
+        "markers", 'fabric_time_limit(time, real=time): how long this test may run, e.g. ("5s", real="1min")'
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -146,10 +180,12 @@ def fabric_engine(pytestconfig: pytest.Config) -> EngineFactory:
 @pytest.fixture
 def lab(request: pytest.FixtureRequest, fabric_engine: EngineFactory) -> Iterator[Scenario]:
     """A whole scenario: topology, hosts, faults, trace; `lab.em` once the test runs."""
+    __tracebackhide__ = True
+    limits = _limits(request.node)
     scenario = _make(request, fabric_engine)
     request.node.stash[_SCENARIO] = scenario
     if _is_coroutine(request.node):
-        request.node.obj = _inside(scenario, request.node.obj)
+        request.node.obj = _inside(scenario, limits, request.node.obj)
         yield scenario
     else:
         yield scenario
@@ -191,100 +227,68 @@ class _LateEm:
 
 
 def _make(request: pytest.FixtureRequest, engine: EngineFactory) -> Scenario:
+    """Build the scenario that the markers of a test ask for; a mistake in them fails the test with one line."""
     from hfi_sim.clock import ManualClock
+    from hfi_sim.errors import HfiSimError
     from hfi_sim.topology import generate
+    from opavnic.pytest_markers import MarkerError, fabric_options, line_of, seed, shape
     from opavnic.scenario import Scenario
 
+    __tracebackhide__ = True
     node = request.node
-    topology = generate(**_shape(node))
-    options: dict[str, Any] = {}
-    for options_marker in reversed(list(node.iter_markers("fabric_options"))):
-        options.update(options_marker.kwargs)
-    _check_options(options)
-    by_hand = "mad_simulator" in request.fixturenames
-    if by_hand and "em" in request.fixturenames:
-        raise pytest.UsageError(
-            "em and mad_simulator: a fabric has one manager; use em, or mad_simulator instead "
-            "(lab.stand_in(host) simulates an agent together with em)"
-        )
+    marker = "topology"
     is_coroutine = _is_coroutine(node)
-    real = bool(request.config.getoption("--fabric-real")) and is_coroutine
-    clock = None if is_coroutine else ManualClock()
-    return Scenario(
-        topology,
-        seed=_seed(node, request.config),
-        clock=clock,
-        engine=engine,
-        real=real,
-        manager="simulator" if by_hand else "em",
-        **options,
-    )
-
-
-def _seed(node: pytest.Item, config: pytest.Config) -> int:
-    chosen = config.getoption("--fabric-seed")
-    if chosen is not None:
-        return int(chosen)
-    marker = node.get_closest_marker("fabric_seed")
-    if marker is None:
-        return _DEFAULT_SEED
-    if len(marker.args) != 1 or type(marker.args[0]) is not int or marker.kwargs:
-        raise pytest.UsageError(f"{_text(marker)}: it takes one whole number, e.g. fabric_seed(7)")
-    return int(marker.args[0])
-
-
-def _shape(node: pytest.Item) -> dict[str, Any]:
-    """Return the arguments for `generate` from the nearest marker."""
-    marker = node.get_closest_marker("topology")
-    if marker is None:
-        return {"kind": "single-switch"}
-    if len(marker.args) > 1 or (marker.args and "kind" in marker.kwargs):
-        raise pytest.UsageError(
-            f'{_text(marker)}: it takes one kind, and numbers by name, e.g. topology("clos", leaves=2, spines=2)'
+    try:
+        topology = generate(**shape(node))
+        marker = "fabric_seed"
+        number = seed(node, request.config.getoption("--fabric-seed"))
+        marker = "fabric_options"
+        options = fabric_options(node)
+        by_hand = "mad_simulator" in request.fixturenames
+        if by_hand and "em" in request.fixturenames:
+            marker = ""
+            raise MarkerError(
+                "em and mad_simulator: a fabric has one manager; use em, or mad_simulator instead "
+                "(lab.stand_in(host) simulates an agent together with em)"
+            )
+        return Scenario(
+            topology,
+            seed=number,
+            clock=None if is_coroutine else ManualClock(),
+            engine=engine,
+            real=bool(request.config.getoption("--fabric-real")) and is_coroutine,
+            manager="simulator" if by_hand else "em",
+            **options,
         )
-    if not marker.args and "kind" not in marker.kwargs:
-        from hfi_sim.topology import GENERATORS
-
-        raise pytest.UsageError(f"{_text(marker)}: the first argument is the kind: {', '.join(GENERATORS)}")
-    if marker.kwargs.get("hosts") in (0, []):
-        raise pytest.UsageError(f"{_text(marker)}: a scenario needs at least 1 host")
-    return {"kind": marker.args[0], **marker.kwargs} if marker.args else dict(marker.kwargs)
+    except HfiSimError as error:
+        problem = f"{line_of(node, marker)}: {error}"
+    pytest.fail(problem, pytrace=False)  # behind `except`, or pytest would show the error as well
 
 
-def _check_options(options: dict[str, Any]) -> None:
-    """Reject unknown options, and values that would fail far from the marker."""
-    from hfi_sim.link.config import FlowControl
-    from hfi_sim.subnet_manager import Routing
+def _limits(node: pytest.Item) -> TimeLimits:
+    """Return the limits of a test: of its nearest marker, else of the ini file."""
+    from opavnic.pytest_markers import MarkerError, line_of, time_limits
 
-    kinds: dict[str, tuple[type[Any], ...]] = {
-        "routing": (Routing, str),
-        "flow": (FlowControl,),
-        "jitter_s": (int, float),
-        "fabric_id": (int,),
-    }
-    for name, value in options.items():
-        if name not in _OPTIONS:
-            raise pytest.UsageError(f"fabric_options: unknown option {name!r} (known: {', '.join(_OPTIONS)})")
-        if not isinstance(value, kinds[name]):
-            wanted = " or ".join(kind.__name__ for kind in kinds[name])
-            raise pytest.UsageError(f"fabric_options: {name} is {value!r}; it is {wanted}")
+    try:
+        return time_limits(node)
+    except MarkerError as error:
+        problem = f"{line_of(node, 'fabric_time_limit')}: {error}"
+    pytest.fail(problem, pytrace=False)
 
 
-def _text(marker: pytest.Mark) -> str:
-    given = [repr(value) for value in marker.args]
-    given += [f"{name}={value!r}" for name, value in marker.kwargs.items()]
-    return f"{marker.name}({', '.join(given)})"
-
-
-def _inside(scenario: Scenario, function: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+def _inside(
+    scenario: Scenario, limits: TimeLimits, function: Callable[..., Awaitable[None]]
+) -> Callable[..., Awaitable[None]]:
     """Wrap a test so that the scenario starts before and is checked after it, in the test's own event loop.
 
     Fixtures run outside of virtual time, but timers must be started inside.
     """
+    from opavnic.scenario.limits import Watch
 
     @functools.wraps(function)
     async def run(*args: Any, **kwargs: Any) -> None:
-        async with scenario:
+        __tracebackhide__ = True
+        async with scenario, Watch(scenario, limits):
             await function(*args, **kwargs)
 
     return run
@@ -318,6 +322,8 @@ def pytest_runtest_makereport(
             again += "" if engine == "python" else f" --fabric-engine={engine}"
             lines = [f"seed {scenario.seed}; to repeat: {again}"]
             lines += [f"packets: {path}"] if path is not None else []
+            if item.config.getoption("--fabric-report"):
+                lines.append(f"report: {_write_report(item, scenario, report, again)}")
             lines += [
                 f"faults: {row['fault']} ({row['state']}, {row['hits']} hits)" for row in scenario.fault_log
             ]
@@ -335,8 +341,23 @@ def _drop_lines(scenario: Scenario) -> list[str]:
 
 
 def _write_packets(item: pytest.Item, scenario: Scenario) -> Path:
-    directory = Path(item.config.rootpath, ".fabric")
-    directory.mkdir(exist_ok=True)
-    path = directory / (re.sub(r"[^\w.-]+", "_", item.nodeid) + ".pcapng")
+    path = _artefact(item, ".pcapng")
     scenario.write_pcapng(path)
     return path
+
+
+def _write_report(item: pytest.Item, scenario: Scenario, report: pytest.TestReport, again: str) -> Path:
+    from opavnic.scenario.report import html_report
+
+    path = _artefact(item, ".html")
+    path.write_text(
+        html_report(scenario, item.nodeid, report.outcome, report.longreprtext, again), encoding="utf-8"
+    )
+    return path
+
+
+def _artefact(item: pytest.Item, suffix: str) -> Path:
+    """Return the path of a file about a test; its directory exists."""
+    directory = Path(item.config.rootpath, ".fabric")
+    directory.mkdir(exist_ok=True)
+    return directory / (re.sub(r"[^\w.-]+", "_", item.nodeid) + suffix)

@@ -21,17 +21,15 @@ from hfi_sim.sa.picture import SeenPort
 from hfi_sim.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
 from hfi_sim.sa.records_ib import IbMcMemberRecord, IbServiceRecord
 from hfi_sim.sa.session import SaSession
-from hfi_sim.sma.attributes.port_info import MTU_BYTES, MtuCode
+from hfi_sim.sma.attributes.port_info import MTU_BYTES, MtuCode, mtu_code_for
 from hfi_sim.types import LID_MULTICAST_FIRST, PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER
 from vema.em.desired import PartitionLane, PortFacts
-from vema.em.groups import Group
+from vema.em.groups import Group, group_gid
 
 EM_SERVICE_ID: Final = 0x1100D03C34866666
 EM_SERVICE_NAME: Final = b"Primary Intel OmniPath Ethernet Manager"
 """Formed as the names and numbers of the subnet and performance managers are: opamgt asks for the EM's service, but the
 sources that would name it are not published."""
-_GROUP_PREFIX: Final = 0xFF15
-"""A transient group of the site: of a multicast GID the first 16 bits."""
 _SITE_SCOPE: Final = 5
 _RATE_100G: Final = 16
 _MLID_16_FIRST: Final = 0xC000
@@ -233,12 +231,11 @@ def _group_sl(fabric: VfInfoRecord) -> int:
 
 
 def _membership(vesw_id: int, group: Group, port_gid: bytes, sl: int) -> IbMcMemberRecord:
-    code = min((code for code, size in MTU_BYTES.items() if size >= group.mtu), default=MtuCode.MTU_10240)
     return IbMcMemberRecord(
-        mgid=(_GROUP_PREFIX << 112 | group.pkey << 80 | vesw_id).to_bytes(16),
+        mgid=group_gid(vesw_id, group.pkey),
         port_gid=port_gid,
         mtu_selector=SELECT_EXACTLY,
-        mtu=max(code, MtuCode.MTU_2048),
+        mtu=max(mtu_code_for(group.mtu), MtuCode.MTU_2048),
         pkey=group.pkey,
         rate_selector=SELECT_EXACTLY,
         rate=_RATE_100G,

@@ -59,7 +59,7 @@ class VnicPort:
         """
         self.port = port
         self.adapters: dict[VportNum, Adapter] = {}
-        """The VNICs by vport; once created by an EM, a vport stays."""
+        """The VNICs by vport; no MAD removes one that an EM has created."""
         self.vports_made: set[VportNum] = set()
         """All vports ever created here by an EM, including those removed by a crash."""
         self.bad_class_version = 0
@@ -135,6 +135,15 @@ class VnicPort:
         name = self._name_of(vport_num)
         none = PacketCounters()
         return self._attached.get(f"{name} tx", none), self._attached.get(f"{name} rx", none)
+
+    def remove_vnic(self, vport_num: VportNum) -> None:
+        """Remove a VNIC with its netdev and its vport, as no MAD can; its counters stay with the fabric.
+
+        Raises:  KeyError: there is none.
+        """
+        self.adapters.pop(vport_num).close()
+        self.vports_made.discard(vport_num)
+        self.agent.forget(vport_num)
 
     def close(self) -> None:
         """Remove the agent and all VNICs with their netdevs from the port. May be called twice."""

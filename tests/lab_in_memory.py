@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from aiohttp import ClientSession, UnixConnector, web
 
+from opavnic.lab.daemon import lab_routes
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
+from opavnic.lab.logs import LogHub
+from opavnic.lab.runtime import Journal, LabDir, process_start_time
 from opavnic.world.parts.control import ControlServer
 
 
@@ -29,3 +33,25 @@ async def served(
     async with ClientSession("http://lab", connector=connector) as session:
         yield session
     await server.close()
+
+
+@contextmanager
+def running_directory(path: Path) -> Iterator[LabDir]:
+    """The directory of a lab that runs in this process, as `opavnic` finds it: below OPAVNIC_RUNTIME_DIR."""
+    directory = LabDir(path)
+    directory.acquire()
+    directory.save(Journal(directory.name, os.getpid(), process_start_time(os.getpid()) or 0))
+    yield directory
+    directory.release()
+
+
+@asynccontextmanager
+async def answering(directory: LabDir, text: str) -> AsyncIterator[Lab]:
+    """A lab in memory that answers at its control socket."""
+    hub = LogHub(directory.log_file)
+    async with Lab(parse_lab(text, "lab.yaml"), netdev="memory") as lab:
+        server = ControlServer(directory.control_socket, lab_routes(lab, hub, lab.stop))
+        await server.start()
+        yield lab
+        await server.close()
+    hub.close()

@@ -241,6 +241,11 @@ class Agent:
         vnic = self.vnics.get(vport_num)
         return _INVALID if vnic is None else (MadStatus.OK, vnic.error_counters().build())
 
+    def forget(self, vport_num: VportNum) -> None:
+        """Forget a vport whose VNIC has been removed: it has never existed."""
+        self.vnics.pop(vport_num, None)
+        self._limiters.pop(vport_num, None)
+
     # --- traps ---------------------------------------------------------------------------------------------
 
     def report(self, vnic: Vnic, opcode: TrapOpcode) -> None:

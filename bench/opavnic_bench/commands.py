@@ -16,7 +16,7 @@ import typer
 
 from hfi_sim.errors import HfiSimError
 from hfi_sim.quantities import time_within
-from opavnic.cli.common import quantity, time_option
+from opavnic.cli.common import AsJson, quantity, time_option
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_rich, print_table
 from opavnic.errors import OpavnicError
 from opavnic.signals import interruptible
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 EM_SIZES: Final = (10, 100, 1000, 10000)
 FABRIC_HOSTS: Final = (128, 1024, 4096)
 
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
-
 
 def _whole_seconds(value: object) -> int:
     """Return a time that iperf3 can measure for."""
@@ -41,14 +39,14 @@ def _whole_seconds(value: object) -> int:
 
 
 Only = Annotated[
-    list[str] | None, typer.Option("--only", metavar="NAME", help="measure only this; may be repeated")
+    list[str] | None, typer.Option("--only", metavar="NAME", help="Measure only this; may be repeated.")
 ]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="draw the figures")]
-Rounds = Annotated[int, typer.Option(min=1, max=50, help="rounds; the results are medians")]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw the figures.")]
+Rounds = Annotated[int, typer.Option(min=1, max=50, help="Rounds; the results are medians.")]
 WholeSeconds = Annotated[
     Any,
     typer.Option(
-        parser=_whole_seconds, metavar="TIME", help="how long each throughput is measured: 1s to 1m"
+        parser=_whole_seconds, metavar="TIME", help="How long each throughput is measured: 1s to 1m."
     ),
 ]
 Beside = Annotated[
@@ -56,7 +54,7 @@ Beside = Annotated[
     typer.Option(
         "--beside",
         metavar="PROGRAM",
-        help="the `opavnic` of another installation, measured in turns with this one",
+        help="The `opavnic` of another installation, measured in turns with this one.",
     ),
 ]
 
@@ -91,7 +89,7 @@ def _measuring(*errors: type[Exception]) -> Iterator[Progress]:
 
 def mad(
     seconds: Annotated[
-        Any, time_option(low="10ms", help="how long each measurement lasts: 500ms, 2s")
+        Any, time_option(low="10ms", help="How long each measurement lasts: 500ms, 2s.")
     ] = "1s",
     as_json: AsJson = False,
 ) -> None:
@@ -115,7 +113,7 @@ def mad(
 def em(
     vports: Annotated[
         list[int] | None,
-        typer.Option("--vports", help=f"number of vports; may be repeated; {', '.join(map(str, EM_SIZES))}"),
+        typer.Option("--vports", help=f"Number of vports; may be repeated; {', '.join(map(str, EM_SIZES))}."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -141,10 +139,10 @@ def em(
 
 def fabric(
     seconds: Annotated[
-        Any, time_option(low="10ms", help="how long each packet measurement lasts: 500ms, 2s")
+        Any, time_option(low="10ms", help="How long each packet measurement lasts: 500ms, 2s.")
     ] = "1s",
     hosts: Annotated[
-        list[int] | None, typer.Option(min=2, help="hosts of a fat tree to route; may be repeated")
+        list[int] | None, typer.Option(min=2, help="Hosts of a fat tree to route; may be repeated.")
     ] = None,
     rounds: Rounds = 1,
     beside: Beside = None,
@@ -184,12 +182,12 @@ def fabric(
 
 def engine(
     workers: Annotated[
-        str, typer.Option(metavar="N,N,...", help="measure with this many workers; ratios are to the first")
+        str, typer.Option(metavar="N,N,...", help="Measure with this many workers; ratios are to the first.")
     ] = "1,2",
     seconds: Annotated[
-        Any, time_option(low="10ms", high="1m", help="how long each round lasts: 500ms, 2s")
+        Any, time_option(low="10ms", high="1m", help="How long each round lasts: 500ms, 2s.")
     ] = "500ms",
-    rounds: Annotated[int, typer.Option(min=1, max=99, help="rounds; the results are medians")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, max=99, help="Rounds; the results are medians.")] = 3,
     as_json: AsJson = False,
 ) -> None:
     """Packets per second of the native engine with several workers, in this process and without a kernel.
@@ -222,8 +220,15 @@ def lnet(
     seconds: Annotated[
         Any, time_option(low="1ns", high="10s", help="Virtual time of each run: 20ms, 1s.")
     ] = "20ms",
+    compare: Annotated[
+        bool,
+        typer.Option(help="Also compare bonding with Multi-Rail, and measure CPU time by number of peers."),
+    ] = True,
 ) -> None:
-    """Throughput between two hosts with 1, 2, ... HFIs each, over links of 10 Gb/s in virtual time.
+    """LNet between two hosts with several HFIs, over links of 10 Gb/s in virtual time.
+
+    Throughput by number of HFIs; channel bonding, weighted bonding and Multi-Rail over unequal links and under the same
+    faults; CPU time of a message by number of peers.
 
     \b
     Example:
@@ -232,12 +237,31 @@ def lnet(
     from opavnic_bench.lnet import bench_lnet
 
     with _measuring() as progress:
-        result = bench_lnet(range(1, hfis + 1), seconds, progress)
+        result = bench_lnet(range(1, hfis + 1), seconds, progress, compare=compare)
     if as_json:
         print_json(result)
         return
     rows = [(run["hfis"], run["virtual_gbps"], run["real_gbps"]) for run in result["runs"]]
     print_table(("HFIs", "virtual Gb/s", "real Gb/s"), rows, "LNet over bonded HFIs, 1 MiB messages")
+    if not compare:
+        return
+    shapes = [tuple(run.values()) for run in result["shapes"]]
+    print_table(("shape", "bonding", "virtual Gb/s", "failed"), shapes, "Unequal links, 1 MiB messages")
+    faults = [tuple(run.values()) for run in result["faults"]]
+    header = (
+        "fault",
+        "load",
+        "bonding",
+        "messages",
+        "failed",
+        "in doubt",
+        "over 10 ms",
+        "of these 9 s later",
+        "worst s",
+    )
+    print_table(header, faults, "2 to 2 HFIs under one fault")
+    cpu = [tuple(run.values()) for run in result["cpu"]]
+    print_table(("peers", "us for a message"), cpu, "CPU time")
 
 
 def ejfat(
@@ -248,6 +272,9 @@ def ejfat(
     taps: Annotated[
         bool, typer.Option(help="Also measure real programs on TAPs, if this user may create them.")
     ] = True,
+    changes: Annotated[
+        int, typer.Option(min=100, max=100_000, help="Reservations and registrations to measure.")
+    ] = 1000,
     as_json: AsJson = False,
 ) -> None:
     """Packets and Gbit per second of the pipelines, of labs, of the stand-alone program, and of a plain UDP relay.
@@ -264,7 +291,9 @@ def ejfat(
     from opavnic_bench.ejfat.figures import rows_for_table
 
     with _measuring(EjfatError) as progress:
-        result = bench_ejfat(rounds, seconds, no_taps=no_taps, private=private, progress=progress)
+        result = bench_ejfat(
+            rounds, seconds, no_taps=no_taps, private=private, changes=changes, progress=progress
+        )
     if as_json:
         print_json(result)
         return
@@ -273,6 +302,12 @@ def ejfat(
     print_table(columns, list(rows_for_table(result)), title=title)
     compared = ("of", "to", "payload", "ratio")
     print_table(compared, [pick(row, *compared) for row in result["ratios"]], title="packets/s")
+    costs = [
+        (row["what"], row["seconds_per_100"][0], row["seconds_per_100"][-1], row["last_to_first"])
+        for row in result["control"]
+    ]
+    title = f"{changes} changes of the control plane, each stored; seconds per 100"
+    print_table(("what", "first", "last", "processor time, last to first"), costs, title=title)
     _print_skipped(result["skipped"])
 
 
@@ -296,7 +331,9 @@ def datapath(
     beside: Beside = None,
     vports: Annotated[
         str | None,
-        typer.Option(metavar="N,N,...", help="measure only the native cost of a packet with this many VNICs"),
+        typer.Option(
+            metavar="N,N,...", help="Measure only the native cost of a packet with this many VNICs."
+        ),
     ] = None,
 ) -> None:
     """TCP, small UDP packets and round trips of each datapath and each peer, measured in turns; medians of the rounds.

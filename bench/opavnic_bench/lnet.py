@@ -1,24 +1,31 @@
-"""`opavnic bench lnet`: how throughput grows with the number of HFIs, in virtual time and in real time."""
+"""`opavnic bench lnet`: throughput by number of HFIs, bonding beside Multi-Rail, CPU time by number of peers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final
 
-from hfi_sim.clock import ManualClock
-from lnet.nid import Nid
-from lnet.node import LnetNode
-from lnet.rig import LnetRig
-from lnet.selftest import Selftest, SelftestResult
-from lnet.tx import TxKind
+from opavnic_bench.lnet_bonding import (
+    FAULTS,
+    LOADS,
+    MESSAGES_PER_HFI,
+    SHAPES,
+    WAYS,
+    Bed,
+    CpuRun,
+    FaultRun,
+    ShapeRun,
+    run_cpu,
+    run_fault,
+    run_shape,
+)
 from opavnic_bench.turns import Progress, silent, take_turns
 
-LINK_BPS: Final = 10e9
-"""Rate of every link in virtual time; only ratios matter."""
-MESSAGE_BYTES: Final = 1 << 20
-MESSAGES_PER_HFI: Final = 8
+PEERS: Final = (1, 16, 63)
+"""Numbers of peers for the CPU time of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,60 +34,55 @@ class BenchRun:
 
     hfis: int
     virtual_gbps: float
-    """Payload per second of virtual time, on links of LINK_BPS."""
+    """Payload per second of virtual time, on links of 10 Gb/s."""
     real_gbps: float
     """Payload per second of real time: how fast this machine simulates."""
 
 
-def starter(node: LnetNode) -> Any:
-    """Return the function with which a Selftest starts messages on `node`."""
-
-    def start(kind: TxKind, nid: Nid, size: int) -> int:
-        if kind is TxKind.PUT:
-            return node.put(nid, bytes(size))
-        return node.get(nid, size)
-
-    return start
-
-
 def run_once(hfis: int, virtual_seconds: float = 0.02) -> BenchRun:
     """Send 1 MiB messages from one host with `hfis` HFIs to another for `virtual_seconds`."""
-    clock = ManualClock()
-    rig = LnetRig(clock, rate_bps=LINK_BPS)
-    ends = {name: [f"10.1.{net}.{2 + i}" for i in range(hfis)] for net, name in enumerate("ab", 1)}
-    targets = "".join(f"{addrs[0]}@o2ib0 {' '.join(addrs)}\n" for addrs in ends.values())
-    hosts = {name: rig.add_host(name, addrs, targets=targets) for name, addrs in ends.items()}
-    node = hosts["a"].node
-    results: list[SelftestResult] = []
-    selftest = Selftest(
-        clock,
-        starter(node),
-        hosts["b"].nid,
-        size=MESSAGE_BYTES,
-        concurrency=MESSAGES_PER_HFI * hfis,
-        seconds=virtual_seconds,
-        on_end=results.append,
-    )
-    reports = hosts["a"].reports
-    node.on_report = lambda report: None if selftest.on_report(report) else reports.append(report)
-    hosts["b"].node.on_report = lambda report: None
+    bed = Bed("o2ibs", hfis, hfis)
     began = time.perf_counter()
-    selftest.begin()
-    while not results:
-        clock.advance(1e-3)
+    result = bed.load(MESSAGES_PER_HFI * hfis, virtual_seconds)
     real_s = time.perf_counter() - began
-    result = results[0]
     return BenchRun(hfis, round(result.gbps, 3), round(result.bytes * 8 / real_s / 1e9, 3))
 
 
 def bench_lnet(
-    hfis: Iterable[int] = (1, 2, 3, 4), virtual_seconds: float = 0.02, progress: Progress = silent
+    hfis: Iterable[int] = (1, 2, 3, 4),
+    virtual_seconds: float = 0.02,
+    progress: Progress = silent,
+    *,
+    compare: bool = True,
 ) -> dict[str, Any]:
-    """Return `{"runs": [{hfis, virtual_gbps, real_gbps}, ...]}`."""
-    run = take_turns(
-        [*hfis],
-        lambda count: run_once(count, virtual_seconds),
-        label=lambda count: f"{count} HFIs",
-        progress=progress,
-    )
-    return {"runs": [asdict(figures) for figures in run.single()]}
+    """Measure everything, or with `compare` False only the growth with the number of HFIs.
+
+    Returns: `runs`, `shapes`, `faults` and `cpu`: lists of BenchRun, ShapeRun, FaultRun and CpuRun as plain data.
+    """
+    measures: dict[str, Callable[[], Any]] = {
+        f"{count} HFIs": partial(run_once, count, virtual_seconds) for count in hfis
+    }
+    if compare:
+        measures |= {
+            f"{shape}, {way}": partial(run_shape, shape, way, virtual_seconds)
+            for shape in SHAPES
+            for way in WAYS
+        }
+        measures |= {
+            f"{fault}, {load}, {way}": partial(run_fault, fault, load, way)
+            for fault in FAULTS
+            for load in LOADS
+            for way in ("o2ibs", "multi-rail")
+        }
+        measures |= {f"CPU with {peers} peers": partial(run_cpu, peers) for peers in PEERS}
+    results = take_turns([*measures], lambda name: measures[name](), progress=progress).single()
+    kinds: dict[str, type[BenchRun | ShapeRun | FaultRun | CpuRun]] = {
+        "runs": BenchRun,
+        "shapes": ShapeRun,
+        "faults": FaultRun,
+        "cpu": CpuRun,
+    }
+    return {
+        name: [asdict(result) for result in results if isinstance(result, kind)]
+        for name, kind in kinds.items()
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,21 +12,18 @@ import typer
 from ejfat.cli.addresses import parse_ip, parse_ips
 from ejfat.errors import UriError
 from opavnic.cli.common import AsJson, time_option
+from opavnic.cli.group import command_group
 from opavnic.cli.output import print_json, print_line, print_rich, print_table
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-app = typer.Typer(
-    help="Manage the reservations of a control plane.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = command_group("Manage the reservations of a control plane.")
 
 _CENTURY_H = 876_000
 Uri = Annotated[str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat[s]://TOKEN@HOST:PORT/lb/ID")]
 Control = Annotated[str, typer.Option("--control", help="gRPC address, instead of the URI's: unix:PATH.")]
+Ca = Annotated[Path | None, typer.Option("--ca", help="Certificates (PEM) to trust, for ejfats://.")]
 Addresses = Annotated[list[str], typer.Argument(help="IP addresses.", show_default=False)]
 
 
@@ -42,6 +40,7 @@ def reserve(
     ] = "dynamic",
     uri: Uri = "",
     control: Control = "",
+    ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
     """Reserve a load balancer and print the URI that its senders and workers need."""
@@ -58,7 +57,7 @@ def reserve(
     )
     if hours:
         request.until.FromSeconds(int(time.time() + hours * 3600))
-    reply: Any = _ask(asked, control, "ReserveLoadBalancer", request)
+    reply: Any = _ask(asked, control, ca, "ReserveLoadBalancer", request)
     data = [text for text in (reply.dataIpv4Address, reply.dataIpv6Address) if text]
     found: EjfatUri = replace(
         asked,
@@ -74,22 +73,22 @@ def reserve(
 
 
 @app.command(epilog="Example: opavnic ejfat admin free")
-def free(uri: Uri = "", control: Control = "") -> None:
+def free(uri: Uri = "", control: Control = "", ca: Ca = None) -> None:
     """End the reservation of the URI."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
     parsed = _parse(uri)
-    _ask(parsed, control, "FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId=_reserved(parsed)))
+    _ask(parsed, control, ca, "FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId=_reserved(parsed)))
 
 
 @app.command(epilog="Example: opavnic ejfat admin status --json")
-def status(uri: Uri = "", control: Control = "", as_json: AsJson = False) -> None:
+def status(uri: Uri = "", control: Control = "", ca: Ca = None, as_json: AsJson = False) -> None:
     """Show the workers of the URI's reservation: slots, queues, counters."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
     parsed = _parse(uri)
     request = pb.LoadBalancerStatusRequest(lbId=_reserved(parsed))
-    reply: Any = _ask(parsed, control, "LoadBalancerStatus", request)
+    reply: Any = _ask(parsed, control, ca, "LoadBalancerStatus", request)
     if as_json:
         print_json(_plain(reply))
         return
@@ -113,11 +112,11 @@ def status(uri: Uri = "", control: Control = "", as_json: AsJson = False) -> Non
 
 
 @app.command(epilog="Example: opavnic ejfat admin overview --json")
-def overview(uri: Uri = "", control: Control = "", as_json: AsJson = False) -> None:
+def overview(uri: Uri = "", control: Control = "", ca: Ca = None, as_json: AsJson = False) -> None:
     """List the reservations that the URI's token may see."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
-    reply: Any = _ask(_parse(uri), control, "Overview", pb.OverviewRequest())
+    reply: Any = _ask(_parse(uri), control, ca, "Overview", pb.OverviewRequest())
     if as_json:
         print_json(_plain(reply))
         return
@@ -137,6 +136,7 @@ def timeseries(
     since: Annotated[Any, time_option(low="0s", high="24h", help="How far to look back: 30s, 5m.")] = "1m",
     uri: Uri = "",
     control: Control = "",
+    ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the recent counters and reports of reservations and workers."""
@@ -144,7 +144,7 @@ def timeseries(
 
     request = pb.TimeseriesRequest(seriesSelector=series)
     request.since.FromMilliseconds(round((time.time() - since) * 1000))
-    reply: Any = _ask(_parse(uri), control, "Timeseries", request)
+    reply: Any = _ask(_parse(uri), control, ca, "Timeseries", request)
     if as_json:
         print_json(_plain(reply))
         return
@@ -157,23 +157,23 @@ def timeseries(
 
 
 @app.command("add-senders", epilog="Example: opavnic ejfat admin add-senders 10.7.0.9")
-def add_senders(addresses: Addresses, uri: Uri = "", control: Control = "") -> None:
+def add_senders(addresses: Addresses, uri: Uri = "", control: Control = "", ca: Ca = None) -> None:
     """Allow more addresses to send."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
     parsed = _parse(uri)
     request = pb.AddSendersRequest(lbId=_reserved(parsed), senderAddresses=_texts(addresses))
-    _ask(parsed, control, "AddSenders", request)
+    _ask(parsed, control, ca, "AddSenders", request)
 
 
 @app.command("remove-senders", epilog="Example: opavnic ejfat admin remove-senders 10.7.0.9")
-def remove_senders(addresses: Addresses, uri: Uri = "", control: Control = "") -> None:
+def remove_senders(addresses: Addresses, uri: Uri = "", control: Control = "", ca: Ca = None) -> None:
     """Stop addresses from sending."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
     parsed = _parse(uri)
     request = pb.RemoveSendersRequest(lbId=_reserved(parsed), senderAddresses=_texts(addresses))
-    _ask(parsed, control, "RemoveSenders", request)
+    _ask(parsed, control, ca, "RemoveSenders", request)
 
 
 def _texts(addresses: list[str]) -> list[str]:
@@ -194,12 +194,12 @@ def _reserved(uri: Any) -> str:
     return str(uri.lb_id)
 
 
-def _ask(uri: Any, control: str, rpc: str, request: Message) -> Any:
+def _ask(uri: Any, control: str, ca: Path | None, rpc: str, request: Message) -> Any:
     from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
     from ejfat.live.feedback import call, channel_to
 
     async def ask() -> Any:
-        async with channel_to(uri, control) as channel:
+        async with channel_to(uri, control, ca) as channel:
             return await call(getattr(pb_grpc.LoadBalancerStub(channel), rpc), request, uri.token)
 
     return asyncio.run(ask())

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ejfat.conformance import run_ejfat
-from opavnic.cli.common import AsJsonArray
+from opavnic.cli.common import AsJson
 from opavnic.cli.conformance_report import report
 
 
@@ -20,7 +20,7 @@ def ejfat(
         Literal["auto", "python", "native"],
         typer.Option(help="Pipeline to test; auto: native, if built."),
     ] = "auto",
-    as_json: AsJsonArray = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run recorded frames through the load balancer's pipeline and compare its output.
 

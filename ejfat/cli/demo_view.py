@@ -14,7 +14,8 @@ from ejfat.demo.run import WORKERS, DemoResult, DemoState
 from hfi_sim.text import visible
 from opavnic.cli.output import print_rich, print_table
 
-_BAR = 24
+_BAR = 16
+"""Characters of a bar for half of all slots: the table fits 80 columns."""
 
 
 @contextmanager
@@ -28,9 +29,9 @@ def _table(state: DemoState) -> Table:
     title = (
         f"{state.phase}: tick {state.tick}, {state.events} events, {state.epochs} epochs, {state.split} split"
     )
-    table = Table(title=title, title_justify="left")
-    for column in ("worker", "weight", "slots of 512", "share", "queue", "parts delivered"):
-        table.add_column(column)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in ("worker", "weight", "of 512 slots", "share", "queue", "parts"):
+        table.add_column(column, no_wrap=True, justify="left" if column in ("worker", "share") else "right")
     for name, weight, slots, fill, delivered, alive in state.rows:
         bar = "#" * round(_BAR * slots / 256)
         shown = name if alive else f"{name} (killed)"

@@ -16,6 +16,7 @@ from ejfat.cli.addresses import IpAddress, parse_ip, parse_ips
 from ejfat.errors import BadRequestError, EjfatError
 from opavnic.cli.common import time_option
 from opavnic.cli.output import say
+from opavnic.files import MAX_TEXT, FileError, read_text
 from opavnic.signals import call_on_ending_signals
 
 if TYPE_CHECKING:
@@ -62,6 +63,14 @@ def lb(
         bool,
         typer.Option("--p4-open", help="Require no token: anyone who can connect may program the tables."),
     ] = False,
+    gateway: Annotated[
+        list[str] | None,
+        typer.Option(help="Router to workers off the link, one for each IP version; default: the kernel's."),
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the operator's token, which `ps` would show of --token.")
+    ] = None,
+    p4_token_file: Annotated[Path | None, typer.Option(help="File with the token of --p4-token.")] = None,
     no_v1: Annotated[bool, typer.Option("--no-v1", help="Do not serve senders of header version 1.")] = False,
     period: Annotated[
         Any, time_option(low="50ms", high="1h", help="Time between evaluations of the workers: 200ms, 1s.")
@@ -77,6 +86,7 @@ def lb(
     from ejfat.control.plane import InstanceAddresses, PlaneConfig
     from ejfat.live.app import AppConfig
     from ejfat.live.ports import PacketPort, TapPort, interface_mac
+    from ejfat.live.routes import NextHops
     from hfi_sim.types import parse_mac
 
     if bool(interface) == bool(tap):
@@ -103,7 +113,6 @@ def lb(
             InstanceAddresses(parse_ip(four, 4) if four else None, parse_ip(six, 6) if six else None)
             for four, six in zip_longest(ipv4 or [], ipv6 or [], fillvalue="")
         ),
-        sync_host=(ipv4 or ipv6 or [""])[0],
         with_v1=not no_v1,
     )
     plane.check()
@@ -115,18 +124,56 @@ def lb(
     config = AppConfig(
         plane,
         listen,
-        token,
+        _token(token, token_file, "--token"),
         state,
         period_s=period,
         tls=tls,
         p4_listen=p4_listen,
-        p4_token=p4_token,
+        p4_token=_token(p4_token, p4_token_file, "--p4-token"),
         p4_open=p4_open,
         pipeline=pipeline,
+        next_hops=NextHops(interface or tap, _gateways(gateway or [])),
     )
     config.check()
     wanted = parse_ips(senders)
-    asyncio.run(_serve(config, lambda: PacketPort(interface) if interface else TapPort(tap), reserve, wanted))
+    # a foreign control plane may give the load balancer other addresses
+    own = [] if p4_listen else [one for instance in plane.instances for one in instance.all]
+    asyncio.run(
+        _serve(config, lambda: PacketPort(interface, own) if interface else TapPort(tap), reserve, wanted)
+    )
+
+
+def _gateways(texts: list[str]) -> dict[int, IpAddress]:
+    """Return gateways by IP version.
+
+    Raises:  BadRequestError: not an address, or two of one version.
+    """
+    found: dict[int, IpAddress] = {}
+    for address in map(parse_ip, texts):
+        if address.version in found:
+            raise BadRequestError(
+                f"--gateway {address}: {found[address.version]} is the one for IPv{address.version}"
+            )
+        found[address.version] = address
+    return found
+
+
+def _token(text: str, file: Path | None, option: str) -> str:
+    """Return a token that was given as it is, or in a file.
+
+    Raises:  BadRequestError: both were given, the file cannot be read, or it has no token.
+    """
+    if file is None:
+        return text
+    if text:
+        raise BadRequestError(f"give {option} or {option}-file, not both")
+    try:
+        lines = read_text(file, MAX_TEXT, "token").split()
+    except FileError as error:
+        raise BadRequestError(str(error)) from None
+    if len(lines) != 1:
+        raise BadRequestError(f"{file}: {len(lines)} words, expected a token and nothing else")
+    return lines[0]
 
 
 async def _serve(
@@ -141,6 +188,7 @@ async def _serve(
 
     app = LbApp(config, lambda frame: port.send(frame))  # refuses a bad configuration before a TAP is created
     port = make_port()
+    app.missed = lambda: port.missed
     ended = asyncio.Event()
     call_on_ending_signals(ended.set)
     failures: list[str] = []
@@ -159,6 +207,8 @@ async def _serve(
         else:
             port.start(app.receive, failed)
         await app.start()  # after the data plane, so that gRPC's start leaves no gap in it
+        if port.medium != "tap":
+            app.announce()
         if not config.admin_token:
             say(f"operator's token: {app.admin_token}")
         if reserve:
@@ -179,7 +229,7 @@ async def _serve(
     lost = port.lost + (carrier.lost if carrier is not None else 0)
     say(
         f"{counters.rx_packets} frames in, {counters.tx_packets} forwarded, {counters.dropped} dropped, "
-        f"{lost} not accepted by the interface"
+        f"{lost} not accepted by the interface, {port.missed} missed"
     )
     say(f"sync messages: {counters.syncs} accepted, {counters.bad_syncs} refused")
     for reason, count in sorted(counters.drops.items()):

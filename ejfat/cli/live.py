@@ -67,6 +67,8 @@ def send(
         ),
     ] = _DEFAULT_MAX,
     rate: Annotated[float, typer.Option(min=0, help="Events per second; 0: as fast as possible.")] = 0.0,
+    gbit: Annotated[float, typer.Option("--gbit", min=0, help="Gbit/s of events; 0: no limit.")] = 0.0,
+    sockets: Annotated[int, typer.Option(min=1, max=256, help="Source ports; events take turns.")] = 1,
     version: Annotated[int, typer.Option(min=1, max=3, help="Version of the load balancer header.")] = 2,
     mtu: Annotated[int, typer.Option(min=64, max=65535, help="Size of an IP packet in bytes.")] = 1500,
     data_id: Annotated[
@@ -102,6 +104,8 @@ def send(
         first_tick=None if first_tick < 0 else first_tick,
         sync=sync,
         source_id=data_id,
+        sockets=sockets,
+        gbit_per_s=gbit,
     )
     rng = random.Random(seed)
     sent = asyncio.run(send_events(plan, _events(files or [], event_size), lambda: rng.getrandbits(16)))
@@ -110,6 +114,7 @@ def send(
         "packets": sent.packets,
         "bytes": sent.bytes,
         "seconds": round(sent.seconds, 3),
+        "Gbit/s": round(sent.bytes * 8 / sent.seconds / 1e9, 3) if sent.seconds else 0.0,
     }
     if as_json:
         print_json(figures | {"last_tick": sent.last_tick})
@@ -165,6 +170,7 @@ def recv(
     control: Annotated[
         str, typer.Option(help="gRPC address of the control plane, instead of the URI's: unix:PATH.")
     ] = "",
+    ca: Annotated[Path | None, typer.Option(help="Certificates (PEM) to trust, for ejfats://.")] = None,
     name: Annotated[str, typer.Option(help="Name to register under.")] = "worker",
     address: Annotated[
         str,
@@ -197,7 +203,9 @@ def recv(
     old_headers: Annotated[
         bool, typer.Option("--old-headers", help="Expect the 8-byte header of version 1.")
     ] = False,
-    count: Annotated[int, typer.Option(min=0, help="End after this many events; 0: no limit.")] = 0,
+    count: Annotated[
+        int, typer.Option("-c", "--count", min=0, help="End after this many events; 0: no limit.")
+    ] = 0,
     duration: Annotated[Any, time_option(low="0s", help="End after this time: 30s, 5m; 0: no limit.")] = "0",
     as_json: AsJson = False,
 ) -> None:
@@ -235,7 +243,7 @@ def recv(
     receiver = Receiver(plan)
     parsed = EjfatUri.parse(uri) if uri else None
     gains = Gains(proportional=kp)
-    lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, request, gains, as_json))
+    lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, ca, request, gains, as_json))
     if lost:
         raise typer.Exit(EXIT_FAILED)
 
@@ -290,6 +298,7 @@ async def _receive(
     duration: float,
     uri: EjfatUri | None,
     control: str,
+    ca: Path | None,
     request: pb.RegisterRequest | None,
     gains: Gains,
     as_json: bool,
@@ -303,7 +312,7 @@ async def _receive(
     tasks: list[asyncio.Task[None]] = []
     try:
         if uri is not None and request is not None:
-            reporter = Reporter(uri, request, gains, control=control)
+            reporter = Reporter(uri, request, gains, control=control, ca=ca)
             say(f"session {await reporter.register()}")
 
             def measure() -> Measured:

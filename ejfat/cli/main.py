@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 import typer
 
 from ejfat.cli.admin import app as admin
+from ejfat.cli.doctor import doctor
 from ejfat.cli.lb import lb
 from ejfat.cli.live import recv, send
 from opavnic.cli.common import AsJson
+from opavnic.cli.group import command_group
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table
 from opavnic.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
 
-app = typer.Typer(
-    help="The EJFAT UDP load balancer.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
-)
+app = command_group("The EJFAT UDP load balancer.")
 
 TablesFile = Annotated[Path, typer.Option("--tables", help="Table script: table_add ..., run_traffic.")]
 
@@ -122,7 +122,8 @@ def demo(
 @app.command("install-dissectors", epilog="Example: opavnic ejfat install-dissectors")
 def install_dissectors(
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Plugin directory; default: that of your Wireshark.")
+        Path | None,
+        typer.Option("--dir", metavar="DIR", help="Plugin directory; default: that of your Wireshark."),
     ] = None,
 ) -> None:
     """Install the Wireshark dissectors of the LB, reassembly and sync headers."""
@@ -134,5 +135,6 @@ def install_dissectors(
 
 app.command(epilog="Example: opavnic ejfat send --to 10.7.0.1 --event-size 100K --rate 100 data.bin")(send)
 app.command(epilog="Example: opavnic ejfat recv --listen 0.0.0.0:10000 --threads 2 --out events/")(recv)
+app.command(epilog="Example: opavnic ejfat doctor --address 10.7.0.2")(doctor)
 app.command(epilog="Example: opavnic ejfat lb --interface eth1 --ipv4 10.7.0.1 --listen 0.0.0.0:18008")(lb)
 app.add_typer(admin, name="admin")

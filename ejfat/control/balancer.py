@@ -6,20 +6,19 @@ the data plane supports it, together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from ipaddress import ip_address
-from typing import Any
 
 from ejfat.control import demands as slot_demands
 from ejfat.control import programming
 from ejfat.control.calendar import Claim, apportion, shares, spread
+from ejfat.control.chains import Chain
 from ejfat.control.demands import NOBODY, SlotRange
-from ejfat.control.epochs import Epoch, EpochManager, Retiring
+from ejfat.control.epochs import EpochManager
 from ejfat.control.feedback import Report, reweigh
 from ejfat.control.members import Session, SessionState, Worker
-from ejfat.control.prefixes import TICKS, Prefix
+from ejfat.control.prefixes import TICKS
 from ejfat.control.programming import IpAddress, Rewrite, Target
 from ejfat.control.ticks import Sample, TickPredictor
 from ejfat.drops import Drop
@@ -83,11 +82,19 @@ class LoadBalancer:
     """Detected restarts of the senders: the ticks went backwards and stayed behind."""
     takebacks: int = 0
     """Epochs taken back because no tick would have reached their boundary soon."""
+    refused_syncs: dict[Drop, int] = field(default_factory=dict)
+    """Refused sync messages, by reason."""
+    refused_at: float | None = None
+    """Time of the last one."""
     epochs: EpochManager = field(init=False)
-    _next_session: int = 1
-    _next_member: int = 0
-    _rewrites: dict[int, Rewrite] = field(default_factory=dict)
+    next_session: int = 1
+    next_member: int = 0
+    next_chain: int = 1
+    chains: dict[int, Chain] = field(default_factory=dict)
+    """Where it is a worker itself, by number."""
+    rewrites: dict[int, Rewrite] = field(default_factory=dict)
     """Members in the data plane's table, including those of ended sessions."""
+    _touched: set[str] = field(default_factory=set)
     _reweighed_at: float | None = None
     _moved_at: float | None = None
     """Time of the last packet; None: none yet."""
@@ -110,19 +117,34 @@ class LoadBalancer:
                 f"{len(self.senders) + len(new)} senders; the source filter holds {_MAX_SENDERS}"
             )
         self.senders.update(new)
+        self._touched.add("senders")
         return [programming.sender(self.target, address, Op.PUT) for address in new]
 
     def remove_senders(self, addresses: Sequence[IpAddress]) -> list[Update]:
-        """Stop allowing senders.
-
-        Raises:  UnknownError: one of them is not a sender; nothing has changed.
-        """
-        for address in addresses:
-            if address not in self.senders:
-                raise UnknownError(f"{address} is not a sender of {self.name}")
-        gone = dict.fromkeys(addresses)
+        """Stop allowing senders; those that are not allowed anyway are ignored, as the public control plane does."""
+        gone = [address for address in dict.fromkeys(addresses) if address in self.senders]
         self.senders.difference_update(gone)
+        self._touched.add("senders")
         return [programming.sender(self.target, address, Op.DELETE) for address in gone]
+
+    # chains
+
+    def add_chain(self, uri: str, session_id: str, token: str, data_ipv4: str, data_ipv6: str) -> Chain:
+        """Keep a session upstream under the next number; see `Chain`."""
+        chain = Chain(self.next_chain, uri, session_id, token, data_ipv4, data_ipv6)
+        self.next_chain += 1
+        self.chains[chain.number] = chain
+        self._touched.add(f"chain/{chain.number}")
+        return chain
+
+    def remove_chain(self, number: int, text: str) -> None:
+        """Forget a session upstream.
+
+        Raises:  UnknownError: there is none; the message quotes `text`.
+        """
+        if self.chains.pop(number, None) is None:
+            raise UnknownError(f"{self.name} has no chain {text!r}")
+        self._touched.add(f"chain/{number}")
 
     # workers
 
@@ -136,14 +158,15 @@ class LoadBalancer:
 
         Raises:  BadRequestError: the worker's values are invalid. ExhaustedError: the member table is full.
         """
-        if len(self._rewrites) >= _MAX_SESSIONS:
+        if len(self.rewrites) >= _MAX_SESSIONS:
             raise ExhaustedError(f"{self.name} has {_MAX_SESSIONS} members; the member table is full")
         worker.check()
-        self._check_demands({self._next_session: worker.slot_demands}, {self._next_session: worker.name})
-        session = Session.open(self._next_session, self._free_member(), worker, now)
-        self._next_session += 1
+        self._check_demands({self.next_session: worker.slot_demands}, {self.next_session: worker.name})
+        session = Session.open(self.next_session, self._free_member(), worker, now)
+        self.next_session += 1
         self.sessions[session.session_id] = session
-        self._rewrites[session.member_id] = session.rewrite
+        self.rewrites[session.member_id] = session.rewrite
+        self._touched |= {f"session/{session.session_id}", f"member/{session.member_id}"}
         return session, programming.member(self.target, session.rewrite, Op.PUT)
 
     def demand_slots(self, wanted: Mapping[int, Sequence[SlotRange]]) -> None:
@@ -156,9 +179,12 @@ class LoadBalancer:
         self._check_demands(wanted, {number: session.worker.name for number, session in sessions.items()})
         for number, session in sessions.items():
             session.worker.slot_demands = tuple(wanted[number])
+            self._touched.add(f"session/{number}")
 
     def _check_demands(self, wanted: Mapping[int, Sequence[SlotRange]], names: Mapping[int, str]) -> None:
-        if any(wanted.values()) and self.strategy is Strategy.DYNAMIC:
+        if not any(wanted.values()):
+            return  # those of the others have been checked
+        if self.strategy is Strategy.DYNAMIC:
             raise BadRequestError(
                 f"{self.name} gives slots by weight (strategy dynamic); slot demands need static or explicit"
             )
@@ -184,12 +210,13 @@ class LoadBalancer:
         Raises:  UnknownError: no such session.
         """
         self.session(session_id).step(SessionState.GONE)
+        self._touched.add(f"session/{session_id}")
 
     def _free_member(self) -> int:
-        while self._next_member in self._rewrites:
-            self._next_member = (self._next_member + 1) % _MEMBER_IDS
-        member_id = self._next_member
-        self._next_member = (self._next_member + 1) % _MEMBER_IDS
+        while self.next_member in self.rewrites:
+            self.next_member = (self.next_member + 1) % _MEMBER_IDS
+        member_id = self.next_member
+        self.next_member = (self.next_member + 1) % _MEMBER_IDS
         return member_id
 
     # time
@@ -213,9 +240,13 @@ class LoadBalancer:
 
     def sync(self, sender: IpAddress, source_id: int, sample: Sample) -> Drop | None:
         """Accept a sync message, or return the reason for refusing it. Only messages from senders are accepted."""
-        if sender not in self.senders:
-            return Drop.SYNC_SENDER
-        return self.ticks.sample((sender, source_id), sample)
+        refusal: Drop | None = Drop.SYNC_SENDER
+        if sender in self.senders:
+            refusal = self.ticks.sample((sender, source_id), sample)
+        if refusal is not None:
+            self.refused_syncs[refusal] = self.refused_syncs.get(refusal, 0) + 1
+            self.refused_at = sample.at
+        return refusal
 
     def _restart(self, now: float) -> None:
         """Handle a restart of the senders: predict from here on and let the retiring epochs run out."""
@@ -231,7 +262,8 @@ class LoadBalancer:
     def prepare(self, now: float) -> list[Update]:
         """Drain silent workers, clean up, reweigh and, if enough slots move, write the calendar of a new epoch."""
         for session in self.sessions.values():
-            session.age(now)
+            if session.age(now):
+                self._touched.add(f"session/{session.session_id}")
         self.epochs.observe(self.ticks.seen, now)  # seen, not predicted ticks: events may be in flight
         idle = self._moved_at is None or now - self._moved_at >= self.policy.idle_s
         updates = self.epochs.retire(now, self.policy.quiescence_s, idle=idle)
@@ -283,10 +315,10 @@ class LoadBalancer:
         counts = shares(self.epochs.current.members) if self.epochs.current else {}
         return {session.session_id: counts.get(session.member_id, 0) for session in self.sessions.values()}
 
-    def slot_ranges(self, session: Session) -> list[SlotRange]:
-        """Return the slots of a session in the current epoch."""
+    def slots_by_member(self) -> dict[int, list[SlotRange]]:
+        """Return the slots of each member in the current epoch."""
         current = self.epochs.current
-        return slot_demands.ranges_of(current.members, session.member_id) if current else []
+        return slot_demands.ranges(current.members) if current else {}
 
     def _reweigh(self, now: float) -> None:
         before, self._reweighed_at = self._reweighed_at, now
@@ -299,6 +331,7 @@ class LoadBalancer:
         weights = {number: session.weight for number, session in ready.items()}
         for number, weight in reweigh(weights, reports, now - before, self.policy.fill_gain).items():
             ready[number].weight = weight
+            self._touched.add(f"session/{number}")
 
     def wanted(self) -> dict[int, int]:
         """Return the number of slots that each member should have now; empty if no worker is ready."""
@@ -350,15 +383,15 @@ class LoadBalancer:
     def _forget(self) -> list[Update]:
         """Remove rewrites that neither a session nor a connected epoch needs."""
         needed = self.epochs.members_in_use
-        self.sessions = {
-            number: session
-            for number, session in self.sessions.items()
-            if session.state is not SessionState.GONE or session.member_id in needed
-        }
+        for number, session in list(self.sessions.items()):
+            if session.state is SessionState.GONE and session.member_id not in needed:
+                del self.sessions[number]
+                self._touched.add(f"session/{number}")
         needed |= {session.member_id for session in self.sessions.values()}
         updates: list[Update] = []
-        for member_id in [member_id for member_id in self._rewrites if member_id not in needed]:
-            updates += programming.member(self.target, self._rewrites.pop(member_id), Op.DELETE)
+        for member_id in [member_id for member_id in self.rewrites if member_id not in needed]:
+            updates += programming.member(self.target, self.rewrites.pop(member_id), Op.DELETE)
+            self._touched.add(f"member/{member_id}")
         return updates
 
     # the whole instance
@@ -368,91 +401,27 @@ class LoadBalancer:
         updates = [
             programming.sender(self.target, address, Op.PUT) for address in sorted(self.senders, key=str)
         ]
-        for rewrite in self._rewrites.values():
+        for rewrite in self.rewrites.values():
             updates += programming.member(self.target, rewrite, Op.PUT)
         return updates + self.epochs.program()
 
     def clear(self) -> list[Update]:
         """Empty the instance; return the updates that remove its table entries."""
         updates = self.epochs.clear()
-        for rewrite in self._rewrites.values():
+        for rewrite in self.rewrites.values():
             updates += programming.member(self.target, rewrite, Op.DELETE)
         updates += [programming.sender(self.target, address, Op.DELETE) for address in self.senders]
-        self._rewrites.clear()
+        self.rewrites.clear()
         self.sessions.clear()
         self.senders.clear()
         return updates
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return plain data that `restore` understands."""
-        return {
-            "lb_id": self.target.lb_id,
-            "name": self.name,
-            "strategy": self.strategy.value,
-            "expires_at": self.expires_at,
-            "family": self.family,
-            "senders": sorted(map(str, self.senders)),
-            "sessions": [session.snapshot() for session in self.sessions.values()],
-            "rewrites": [
-                [r.member_id, r.mac, str(r.ip), r.port, r.port_bits, r.keep_lb_header]
-                for r in self._rewrites.values()
-            ],
-            "next_session": self._next_session,
-            "next_member": self._next_member,
-            "next_epoch": self.epochs.next_number,
-            "current": _epoch_data(self.epochs.current),
-            "retiring": [
-                {"epoch": _epoch_data(old.epoch), "end": old.end, "cover": [list(p) for p in old.cover]}
-                for old in self.epochs.retiring
-            ],
-            "seen": self.ticks.seen,
-        }
+    def resume(self, epochs: EpochManager, seen: int, now: float) -> None:
+        """Go on with epochs that were connected before a restart, when `seen` was the largest tick."""
+        self.epochs, self.ticks.seen = epochs, seen
+        self._moved_at = now  # events may still be in flight
 
-    @classmethod
-    def restore(
-        cls, data: dict[str, Any], target: Callable[[int], Target], policy: Policy, now: float
-    ) -> LoadBalancer:
-        """Return the instance from a snapshot.
-
-        Args:    target: returns the tables of an instance, which may differ from those at the time of the snapshot.
-        Raises:  BadRequestError: not a valid snapshot.
-        """
-        try:
-            balancer = cls(
-                target(data["lb_id"]),
-                data["name"],
-                policy,
-                Strategy(data["strategy"]),
-                data["expires_at"],
-                data.get("family", 0),
-                {ip_address(text) for text in data["senders"]},
-            )
-            sessions = [Session.restore(session, now) for session in data["sessions"]]
-            balancer.sessions = {session.session_id: session for session in sessions}
-            balancer._rewrites = {
-                row[0]: Rewrite(row[0], row[1], ip_address(row[2]), *row[3:]) for row in data["rewrites"]
-            }
-            balancer._next_session, balancer._next_member = data["next_session"], data["next_member"]
-            epochs = EpochManager(balancer.target, next_number=data["next_epoch"])
-            epochs.current = _epoch(data["current"])
-            for old in data["retiring"]:
-                epoch = _epoch(old["epoch"])
-                if epoch is not None:
-                    cover = tuple(Prefix(value, length) for value, length in old["cover"])
-                    epochs.retiring.append(Retiring(epoch, old["end"], cover))
-            balancer.epochs = epochs
-            balancer.ticks.seen = data["seen"]
-            balancer._moved_at = now  # events may still be in flight
-        except (KeyError, TypeError, ValueError) as error:
-            raise BadRequestError(f"stored state of a load balancer: {error!r}") from None
-        return balancer
-
-
-def _epoch_data(epoch: Epoch | None) -> dict[str, Any] | None:
-    if epoch is None:
-        return None
-    return {"number": epoch.number, "start": epoch.start, "members": list(epoch.members)}
-
-
-def _epoch(data: dict[str, Any] | None) -> Epoch | None:
-    return None if data is None else Epoch(data["number"], data["start"], tuple(data["members"]))
+    def take_touched(self) -> set[str]:
+        """Return what has changed since the last call: `senders`, `session/N`, `member/N`, `chain/N`."""
+        touched, self._touched = self._touched, set()
+        return touched

@@ -57,19 +57,19 @@ def _water_fill(
 ) -> dict[int, float]:
     """Scale the weights by the factor that makes the clamped shares add up to `slots` (found by bisection)."""
 
-    def shares(factor: float) -> dict[int, float]:
+    def clamped(factor: float) -> dict[int, float]:
         return {m: min(max(w * factor, bounds[m][0]), bounds[m][1]) for m, w in weights.items()}
 
     low, high = 0.0, float(slots)
-    while sum(shares(high).values()) < slots and high < 1e12:
+    while sum(clamped(high).values()) < slots and high < 1e12:
         high *= 2
     for _ in range(100):
         middle = (low + high) / 2
-        if sum(shares(middle).values()) < slots:
+        if sum(clamped(middle).values()) < slots:
             low = middle
         else:
             high = middle
-    return shares(high)
+    return clamped(high)
 
 
 def _round(shares: Mapping[int, float], bounds: Mapping[int, tuple[int, int]], slots: int) -> dict[int, int]:

@@ -94,12 +94,12 @@ def fill(calendar: Sequence[int], claims: Mapping[int, Claim]) -> tuple[int, ...
     return tuple(next(rest, NOBODY) if member == NOBODY else member for member in calendar)
 
 
-def ranges_of(calendar: Sequence[int], member: int) -> list[SlotRange]:
-    """Return the slots of a member."""
-    found, at = [], 0
+def ranges(calendar: Sequence[int]) -> dict[int, list[SlotRange]]:
+    """Return the slots of each member of a calendar."""
+    found: dict[int, list[SlotRange]] = {}
+    at = 0
     for owner, group in groupby(calendar):
         length = len(list(group))
-        if owner == member:
-            found.append(SlotRange(at, length))
+        found.setdefault(owner, []).append(SlotRange(at, length))
         at += length
     return found

@@ -20,9 +20,9 @@ from ejfat.errors import ControlError, ExhaustedError
 from ejfat.schema import SLOTS, Op, Update
 
 MAX_LIVE = 4
-"""Calendars that fit in the document's table of 2048 entries."""
+"""Calendars that fit in the v1 table of 2048 entries."""
 COVER_ROOM = 127
-"""Epoch assignments, besides the wildcard, that fit in the document's table of 128 entries."""
+"""Epoch assignments, besides the wildcard, that fit in the v1 table of 128 entries."""
 _NUMBERS = 1 << 32
 
 
@@ -93,18 +93,6 @@ class EpochManager:
         updates += programming.assignment(self.target, EVERYTHING, epoch.number, Op.PUT)
         self.current = epoch
         return updates
-
-    def transition(self, members: Sequence[int], boundary: int) -> list[Update]:
-        """Return the updates that make a new epoch begin at tick `boundary`: `prepare`, then `connect`.
-
-        Raises:  ControlError, ExhaustedError: like these methods; nothing has changed.
-        """
-        updates = self.prepare(members)
-        try:
-            return updates + self.connect(boundary)
-        except ControlError:
-            self.discard()
-            raise
 
     def prepare(self, members: Sequence[int]) -> list[Update]:
         """Return the updates that write the calendar of the next epoch. Frames may pass while they are applied.

@@ -2,7 +2,7 @@
 
 Source: the public control plane (weight += control signal, mean scaled to 1000) and the public receiver library
     (a PID controller on the fill level of its queue).
-Differs: the fill level also changes weights, because today's receivers send a control signal of 0 by default;
+Differs: the fill level also changes weights, because the public receivers send a control signal of 0 by default;
     `fill_gain=0` turns this off.
 """
 

@@ -44,6 +44,10 @@ _SESSION: dict[str, Callable[[Session], float]] = {
     "total_packets_recv": lambda s: s.counters.packets_received,
 }
 _SESSION_NAMES = (*_SESSION, "mbr_tx_pkts", "mbr_tx_bytes")
+_SENT, _RECEIVED = _SESSION_NAMES.index("mbr_tx_pkts"), _SESSION_NAMES.index("total_packets_recv")
+_STALL_S = 30.0
+"""Seconds that the check for stalled workers looks back."""
+_REPORT_LATENCY_S = 2.0
 _PATH = re.compile(r"/lb/(\d+)/(?:session/(\d+|\*)(?:/([^/]+))?|(\*|epoch/boundary_event|[^/]+))")
 
 
@@ -95,12 +99,53 @@ class Selector:
         return cls(reservation, session, None if metric == "*" else metric)
 
 
+class Stall(NamedTuple):
+    """A worker that is sent packets and reports none."""
+
+    packets: float
+    """Sent to it in the last `_STALL_S`."""
+    since: float
+    """Unix time."""
+
+
 @dataclass(slots=True)
 class History:
     """Samples of the last `RETENTION_S`."""
 
     _reservations: dict[str, deque[Sample]] = field(default_factory=dict)
     _sessions: dict[tuple[str, str], deque[Sample]] = field(default_factory=dict)
+    _lb_bases: dict[str, list[float]] = field(default_factory=dict)
+    """Counters of an instance when its reservation began: those of the data plane go on from one to the next."""
+    _member_bases: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+
+    def begin(self, reservation: int, lb: LbCounters) -> None:
+        """Let the counters of a new reservation begin at 0.
+
+        Args:    lb: those of its instance at present.
+        """
+        self._lb_bases[str(reservation)] = _lb_counts(lb)
+
+    def begin_session(self, reservation: int, session: int, member: MemberCounters) -> None:
+        """Let the counters of a new session begin at 0.
+
+        Args:    member: those of its member number, which another worker may have had, at present.
+        """
+        self._member_bases[str(reservation), str(session)] = member.tx_packets, member.tx_bytes
+
+    def stall(self, reservation: int, session: int, now: float) -> Stall | None:
+        """Return since when a worker reports no packet although it is sent some; None if it does not stall.
+
+        A report may be `_REPORT_LATENCY_S` behind the packets.
+        """
+        samples = self._sessions.get((str(reservation), str(session)), ())
+        kept = [sample for sample in samples if sample.at >= now - _STALL_S]
+        due = [sample for sample in kept if sample.at <= now - _REPORT_LATENCY_S]
+        if len(due) < 2:
+            return None
+        sent = due[-1].values[_SENT] - due[0].values[_SENT]
+        if sent <= 0 or kept[-1].values[_RECEIVED] != due[0].values[_RECEIVED]:
+            return None
+        return Stall(sent, due[0].at)
 
     def sample(self, balancers: Mapping[int, LoadBalancer], counters: PipelineCounters, now: float) -> None:
         """Add a sample of the current values, and drop reservations and sessions that have ended.
@@ -112,14 +157,18 @@ class History:
             key = str(number)
             lb = counters.lbs.get(balancer.target.lb_id, LbCounters())
             kept = self._reservations.get(key, deque())
-            reservations[key] = _add(kept, now, _lb_values(balancer, lb, kept, now))
+            base = self._lb_bases.get(key)
+            reservations[key] = _add(kept, now, _lb_values(balancer, lb, base, kept, now))
             for session in balancer.sessions.values():
                 member = counters.members.get(session.member_id, MemberCounters())
-                values = [float(value(session)) for value in _SESSION.values()]
-                values += [member.tx_packets, member.tx_bytes]
                 place = key, str(session.session_id)
+                packets, size = self._member_bases.get(place, (0, 0))
+                values = [float(value(session)) for value in _SESSION.values()]
+                values += [member.tx_packets - packets, member.tx_bytes - size]
                 sessions[place] = _add(self._sessions.get(place, deque()), now, values)
         self._reservations, self._sessions = reservations, sessions
+        self._lb_bases = {key: base for key, base in self._lb_bases.items() if key in reservations}
+        self._member_bases = {place: base for place, base in self._member_bases.items() if place in sessions}
 
     def select(self, selector: Selector, since: float) -> Iterator[Series]:
         """Yield the selected series, from `since` (Unix time) on."""
@@ -136,14 +185,23 @@ class History:
                     yield from _series(path, _SESSION_NAMES, reports, selector.metric, since)
 
 
-def _lb_values(balancer: LoadBalancer, lb: LbCounters, before: deque[Sample], now: float) -> list[float]:
+def _lb_values(
+    balancer: LoadBalancer, lb: LbCounters, base: list[float] | None, before: deque[Sample], now: float
+) -> list[float]:
     tick = balancer.ticks.latest(now) or 0
     rate = 0.0
-    if before and now > before[-1].at:
+    if before and now > before[-1].at and before[-1].values[0]:  # 0: no tick was known, and none was passed
         rate = max(0.0, (tick - before[-1].values[0]) / (now - before[-1].at))
     current = balancer.epochs.current
-    values = [tick, rate, current.start if current else 0, lb.rx_packets, lb.rx_bytes]
-    return [float(value) for value in values] + [float(lb.drops.get(drop, 0)) for drop in _LB_DROPS.values()]
+    counts = _lb_counts(lb)
+    if base is not None:
+        counts = [count - start for count, start in zip(counts, base, strict=True)]
+    return [float(tick), rate, float(current.start if current else 0), *counts]
+
+
+def _lb_counts(lb: LbCounters) -> list[float]:
+    drops = (lb.drops.get(drop, 0) for drop in _LB_DROPS.values())
+    return [float(count) for count in (lb.rx_packets, lb.rx_bytes, *drops)]
 
 
 def _add(samples: deque[Sample], now: float, values: list[float]) -> deque[Sample]:

@@ -2,7 +2,7 @@
 
 Clearing a counter only moves a baseline. The counters of the pipeline never decrease, so that conservation holds.
 
-Source: the metric names of the public control plane; the indexes of `rx_rslt_counter` are those of today's data plane.
+Source: the metric names of the public control plane; the indexes of `rx_rslt_counter` are those of its data plane.
 """
 
 from __future__ import annotations

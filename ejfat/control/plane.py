@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from typing import Any
 
 from ejfat.control import programming
 from ejfat.control.balancer import LoadBalancer, Policy, Strategy
+from ejfat.control.health import Conflict
 from ejfat.control.history import History
+from ejfat.control.members import Session, Worker
 from ejfat.control.names import check_name
 from ejfat.control.programming import IpAddress, Target
+from ejfat.control.stored import Parts, Written, parts_of, restore
 from ejfat.control.tokens import Action, Permission, Resource, TokenBook
 from ejfat.drops import PipelineCounters
-from ejfat.errors import BadRequestError, ControlError, ExhaustedError, UnknownError
+from ejfat.errors import BadRequestError, ControlError, ExhaustedError, ForbiddenError, UnknownError
 from ejfat.schema import Update
 
 INSTANCES = 8
 _BROADCAST = IPv4Address("255.255.255.255")
-_STATE_FORMAT = 1
+_STATE_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,6 @@ class PlaneConfig:
     mac: int
     """MAC address of the load balancer."""
     instances: tuple[InstanceAddresses, ...]
-    sync_host: str = "127.0.0.1"
     sync_port: int = 19531
     """UDP port for sync messages to instance 0; the ports of the other instances follow."""
     data_min_port: int = 16384
@@ -92,14 +94,14 @@ class Reservation:
     balancer: LoadBalancer
 
     @property
-    def lb_id(self) -> int:
-        """Number of the instance."""
+    def instance(self) -> int:
+        """Number of the instance in the data plane; not the id that clients use."""
         return self.balancer.target.lb_id
 
     @property
     def path(self) -> dict[Resource, str]:
         """The path of this reservation in permissions."""
-        return {Resource.LOAD_BALANCER: str(self.lb_id), Resource.RESERVATION: str(self.reservation_id)}
+        return {Resource.LOAD_BALANCER: str(self.instance), Resource.RESERVATION: str(self.reservation_id)}
 
     def session_path(self, session_id: int) -> dict[Resource, str]:
         """Return the path of one of its sessions in permissions."""
@@ -110,18 +112,31 @@ class ControlPlane:
     """Sans-IO: requests in, table updates to `program`, state to `snapshot`.
 
     Args:    program: called with the updates of each decision, to apply in order; its exceptions reach the caller.
+        counters: returns those of the data plane.
     """
 
-    def __init__(self, config: PlaneConfig, program: Callable[[list[Update]], None]) -> None:
+    def __init__(
+        self,
+        config: PlaneConfig,
+        program: Callable[[list[Update]], None],
+        counters: Callable[[], PipelineCounters] = PipelineCounters,
+    ) -> None:
         config.check()
+        self._counters = counters
         self.config = config
         self.tokens = TokenBook()
         self.reservations: dict[int, Reservation] = {}
         self.history = History()
+        self.conflicts: Mapping[IpAddress, Conflict] = {}
+        """Addresses that another host has too; set by who sees frames."""
         self.is_lent = False
         """Whether a foreign control plane owns the tables."""
         self._program = program
         self._next_reservation = 1
+        self._written: dict[int, Written] = {}
+        self._head: dict[str, Any] | None = None
+        """What was stored last of the plane itself."""
+        self._gone: Parts = {}
 
     def start(self) -> None:
         """Program the addresses of all instances and, after `restore`, the reservations."""
@@ -172,7 +187,7 @@ class ControlPlane:
             )
         if until is not None and until <= now:
             raise BadRequestError(f"the end of the reservation is {now - until:.0f} s in the past")
-        taken = {reservation.lb_id for reservation in self.reservations.values()}
+        taken = {reservation.instance for reservation in self.reservations.values()}
         fitting = [
             lb_id
             for lb_id, addresses in enumerate(self.config.instances)
@@ -190,27 +205,47 @@ class ControlPlane:
         reservation = Reservation(self._next_reservation, balancer)
         self._next_reservation += 1
         self.reservations[reservation.reservation_id] = reservation
+        self.history.begin(reservation.reservation_id, self._counters().lb(reservation.instance))
         self.program(updates)
         return reservation
+
+    def register(self, reservation: Reservation, worker: Worker, now: float) -> Session:
+        """Open a session of a worker, and program its rewrite.
+
+        Raises:  BadRequestError: the worker's values are invalid. ExhaustedError: the member table is full.
+        """
+        session, updates = reservation.balancer.register(worker, now)
+        number, member = reservation.reservation_id, self._counters().member(session.member_id)
+        self.history.begin_session(number, session.session_id, member)
+        self.program(updates)
+        return session
 
     def get(self, reservation_id: str) -> Reservation:
         """Return a reservation by the id that clients use.
 
         Raises:  UnknownError: no such reservation.
         """
-        for number, reservation in self.reservations.items():
-            if str(number) == reservation_id:
-                return reservation
-        raise UnknownError(f"no load balancer {reservation_id!r}")
+        found = self.find(reservation_id)
+        if found is None:
+            raise UnknownError(f"no load balancer {reservation_id!r}")
+        return found
 
-    def by_instance(self, lb_id: int) -> Reservation | None:
+    def find(self, reservation_id: str) -> Reservation | None:
+        """Return a reservation by the id that clients use; None if there is none."""
+        return next((r for number, r in self.reservations.items() if str(number) == reservation_id), None)
+
+    def by_instance(self, instance: int) -> Reservation | None:
         """Return the reservation of an instance, or None."""
-        return next((r for r in self.reservations.values() if r.lb_id == lb_id), None)
+        return next((r for r in self.reservations.values() if r.instance == instance), None)
 
     def free(self, reservation: Reservation) -> None:
         """End a reservation: remove its table entries and revoke its tokens."""
-        del self.reservations[reservation.reservation_id]
-        self.tokens.revoke_for(Resource.RESERVATION, str(reservation.reservation_id))
+        number = reservation.reservation_id
+        del self.reservations[number]
+        self._written.pop(number, None)
+        reservation.balancer.take_touched()
+        self._gone |= {_key(number, name): None for name in parts_of(reservation.balancer)}
+        self.tokens.revoke_for(Resource.RESERVATION, str(number))
         self._revoke_sessions(reservation, list(reservation.balancer.sessions))
         self.program(reservation.balancer.clear())
 
@@ -245,9 +280,9 @@ class ControlPlane:
             gone = [number for number in before if number not in reservation.balancer.sessions]
             self._revoke_sessions(reservation, gone)
 
-    def sample(self, counters: PipelineCounters, now: float) -> None:
-        """Add the current values to the history; `counters` are those of the data plane."""
-        self.history.sample({n: r.balancer for n, r in self.reservations.items()}, counters, now)
+    def sample(self, now: float) -> None:
+        """Add the current values to the history."""
+        self.history.sample({n: r.balancer for n, r in self.reservations.items()}, self._counters(), now)
 
     def grant(
         self,
@@ -263,35 +298,64 @@ class ControlPlane:
         """Add a token with one permission."""
         self.tokens.add(secret, name, [Permission(resource, resource_id, action)], parent=parent, now=now)
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return plain data that `restore` understands."""
-        return {
-            "format": _STATE_FORMAT,
-            "next_reservation": self._next_reservation,
-            "reservations": [
-                {"id": r.reservation_id, "balancer": r.balancer.snapshot()}
-                for r in self.reservations.values()
-            ],
-            "tokens": self.tokens.snapshot(),
-        }
-
-    def restore(self, data: dict[str, Any], now: float) -> None:
-        """Restore the state from a snapshot; `start` programs it.
-
-        Raises:  BadRequestError: not a valid snapshot, or with an instance that is not configured.
-        """
-        if data.get("format") != _STATE_FORMAT:
-            raise BadRequestError(f"stored state of format {data.get('format')!r}, expected {_STATE_FORMAT}")
-        reservations: dict[int, Reservation] = {}
+    def admit_operator(self, secret: str, now: float) -> None:
+        """Make `secret` the operator's: a new one replaces the old one, which is no longer valid."""
+        operator = self.tokens.operator()
+        if operator is None:
+            self.grant(secret, "operator", Resource.ALL, "", Action.UPDATE, parent=None, now=now)
+            return
         try:
-            for row in data["reservations"]:
-                balancer = LoadBalancer.restore(row["balancer"], self.config.target, self.config.policy, now)
+            self.tokens.find(secret)
+        except ForbiddenError:
+            self.tokens.replace_secret(operator.token_id, secret)
+
+    def take_changes(self) -> Parts:
+        """Return what has changed since the last call, as plain data by key; None: it is gone."""
+        changes, self._gone = self._gone, {}
+        head: dict[str, Any] = {"format": _STATE_FORMAT, "next_reservation": self._next_reservation}
+        head |= {"salt": self.tokens.salt, "next_token": self.tokens.next_id}
+        if head != self._head:
+            changes["plane"] = self._head = head
+        for number, reservation in self.reservations.items():
+            written = self._written.setdefault(number, Written())
+            parts = written.changes(reservation.balancer)
+            changes |= {_key(number, name): part for name, part in parts.items()}
+        for token_id in self.tokens.take_touched():
+            changes[f"token/{token_id}"] = self.tokens.part(token_id)
+        return changes
+
+    def restore(self, stored: Mapping[str, Any], now: float) -> None:
+        """Restore the state from what `take_changes` returned in all; `start` programs it.
+
+        Raises:  BadRequestError: not valid, or with an instance that is not configured.
+        """
+        head = stored.get("plane")
+        if not isinstance(head, dict) or head.get("format") != _STATE_FORMAT:
+            found = head.get("format") if isinstance(head, dict) else head
+            raise BadRequestError(f"stored state of format {found!r}, expected {_STATE_FORMAT}")
+        reservations: dict[int, Reservation] = {}
+        parts: dict[int, Parts] = {}
+        try:
+            tokens = TokenBook(head["salt"], head["next_token"])
+            for key, data in stored.items():
+                kind, _, rest = key.partition("/")
+                if kind == "token":
+                    tokens.restore_part(int(rest), data)
+                elif kind == "reservation":
+                    owner, _, name = rest.partition("/")
+                    parts.setdefault(int(owner), {})[name] = data
+            for number in sorted(parts):
+                balancer = restore(parts[number], self.config.target, self.config.policy, now)
                 if balancer.target.lb_id >= len(self.config.instances):
                     raise BadRequestError(
                         f"stored state of instance {balancer.target.lb_id}, which is not configured"
                     )
-                reservations[row["id"]] = Reservation(row["id"], balancer)
-            self._next_reservation, tokens = data["next_reservation"], TokenBook.restore(data["tokens"])
-        except (KeyError, TypeError, ValueError) as error:
+                reservations[number] = Reservation(number, balancer)
+            self._next_reservation = head["next_reservation"]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadRequestError(f"stored state of the control plane: {error!r}") from None
         self.reservations, self.tokens = reservations, tokens
+
+
+def _key(reservation: int, name: str) -> str:
+    return f"reservation/{reservation}/{name}"

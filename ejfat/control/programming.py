@@ -1,6 +1,6 @@
 """Translate the decisions of the control plane to updates of the data plane's tables.
 
-An instance always uses the tables of versions 2 and 3. Instance 0 may use the document's tables as well, so that the
+An instance always uses the v2/v3 tables. Instance 0 may use the v1 tables as well, so that the
 same calendar serves senders of version 1.
 """
 
@@ -39,7 +39,7 @@ _ALL_NODES_MAC = 0x333300000001
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The tables to update: an instance, and whether it also uses the document's tables."""
+    """The tables to update: an instance, and whether it also uses the v1 tables."""
 
     lb_id: int
     with_v1: bool = False

@@ -1,4 +1,4 @@
-"""Bearer tokens: which actions are allowed on which resource. Only hashes of the secrets are kept.
+"""Bearer tokens: which actions are allowed on which resource. Only salted hashes of the secrets are kept.
 
 Each token is made with another one and never has more permissions than its parent. Revoking a token also revokes its
 descendants.
@@ -7,6 +7,8 @@ descendants.
 from __future__ import annotations
 
 import hashlib
+import hmac
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -73,17 +75,19 @@ class Token:
     created_at: float = 0.0
 
 
-def digest(secret: str) -> str:
-    """Return the hash of a token's secret."""
-    return hashlib.sha256(secret.encode()).hexdigest()
-
-
 @dataclass(slots=True)
 class TokenBook:
     """All tokens."""
 
-    tokens: dict[int, Token] = field(default_factory=dict)
-    _next: int = 1
+    salt: str = field(default_factory=lambda: secrets.token_hex(16))
+    """Part of each hash, so that the hash of a secret is another one in each state file."""
+    next_id: int = 1
+    _tokens: dict[int, Token] = field(default_factory=dict)
+    _by_digest: dict[str, int] = field(default_factory=dict)
+    _children: dict[int | None, set[int]] = field(default_factory=dict)
+    _on: dict[tuple[Resource, str], set[int]] = field(default_factory=dict)
+    """Tokens with a permission on a resource."""
+    _touched: set[int] = field(default_factory=set)
 
     def add(
         self, secret: str, name: str, permissions: Iterable[Permission], *, parent: int | None, now: float
@@ -92,9 +96,9 @@ class TokenBook:
 
         Args:    secret: unguessable, made by the caller.
         """
-        token = Token(self._next, name, digest(secret), tuple(permissions), parent, now)
-        self._next += 1
-        self.tokens[token.token_id] = token
+        token = Token(self.next_id, name, self._digest(secret), tuple(permissions), parent, now)
+        self.next_id += 1
+        self._keep(token)
         return token
 
     def find(self, secret: str) -> Token:
@@ -102,11 +106,37 @@ class TokenBook:
 
         Raises:  ForbiddenError: no such token.
         """
-        wanted = digest(secret)
-        for token in self.tokens.values():
-            if token.digest == wanted:
-                return token
-        raise ForbiddenError("no such token")
+        number = self._by_digest.get(self._digest(secret))
+        if number is None:
+            raise ForbiddenError("no such token")
+        return self._tokens[number]
+
+    def replace_secret(self, token_id: int, secret: str) -> None:
+        """Give a token another secret: the old one is no longer valid, and its descendants stay.
+
+        Raises:  UnknownError: no such token.
+        """
+        token = self.get(token_id)
+        del self._by_digest[token.digest]
+        token.digest = self._digest(secret)
+        self._by_digest[token.digest] = token_id
+        self._touched.add(token_id)
+
+    def operator(self) -> Token | None:
+        """Return the first token, which no other one has made; None before there is one."""
+        return next((self._tokens[number] for number in sorted(self._children.get(None, ()))), None)
+
+    def _digest(self, secret: str) -> str:
+        return hmac.new(self.salt.encode(), secret.encode(), hashlib.sha256).hexdigest()
+
+    def _keep(self, token: Token) -> None:
+        number = token.token_id
+        self._tokens[number] = token
+        self._by_digest[token.digest] = number
+        self._children.setdefault(token.parent, set()).add(number)
+        for permission in token.permissions:
+            self._on.setdefault((permission.resource, permission.resource_id), set()).add(number)
+        self._touched.add(number)
 
     def require(self, secret: str, action: Action, path: dict[Resource, str]) -> Token:
         """Return the token with this secret if it allows `action` on the resource at `path`.
@@ -124,14 +154,14 @@ class TokenBook:
 
         Raises:  UnknownError: no such token.
         """
-        token = self.tokens.get(token_id)
+        token = self._tokens.get(token_id)
         if token is None:
             raise UnknownError(f"no token {token_id}")
         return token
 
     def children(self, token_id: int) -> list[Token]:
         """Return the tokens made directly with a token."""
-        return [token for token in self.tokens.values() if token.parent == token_id]
+        return [self._tokens[number] for number in sorted(self._children.get(token_id, ()))]
 
     def descends(self, token_id: int, ancestor: int) -> bool:
         """Return whether the token is `ancestor` or one of its descendants."""
@@ -139,7 +169,7 @@ class TokenBook:
         while current is not None:
             if current == ancestor:
                 return True
-            found = self.tokens.get(current)
+            found = self._tokens.get(current)
             current = found.parent if found else None
         return False
 
@@ -148,41 +178,55 @@ class TokenBook:
 
         Raises:  UnknownError: no such token.
         """
-        self.get(token_id)
+        token = self.get(token_id)
         for child in self.children(token_id):
             self.revoke(child.token_id)
-        del self.tokens[token_id]
+        del self._tokens[token_id], self._by_digest[token.digest]
+        self._children.pop(token_id, None)
+        self._children[token.parent].discard(token_id)
+        for permission in token.permissions:
+            on = self._on.get((permission.resource, permission.resource_id), set())
+            on.discard(token_id)
+            if not on:
+                self._on.pop((permission.resource, permission.resource_id), None)
+        self._touched.add(token_id)
 
     def revoke_for(self, resource: Resource, resource_id: str) -> None:
         """Remove the tokens all of whose permissions are on a resource that has ended."""
-        for token in list(self.tokens.values()):
-            if token.token_id in self.tokens and all(
+        for number in sorted(self._on.get((resource, resource_id), ())):
+            token = self._tokens.get(number)
+            if token is not None and all(
                 p.resource is resource and p.resource_id == resource_id for p in token.permissions
             ):
-                self.revoke(token.token_id)
+                self.revoke(number)
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return plain data that `restore` understands."""
-        rows = [
-            {
-                "token_id": token.token_id,
-                "name": token.name,
-                "digest": token.digest,
-                "permissions": [[int(p.resource), p.resource_id, int(p.action)] for p in token.permissions],
-                "parent": token.parent,
-                "created_at": token.created_at,
-            }
-            for token in self.tokens.values()
-        ]
-        return {"next": self._next, "tokens": rows}
+    def take_touched(self) -> set[int]:
+        """Return the numbers of the tokens that have changed, or are gone, since the last call."""
+        touched, self._touched = self._touched, set()
+        return touched
 
-    @classmethod
-    def restore(cls, data: dict[str, Any]) -> TokenBook:
-        """Return the tokens from a snapshot."""
-        book = cls(_next=data["next"])
-        for row in data["tokens"]:
-            permissions = tuple(
-                Permission(Resource(kind), name, Action(what)) for kind, name, what in row["permissions"]
-            )
-            book.tokens[row["token_id"]] = Token(**row | {"permissions": permissions})
-        return book
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of all tokens."""
+        return list(self._tokens)
+
+    def part(self, token_id: int) -> dict[str, Any] | None:
+        """Return a token as plain data that `restore_part` understands; None if it is gone."""
+        token = self._tokens.get(token_id)
+        if token is None:
+            return None
+        return {
+            "name": token.name,
+            "digest": token.digest,
+            "permissions": [[int(p.resource), p.resource_id, int(p.action)] for p in token.permissions],
+            "parent": token.parent,
+            "created_at": token.created_at,
+        }
+
+    def restore_part(self, token_id: int, data: dict[str, Any]) -> None:
+        """Add a token as it was stored."""
+        permissions = tuple(
+            Permission(Resource(kind), name, Action(what)) for kind, name, what in data["permissions"]
+        )
+        self._keep(Token(token_id, **data | {"permissions": permissions}))
+        self._touched.discard(token_id)

@@ -154,7 +154,6 @@ class _Demo:
         plane = PlaneConfig(
             mac=int.from_bytes(netdev.address, "big"),
             instances=(InstanceAddresses(ip_address(str(self.lb_ip))),),
-            sync_host=str(self.lb_ip),
             policy=self.plan.policy,
         )
         config = AppConfig(

@@ -12,8 +12,8 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from ipaddress import ip_address
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,24 +24,25 @@ from ejfat.control.store import Store
 from ejfat.control.ticks import Sample
 from ejfat.control.tokens import Action, Resource
 from ejfat.drops import Drop
-from ejfat.errors import BadRequestError, EjfatError, ForbiddenError
+from ejfat.errors import BadRequestError, ControlError, EjfatError
+from ejfat.live.control_address import ControlAddress, peer_address
 from ejfat.live.node import LbNode
+from ejfat.live.routes import NextHops
 from ejfat.pipeline.native import Wanted, make_pipeline
 from ejfat.schema import Update
-from ejfat.uri import EjfatUri, Endpoint
-from ejfat.wire.headers import LB_PORT, SyncHeader
+from ejfat.uri import EjfatUri
+from ejfat.wire.headers import SyncHeader
 
 if TYPE_CHECKING:
     import grpc
 
-    from ejfat.control.grpc.serving import Tls
+    from ejfat.control.grpc.serving import Inside, Tls
+    from ejfat.live.chains import ChainReports
 
 log = logging.getLogger("ejfat.live.app")
 
 _TELL_S = 10.0
 """Refused sync messages are logged at most this often."""
-_NO_PORT = 1024
-"""Port in a URI if the control plane has none: the lowest port that URIs allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,15 @@ class AppConfig:
     period_s: float = 1.0
     """Seconds between evaluations of reports and ticks by the control plane."""
     tls: Tls | None = None
+    inside: tuple[Inside, ...] = ()
+    """Where else the control plane listens: in other network namespaces, each on one and the same port."""
     p4_listen: str = ""
     """gRPC address for a foreign control plane; empty: none."""
     p4_token: str = ""
     p4_open: bool = False
     """Let anyone who can connect program the tables, without a token."""
     pipeline: Wanted = "auto"
+    next_hops: NextHops = field(default_factory=NextHops)
 
     def check(self) -> None:
         """Refuse to open the tables to anyone by omission. A Unix socket needs no token; only its owner can connect.
@@ -95,15 +99,18 @@ class LbApp:
         self.pipeline, self.pipeline_reason = make_pipeline(config.pipeline)
         self.still: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
         """Context in which no frames pass; set by a carrier that runs outside the event loop."""
-        self.plane = ControlPlane(config.plane, self._program)
+        self.missed: Callable[[], int] = lambda: 0
+        """Returns how many frames the kernel dropped before the pipeline; set by who has a port that knows."""
+        self._missed = 0
+        self.plane = ControlPlane(config.plane, self._program, lambda: self.pipeline.counters)
         self.admin_token = config.admin_token or secrets.token_urlsafe(24)
-        self.port = 0
+        listen = config.inside[0].address if config.inside else config.listen
+        self.control = ControlAddress(listen, tls=config.tls is not None)
         self.p4_port = 0
         self._now = now
-        self._store = Store(config.state) if config.state is not None else None
-        self._unsaved = False
-        """Whether the last save failed, so that the stored state is older than the tables."""
+        self._store = Store(config.state, self._tell_storing) if config.state is not None else None
         self._servers: list[grpc.aio.Server] = []
+        self._chains: ChainReports | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._programmed = False
         self._refused: dict[Drop, int] = {}
@@ -112,7 +119,10 @@ class LbApp:
         self._refusals_told_at = float("-inf")
         mac = config.plane.mac.to_bytes(6, "big")
         addresses = [address for instance in config.plane.instances for address in instance.all]
-        self.node = LbNode(self.pipeline, send, mac=lambda: mac, addresses=addresses, on_sync=self._take_sync)
+        self.node = LbNode(
+            self.pipeline, send, mac=lambda: mac, addresses=addresses, on_sync=self._take_sync, now=now
+        )
+        self.plane.conflicts = self.node.watch.conflicts
         first = config.plane.sync_port
         self.pipeline.serve(range(first, first + len(config.plane.instances)), guard_v1=True)
 
@@ -128,12 +138,14 @@ class LbApp:
         """
         for address in filter(None, (self.config.listen, self.config.p4_listen)):
             probe(address)
-        state = self._store.load() if self._store is not None else None
-        if state is not None:
-            self.plane.restore(state, self._now())
-        self._admit_operator()
         if self._store is not None:
-            self._store.save(self.plane.snapshot())
+            stored = self._store.load()
+            if stored:
+                self.plane.restore(stored, self._now())
+        self.plane.admit_operator(self.admin_token, self._now())
+        if self._store is not None:
+            self._save()
+            self._store.flush()
         self.plane.start()
         self._programmed = True
 
@@ -144,30 +156,61 @@ class LbApp:
         """
         if not self._programmed:
             self.program()
+        from ejfat.control.grpc.cfg_service import CfgSurroundings, SmartnicConfigService
         from ejfat.control.grpc.lb_service import LoadBalancerService, Surroundings
         from ejfat.control.grpc.p4_service import P4Surroundings, SmartnicP4Service
         from ejfat.control.grpc.serving import start_server
-        from ejfat.control.pb import loadbalancer_pb2_grpc, sn_p4_v2_pb2_grpc
+        from ejfat.control.pb import loadbalancer_pb2_grpc, sn_cfg_v2_pb2_grpc, sn_p4_v2_pb2_grpc
+        from ejfat.live.chains import ChainReports, ask
 
-        world = Surroundings(self._now, lambda: secrets.token_urlsafe(24), self._resolve, self._save)
+        self._chains = ChainReports(self.plane)
+        world = Surroundings(
+            self._now,
+            lambda: secrets.token_urlsafe(24),
+            self._resolve,
+            self._saved,
+            version("opavnic"),
+            ask,
+            lambda reservation, token, peer: str(
+                self.control.uri(self.config.plane, reservation, token, peer_address(peer))
+            ),
+        )
         service = LoadBalancerService(self.plane, world)
-        server, self.port = await start_server(
+        server, self.control.port = await start_server(
             self.config.listen,
             lambda s: loadbalancer_pb2_grpc.add_LoadBalancerServicer_to_server(service, s),
             self.config.tls,
+            inside=self.config.inside,
         )
+        if self.config.inside:
+            self.control.port = int(self.config.inside[0].address.rpartition(":")[2])
         self._servers.append(server)
         if self.config.p4_listen:
             world4 = P4Surroundings(self._now, self.config.p4_token, self._lend)
             p4 = SmartnicP4Service(self.pipeline, world4)
+            mac = self.config.plane.mac.to_bytes(6, "big").hex(":")
+            card = SmartnicConfigService(
+                CfgSurroundings(self._now, self.config.p4_token, mac, version("opavnic"))
+            )
+
+            def add(server: grpc.aio.Server) -> None:
+                sn_p4_v2_pb2_grpc.add_SmartnicP4Servicer_to_server(p4, server)
+                sn_cfg_v2_pb2_grpc.add_SmartnicConfigServicer_to_server(card, server)
+
             server, self.p4_port = await start_server(
                 self.config.p4_listen,
-                lambda s: sn_p4_v2_pb2_grpc.add_SmartnicP4Servicer_to_server(p4, s),
+                add,
                 self.config.tls,
                 private=not (self.config.p4_token or self.config.p4_open),
             )
             self._servers.append(server)
+        await self._chains.follow()
         self._schedule()
+
+    def announce(self) -> None:
+        """Make a host that has one of our addresses known, to it and to us; nobody is on a TAP of our own yet."""
+        for frame in self.node.watch.announcements():
+            self.node.send(frame)
 
     async def stop(self) -> None:
         """Stop listening and save the state; the tables do not change."""
@@ -180,6 +223,8 @@ class LbApp:
             if self._store is not None:
                 stack.callback(self._store.close)
             stack.callback(self._save)
+            if self._chains is not None:
+                stack.push_async_callback(self._chains.stop, leave=self._store is None)
             while self._servers:
                 stack.push_async_callback(self._servers.pop().stop, 0.2)
 
@@ -209,26 +254,14 @@ class LbApp:
             now=self._now(),
         )
         self._save()
-        config = self.config.plane
-        host, port = self.config.listen.rpartition(":")[0].strip("[]"), self.port
-        if self.config.listen.startswith("unix:"):
-            host, port = "localhost", _NO_PORT  # clients get the path separately
-        addresses = config.instances[reservation.lb_id].all
-        return EjfatUri(
-            host=host or "localhost",
-            port=port,
-            tls=self.config.tls is not None,
-            token=secret,
-            lb_id=number,
-            sync=Endpoint(ip_address(config.sync_host), config.sync_port + reservation.lb_id),
-            data=tuple(Endpoint(address, LB_PORT) for address in addresses),
-        )
+        plane = self.config.plane
+        towards = next(iter([*senders, *plane.instances[reservation.instance].all]))
+        return self.control.uri(plane, reservation, secret, towards)
 
     def advance(self) -> None:
         """Let the control plane perform the work that is due now."""
         now = self._now()
-        if self._unsaved:
-            self._save()
+        self._save()  # also what could not be written before
         self._look(now)
         try:
             self.plane.prepare(now)
@@ -238,8 +271,11 @@ class LbApp:
                     self.plane.connect(now)
         except EjfatError as error:
             log.error("control plane error: %s", error)
-        self.plane.sample(self.pipeline.counters, now)
+        self.plane.sample(now)
         self._tell_refusals(now)
+        self._tell_missed()
+        if self._chains is not None:  # a reservation may have ended
+            self._chains.follow_soon()
 
     def status(self) -> dict[str, Any]:
         """Return the status and the counters as plain data."""
@@ -251,6 +287,9 @@ class LbApp:
             "tables": "foreign" if self.plane.is_lent else "own",
             "syncs": counters.syncs,
             "bad_syncs": counters.bad_syncs,
+            "missed": self.missed(),
+            "unreachable": dict(sorted(self.node.watch.unreachable.items())),
+            "conflicts": {str(ip): one.mac for ip, one in self.node.watch.conflicts.items()},
             "drops": {str(reason): count for reason, count in counters.drops.items()},
         }
 
@@ -269,7 +308,7 @@ class LbApp:
         """Record the ticks that the data plane has seen."""
         counters = self.pipeline.counters
         for reservation in self.plane.reservations.values():
-            lb = counters.lb(reservation.lb_id)
+            lb = counters.lb(reservation.instance)
             reservation.balancer.observe(lb.max_tick, lb.rx_v1 + lb.rx_v2 + lb.rx_v3, now)
             lb.max_tick = 0
 
@@ -277,38 +316,38 @@ class LbApp:
         loop = asyncio.get_running_loop()
 
         def turn() -> None:
-            self.advance()
             self._timer = loop.call_later(self.config.period_s, turn)
+            try:
+                self.advance()
+            except Exception:  # a bug; workers, ticks and epochs of the next period must not suffer for it
+                log.exception("the control loop failed and goes on with the next period")
 
         self._timer = loop.call_later(self.config.period_s, turn)
 
-    def _admit_operator(self) -> None:
-        try:
-            self.plane.tokens.find(self.admin_token)
-        except ForbiddenError:
-            self.plane.grant(
-                self.admin_token, "operator", Resource.ALL, "", Action.UPDATE, parent=None, now=self._now()
-            )
-
     def _program(self, updates: list[Update]) -> None:
-        # save first, so that after a crash the stored state has every epoch that the tables may have
+        # A new epoch is written while its first tick is still ahead by the lead: after a crash, ticks that have
+        # been seen are where they were. Requests are answered after what they changed has been written.
         self._save()
         self.pipeline.tables.apply(updates)
 
     def _save(self) -> None:
-        """Store the state. If that fails, events still pass; the failure is logged once and retried in each period."""
-        if self._store is None:
-            return
-        try:
-            self._store.save(self.plane.snapshot())
-        except EjfatError as error:
-            if not self._unsaved:
-                log.error("the state is not stored; a restart would lose it: %s", error)
-            self._unsaved = True
-            return
-        if self._unsaved:
-            log.warning("the state is stored again: %s", self._store.path)
-        self._unsaved = False
+        """Have the changes written. If that fails, events still pass, and it is retried in each period."""
+        if self._store is not None:
+            self._store.put(self.plane.take_changes())
+
+    async def _saved(self) -> None:
+        """Have the changes written, and wait for it."""
+        self._save()
+        if self._store is not None:
+            await self._store.written()
+        if self._chains is not None:
+            await self._chains.follow()
+
+    def _tell_storing(self, reason: str | None) -> None:
+        if reason is None:
+            log.warning("the state is stored again: %s", self.config.state)
+        else:
+            log.error("the state is not stored; a restart would lose it: %s: %s", self.config.state, reason)
 
     def _take_sync(self, sender: IpAddress, port: int, sync: SyncHeader) -> Drop | None:
         reservation = self.plane.by_instance(port - self.config.plane.sync_port)
@@ -334,5 +373,15 @@ class LbApp:
         self._refused, self._refusals_told_at = refused, now
 
     async def _resolve(self, ip: IpAddress) -> int | None:
-        mac = await self.node.neighbors.resolve(ip, afresh=True)
+        hop = await self.config.next_hops.of(ip)
+        mac = await self.node.neighbors.resolve(hop, afresh=True)
+        if mac is None and hop != ip:
+            raise ControlError(f"{hop}, the next hop to {ip}, does not answer; its MAC address is unknown")
         return None if mac is None else int.from_bytes(mac, "big")
+
+    def _tell_missed(self) -> None:
+        """Log frames that the kernel dropped since the last period."""
+        missed = self.missed()
+        if missed != self._missed:
+            log.warning("the interface is faster than the pipeline: %d frames missed", missed - self._missed)
+            self._missed = missed

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,6 +18,7 @@ from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.errors import BadRequestError, EjfatError
 from ejfat.reassembly import ReassemblyCounters
 from ejfat.uri import EjfatUri
+from opavnic.files import MAX_TEXT, FileError, read_bytes
 
 log = logging.getLogger("ejfat.live.feedback")
 REPORT_PERIOD_S = 0.1
@@ -49,19 +51,29 @@ class BadCallError(CallError, BadRequestError):
     """An invalid request: a value out of range, or an object that the control plane does not know."""
 
 
-def channel_to(uri: EjfatUri, control: str = "") -> grpc.aio.Channel:
+def channel_to(uri: EjfatUri, control: str = "", ca: Path | None = None) -> grpc.aio.Channel:
     """Return a channel to the control plane of a URI or, if given, to `control` (HOST:PORT or unix:PATH).
 
-    Raises:  BadRequestError: `control` is not such an address.
+    Args:    ca: certificates (PEM) to trust, for a URI with TLS; None: those of the system.
+    Raises:  BadRequestError: `control` is not such an address, or `ca` cannot be read or is not used.
     """
+    if ca is not None and (control or not uri.tls):
+        raise BadRequestError("certificates are used with TLS alone: the URI begins with ejfats:// then")
     if control:
         check_listen(control)
         return grpc.aio.insecure_channel(control, options=_RECONNECT)
     host = f"[{uri.host}]" if ":" in uri.host else uri.host
     address = f"{host}:{uri.port}"
     if uri.tls:
-        return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(), options=_RECONNECT)
+        return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(_roots(ca)), options=_RECONNECT)
     return grpc.aio.insecure_channel(address, options=_RECONNECT)
+
+
+def _roots(ca: Path | None) -> bytes | None:
+    try:
+        return None if ca is None else read_bytes(ca, MAX_TEXT, "certificate")
+    except FileError as error:
+        raise BadRequestError(str(error)) from None
 
 
 async def call(rpc: Any, request: Any, token: str) -> Any:
@@ -87,11 +99,12 @@ class Reporter:
         *,
         set_point: float = 0.0,
         control: str = "",
+        ca: Path | None = None,
     ) -> None:
         self._uri = uri
         self._request = request
         self._controller = FillController(gains, set_point=set_point)
-        self._channel = channel_to(uri, control)
+        self._channel = channel_to(uri, control, ca)
         self._stub = pb_grpc.LoadBalancerStub(self._channel)
         self._session: pb.RegisterReply | None = None
         self._trouble: grpc.StatusCode | None = None

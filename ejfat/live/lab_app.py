@@ -1,7 +1,8 @@
 """The load balancer running on a host of a lab.
 
-It has its own VNIC and no TAP. Programs on the other hosts reach its control plane over a Unix socket in the lab's
-directory, because the hosts' namespaces share the file system.
+It has its own VNIC and no TAP. Programs on the other hosts reach its control plane on the loopback of their own
+namespaces, over TCP, as real clients do; or over a Unix socket in the lab's directory, because the hosts share the file
+system.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from ipaddress import IPv4Interface, IPv6Interface
+from ipaddress import IPv4Interface, IPv6Interface, ip_address
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ejfat.control.balancer import Policy
 from ejfat.control.grpc.listening import LONGEST_PATH
@@ -21,9 +22,13 @@ from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.carrier import LabCarrier
 from ejfat.live.lb_options import LbOptions
 from ejfat.live.neighbors import IpAddress
+from ejfat.live.routes import NextHops
 from ejfat.pipeline.native import NativePipeline
 from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.world.part import AskedApp, PartVnic, PartWorld, RunningPart
+
+if TYPE_CHECKING:
+    from ejfat.control.grpc.serving import Inside, Tls
 
 
 class LabLoadBalancer(RunningPart):
@@ -57,11 +62,11 @@ class LabLoadBalancer(RunningPart):
 
 @contextlib.asynccontextmanager
 async def load_balancer(
-    world: PartWorld, asked: AskedApp, kind: str, senders: Sequence[IpAddress]
+    world: PartWorld, asked: AskedApp, kind: str, senders: Sequence[IpAddress], directory: Path
 ) -> AsyncIterator[LabLoadBalancer]:
     """Run a load balancer on its host.
 
-    Args:    kind: its name in the lab. senders: the addresses that may send.
+    Args:    kind: its name in the lab. senders: the addresses that may send. directory: that of the lab file.
     Raises:  EjfatError: it cannot be started.
     """
     options: LbOptions = asked.options
@@ -70,7 +75,6 @@ async def load_balancer(
     plane = PlaneConfig(
         mac=int.from_bytes(netdev.address, "big"),
         instances=(InstanceAddresses(own if own.version == 4 else None, own if own.version == 6 else None),),
-        sync_host=str(own),
         policy=Policy(lead_s=options.lead, fill_gain=options.fill_gain),
         with_v1=options.v1,
     )
@@ -81,7 +85,15 @@ async def load_balancer(
             if path is None or len(str(path).encode()) > LONGEST_PATH:
                 path = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="ejfat-")), f"{kind}.sock")
             control = f"unix:{path}"
-        config = AppConfig(plane, listen=control, period_s=options.period, pipeline=options.pipeline)
+        config = AppConfig(
+            plane,
+            listen=control,
+            period_s=options.period,
+            pipeline=options.pipeline,
+            tls=_tls(options, directory),
+            inside=_inside(world, options.port),
+            next_hops=NextHops("", {ip.version: ip for ip in map(ip_address, options.gateway)}),
+        )
         app = LbApp(config, netdev.transmit)
         ends.push_async_callback(app.stop)
         netdev.on_receive = app.receive
@@ -92,9 +104,28 @@ async def load_balancer(
             ends.callback(carrier.close)
             carrier.start()
         await app.start()
+        app.announce()
         uri = str(app.reserve(options.reserve, list(senders))) if options.reserve else ""
         world.progress(f"{kind} on {asked.host} is {own}, its control plane {control}")
         yield LabLoadBalancer(app, control, carrier, uri)
+
+
+def _tls(options: LbOptions, directory: Path) -> Tls | None:
+    if not options.tls_cert:
+        return None
+    from ejfat.control.grpc.serving import Tls
+
+    return Tls(directory / options.tls_cert, directory / options.tls_key)
+
+
+def _inside(world: PartWorld, port: int) -> tuple[Inside, ...]:
+    """Return the loopback of each host that has a namespace of its own."""
+    if not port:
+        return ()
+    from ejfat.control.grpc.serving import Inside
+
+    spaces = {host.namespace: host.name for host in world.hosts.values() if host.namespace is not None}
+    return tuple(Inside(name, namespace, f"localhost:{port}") for namespace, name in spaces.items())
 
 
 def _on_vnic(vnic: PartVnic, who: str) -> tuple[MemoryNetdev, IPv4Interface | IPv6Interface]:

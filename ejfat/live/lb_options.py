@@ -20,6 +20,14 @@ class LbOptions(BaseModel):
     """Hosts, or addresses, that may send; empty: all other hosts of the virtual switch."""
     listen: str = ""
     """gRPC of the control plane: HOST:PORT on the machine; empty: a Unix socket in the lab's directory."""
+    port: int = Field(default=18008, ge=0, le=65535)
+    """TCP port of the control plane in each host's namespace, where URIs name it as localhost; 0: none."""
+    tls_cert: str = ""
+    """Certificate (PEM) for TCP, which names localhost; a file relative to the lab file."""
+    tls_key: str = ""
+    """Its key (PEM)."""
+    gateway: list[str] = []
+    """Routers to workers outside the virtual switch, one for each IP version."""
     period: Time = Field(default=1.0, ge=0.05)
     """Time between evaluations of the workers."""
     lead: Time = Field(default=0.8, gt=0)

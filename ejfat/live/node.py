@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from ipaddress import ip_address
 
 from ejfat.drops import Drop
 from ejfat.live.neighbors import IpAddress, Neighbors
+from ejfat.live.watch import Watch
 from ejfat.pipeline import Pipeline
-from ejfat.pipeline.udp import Udp
+from ejfat.pipeline.ip import Ip
 from ejfat.wire.headers import SyncHeader
 from hfi_sim.errors import WireError
 
@@ -32,35 +34,39 @@ class LbNode:
         mac: Callable[[], bytes],
         addresses: list[IpAddress],
         on_sync: OnSync,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.pipeline = pipeline
         self.neighbors = Neighbors(send, mac, addresses)
+        self.watch = Watch(mac, addresses, now)
         self.on_forward: OnForward | None = None
-        self._send = send
+        self.send = send
+        """Sends a frame from the port."""
         self._addresses = {address.packed for address in addresses}
         self._on_sync = on_sync
 
     def receive(self, frame: bytes) -> None:
         """Handle a frame from the port."""
+        self.watch.see(frame)
         if self.neighbors.receive(frame):
             return
-        udp = self.pipeline.find_sync(frame)
-        if udp is not None and udp.destination(frame) in self._addresses:
-            self._receive_sync(frame, udp)
+        ip = self.pipeline.find_sync(frame)
+        if ip is not None and ip.destination(frame) in self._addresses:
+            self._receive_sync(frame, ip)
             return
         verdict = self.pipeline.process(frame)
         if verdict.frame is None or verdict.to_host:
             return
         if self.on_forward is not None:
             self.on_forward(frame, verdict.frame)
-        self._send(verdict.frame)
+        self.send(verdict.frame)
 
-    def _receive_sync(self, frame: bytes, udp: Udp) -> None:
+    def _receive_sync(self, frame: bytes, ip: Ip) -> None:
         refusal: Drop | None = Drop.SYNC_MALFORMED
         try:
-            sync = SyncHeader.parse(udp.payload(frame))
+            sync = SyncHeader.parse(ip.payload(frame))
         except WireError as error:
             log.debug("bad sync message: %s", error)
         else:
-            refusal = self._on_sync(ip_address(udp.source(frame)), udp.port(frame), sync)
+            refusal = self._on_sync(ip_address(ip.source(frame)), ip.port(frame), sync)
         self.pipeline.count_sync(len(frame), refusal)

@@ -9,16 +9,20 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ejfat.control.programming import IpAddress
 from ejfat.errors import BadRequestError, EjfatError
 from ejfat.live.offload import NO_OFFLOAD, VNET, frames_of
-from hfi_sim.netdev.receive_offload import merges_received, set_merges_received
+from ejfat.live.own_traffic import attach, own_traffic
 
 _SOL_PACKET = 263
 _PACKET_ADD_MEMBERSHIP = 1
 _PACKET_MR_PROMISC = 1
+_PACKET_STATISTICS = 6
+_STATISTICS = struct.Struct("=II")
+"""struct tpacket_stats: frames, dropped frames; both since the last reading."""
 _PACKET_VNET_HDR = 15
 _ETH_P_ALL = 3
 _PACKET_OUTGOING = 4
@@ -74,6 +78,11 @@ class FramePort(Protocol):
     lost: int
     """Number of frames that the interface did not accept."""
 
+    @property
+    def missed(self) -> int:
+        """Number of received frames that the kernel dropped, because this program was too slow to take them."""
+        return 0
+
     def fileno(self) -> int:
         """Return the descriptor, which is non-blocking."""
         ...
@@ -89,13 +98,18 @@ class FramePort(Protocol):
 
 
 class PacketPort(FramePort):
-    """The frames of an existing interface, regardless of their destination MAC."""
+    """The frames of an existing interface, regardless of their destination MAC.
+
+    No setting of the interface is changed: it is promiscuous as long as the socket is open, and datagrams that it
+    merged (GRO) are taken apart by `offload` or the native port.
+    """
 
     medium = "packet"
 
-    def __init__(self, interface: str) -> None:
+    def __init__(self, interface: str, addresses: Sequence[IpAddress] = ()) -> None:
         """Open the interface.
 
+        Args:    addresses: take only what is sent to them, and ARP and neighbor discovery; empty: every frame.
         Raises:  BadRequestError: no such interface. EjfatError: no permission.
         """
         try:
@@ -109,21 +123,28 @@ class PacketPort(FramePort):
         try:
             # the header tells which checksums the kernel left out on frames between its own interfaces
             self._socket.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
+            if addresses:
+                attach(self._socket, own_traffic(addresses))
             self._socket.bind((interface, _ETH_P_ALL))
             self._socket.setsockopt(
                 _SOL_PACKET, _PACKET_ADD_MEMBERSHIP, _MR.pack(index, _PACKET_MR_PROMISC, 0, bytes(8))
             )
-            # the data plane does not know merged datagrams: receive them as they were sent
-            self._interface = interface
-            self._merged = merges_received(self._socket, interface)
-            set_merges_received(self._socket, interface, False)
         except OSError as error:
             self._socket.close()
             raise EjfatError(f"{interface}: {error.strerror}") from None
         with contextlib.suppress(OSError):  # without CAP_NET_ADMIN the buffer stays as it is
             self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
         self._socket.setblocking(False)
-        self.lost = 0
+        self.lost = self._missed = 0
+        self._open = True
+
+    @property
+    def missed(self) -> int:
+        if self._open:
+            with contextlib.suppress(OSError):
+                taken = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
+                self._missed += _STATISTICS.unpack(taken)[1]  # reading sets the kernel's counter to 0
+        return self._missed
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -139,9 +160,8 @@ class PacketPort(FramePort):
 
     def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._socket)
-        if self._merged:
-            with contextlib.suppress(OSError):  # the interface is gone
-                set_merges_received(self._socket, self._interface, True)
+        self._missed = self.missed
+        self._open = False
         self._socket.close()
 
     def _read(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:

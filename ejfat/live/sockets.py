@@ -41,6 +41,10 @@ class SendPlan:
     """First tick, from which ticks count up; None: use microseconds since 1970 at the time of sending."""
     sync: Endpoint | None = None
     source_id: int = 0
+    sockets: int = 1
+    """Source ports; events take turns. Receivers and NICs spread load by them."""
+    gbit_per_s: float = 0.0
+    """Bits of events per second, in 1e9; 0: `rate_hz` alone limits."""
 
 
 @dataclass(slots=True)
@@ -65,12 +69,20 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
     started = loop.time()
     synced = float("-inf")
     family = socket.AF_INET if plan.target.ip.version == 4 else socket.AF_INET6
-    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+    with contextlib.ExitStack() as stack:
         try:
-            sock.connect((str(plan.target.ip), plan.target.port))
+            sockets = [
+                stack.enter_context(socket.socket(family, socket.SOCK_DGRAM)) for _ in range(plan.sockets)
+            ]
+            for sock in sockets:
+                sock.connect((str(plan.target.ip), plan.target.port))
             for number, data in enumerate(events):
-                if plan.rate_hz:
-                    await asyncio.sleep(max(0.0, started + number / plan.rate_hz - loop.time()))
+                due = number / plan.rate_hz if plan.rate_hz else 0.0
+                if plan.gbit_per_s:
+                    due = max(due, sent.bytes * 8 / (plan.gbit_per_s * 1e9))
+                if due:
+                    await asyncio.sleep(max(0.0, started + due - loop.time()))
+                sock = sockets[number % len(sockets)]
                 tick = time.time_ns() // 1000 if plan.first_tick is None else plan.first_tick + number
                 if tick >= TICKS:
                     raise EjfatError(
@@ -121,6 +133,8 @@ class _ReceiverThread(threading.Thread):
         self.reassembler = reassembler
         self._tell = tell
         self._sockets = sockets
+        self.used: set[int] = set()
+        """Ports at which anything arrived."""
         self._wake_in, self._wake_out = socket.socketpair()
 
     def run(self) -> None:
@@ -140,11 +154,13 @@ class _ReceiverThread(threading.Thread):
 
     def _drain(self, sock: socket.socket) -> None:
         now = time.monotonic()
-        for _ in range(_BATCH):
+        for number in range(_BATCH):
             try:
                 payload, source = sock.recvfrom(_LARGEST)
             except BlockingIOError:
                 return
+            if not number:
+                self.used.add(sock.getsockname()[1])
             event = self.reassembler.receive(payload, now, source)
             if event is not None:
                 self._tell(event)
@@ -195,6 +211,10 @@ class Receiver:
             for name in ReassemblyCounters.__dataclass_fields__:
                 setattr(total, name, getattr(total, name) + getattr(thread.reassembler.counters, name))
         return total
+
+    def ports_used(self) -> set[int]:
+        """Return the ports at which anything arrived."""
+        return {port for thread in self._threads for port in thread.used}
 
     def start(self) -> None:
         """Bind the ports and start receiving.

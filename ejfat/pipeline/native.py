@@ -14,7 +14,7 @@ from ejfat.errors import BadRequestError
 from ejfat.pipeline.switchboard import Pipeline
 from ejfat.pipeline.verdict import Verdict
 from ejfat.schema import TableSet
-from ejfat.tables import Table
+from ejfat.tables import Entry, Match, Table
 from opavnic.datapath.selection import NOT_BUILT, load_native
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ class NativePipeline(Pipeline):
         return self._counters
 
     def refresh(self) -> None:
-        """Pass all changed tables to the native half at once."""
-        changed = []
+        """Pass all that changed to the native half at once."""
+        changed: list[tuple[str, bool, list[_native.EjfatRow]]] = []
         for dialect, table in self.tables:
             name = f"{dialect.value}:{table.spec.name}"
             if self._given.get(name) != table.version:
                 self._given[name] = table.version
-                changed.append((name, _rows(table)))
+                changed.append((name, *_change_of(table)))
         if changed:
             self.core.set_tables(changed)
 
@@ -142,17 +142,20 @@ def _add_drops(total: dict[Drop, int], taken: dict[str, int]) -> None:
         total[reason] = total.get(reason, 0) + count
 
 
-def _rows(table: Table) -> list[_native.EjfatRow]:
-    """Return the entries of a table, by descending precedence if several can match."""
+def _change_of(table: Table) -> tuple[bool, list[_native.EjfatRow]]:
+    """Return whether a table is given anew, and rows: all, by descending precedence, or those that changed.
+
+    A row without an action stands for an entry that is gone.
+    """
+    touched = table.take_touched()
+    if touched is not None and not table.spec.takes_priority:
+        return False, [_row(matches, table.get(matches)) for matches in touched]
     entries = list(table)
     if table.spec.takes_priority:
         entries.sort(key=lambda entry: entry.priority)
-    return [
-        (
-            [match.value for match in entry.matches],
-            [match.mask for match in entry.matches],
-            entry.action,
-            list(entry.args),
-        )
-        for entry in entries
-    ]
+    return True, [_row(entry.matches, entry) for entry in entries]
+
+
+def _row(matches: Sequence[Match], entry: Entry | None) -> _native.EjfatRow:
+    values, masks = [match.value for match in matches], [match.mask for match in matches]
+    return (values, masks, "", []) if entry is None else (values, masks, entry.action, list(entry.args))

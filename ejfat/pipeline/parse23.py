@@ -1,6 +1,6 @@
-"""The parser of today's pipeline. Everything else is a parser error, and every parser error drops the frame.
+"""The parser of the v2/v3 pipeline. Everything else is a parser error, and every parser error drops the frame.
 
-Source: the public P4 program of today's load balancer.
+Source: the public P4 program.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ejfat.drops import Drop
+from ejfat.pipeline.ip import ICMP, ICMPV6, UDP, UDP_SIZE, Ip, parse_ip
 
-ETH_IPV4 = 0x0800
 ETH_ARP = 0x0806
 ETH_VLAN = 0x8100
-ETH_IPV6 = 0x86DD
 ETH_SLOW = 0x8809
 ETH_LLDP = 0x88CC
 _LB_SIZE = 16
@@ -52,10 +51,11 @@ def parse(frame: bytes, ether_type: int) -> Parsed | Drop:
     Args:    ether_type: type of the payload at byte 14; for a frame whose tag was removed, the inner type, which is
         not the one at byte 12.
     """
-    if ether_type == ETH_IPV4:
-        return _ipv4(frame)
-    if ether_type == ETH_IPV6:
-        return _ipv6(frame)
+    ip = parse_ip(frame, ether_type)
+    if isinstance(ip, Drop):
+        return ip
+    if ip is not None:
+        return _behind_ipv4(frame, ip) if ip.version == 4 else _behind_ipv6(frame, ip)
     if ether_type == ETH_ARP:
         if len(frame) < 42:
             return Drop.PARSER_SHORT_ARP
@@ -65,24 +65,14 @@ def parse(frame: bytes, ether_type: int) -> Parsed | Drop:
     return Drop.PARSER_ETHER_TYPE
 
 
-def _ipv4(frame: bytes) -> Parsed | Drop:
-    length = len(frame)
-    if length < 34:
-        return Drop.PARSER_SHORT_IPV4
-    first = frame[14]
-    if first >> 4 != 4 or first & 15 < 5:
-        return Drop.PARSER_INVALID_IP
-    header = 4 * (first & 15)
-    l4 = 14 + header
-    if length < l4:
-        return Drop.PARSER_SHORT_IPV4_OPTIONS
-    protocol = frame[23]
-    if protocol not in (1, 17):
+def _behind_ipv4(frame: bytes, ip: Ip) -> Parsed | Drop:
+    if ip.protocol not in (ICMP, UDP):
         return Drop.PARSER_PROTOCOL
-    if int.from_bytes(frame[20:22], "big") & 0x1FFF:
+    if ip.is_later_fragment:
         return Drop.PARSER_FRAGMENT
-    if protocol == 17:
-        return _udp(frame, l4, 4, int.from_bytes(frame[16:18], "big") - header)
+    if ip.protocol == UDP:
+        return _udp(frame, ip)
+    length, l4 = len(frame), ip.l4
     if length < l4 + 4:
         return Drop.PARSER_SHORT_ICMP
     if frame[l4 : l4 + 2] != b"\x08\x00":
@@ -90,23 +80,17 @@ def _ipv4(frame: bytes) -> Parsed | Drop:
     return Parsed(Kind.ICMPV4_ECHO, 4, l4) if length >= l4 + 8 else Drop.PARSER_SHORT_ICMP
 
 
-def _ipv6(frame: bytes) -> Parsed | Drop:
-    length = len(frame)
-    if length < 54:
-        return Drop.PARSER_SHORT_IPV6
-    if frame[14] >> 4 != 6:
-        return Drop.PARSER_INVALID_IP
-    next_header = frame[20]
-    if next_header == 17:
-        return _udp(frame, 54, 6, int.from_bytes(frame[18:20], "big"))
-    if next_header != 58:
+def _behind_ipv6(frame: bytes, ip: Ip) -> Parsed | Drop:
+    if ip.protocol == UDP:
+        return _udp(frame, ip)
+    if ip.protocol != ICMPV6:
         return Drop.PARSER_PROTOCOL
-    if length < 58:
+    if len(frame) < 58:
         return Drop.PARSER_SHORT_ICMP
     if frame[54] == 1:
         return Parsed(Kind.ICMPV6_OTHER, 6, 54)
     if frame[54:56] == b"\x80\x00":
-        return Parsed(Kind.ICMPV6_ECHO, 6, 54) if length >= 62 else Drop.PARSER_SHORT_ICMP
+        return Parsed(Kind.ICMPV6_ECHO, 6, 54) if len(frame) >= 62 else Drop.PARSER_SHORT_ICMP
     if frame[54:56] == b"\x87\x00":
         return _solicitation(frame)
     return Drop.PARSER_PROTOCOL
@@ -130,13 +114,13 @@ def solicitation_end(frame: bytes) -> int:
     return end + 2
 
 
-def _udp(frame: bytes, l4: int, version: int, ip_length: int) -> Parsed | Drop:
-    length = len(frame)
-    if length < l4 + 8:
+def _udp(frame: bytes, ip: Ip) -> Parsed | Drop:
+    length, l4 = len(frame), ip.l4
+    if length < l4 + UDP_SIZE:
         return Drop.PARSER_SHORT_UDP
     if frame[l4 + 2] >> 6 != 1:
-        return Parsed(Kind.UDP, version, l4)
-    lb = l4 + 8
+        return Parsed(Kind.UDP, ip.version, l4)
+    lb = l4 + UDP_SIZE
     if length < lb + 4:
         return Drop.PARSER_SHORT_UDPLB
     if frame[lb : lb + 2] != b"LB":
@@ -145,6 +129,7 @@ def _udp(frame: bytes, l4: int, version: int, ip_length: int) -> Parsed | Drop:
         return Drop.PARSER_BAD_VERSION
     if length < lb + _LB_SIZE:
         return Drop.PARSER_SHORT_UDPLB
-    if ip_length < 8 + _LB_SIZE or int.from_bytes(frame[l4 + 4 : l4 + 6], "big") < 8 + _LB_SIZE:
+    shortest = UDP_SIZE + _LB_SIZE
+    if ip.claimed < shortest or int.from_bytes(frame[l4 + 4 : l4 + 6], "big") < shortest:
         return Drop.PARSER_BAD_LENGTH
-    return Parsed(Kind.LB, version, l4)
+    return Parsed(Kind.LB, ip.version, l4)

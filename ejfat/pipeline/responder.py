@@ -1,6 +1,6 @@
 """The load balancer's own replies: ARP, ICMP echo and neighbor discovery, made from the request.
 
-Source: the public P4 program of today's load balancer.
+Source: the public P4 program.
 """
 
 from __future__ import annotations

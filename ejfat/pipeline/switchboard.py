@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ejfat.drops import Drop, PipelineCounters
-from ejfat.pipeline.udp import Udp, find_udp
+from ejfat.pipeline.ip import UDP_SIZE, Ip, parse_outer
 from ejfat.pipeline.v1 import PipelineV1
 from ejfat.pipeline.v23 import PipelineV23
 from ejfat.pipeline.verdict import Verdict
@@ -17,7 +17,7 @@ _SYNC_START = b"LC"
 class Pipeline:
     """The load balancer's data plane.
 
-    Frames with a version 1 header go to the document's pipeline, all others to today's. If only the document's tables
+    Frames with a version 1 header go to the v1 pipeline, all others to the v2/v3 pipeline. If only the v1 tables
     have entries, all frames go to its pipeline, which determines the drop reasons.
     """
 
@@ -43,21 +43,17 @@ class Pipeline:
         """Prepare for running with a control plane.
 
         Args:    sync_ports: UDP ports for sync messages. guard_v1: apply the source filter of instance 0 to version 1
-            as well; the document has no such filter.
+            as well; the specification has no such filter.
         """
         self.sync_ports = sync_ports
         self._v1.sources = self._v23.sources if guard_v1 else None
 
-    def find_sync(self, frame: bytes) -> Udp | None:
-        """Return the datagram in a frame if it is sent to a sync port and begins like a sync message, or None."""
-        udp = find_udp(frame)
-        if (
-            udp is None
-            or frame[udp.at + 8 : udp.at + 10] != _SYNC_START
-            or udp.port(frame) not in self.sync_ports
-        ):
+    def find_sync(self, frame: bytes) -> Ip | None:
+        """Return the IP header of a frame if it is UDP to a sync port and begins like a sync message, or None."""
+        ip = parse_outer(frame)
+        if not isinstance(ip, Ip) or not ip.has_udp(frame) or ip.port(frame) not in self.sync_ports:
             return None
-        return udp
+        return ip if frame[ip.l4 + UDP_SIZE :].startswith(_SYNC_START) else None
 
     def count_sync(self, length: int, refusal: Drop | None) -> None:
         """Count a frame with a sync message, and the reason if it was refused."""
@@ -78,5 +74,7 @@ class Pipeline:
 
 def has_v1_header(frame: bytes) -> bool:
     """Return whether a frame is UDP to port 19522 with a version 1 load balancer header."""
-    udp = find_udp(frame)
-    return udp is not None and udp.port(frame) == LB_PORT and frame[udp.at + 8 : udp.at + 11] == _V1_START
+    ip = parse_outer(frame)
+    if not isinstance(ip, Ip) or not ip.has_udp(frame) or ip.port(frame) != LB_PORT:
+        return False
+    return frame[ip.l4 + UDP_SIZE : ip.l4 + UDP_SIZE + len(_V1_START)] == _V1_START

@@ -1,4 +1,4 @@
-"""The document's pipeline: header version 1, one instance. Big-endian throughout.
+"""The v1 pipeline: header version 1, one instance. Big-endian throughout.
 
 Source: seed 002, "LB Processing" (text) and "LB Data Plane P4 Code".
 Differs: where the text and the listing disagree, this follows the text: the MAC source becomes the old MAC
@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ejfat.drops import Drop, LbCounters, PipelineCounters
+from ejfat.pipeline.ip import UDP, UDP_SIZE, Ip, parse_outer
 from ejfat.pipeline.verdict import Verdict
 from ejfat.schema import DROP
 from ejfat.tables import Table
 from hfi_sim.wire.internet_checksum import update, update_udp
 
-_IPV4 = b"\x08\x00"
-_IPV6 = b"\x86\xdd"
-_UDP = 17
 _LB_PORT = b"LB"
 _LB_MAGIC = b"LB"
 _LB_SIZE = 12
@@ -39,7 +37,7 @@ class PipelineV1:
         self._members = tables["member_info_lookup_table"]
         self._counters = counters
         self.sources: Mapping[int, Table] | None = None
-        """Source filters by IP version, which admit the senders of instance 0. None: admit all, as in the document."""
+        """Source filters by IP version, which admit the senders of instance 0. None: all pass, as specified."""
 
     def process(self, frame: bytes) -> Verdict:
         """Return the verdict on `frame` (Ethernet without FCS)."""
@@ -110,44 +108,24 @@ class PipelineV1:
 
 
 def _parse(frame: bytes) -> _Parsed:
-    length = len(frame)
-    if length < 14:
+    if len(frame) < 14:
         return Drop.PARSER_SHORT_ETHERNET
-    ether_type = frame[12:14]
-    if ether_type == _IPV4:
-        if length < 34:
-            return Drop.PARSER_SHORT_IPV4
-        first = frame[14]
-        if first >> 4 != 4 or first & 15 < 5:
-            return Drop.PARSER_INVALID_IP
-        udp = 14 + 4 * (first & 15)
-        if length < udp:
-            return Drop.PARSER_SHORT_IPV4_OPTIONS
-        ip_dst = int.from_bytes(frame[30:34], "big")
-        if frame[23] != _UDP:
-            return -1, ip_dst
-        if int.from_bytes(frame[20:22], "big") & 0x1FFF:
-            return Drop.PARSER_FRAGMENT
-        shortest = 4 * (first & 15) + _UDP_AND_LB
-        claimed = int.from_bytes(frame[16:18], "big")
-    elif ether_type == _IPV6:
-        if length < 54:
-            return Drop.PARSER_SHORT_IPV6
-        if frame[14] >> 4 != 6:
-            return Drop.PARSER_INVALID_IP
-        udp = 54
-        ip_dst = int.from_bytes(frame[38:54], "big")
-        if frame[20] != _UDP:
-            return -1, ip_dst
-        shortest = _UDP_AND_LB
-        claimed = int.from_bytes(frame[18:20], "big")
-    else:
+    ip = parse_outer(frame)
+    if isinstance(ip, Drop):
+        return ip
+    if ip is None:
         return -1, 0
-    return _parse_udp(frame, udp, claimed < shortest) or (udp, ip_dst)
+    ip_dst = int.from_bytes(ip.destination(frame), "big")
+    if ip.protocol != UDP:
+        return -1, ip_dst
+    if ip.is_later_fragment:
+        return Drop.PARSER_FRAGMENT
+    return _parse_udp(frame, ip) or (ip.l4, ip_dst)
 
 
-def _parse_udp(frame: bytes, udp: int, ip_too_small: bool) -> Drop | None:
-    if len(frame) < udp + 8:
+def _parse_udp(frame: bytes, ip: Ip) -> Drop | None:
+    udp = ip.l4
+    if len(frame) < udp + UDP_SIZE:
         return Drop.PARSER_SHORT_UDP
     if frame[udp + 2 : udp + 4] != _LB_PORT:
         return None
@@ -157,7 +135,7 @@ def _parse_udp(frame: bytes, udp: int, ip_too_small: bool) -> Drop | None:
         return Drop.PARSER_BAD_MAGIC
     if frame[udp + 10] != 1:
         return Drop.PARSER_BAD_VERSION
-    if ip_too_small or int.from_bytes(frame[udp + 4 : udp + 6], "big") < _UDP_AND_LB:
+    if ip.claimed < _UDP_AND_LB or int.from_bytes(frame[udp + 4 : udp + 6], "big") < _UDP_AND_LB:
         return Drop.PARSER_BAD_LENGTH
     return None
 

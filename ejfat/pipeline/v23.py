@@ -1,6 +1,6 @@
-"""Today's pipeline: header versions 2 and 3, eight instances, source filters, own replies. Big-endian.
+"""The v2/v3 pipeline: header versions 2 and 3, eight instances, source filters, own replies. Big-endian.
 
-Source: the public P4 program of today's load balancer, with the TTL decrement of its deployed version.
+Source: the public P4 program, with the TTL decrement of its deployed version.
 """
 
 from __future__ import annotations
@@ -112,8 +112,6 @@ class PipelineV23:
             return self._drop(Drop.SRC_BLOCKED, lb)
         if parsed.kind is not Kind.LB:
             return self._drop(Drop.NOT_UDPLB_PORT, lb)
-        if frame[22 if parsed.ip == 4 else 21] <= 1:
-            return self._drop(Drop.TTL, lb)
         at = parsed.l4 + 8
         tick = int.from_bytes(frame[at + 8 : at + 16], "big")
         lb.last_tick = tick
@@ -124,6 +122,8 @@ class PipelineV23:
         else:
             lb.rx_v3 += 1
             slot_select = int.from_bytes(frame[at + 4 : at + 6], "big")
+        if frame[22 if parsed.ip == 4 else 21] <= 1:
+            return self._drop(Drop.TTL, lb)
         found = self._member(lb_id, tick, slot_select, ether_type)
         if isinstance(found, Drop):
             return self._drop(found, lb)

@@ -4,7 +4,7 @@ The annotations of each class are the declaration of its header; see `hfi_sim.wi
 of the Wireshark dissector and the constants of native/ come from it.
 
 Source: seed 002, "Load Balancer Meta-Data" and "Reassembly Engine Meta-Data"; versions 2 and 3, the 20-byte
-    reassembly header and the sync message from the public sources of today's load balancer and its clients.
+    reassembly header and the sync message from the public sources of the load balancer and its clients.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _check_magic(data: WireBytes, magic: int, versions: tuple[int, ...]) -> None
 @declared("udplb", "load balancer header", "big", source="seed 002, the P4 listing (`udplb_t`)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LbHeaderV1(WireHeader):
-    """The document's load balancer header, with a tick only.
+    """Version 1: a tick only.
 
     Source: seed 002, the P4 listing (`udplb_t`), the pcap generator and the Lua dissector.
     Differs: the text shows 16 bytes with an entropy field; that form became version 2.
@@ -155,7 +155,7 @@ def parse_lb(data: bytes | memoryview) -> LbHeader:
 @declared("segment", "segment header", "big", source='seed 002, "Reassembly Engine Meta-Data"')
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentHeader(WireHeader):
-    """The document's reassembly header (8 bytes): flags for the first and last segment, and the offset.
+    """The reassembly header of version 1 (8 bytes): flags for the first and last segment, and the offset.
 
     Source: seed 002, "Reassembly Engine Meta-Data".
 
@@ -206,10 +206,10 @@ class SegmentHeader(WireHeader):
 @declared("re", "reassembly header", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReHeader(WireHeader):
-    """Today's reassembly header (20 bytes): every packet has the length of the event."""
+    """The reassembly header of versions 2 and 3 (20 bytes): every packet has the length of the event."""
 
     version: Annotated[int, Field(4, "1")] = 1
-    flags: Annotated[int, Field(12, "0; today's clients refuse anything else", HEX)] = 0
+    flags: Annotated[int, Field(12, "0; the public clients refuse anything else", HEX)] = 0
     data_id: Annotated[int, _DATA_ID]
     offset: Annotated[int, Field(32, "first byte in the event")]
     length: Annotated[int, Field(32, "bytes of the whole event, not of this segment")]

@@ -52,7 +52,7 @@ class UDPLB3(HeaderLayer):
 
 
 class EVIO6Seg(HeaderLayer):
-    """The document's reassembly header (8 bytes)."""
+    """The reassembly header of version 1 (8 bytes)."""
 
     name = "EVIO6 Segment"
     headers = (("", SegmentHeader),)
@@ -60,7 +60,7 @@ class EVIO6Seg(HeaderLayer):
 
 
 class EJFATRE(HeaderLayer):
-    """Today's reassembly header (20 bytes)."""
+    """The reassembly header of versions 2 and 3 (20 bytes)."""
 
     name = "EJFAT RE"
     headers = (("", ReHeader),)

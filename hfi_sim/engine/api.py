@@ -24,6 +24,9 @@ from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
 
+Sent = tuple[Drop | None, int | None]
+"""Why a port refused what it was to send, or None; and the deadline of the engine after that."""
+
 
 class Engine(Protocol):
     """Carries every packet of a fabric from HFI port to HFI port."""
@@ -116,19 +119,25 @@ class Engine(Protocol):
 
     # --- packets -------------------------------------------------------------------------------------------
 
-    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Send a complete packet from an HFI port, or from port 0 of a switch; return why it refused it, or None.
+    def send(self, now: int, port: PortId, data: bytes) -> Sent:
+        """Send what may be a packet from an HFI port, or from port 0 of a switch.
+
+        It is one if it is 16B, as long as its Length says, and not too short. Return why the port refused it, or None,
+        and the next deadline.
+        """
+        ...
+
+    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Sent:
+        """Send a complete packet likewise.
 
         Args:  slid, dlid, pkey: as in the packet; they are not read from it again.
         """
         ...
 
-    def direct(
-        self, now: int, port: PortId, out_port: int, packet: bytes, slid: int, pkey: int
-    ) -> Drop | None:
-        """Send a complete packet from port 0 of a switch out of one of its other ports, past the tables.
+    def direct(self, now: int, port: PortId, out_port: int, data: bytes) -> Drop | None:
+        """Send what may be a packet from port 0 of a switch out of one of its other ports, past the tables.
 
-        Directed routes go so, hop by hop. Return why port 0 refused it, or None; else as `inject`.
+        Directed routes go so, hop by hop. Return why port 0 refused it, or None; else as `send`.
         """
         ...
 

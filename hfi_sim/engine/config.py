@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hfi_sim.engine.outputs import PortId, SwitchId
-from hfi_sim.link.config import Egress
+from hfi_sim.errors import FabricError
+from hfi_sim.link.config import SERVICE_CHANNELS, Egress
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
 from hfi_sim.types import LID_NONE, Lid
@@ -41,6 +43,26 @@ class SwitchPortConfig:
     """
     pkeys_out: PkeyTable | None = None
     """The table of its neighbour: what that admits may leave. None: any P_Key may."""
+    sc_to_sc: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """SCtoSC: on which of the 32 service channels a packet leaves that came in here, by the port by which it leaves and
+    the service channel on which it came; SC15: it ends (sw_sc). Without a table for a port it stays on its own.
+
+    Raises:  FabricError: a table of another size, a service channel that is not 0 to 31.
+    """
+
+    def __post_init__(self) -> None:
+        for port_num, table in self.sc_to_sc.items():
+            if len(table) != SERVICE_CHANNELS:
+                raise FabricError(
+                    f"the SC to SC table to port {port_num} has {len(table)} entries; "
+                    f"there are {SERVICE_CHANNELS} service channels"
+                )
+            for sc, leaving in enumerate(table):
+                if not 0 <= leaving < SERVICE_CHANNELS:
+                    raise FabricError(
+                        f"the SC to SC table to port {port_num} sends SC {sc} on as SC {leaving}; "
+                        f"SCs are 0 to {SERVICE_CHANNELS - 1}"
+                    )
 
 
 class HfiEnd(NamedTuple):

@@ -28,6 +28,10 @@ class Driver(Protocol):
         """The time of an input that is given now, in nanoseconds on the clock."""
         ...
 
+    def send(self, port: PortId, data: bytes) -> Drop | None:
+        """Send what may be a packet from an HFI port, as `Engine.send`, and do what is due."""
+        ...
+
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a packet from an HFI port, as `Engine.inject`, and do what is due."""
         ...
@@ -63,6 +67,8 @@ class EngineDriver:
         self._skip_to = clock.skip_to if isinstance(clock, SkippingClock) else _never
         self._is_timeless = timer_resolution_s == inf
         self._early_ns = 0 if self._is_timeless else to_ns(timer_resolution_s)
+        self._eager_ns: float = inf if self._is_timeless else self._early_ns
+        """How much later what an input leaves to do may be due, and happens with the input."""
         self._dispatch = dispatch
         self._now = 0
         self._clock_s = 0.0
@@ -88,17 +94,29 @@ class EngineDriver:
             self._now = max(self._now, round(clock_s * NS_PER_S))
         return self._now
 
+    def send(self, port: PortId, data: bytes) -> Drop | None:
+        """Send what may be a packet from an HFI port, as `Engine.send`, and do what is due."""
+        self._touched = True
+        now = self._now if self._clock.time() == self._clock_s else self.now
+        drop, deadline = self.engine.send(now, port, data)
+        if deadline is not None and not self._running:
+            self._heed(now, deadline)
+        return drop
+
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a packet from an HFI port, as `Engine.inject`, and do what is due."""
         now = self.now
-        drop = self.engine.inject(now, port, packet, slid, dlid, pkey)
-        if not self._running:
-            deadline = self.engine.deadline
-            if deadline is not None and (deadline <= now + self._early_ns or self._is_timeless):
-                self._run(now + self._early_ns)
-            else:
-                self._wake_at(deadline)
+        drop, deadline = self.engine.inject(now, port, packet, slid, dlid, pkey)
+        if deadline is not None and not self._running:
+            self._heed(now, deadline)
         return drop
+
+    def _heed(self, now: int, deadline: int) -> None:
+        """Do what is due, or wake up when it is."""
+        if deadline <= now + self._eager_ns:
+            self._run(now + self._early_ns)
+        elif deadline < self._timer_at:
+            self._wake_at(deadline)
 
     def run(self) -> None:
         """Do what is due and hand out what came of it; harmless when called from inside that."""
@@ -110,23 +128,26 @@ class EngineDriver:
             return
         self._running = True
         early_ns, waiting = self._early_ns, self._outputs
-        step, dispatch = self.engine.step, self._dispatch
+        step, dispatch, skip_to = self.engine.step, self._dispatch, self._skip_to
         deadline: int | None = 0  # at once, should a handler raise
         try:
             while True:
                 outputs, due = step(until)
                 self._touched = False
-                if len(outputs) == 1 and not waiting:
-                    dispatch(outputs[0])
-                elif outputs or waiting:
+                if waiting or len(outputs) > 1:
                     waiting.extend(outputs)
                     while waiting:
                         dispatch(waiting.popleft())
-                if self._touched or (outputs and early_ns):
+                elif outputs:
+                    dispatch(outputs[0])
+                if self._touched or (early_ns and outputs):
                     until = max(until, self.now + early_ns)  # that took its time
-                elif due is not None and self._is_timeless:
+                elif due is None:
+                    deadline = due
+                    break
+                elif self._is_timeless:
                     until = self._now = max(due, self._now)
-                elif due is not None and skips and self._skip_to(to_seconds(due)):
+                elif skips and skip_to(to_seconds(due)):
                     until = due
                 else:
                     deadline = due

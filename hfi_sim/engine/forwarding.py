@@ -6,6 +6,7 @@ wire: 16B packets have no field for them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from hfi_sim.port_state import PortState
@@ -39,6 +40,18 @@ def path_of(entropy: int, paths: int, hops: int) -> int:
 def is_management(packet: bytes) -> bool:
     """Return whether a packet is one of subnet management: it is on SC15. Too short for a header: it is not."""
     return len(packet) >= SIZE and sc_of(packet) == SC_MANAGEMENT
+
+
+def sc_leaving(sc: int, table: Sequence[int]) -> int | None:
+    """Return the service channel on which a switch sends on what came on `sc`; None: it carries no data, and it ends.
+
+    Subnet management stays on SC15, and nothing else gets there.
+    Args:    table: SCtoSC of the two ports, an entry for each of 32.
+    Source:  stl_sm_types.h of opa-ff, STL_SCSCMAP; opa-fm maps turns that are not allowed to SC15.
+    """
+    if sc == SC_MANAGEMENT:
+        return sc
+    return None if table[sc] == SC_MANAGEMENT else table[sc]
 
 
 def lets_pass(state: PortState, packet: bytes) -> bool:

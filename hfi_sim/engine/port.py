@@ -13,15 +13,25 @@ from typing import Final, Protocol
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.config import PortConfig
 from hfi_sim.engine.forwarding import is_management, lets_pass
-from hfi_sim.engine.outputs import BufferToken, Delivered, FlowChanged, PortId
+from hfi_sim.engine.outputs import BufferToken, FlowChanged, PortId, delivered
 from hfi_sim.engine.port_errors import PortErrors
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.config import Egress
 from hfi_sim.port_state import PortState
 from hfi_sim.types import LID_MULTICAST_FIRST, LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, dlid_of, pkey_of, slid_of, with_becn
-from hfi_sim.wire.packet import check_packet
+from hfi_sim.wire.lrh16b import (
+    BECN_BYTE3,
+    FECN_BYTE7,
+    dlid_of,
+    length_of_16b,
+    route_of,
+    slid_of,
+    with_becn,
+)
+from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET, check_packet
+
+_DOWN: Final = PortState.DOWN  # an enum's member costs a look-up each time
 
 RX_BUFFER_BYTES: Final = 1 << 20
 """Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow)."""
@@ -89,7 +99,25 @@ class EnginePort:
 
     # --- sending -------------------------------------------------------------------------------------------
 
-    def send(
+    def send(self, now: int, data: bytes, way: Leaving | None = None) -> Drop | None:
+        """Send what may be a packet, as `inject` does; what it is asked is read from it."""
+        size = len(data)
+        if self.config.state is _DOWN:
+            drop = Drop.TX_PORT_DOWN
+        elif MIN_PACKET <= size <= MAX_PACKET and length_of_16b(data) == size:
+            slid, dlid, pkey = route_of(data)
+            if way is not None:
+                dlid = LID_PERMISSIVE  # a directed route asks for none
+            return self.inject(now, data, slid, dlid, pkey, way)
+        else:
+            drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
+        tx = self._tx
+        tx.in_packets += 1
+        tx.in_bytes += size
+        tx.drop(drop)
+        return drop
+
+    def inject(
         self, now: int, packet: bytes, slid: int, dlid: int, pkey: int, way: Leaving | None = None
     ) -> Drop | None:
         """Send a complete packet; return why the port refused it, or None. Args: way: where, if not as usual."""
@@ -134,6 +162,8 @@ class EnginePort:
     def stop(self, now: int, stopped: bool) -> None:
         """Report that the link stops this port for lack of credits, or lets it go on."""
         self._congestion.tx_stops += stopped
+        self._state.stopped += 1 if stopped else -1
+        self._state.events.changed = True
         self._state.outputs.append(FlowChanged(now, self._number, stopped))
 
     # --- receiving -----------------------------------------------------------------------------------------
@@ -161,7 +191,7 @@ class EnginePort:
         if space is not None:
             space.keep()
             token = self._lend(space)
-        self._state.outputs.append(Delivered(now, self._number, packet, token, in_port))
+        self._state.outputs.append(delivered((now, self._number, packet, token, in_port)))
 
     def _refusal(self, packet: bytes) -> Drop | None:
         config = self.config
@@ -170,15 +200,13 @@ class EnginePort:
         drop = check_packet(packet, self._icrc)
         if drop is not None:
             return drop
-        dlid = dlid_of(packet)
+        _, dlid, pkey = route_of(packet)
         if dlid >= LID_MULTICAST_FIRST and is_multicast_lid(dlid):
             if not config.any_group and dlid not in config.multicast_lids:
                 return Drop.RX_DLID
         elif dlid >> config.lmc != config.lid >> config.lmc and dlid != LID_PERMISSIVE:
             return Drop.RX_DLID
-        if pkey_of(packet) not in self._admitted:
-            return Drop.RX_PKEY
-        return None
+        return None if pkey in self._admitted else Drop.RX_PKEY
 
     def _note_congestion(self, packet: bytes) -> None:
         if packet[7] & FECN_BYTE7:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.engine.api import Engine
+from hfi_sim.engine.api import Engine, Sent
 from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
 from hfi_sim.engine.port import EnginePort
@@ -23,7 +23,6 @@ from hfi_sim.link.wire_counters import WireCounters
 from hfi_sim.port_state import PortState
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
-from hfi_sim.types import LID_PERMISSIVE
 from hfi_sim.wire.icrc import Icrc
 
 
@@ -69,6 +68,8 @@ class PythonEngine(Engine):
         """Room that hosts occupy, and by how many holders."""
         self._tokens = 0
         self._lookahead_is_old = False
+        self._lookahead = 0
+        """Nanoseconds from anything inside the fabric to the first output that it may cause, with no port stopped."""
         self._deadline: int | None = None
         """As the events last had it."""
 
@@ -117,7 +118,7 @@ class PythonEngine(Engine):
             )
             direction.target = target = ports[1 - side]
             ports[side].leaving = direction
-            direction.set_sc_to_vl(ports[side].config.egress.sc_to_vl)
+            direction.set_egress(0, ports[side].config.egress)
             if isinstance(target, EngineSwitchPort):
                 target.arriving = direction
             self._directions.append(direction)
@@ -148,7 +149,8 @@ class PythonEngine(Engine):
         changed = self._ports[port]
         changed.configure(config)
         if isinstance(changed.leaving, Direction):
-            changed.leaving.set_sc_to_vl(config.egress.sc_to_vl)
+            changed.leaving.set_egress(now, config.egress)
+            self._state.settle(now)
         if port in self._switch_of:
             self._open_port0(port, config.state is not PortState.DOWN)
 
@@ -177,7 +179,8 @@ class PythonEngine(Engine):
 
     def set_switch_port(self, now: int, switch: SwitchId, port_num: int, config: SwitchPortConfig) -> None:
         self.handle_timeout(now)
-        self._switches[switch].port(port_num).configure(config)
+        self._switches[switch].port(port_num).configure(now, config)
+        self._state.settle(now)
 
     def set_tables(
         self, now: int, switch: SwitchId, lft: LinearTable, mft: Mapping[int, frozenset[int]]
@@ -192,6 +195,9 @@ class PythonEngine(Engine):
         self._lookahead_is_old = True
         for number in (first, first + 1):
             self._directions[number].configure(now, config)
+        self._state.settle(now)
+        for number in (first, first + 1):
+            self._directions[number].set_flow(now, config.flow)
         self._state.settle(now)
 
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
@@ -217,22 +223,30 @@ class PythonEngine(Engine):
 
     # --- packets -------------------------------------------------------------------------------------------
 
-    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+    def send(self, now: int, port: PortId, data: bytes) -> Sent:
         state = self._state
         due = state.events.heap
         if due and due[0][0] <= now:
             state.events.run(now, state.returns)
-        drop = self._ports[port].send(now, packet, slid, dlid, pkey)
+        drop = self._ports[port].send(now, data)
         if state.returns:
             state.settle(now)
-        return drop
+        return drop, self.deadline
 
-    def direct(
-        self, now: int, port: PortId, out_port: int, packet: bytes, slid: int, pkey: int
-    ) -> Drop | None:
+    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Sent:
+        state = self._state
+        due = state.events.heap
+        if due and due[0][0] <= now:
+            state.events.run(now, state.returns)
+        drop = self._ports[port].inject(now, packet, slid, dlid, pkey)
+        if state.returns:
+            state.settle(now)
+        return drop, self.deadline
+
+    def direct(self, now: int, port: PortId, out_port: int, data: bytes) -> Drop | None:
         self.handle_timeout(now)
         way = _OutOfSwitch(self._switches[self._switch_of[port]], out_port)
-        drop = self._ports[port].send(now, packet, slid, LID_PERMISSIVE, pkey, way)
+        drop = self._ports[port].send(now, data, way)
         self._state.settle(now)
         return drop
 
@@ -272,9 +286,10 @@ class PythonEngine(Engine):
         if self._lookahead_is_old:
             self._lookahead_is_old = False
             after = [way.shows_after for way in self._directions if way.shows_after is not None]
-            events.lookahead = min(after, default=0)
+            self._lookahead = min(after, default=0)
             events.changed = True
         if events.changed:
+            events.lookahead = 0 if self._state.stopped else self._lookahead
             self._deadline = events.deadline
         return self._deadline
 

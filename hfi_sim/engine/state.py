@@ -29,7 +29,7 @@ class Space(Protocol):
 class EngineState:
     """Made once for an engine; every element has it."""
 
-    __slots__ = ("events", "outputs", "pool", "returns", "switches")
+    __slots__ = ("events", "outputs", "pool", "returns", "stopped", "switches")
 
     def __init__(self) -> None:
         self.events = EventQueue()
@@ -38,6 +38,8 @@ class EngineState:
         """Bytes that links may still take."""
         self.returns: deque[Callable[[int], None]] = deque()
         """Credits that have come back during an event. Passing them on at once would recurse along the whole path."""
+        self.stopped = 0
+        """HFI ports that their link has stopped for lack of credits: any credit may bring about an output there."""
         self.switches = 0
         """How many there are, also those that are off; a packet that has seen more is in a loop."""
 

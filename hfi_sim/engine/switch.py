@@ -10,14 +10,14 @@ from typing import Protocol
 
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.engine.config import PortConfig, SwitchPortConfig
-from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass, path_of
+from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass, path_of, sc_leaving
 from hfi_sim.engine.port_errors import PortErrors
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.direction import Direction
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
 from hfi_sim.types import LID_MULTICAST_FIRST, LID_NONE, LID_PERMISSIVE, is_multicast_lid
-from hfi_sim.wire.lrh16b import L2_16B, SIZE, dlid_of, entropy_of, l2_of, pkey_of
+from hfi_sim.wire.lrh16b import L2_16B_BYTE7, L2_BYTE7, SIZE, dlid_of, entropy_of, pkey_of, sc_of, with_sc
 
 
 class Port0(Protocol):
@@ -42,6 +42,7 @@ class EngineSwitchPort:
         "leaving",
         "number",
         "switch",
+        "turns",
     )
 
     def __init__(self, switch: EngineSwitch, number: int) -> None:
@@ -55,6 +56,8 @@ class EngineSwitchPort:
         """Whether every packet may come in."""
         self.is_open_out = False
         """Whether every packet may leave."""
+        self.turns = self.config.sc_to_sc
+        """What `config` has for packets that come in."""
         self.leaving: Direction | None = None
         """The direction in which it sends; None: it has no cable."""
         self.arriving: Direction | None = None
@@ -64,15 +67,16 @@ class EngineSwitchPort:
         """Take a packet from the link: the switch forwards it."""
         self.switch.forward(now, self, packet, hops + 1, space)
 
-    def configure(self, config: SwitchPortConfig) -> None:
+    def configure(self, now: int, config: SwitchPortConfig) -> None:
         """Take a new configuration."""
         self.config = config
         is_active = config.state is PortState.ACTIVE
         self.is_open_in = is_active and config.pkeys_in is None
         self.is_open_out = is_active and config.pkeys_out is None and not config.egress.vl_mtus
+        self.turns = config.sc_to_sc
         self._pkeys_in = None if config.pkeys_in is None else config.pkeys_in.borne
         if self.leaving is not None:
-            self.leaving.set_sc_to_vl(config.egress.sc_to_vl)
+            self.leaving.set_egress(now, config.egress)
 
     def refusal_in(self, packet: bytes) -> Drop | None:
         """Return why a packet may not come in, or None."""
@@ -146,12 +150,12 @@ class EngineSwitch:
             else:
                 self._drop(in_port.number, packet, drop)
             return
-        if len(packet) < SIZE or l2_of(packet) != L2_16B:
+        if len(packet) < SIZE or packet[7] & L2_BYTE7 != L2_16B_BYTE7:
             self._drop(in_port.number, packet, Drop.SW_MALFORMED)
             return
         dlid = dlid_of(packet)
         if dlid >= LID_MULTICAST_FIRST and is_multicast_lid(dlid):
-            self._replicate(now, in_port.number, dlid, packet, hops, space)
+            self._replicate(now, in_port, dlid, packet, hops, space)
             return
         entries = self.lft.entries
         port_num = entries[dlid] if dlid < len(entries) else 0
@@ -164,11 +168,15 @@ class EngineSwitch:
         if port_num >= GROUP_BASE:
             group = self.lft.groups[port_num - GROUP_BASE]
             port_num = group[path_of(entropy_of(packet), len(group), hops)]
-        self._send(now, port_num, packet, hops, space)
+        if in_port.turns:
+            self._pass_on(now, in_port, port_num, packet, hops, space)
+        else:
+            self._send(now, port_num, packet, hops, space)
 
     def _replicate(
-        self, now: int, in_num: int, dlid: int, packet: bytes, hops: int, space: Space | None
+        self, now: int, in_port: EngineSwitchPort, dlid: int, packet: bytes, hops: int, space: Space | None
     ) -> None:
+        in_num = in_port.number
         group = self.mft.get(dlid, frozenset())
         targets = [num for num in sorted(group) if num != in_num]
         if not targets or in_num not in group or is_astray(hops, self._state.switches):
@@ -181,7 +189,7 @@ class EngineSwitch:
         self.counters.copies += len(targets) - 1
         for num in targets:
             if num or self.port0 is None:
-                self._send(now, num, packet, hops, space)
+                self._pass_on(now, in_port, num, packet, hops, space)
             else:
                 self._leave_to(self.port0, now, in_num, packet, space)
 
@@ -211,6 +219,24 @@ class EngineSwitch:
         self.counters.out_packets += 1
         self.counters.out_bytes += len(packet)
         port0.receive(now, packet, 0, space, in_num)
+
+    def _pass_on(
+        self,
+        now: int,
+        in_port: EngineSwitchPort,
+        port_num: int,
+        packet: bytes,
+        hops: int,
+        space: Space | None,
+    ) -> None:
+        """Send a packet that came by another port, on the service channel that the two ports have for it."""
+        if (table := in_port.turns.get(port_num)) is not None:
+            sc = sc_leaving(sc_of(packet), table)
+            if sc is None:
+                self._drop(in_port.number, packet, Drop.SW_SC)
+                return
+            packet = with_sc(packet, sc)
+        self._send(now, port_num, packet, hops, space)
 
     def _send(self, now: int, port_num: int, packet: bytes, hops: int, space: Space | None) -> None:
         counters = self.counters

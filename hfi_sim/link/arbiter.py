@@ -1,54 +1,105 @@
-"""Which virtual lane of a link sends next: two priorities, and within each the bytes in proportion to weights.
+"""Which virtual lane of a link sends next: two tables, and within each the bytes in proportion to weights.
 
 A lane that has nothing to send, or no credits, is passed over and saves up nothing: its turn is not kept for it.
 
 Source: InfiniBand architecture 7.6.9 (VL arbitration): a high and a low priority table, weights, and a limit of high
-priority after which a packet of low priority gets its chance. Omni-Path links have the same tables.
+priority after which a packet of low priority gets its chance; VL15 goes before all. Omni-Path links have the same.
 Differs: there an entry of a table sends until its weight, in units of 64 bytes, is used up, and the rest of a packet
-is forgotten; here it is remembered, so that the shares hold for packets of any size. A lane stands in one table, once.
+is forgotten; here it is remembered, so that the shares hold for packets of any size. All entries of a lane in a table
+count as one, wherever they stand. A lane that is in no table is not silent: it sends when no other can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+SCALE: Final = 720_720
+"""What a lane of weight 1 is charged for a byte; the quotient by every weight from 1 to 16 is whole."""
+FIRST: Final = 0
+HIGH: Final = 1
+LOW: Final = 2
+REST: Final = 3
+"""The tables, in their order; `FIRST` and `REST` are those of lanes that are in neither of the real ones."""
+_TABLES: Final = (FIRST, HIGH, LOW, REST)
+
+
+class Turn(NamedTuple):
+    """Who sends, and which table has given it the turn."""
+
+    vl: int
+    table: int
 
 
 class Arbiter:
     """One direction of a link. It is told what was sent, and asked what to send."""
 
-    def __init__(self, weights: Sequence[int], high: Iterable[int] = (), high_limit_bytes: int | None = None):
+    def __init__(
+        self,
+        low: Sequence[int],
+        high: Sequence[int] = (),
+        high_limit_bytes: int | None = None,
+        first: int | None = None,
+    ):
         """Begin with nothing sent.
 
-        Args:  weights: of each VL, 1 and more. high: VLs that go before the others. high_limit_bytes: after so many
-               bytes of those a packet of the others goes first, if there is one; None: never.
+        Args:  low, high: weights of each VL in either table; 0: it has none there. high_limit_bytes: after so many
+               bytes by the high one a packet by the low one goes first, if there is one; None: never. first: a VL that
+               goes before all others.
         """
-        self._weights = tuple(weights)
-        self._high = frozenset(high)
+        vls = range(len(low))
+        high = tuple(high) or (0,) * len(low)
+        self._weights = (
+            [int(vl == first) for vl in vls],
+            [0 if vl == first else high[vl] for vl in vls],
+            [0 if vl == first else low[vl] for vl in vls],
+            [int(vl != first and not high[vl] and not low[vl]) for vl in vls],
+        )
+        """By table and VL."""
+        self._tables_of = [[table for table in _TABLES if self._weights[table][vl]] for vl in vls]
         self._limit = high_limit_bytes
         self._high_run = 0
-        self._served = [0.0] * len(self._weights)
-        """Bytes over weight, of each VL: the one with the least is next."""
-        self._level = {True: 0.0, False: 0.0}
-        """What the VL that was served last had, in either table: one that wakes up begins there."""
+        self._served = [[0] * len(low) for _ in _TABLES]
+        """Bytes times `SCALE` over weight, by table and VL: of those in a table the one with the least is next."""
+        self._level = [0 for _ in _TABLES]
+        """What the VL that was served last had, by table: one that wakes up begins there."""
+
+    def shares_like(self, other: Arbiter) -> bool:
+        """Return whether both share a wire by the same rules, whatever they have sent so far."""
+        return (self._weights, self._limit) == (other._weights, other._limit)
 
     def woke(self, vl: int) -> None:
         """Note that a VL can send now and could not before."""
-        self._served[vl] = max(self._served[vl], self._level[vl in self._high])
+        for table in self._tables_of[vl]:
+            served = self._served[table]
+            served[vl] = max(served[vl], self._level[table])
 
-    def choose(self, ready: Sequence[int]) -> int:
+    def choose(self, ready: Sequence[int]) -> Turn:
         """Return which of these VLs, at least one, sends its next packet."""
-        high = [vl for vl in ready if vl in self._high]
-        low = [vl for vl in ready if vl not in self._high]
-        if high and low:
-            low_is_due = self._limit is not None and self._high_run > self._limit
-            candidates = low if low_is_due else high
-        else:
-            candidates = high or low
-        return min(candidates, key=lambda vl: (self._served[vl], vl))
+        table = next(table for table in _TABLES if self._are_in(table, ready))
+        if (
+            table == HIGH
+            and self._limit is not None
+            and self._high_run > self._limit
+            and self._are_in(LOW, ready)
+        ):
+            table = LOW
+        served = self._served[table]
+        return Turn(min(self._are_in(table, ready), key=lambda vl: (served[vl], vl)), table)
 
-    def sent(self, vl: int, size: int) -> None:
+    def _are_in(self, table: int, ready: Sequence[int]) -> list[int]:
+        weights = self._weights[table]
+        return [vl for vl in ready if weights[vl]]
+
+    def alone(self, vl: int) -> Turn:
+        """Return the turn of a VL that sends because nobody else wants to."""
+        return Turn(vl, self._tables_of[vl][0])
+
+    def sent(self, turn: Turn, size: int) -> None:
         """Note that a VL has sent `size` bytes."""
-        is_high = vl in self._high
-        self._high_run = self._high_run + size if is_high else 0
-        self._level[is_high] = self._served[vl]
-        self._served[vl] += size / self._weights[vl]
+        vl, table = turn
+        if table != FIRST:
+            self._high_run = self._high_run + size if table == HIGH else 0
+        served = self._served[table]
+        self._level[table] = served[vl]
+        served[vl] += size * SCALE // self._weights[table][vl]

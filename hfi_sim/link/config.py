@@ -8,6 +8,7 @@ from typing import Final
 
 from hfi_sim.errors import FabricError
 from hfi_sim.link.arbiter import Arbiter
+from hfi_sim.types import SC_MANAGEMENT
 from hfi_sim.wire.packet import MAX_PACKET
 
 DEFAULT_RATE_BPS: Final = 100e9
@@ -25,6 +26,12 @@ Source: hfi1 chip.c lrh_max_header_bytes: a receive header entry of 32 words, le
 """
 MAX_WEIGHT: Final = 255
 """A byte in the tables of a port."""
+MAX_TABLE_WEIGHT: Final = 128 * MAX_WEIGHT
+"""Of all entries of a VL in a table together; it has 128."""
+MAX_ROOM: Final = (1 << 32) - 1
+"""More than the tables of a port can say."""
+LAST_VL: Final = MAX_VLS - 1
+"""VL15, which carries subnet management."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +71,12 @@ class FlowControl:
     """VLs with priority over all others."""
     high_limit_bytes: int | None = None
     """After this many bytes of those, one packet of another VL goes first, if any waits; None: never."""
+    shared_bytes: int = 0
+    """Room at the receiving end beside those buffers, for packets of any VL whose own is full."""
 
     def __post_init__(self) -> None:
+        if self.shared_bytes < 0:
+            raise FabricError(f"the VLs share {self.shared_bytes} bytes, below 0")
         if not 1 <= self.vls <= MAX_VLS:
             raise FabricError(f"{self.vls} VLs; a link has 1 to {MAX_VLS}")
         if self.buffer_bytes < MAX_PACKET:
@@ -94,11 +105,58 @@ class FlowControl:
         """Return the VL of each service channel."""
         return tuple(self.sc_to_vl) or tuple(sc % self.vls for sc in range(SERVICE_CHANNELS))
 
-    def arbiter(self) -> Arbiter | None:
-        """Return the arbiter of the VLs; None if there is only one VL."""
-        if self.vls == 1:
-            return None
-        return Arbiter(self.weights or (1,) * self.vls, self.high, self.high_limit_bytes)
+
+@dataclass(frozen=True, slots=True)
+class Arbitration:
+    """How VLs share a wire: the tables VLArb of a port, the weights of all entries of a VL added up.
+
+    Raises:  FabricError: not 16 weights, or one below 0; a limit below 0.
+    """
+
+    low: tuple[int, ...]
+    """Weight of each of 16 VLs in the table of low priority; 0: it has no turn there."""
+    high: tuple[int, ...] = (0,) * MAX_VLS
+    """Its weight in the table of high priority, likewise."""
+    high_limit_bytes: int | None = None
+    """As in `FlowControl`."""
+
+    def __post_init__(self) -> None:
+        for name, weights in (("low", self.low), ("high", self.high)):
+            if len(weights) != MAX_VLS:
+                raise FabricError(
+                    f"there are weights of {len(weights)} VLs of {name} priority; there are {MAX_VLS}"
+                )
+            for vl, weight in enumerate(weights):
+                if not 0 <= weight <= MAX_TABLE_WEIGHT:
+                    raise FabricError(
+                        f"VL {vl} has the weight {weight} in the table of {name} priority; "
+                        f"weights there are 0 to {MAX_TABLE_WEIGHT}"
+                    )
+        if self.high_limit_bytes is not None and self.high_limit_bytes < 0:
+            raise FabricError(f"the limit of high priority is {self.high_limit_bytes} bytes, below 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Room at the far end of a link that packets of each VL may occupy: BufferControl of the port that sends, in bytes.
+
+    Raises:  FabricError: not 16 VLs, or room below 0.
+    """
+
+    dedicated: tuple[int, ...]
+    """Of each of 16 VLs, room for nothing but its packets (TxDedicatedLimit)."""
+    shared: tuple[int, ...]
+    """Of each, how much it may have of what all share (TxSharedLimit)."""
+    overall_shared: int
+    """What all share (TxOverallSharedLimit)."""
+
+    def __post_init__(self) -> None:
+        for name, rooms in (("dedicated", self.dedicated), ("shared", self.shared)):
+            if len(rooms) != MAX_VLS:
+                raise FabricError(f"there is {name} room of {len(rooms)} VLs; there are {MAX_VLS}")
+        for room in (*self.dedicated, *self.shared, self.overall_shared):
+            if not 0 <= room <= MAX_ROOM:
+                raise FabricError(f"there is room of {room} bytes for a VL; rooms are 0 to {MAX_ROOM}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +171,10 @@ class Egress:
     own: it is taken modulo their number."""
     vl_mtus: tuple[int, ...] = ()
     """MTU of each VL in bytes, see `MTU_HEADROOM`; 0: nothing leaves on it. Empty: no limits."""
+    arbitration: Arbitration | None = None
+    """How VLs share the wire of a link with credits; None: as the link has it."""
+    buffers: Buffers | None = None
+    """What VLs may occupy at the far end of a link with credits; None: as the link has it."""
 
     def __post_init__(self) -> None:
         if self.sc_to_vl and len(self.sc_to_vl) != SERVICE_CHANNELS:
@@ -134,3 +196,63 @@ class Egress:
             return False
         mtu = self.vl_mtus[vl]
         return mtu == 0 or size > mtu + MTU_HEADROOM
+
+
+def vls_without_table(flow: FlowControl | None) -> tuple[int, ...]:
+    """Return the VL of each service channel at a port that has no table: as the link has it.
+
+    Without credits it has one queue. SC15 is VL15 whatever else there is, or an MTU that a fabric manager sets for data
+    could shut it out.
+    """
+    vls = [0] * SERVICE_CHANNELS if flow is None else list(flow.map())
+    vls[SC_MANAGEMENT] = LAST_VL
+    return tuple(vls)
+
+
+def _of_lanes(of_vls: Sequence[int], vls: int, lanes: int) -> list[int]:
+    """Add up what VLs have that share a lane: the VL modulo their number. Lanes beyond that number have nothing."""
+    return [sum(of_vls[lane::vls]) if lane < vls else 0 for lane in range(lanes)]
+
+
+def arbiter_of(flow: FlowControl, arbitration: Arbitration | None, lanes: int) -> Arbiter | None:
+    """Return the arbiter of the lanes of a direction; None where there is only one.
+
+    Args:  lanes: those there have ever been, `flow.vls` and more: from the others the last packets are leaving.
+    """
+    if lanes == 1:
+        return None
+    leaving = [1] * (lanes - flow.vls)
+    if arbitration is not None:
+        high, low = (_of_lanes(of, flow.vls, lanes) for of in (arbitration.high, arbitration.low))
+        low[flow.vls :] = leaving
+        return Arbiter(low, high, arbitration.high_limit_bytes, LAST_VL if flow.vls == MAX_VLS else None)
+    weights = [*(flow.weights or (1,) * flow.vls), *leaving]
+    high = [weight if lane in flow.high else 0 for lane, weight in enumerate(weights)]
+    low = [0 if lane in flow.high else weight for lane, weight in enumerate(weights)]
+    return Arbiter(low, high, flow.high_limit_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """What the lanes of a direction may occupy at its far end, in bytes; index: lane."""
+
+    dedicated: Sequence[int]
+    shared: Sequence[int]
+    """Of what all share."""
+    overall: int
+    """What all share."""
+
+    @classmethod
+    def of(cls, flow: FlowControl, buffers: Buffers | None, lanes: int) -> Rooms:
+        """Return those of a direction. Args: lanes: as for `arbiter_of`."""
+        if buffers is None:
+            buffers = Buffers(
+                (flow.buffer_bytes,) * flow.vls + (0,) * (MAX_VLS - flow.vls),
+                (flow.shared_bytes,) * flow.vls + (0,) * (MAX_VLS - flow.vls),
+                flow.shared_bytes,
+            )
+        return cls(
+            _of_lanes(buffers.dedicated, flow.vls, lanes),
+            _of_lanes(buffers.shared, flow.vls, lanes),
+            buffers.overall_shared,
+        )

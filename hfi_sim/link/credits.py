@@ -1,23 +1,29 @@
 """Virtual lanes with credits: a link direction that loses nothing, because a full receiver stops its sender.
 
-Each VL of a direction has a buffer at the receiving end. A packet goes on the wire only when that buffer has room
-(credit). The room is free again when the packet has left the receiver: a switch has put every copy of it on the
-next wire, or an HFI has passed it to its host. So a host that reads nothing fills its port's buffer, then the
-switch's, and so on back to the sender, on that VL alone.
+Each VL of a direction has a buffer at the receiving end, and perhaps a part of what all share there. A packet goes on
+the wire only when there is room for it (credit), or nothing else of its VL is there: hardware passes on a packet that
+is longer than a buffer as it comes. The room is free again when the packet has left the receiver: a switch has put
+every copy of it on the next wire, or an HFI has passed it to its host. So a host that reads nothing fills its port's
+buffer, then the switch's, and so on back to the sender, on that VL alone.
 
 If a link has several VLs, packets wait for the wire at its near end, and the arbiter (`hfi_sim.link.arbiter`) selects
 the next one: high priority first, the others by weight, all equal by default.
+
+All of this can change while packets wait or are under way. Those stay on the lane that they are on: what waits goes
+by the new rules, what is under way gives its room back there. Until then a lane may occupy more than it now may. Lanes
+that are no longer used stay until they are empty, with a weight of 1 and no room of their own, so they send packet by
+packet.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hfi_sim.counters import Drop
 from hfi_sim.engine.state import EngineState, Space
-from hfi_sim.link.config import FlowControl
+from hfi_sim.link.config import Egress, FlowControl, Rooms, arbiter_of
 from hfi_sim.link.wire import Wire
 from hfi_sim.wire.lrh16b import sc_of, with_fecn
 
@@ -30,6 +36,8 @@ class LanesStatus:
     """Bytes of room at the receiving end."""
     waiting: tuple[int, ...]
     """Bytes that wait for credits, or for the wire."""
+    occupied: tuple[int, ...]
+    """Bytes on the wire and at the receiving end."""
     fecn_marked: int
     """Packets that this direction has marked."""
 
@@ -78,12 +86,15 @@ class Lanes:
         self._state = state
         self._wire = wire
         self._flow = flow
+        self._egress = Egress()
         self._forwards = forwards
         self._on_stop = on_stop
         self._vl_of: Sequence[int] = flow.map()
         self._vls_on_wire: deque[int] = deque()
         """Of the packets on the wire, in order: the table that said so may have changed since."""
-        self._credits = [flow.buffer_bytes] * flow.vls
+        self._rooms = Rooms.of(flow, None, flow.vls)
+        self._occupied = [0] * flow.vls
+        """Bytes on the wire and at the receiving end."""
         self._queues: list[deque[tuple[bytes, int, int, Space | None]]] = [deque() for _ in range(flow.vls)]
         self._queued = [0] * flow.vls
         self._waited = [0] * flow.vls
@@ -92,28 +103,67 @@ class Lanes:
         """When the first packet that waits on a VL began to, unless its own was being sent then."""
         self._last_vl = 0
         """The VL that sent last."""
-        self._arbiter = flow.arbiter()
+        self._arbiter = arbiter_of(flow, None, flow.vls)
         self._wire_event = 0
         """The sequence number of the event at which the wire is free; 0: none is set."""
         self._fecn_marked = 0
 
     @property
     def vls(self) -> int:
-        """How many there are."""
-        return self._flow.vls
+        """How many there are, those included that are no longer used."""
+        return len(self._queues)
 
     @property
     def first_vl(self) -> int:
         """The VL of the first packet on the wire."""
         return self._vls_on_wire[0]
 
-    def map(self, sc_to_vl: Sequence[int]) -> None:
-        """Let packets that enter from now on take these VLs, modulo the number of those that there are."""
-        self._vl_of = tuple(vl % self._flow.vls for vl in sc_to_vl)
+    def set_up(self, now: int, flow: FlowControl, egress: Egress) -> None:
+        """Take new settings; see the module.
+
+        Packets that enter from now on take the VLs that their service channels have, modulo the number of VLs.
+        """
+        blocked = self._blocked(range(self.vls))
+        while self.vls < flow.vls:
+            self._queues.append(deque())
+            for each in (self._occupied, self._queued, self._waited, self._since):
+                each.append(0)
+        self._flow, self._egress = flow, egress
+        self._vl_of = tuple(vl % flow.vls for vl in egress.sc_to_vl or flow.map())
+        self._rooms = Rooms.of(flow, egress.buffers, self.vls)
+        arbiter = arbiter_of(flow, egress.arbitration, self.vls)
+        if self._arbiter is None or arbiter is None or not arbiter.shares_like(self._arbiter):
+            self._arbiter = arbiter
+        self._go_on(now, blocked)
+        self._wake(now)
+        self._stop(now, self._queued.index(max(self._queued)))
 
     def status(self) -> LanesStatus:
         """Return the lanes as they are now."""
-        return LanesStatus(tuple(self._credits), tuple(self._queued), self._fecn_marked)
+        free = tuple(self._free(vl) for vl in range(self.vls))
+        return LanesStatus(free, tuple(self._queued), tuple(self._occupied), self._fecn_marked)
+
+    def _shared_used(self) -> int:
+        """Return how much of what all share is occupied."""
+        return sum(
+            max(occupied - own, 0)
+            for occupied, own in zip(self._occupied, self._rooms.dedicated, strict=True)
+        )
+
+    def _free(self, vl: int) -> int:
+        """Return how many bytes of a VL the receiving end has room for now."""
+        rooms = self._rooms
+        own = rooms.dedicated[vl] - self._occupied[vl]
+        shared = min(rooms.shared[vl] - max(-own, 0), rooms.overall - self._shared_used())
+        return max(own, 0) + max(shared, 0)
+
+    def _has_room(self, vl: int, size: int) -> bool:
+        """Return whether a packet may be sent now: there is room for it, or nothing of its VL is under way."""
+        return not self._occupied[vl] or size <= self._free(vl)
+
+    def _blocked(self, vls: Iterable[int]) -> list[int]:
+        """Return those that have something to send, and no room for it."""
+        return [vl for vl in vls if (queue := self._queues[vl]) and not self._has_room(vl, len(queue[0][0]))]
 
     def refusal(self, _now: int, size: int, space: Space | None) -> Drop | None:
         """Refuse a packet beyond the limit; one that waits in the room it has at the port it came to, never."""
@@ -131,8 +181,8 @@ class Lanes:
         if self._forwards and self._ahead(vl) >= self._flow.fecn_bytes:
             packet = with_fecn(packet)
             self._fecn_marked += 1
-        if not self._queues[vl] and self._credits[vl] >= size and self._wire_is_for(now, vl, size):
-            self._credits[vl] -= size
+        if not self._queues[vl] and self._has_room(vl, size) and self._wire_is_for(now, vl, size):
+            self._occupied[vl] += size
             self._vls_on_wire.append(vl)
             self._wire.enter(now, packet, hops, delay_ns)
             return
@@ -144,6 +194,10 @@ class Lanes:
         self._queued[vl] += size
         if self._arbiter is not None:
             self._wake_for_wire(now)
+        self._stop(now, vl)
+
+    def _stop(self, now: int, vl: int) -> None:
+        """Stop the sender if too much waits on a VL."""
         if not self.stopped and self._queued[vl] >= self._flow.buffer_bytes:
             self.stopped = True
             self._on_stop(now, True)
@@ -155,7 +209,7 @@ class Lanes:
         self._arbiter.woke(vl)
         if self._wire_event or self._wire.free_from > now:
             return False
-        self._arbiter.sent(vl, size)
+        self._arbiter.sent(self._arbiter.alone(vl), size)
         self._take_wire(vl)
         return True
 
@@ -181,7 +235,7 @@ class Lanes:
         ]
 
     def _ahead(self, vl: int) -> int:
-        return self._queued[vl] + self._flow.buffer_bytes - self._credits[vl]
+        return self._queued[vl] + self._occupied[vl]
 
     def arrived(self, packet: bytes) -> Space:
         """Return the room that the first packet on the wire occupies now that it has arrived."""
@@ -196,26 +250,31 @@ class Lanes:
         self._state.returns.append(lambda now: self._give_back(now, vl, size))
 
     def _give_back(self, now: int, vl: int, size: int) -> None:
-        self._credits[vl] += size
+        blocked = self._blocked(range(self.vls) if self._rooms.overall else (vl,))
+        self._occupied[vl] -= size
+        self._go_on(now, blocked)
+
+    def _go_on(self, now: int, blocked: Iterable[int]) -> None:
+        """Send what can go now that there may be room. Args: blocked: VLs for which there was none before."""
         if self._arbiter is not None:
-            if (queue := self._queues[vl]) and self._credits[vl] - size < len(queue[0][0]):
+            for vl in blocked:
                 self._arbiter.woke(vl)
             self._wake_for_wire(now)
             return
-        while self._can_send(vl):
-            self._send_next(now, vl)
+        while self._can_send(0):
+            self._send_next(now, 0)
         self._wake(now)
 
     def _can_send(self, vl: int) -> bool:
         queue = self._queues[vl]
-        return bool(queue) and self._credits[vl] >= len(queue[0][0])
+        return bool(queue) and self._has_room(vl, len(queue[0][0]))
 
     def _send_next(self, now: int, vl: int) -> None:
         self._waited[vl] += self._waits(now, vl)
         self._since[vl] = now
         self._take_wire(vl)
         packet, hops, delay_ns, space = self._queues[vl].popleft()
-        self._credits[vl] -= len(packet)
+        self._occupied[vl] += len(packet)
         self._queued[vl] -= len(packet)
         self._vls_on_wire.append(vl)
         self._wire.enter(now, packet, hops, delay_ns)
@@ -224,7 +283,7 @@ class Lanes:
 
     def _wake_for_wire(self, now: int) -> None:
         """Send now, or as soon as the wire is free."""
-        if self._wire_event or not any(map(self._can_send, range(self._flow.vls))):
+        if self._wire_event or not any(map(self._can_send, range(self.vls))):
             return
         if self._wire.free_from <= now:
             self._arbitrate(now)
@@ -245,10 +304,10 @@ class Lanes:
     def _arbitrate(self, now: int) -> None:
         """Send what can go now, and the rest when the wire is free again."""
         assert self._arbiter is not None  # noqa: S101 - there are several VLs
-        while ready := [vl for vl in range(self._flow.vls) if self._can_send(vl)]:
-            vl = self._arbiter.choose(ready)
-            self._arbiter.sent(vl, len(self._queues[vl][0][0]))
-            self._send_next(now, vl)
+        while ready := [vl for vl in range(self.vls) if self._can_send(vl)]:
+            turn = self._arbiter.choose(ready)
+            self._arbiter.sent(turn, len(self._queues[turn.vl][0][0]))
+            self._send_next(now, turn.vl)
             if self._wire.free_from > now:
                 break
         self._wake_for_wire(now)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.engine.outputs import DirectionId
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.capture import PythonRing
-from hfi_sim.link.config import MAX_VLS, SERVICE_CHANNELS, Egress, LinkConfig
+from hfi_sim.link.config import MAX_VLS, Egress, FlowControl, LinkConfig, vls_without_table
 from hfi_sim.link.credits import Lanes, LanesStatus
 from hfi_sim.link.faults import FaultLayer
 from hfi_sim.link.layer import Layer
@@ -21,9 +22,6 @@ from hfi_sim.link.wire import Shows, Wire
 from hfi_sim.link.wire_counters import GROUP_BYTE9, WireCounters, WireTally, is_marked
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, sc_of
-
-NO_VLS: Final = (0,) * SERVICE_CHANNELS
-"""The VLs of service channels on a link without credits, unless the port has a table: it has one queue."""
 
 
 class Receiver(Protocol):
@@ -75,7 +73,8 @@ class Direction:
         self._too_long = 0
         self._vl_of: Sequence[int]
         """The VL of each service channel."""
-        self.set_sc_to_vl(())
+        self._egress = Egress()
+        self._map()
         self._next: Callable[[int, bytes, int, int, Space | None], None]
         self.compose()
 
@@ -172,13 +171,13 @@ class Direction:
     # --- changes -------------------------------------------------------------------------------------------
 
     def configure(self, now: int, config: LinkConfig) -> None:
-        """Take a new configuration; what is on its way stays, except where the link goes down.
+        """Take a new configuration but for its credits; what is on its way stays, except where the link goes down.
 
-        Raises:  ValueError: credits are set up once, with the link.
+        Raises:  ValueError: a link gets credits when it is laid, or never.
         """
-        if config.flow != self._config.flow:
-            raise ValueError("the credits of a link cannot change")
-        was_up, self._config = self._config.up, config
+        if (config.flow is None) != (self._lanes is None):
+            raise ValueError("a link gets credits when it is laid, or never")
+        was_up, self._config = self._config.up, replace(config, flow=self._config.flow)
         self._wire.configure(now, config)
         self._room.limit = config.queue_bytes
         if self._lanes is not None:
@@ -220,18 +219,35 @@ class Direction:
         self._observer.detach(ring)
         self.compose()
 
-    def set_sc_to_vl(self, table: Sequence[int]) -> None:
-        """Let packets travel on the VLs of a table; an empty one: as the link has it.
+    def set_flow(self, now: int, flow: FlowControl | None) -> None:
+        """Take other credits, of a link that has some; what waits and what is on its way stays, on its VL."""
+        if flow != self._config.flow:
+            self._config = replace(self._config, flow=flow)
+            self._set_up(now)
+
+    def set_egress(self, now: int, egress: Egress) -> None:
+        """Let packets leave as a port says.
 
         Those that wait or are on the wire stay on the VL that they are on.
         """
+        if egress != self._egress:
+            self._egress = egress
+            self._set_up(now)
+
+    def _set_up(self, now: int) -> None:
+        self._map()
         flow = self._config.flow
-        self._vl_of = table or (flow.map() if flow is not None else NO_VLS)
-        vls = MAX_VLS if table else 1
-        if self._lanes is not None:
-            self._lanes.map(self._vl_of)
-            vls = self._lanes.vls
-        if self._tally is None and vls > 1:
+        if self._lanes is not None and flow is not None:
+            self._lanes.set_up(now, flow, self._egress)
+
+    def _map(self) -> None:
+        """Note on which VL of the port each service channel is, and count VLs where there may be several."""
+        flow, table = self._config.flow, self._egress.sc_to_vl
+        self._vl_of = table or vls_without_table(flow)
+        vls = flow.vls if flow is not None else MAX_VLS if table else 1
+        if self._tally is not None:
+            self._tally.grow(vls)
+        elif vls > 1:
             self._tally = VlTally(vls)
             self._wire.arrive = self._arrive_on_vl
 
@@ -243,8 +259,11 @@ class Direction:
 
     @property
     def shows_after(self) -> int | None:
-        """How much later a packet that enters brings about an output, at least, in nanoseconds; None: never here."""
-        if self._observer.reports or not self._faults.is_idle or self._config.flow is not None:
+        """How much later a packet that enters brings about an output, at least, in nanoseconds; None: never here.
+
+        Not looked at: that a sender is stopped, which only an input does, and that one goes on.
+        """
+        if self._observer.reports or not self._faults.is_idle:
             return 0
         return None if self._wire.shows is Shows.NOTHING else self._config.latency_ns
 

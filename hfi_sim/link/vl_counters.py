@@ -57,6 +57,11 @@ class VlTally:
         self.fecn = [0] * vls
         self.becn = [0] * vls
 
+    def grow(self, vls: int) -> None:
+        """Count so many VLs, if there are not as many."""
+        for column in (self.packets, self.bytes, self.discards, self.overflows, self.fecn, self.becn):
+            column += [0] * (vls - len(column))
+
     def carried(self, vl: int, size: int) -> None:
         """Count a packet that has arrived."""
         self.packets[vl] += 1

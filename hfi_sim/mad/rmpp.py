@@ -107,20 +107,18 @@ def data_offset(mgmt_class: int) -> int:
 class Reassembly:
     """A message that arrives in segments."""
 
-    def __init__(self, limit: int) -> None:
-        """Args:  limit: bytes that the message may have."""
+    def __init__(self) -> None:
         self.complete = False
         self._segments: list[bytes] = []
         self._received = 0
         self._early: dict[int, bytes] = {}
         """Segments that have come before one that precedes them, by number."""
         self._window = 1
-        self._limit = limit
 
     @property
-    def too_long(self) -> bool:
-        """Whether the segments that are there exceed the limit."""
-        return bool(self._segments) and self._received * mad_size(self._segments[0][0]) > self._limit
+    def size(self) -> int:
+        """Bytes of the segments that are held, without those that are early; 0 once the message was taken."""
+        return len(self._segments) * mad_size(self._segments[0][0]) if self._segments else 0
 
     def add(self, mad: bytes) -> bytes | None:
         """Take a segment, its MAD at full size; return the acknowledgement to send, or None."""

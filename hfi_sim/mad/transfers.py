@@ -25,12 +25,16 @@ from hfi_sim.mad.rmpp import (
 )
 from hfi_sim.mad.timers import Timers
 
-MAX_MESSAGE: Final = (1 << 20) - 65
-"""Bytes of a message, so that one read of a program's device holds it with its header."""
+MAX_MESSAGE: Final = 8 << 20
+"""Bytes of a message: PortInfo of 20000 ports."""
 MAX_ARRIVING: Final = 64
 """Messages that arrive on a port at once; one more replaces the oldest."""
+MAX_ARRIVING_BYTES: Final = 32 << 20
+"""Bytes of these; more replace the oldest."""
 MAX_LEAVING: Final = 64
 """Messages that leave a port at once."""
+MAX_LEAVING_BYTES: Final = 32 << 20
+"""Bytes of these."""
 MAX_TO_ONE: Final = 8
 """Of these, to one LID."""
 ACK_S: Final = 2.0
@@ -81,6 +85,8 @@ class Arrivals:
     """The messages that arrive at one port."""
 
     def __init__(self) -> None:
+        self.size = 0
+        """Bytes of all messages under way."""
         self._messages: dict[MessageKey, Reassembly] = {}
         self._timers: Timers[MessageKey] = Timers()
 
@@ -101,21 +107,31 @@ class Arrivals:
                 return Arrival(None, None, refused=True)
             if len(self._messages) >= MAX_ARRIVING:
                 self.forget(next(iter(self._messages)))
-            message = self._messages[key] = Reassembly(MAX_MESSAGE)
-        was_complete = message.complete
+            message = self._messages[key] = Reassembly()
+        was_complete, before = message.complete, message.size
         ack = message.add(mad)
-        if message.too_long:
+        self.size += message.size - before
+        while self.size > MAX_ARRIVING_BYTES and (oldest := next(iter(self._messages))) != key:
+            self.forget(oldest)
+        if message.size > MAX_MESSAGE:
             self.forget(key)
             return Arrival(refusal(mad, RmppType.STOP, RmppStatus.RESOURCES), None, refused=True)
         if was_complete:
             return Arrival(ack, None)
         self._timers.set(key, now + (_REMEMBERED_S if message.complete else _REASSEMBLY_S))
-        return Arrival(ack, message.take() if message.complete else None)
+        if not message.complete:
+            return Arrival(ack, None)
+        self.size -= message.size
+        return Arrival(ack, message.take())
 
     def forget(self, key: MessageKey) -> None:
         """Forget a message; harmless where there is none."""
-        self._messages.pop(key, None)
+        self._drop(key)
         self._timers.cancel(key)
+
+    def _drop(self, key: MessageKey) -> None:
+        message = self._messages.pop(key, None)
+        self.size -= 0 if message is None else message.size
 
     def next_deadline(self) -> float | None:
         """Return when `expire` is due next, or None."""
@@ -124,13 +140,14 @@ class Arrivals:
     def expire(self, now: float) -> None:
         """Forget what has been under way, or complete, for long enough."""
         for key in self._timers.due(now):
-            self._messages.pop(key, None)
+            self._drop(key)
 
 
 @dataclass(slots=True)
 class _Leaving(Generic[Where]):
     segments: Segmented
     where: Where
+    size: int
     retries_left: int = ACK_RETRIES
 
 
@@ -139,6 +156,7 @@ class Departures(Generic[Where]):
 
     def __init__(self) -> None:
         self._leaving: dict[MessageKey, _Leaving[Where]] = {}
+        self._bytes = 0
         self._to_one: dict[int, int] = {}
         self._timers: Timers[MessageKey] = Timers()
         self._due: deque[MessageKey] = deque()
@@ -155,9 +173,10 @@ class Departures(Generic[Where]):
         key = key_of(lid, message)
         self.end(key)
         crowded = len(self._leaving) >= MAX_LEAVING or self._to_one.get(lid, 0) >= MAX_TO_ONE
-        if crowded or len(message) > MAX_MESSAGE:
+        if crowded or len(message) > MAX_MESSAGE or self._bytes + len(message) > MAX_LEAVING_BYTES:
             return False
-        self._leaving[key] = _Leaving(Segmented(message), where)
+        self._leaving[key] = _Leaving(Segmented(message), where, len(message))
+        self._bytes += len(message)
         self._to_one[lid] = self._to_one.get(lid, 0) + 1
         self._go_on(now, key)
         return True
@@ -178,8 +197,10 @@ class Departures(Generic[Where]):
 
     def end(self, key: MessageKey) -> None:
         """Send no more of a message; harmless where there is none."""
-        if self._leaving.pop(key, None) is None:
+        leaving = self._leaving.pop(key, None)
+        if leaving is None:
             return
+        self._bytes -= leaving.size
         self._timers.cancel(key)
         self._to_one[key.lid] -= 1
         if not self._to_one[key.lid]:

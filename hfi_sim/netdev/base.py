@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from ipaddress import IPv4Interface, IPv6Interface
 from typing import Any, Protocol
 
 from hfi_sim.types import MacAddr
+
+IpInterface = IPv4Interface | IPv6Interface
 
 ETH_MTU_MIN = 68
 ETH_MTU_MAX = 10240
@@ -85,6 +88,17 @@ class Netdev(ABC):
     def host_address(self) -> MacAddr:
         """The device address that the host has; it differs where the host refused `address`."""
         return self.address
+
+    @property
+    def ip_addresses(self) -> Sequence[IpInterface]:
+        """The IP addresses that the host has given it, in the order in which they came; none where no kernel tells."""
+        return ()
+
+    def on_ip_addresses(self, handler: Callable[[], None]) -> None:  # noqa: B027 - without a kernel they never change
+        """Call `handler` whenever `ip_addresses` has changed."""
+
+    def set_speed(self, speed: int) -> None:  # noqa: B027 - nobody asks a device without a kernel
+        """Say how fast the link is, in Mb/s, for programs such as ethtool."""
 
     @property
     def host_sees_running(self) -> bool:

@@ -18,6 +18,7 @@ from hfi_sim.errors import NetdevError
 Result = TypeVar("Result")
 
 CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 

@@ -21,14 +21,17 @@ from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from hfi_sim.errors import NetdevError
+from hfi_sim.netdev.base import IpInterface
+from hfi_sim.netdev.ethtool import merges_received, set_link_speed
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.receive_offload import merges_received
 from hfi_sim.types import MacAddr
 
 RTM_NEWLINK: Final = 16
 RTM_DELLINK: Final = 17
 RTM_GETLINK: Final = 18
 RTM_NEWADDR: Final = 20
+RTM_DELADDR: Final = 21
+RTM_GETADDR: Final = 22
 RTM_NEWNEIGH: Final = 28
 RTM_DELNEIGH: Final = 29
 RTM_GETNEIGH: Final = 30
@@ -37,9 +40,10 @@ RTM_DELMULTICAST: Final = 57
 RTM_NEWSTATS: Final = 92
 RTM_GETSTATS: Final = 94
 
-# groups of notifications: links, neighbours (bridge fdb), IPv4 and IPv6 multicast memberships
+# groups of notifications: links, neighbours (bridge fdb), IP addresses, IPv4 and IPv6 multicast memberships
 _GROUP_LINK: Final = 1
 _GROUP_NEIGH: Final = 3
+_GROUPS_ADDRESS: Final = (5, 9)  # RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR
 _GROUPS_MULTICAST: Final = (37, 38)  # RTNLGRP_IPV4_MCADDR, RTNLGRP_IPV6_MCADDR; kernels before 6.14 have none
 
 _SOL_NETLINK: Final = 270
@@ -73,6 +77,8 @@ _LINK_STATS64_NAMES: Final = (
 """How rtnl_link_stats64 begins."""
 _RECEIVE_BYTES: Final = 1 << 18
 _ANSWER_TIMEOUT_S: Final = 5.0
+
+_SCOPE_LINK: Final = 253  # RT_SCOPE_LINK
 
 IFF_UP: Final = 0x1
 IFF_RUNNING: Final = 0x40
@@ -115,6 +121,16 @@ def parse_link(message: bytes) -> LinkState:
         alias=link.get_attr("IFLA_IFALIAS") or "",
         running=bool(link["flags"] & IFF_RUNNING),
     )
+
+
+def parse_ip(message: bytes) -> tuple[int, IpInterface] | None:
+    """Read an RTM_NEWADDR or RTM_DELADDR message: (ifindex, address); None for an address of a single link."""
+    entry = ifaddrmsg(message)
+    entry.decode()
+    text = entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS")
+    if not text or entry["scope"] >= _SCOPE_LINK:
+        return None
+    return entry["index"], ipaddress.ip_interface(f"{text}/{entry['prefixlen']}")
 
 
 def messages(datagram: bytes) -> Iterator[tuple[int, bytes]]:
@@ -162,6 +178,7 @@ class LinkClient:
     """Requests about interfaces of one namespace. A request that the kernel refuses raises NetdevError."""
 
     def __init__(self, namespace: Path | None = None) -> None:
+        self.namespace = namespace
         self._socket = run_in_namespace(namespace, _request_socket)
         self._sequence = 0
 
@@ -231,6 +248,15 @@ class LinkClient:
         except OSError as error:
             raise NetdevError(f"interface {name}: gro: {error.strerror}", error.errno or 0) from error
 
+    def set_speed(self, name: str, speed: int) -> None:
+        """Let `ethtool` show a speed in Mb/s, full duplex."""
+        try:
+            set_link_speed(self._socket, name, speed)
+        except OSError as error:
+            raise NetdevError(
+                f"interface {name}: speed {speed}: {error.strerror}", error.errno or 0
+            ) from error
+
     def set_dormant(self, ifindex: int, on: bool) -> None:
         """Move the interface to operational state DORMANT and keep it there, or let it follow the carrier."""
         state = [
@@ -256,6 +282,19 @@ class LinkClient:
             "attrs": attrs,
         }
         self._request(ifaddrmsg(), RTM_NEWADDR, _NLM_F_CREATE_EXCL, fields, f"add address {interface}")
+
+    def ip_addresses(self) -> dict[int, tuple[IpInterface, ...]]:
+        """Return the IP addresses that interfaces of the namespace have, by interface index, in the kernel's order.
+
+        Addresses of a single link (fe80::/10) are left out: they say nothing without the interface.
+        """
+        message = ifaddrmsg()
+        found: dict[int, list[IpInterface]] = {}
+        for kind, data in self._request(message, RTM_GETADDR, _NLM_F_DUMP, {}, "read the IP addresses"):
+            entry = parse_ip(data) if kind == RTM_NEWADDR else None
+            if entry is not None:
+                found.setdefault(entry[0], []).append(entry[1])
+        return {ifindex: tuple(addresses) for ifindex, addresses in found.items()}
 
     def address_lists(self) -> dict[int, AddressLists]:
         """Return the secondary addresses of every interface in the namespace, by interface index."""
@@ -320,7 +359,7 @@ def _request_socket() -> socket.socket:
 
 
 def open_notifications(namespace: Path | None) -> socket.socket:
-    """Open a non-blocking socket that hears of links, forwarding entries and multicast memberships."""
+    """Open a non-blocking socket that hears of links, forwarding entries, IP addresses and multicast memberships."""
     return run_in_namespace(namespace, _notification_socket)
 
 
@@ -330,7 +369,7 @@ def _notification_socket() -> socket.socket:
     )
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     made.bind((0, 0))
-    for group in (_GROUP_LINK, _GROUP_NEIGH, *_GROUPS_MULTICAST):
+    for group in (_GROUP_LINK, _GROUP_NEIGH, *_GROUPS_ADDRESS, *_GROUPS_MULTICAST):
         try:
             made.setsockopt(_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, group)
         except OSError:

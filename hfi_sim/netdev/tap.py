@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.errors import NetdevError
-from hfi_sim.netdev.base import ETH_MTU_MAX, Netdev
+from hfi_sim.netdev.base import ETH_MTU_MAX, IpInterface, Netdev
 from hfi_sim.netdev.list_changes import single_changes
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import AddressLists, LinkState
+from hfi_sim.netdev.netlink import AddressLists, LinkClient, LinkState
 from hfi_sim.netdev.watch import NamespaceWatcher
 from hfi_sim.types import MacAddr, mac_text
 
@@ -37,6 +37,8 @@ VNET_HEADER: Final = bytes(10)
 _TUNSETIFF: Final = 0x400454CA
 _TUNGETFEATURES: Final = 0x800454CF
 _TUNSETOFFLOAD: Final = 0x400454D0
+_TUNSETPERSIST: Final = 0x400454CB
+_TUNSETOWNER: Final = 0x400454CC
 _TUNGETIFF: Final = 0x800454D2
 _TUNSETCARRIER: Final = 0x400454E2
 _IFF_TAP: Final = 0x0002
@@ -102,6 +104,8 @@ class TapNetdev(Netdev):
         self.mtu = state.mtu
         self.kernel = state
         """What the kernel has last said of the interface."""
+        self._ip: tuple[IpInterface, ...] = ()
+        self._ip_handler: Callable[[], None] = _nothing
         self._own_address: MacAddr | None = None
         self._overwritten = 0
         """How often the adapter has set the address: what the host changed before that is void."""
@@ -118,6 +122,20 @@ class TapNetdev(Netdev):
     def host_address(self) -> MacAddr:
         """The device address as the kernel has it: never zero, whatever the EM has set."""
         return self.kernel.address
+
+    @property
+    def ip_addresses(self) -> tuple[IpInterface, ...]:
+        """The IP addresses of the interface, without those of a single link (fe80::/10)."""
+        return self._ip
+
+    def on_ip_addresses(self, handler: Callable[[], None]) -> None:
+        """Call `handler` whenever `ip_addresses` has changed."""
+        self._ip_handler = handler
+
+    def set_speed(self, speed: int) -> None:
+        """Say how fast the link is, in Mb/s: `ethtool` shows it. The driver that it shows is the kernel's, tun."""
+        if self._usable:
+            self._request(lambda: self._watcher.links.set_speed(self.kernel.name, speed))
 
     @property
     def host_sees_running(self) -> bool:
@@ -337,6 +355,12 @@ class TapNetdev(Netdev):
             if self.is_up and self.ops is not None:
                 self.ops.ndo_set_rx_mode()
 
+    def heard_ip_addresses(self, addresses: tuple[IpInterface, ...]) -> None:
+        """Take over the IP addresses of the interface."""
+        if addresses != self._ip:
+            self._ip = addresses
+            self._ip_handler()
+
     def _host_set_address(self, mac: MacAddr, overwritten: int) -> None:
         if not self._usable or overwritten != self._overwritten or mac == self.address:
             return
@@ -446,6 +470,30 @@ def open_tap(name: str, *, vnet_hdr: bool = False, carrier: bool = True) -> int:
             reason = "an interface of that name exists"
         raise NetdevError(f"cannot make TAP {name}: {reason}", error.errno or 0) from error
     return fd
+
+
+def make_lasting_tap(links: LinkClient, name: str, mac: MacAddr, owner: int | None) -> None:
+    """Make a TAP that stays, for another program to open by its name, in the namespace of `links`.
+
+    Args:    owner: the user who may open it, besides root.
+    Raises:  NetdevError: no right to, or the name is taken.
+    """
+
+    def make() -> None:
+        fd = open_tap(name)
+        try:
+            found = links.find(name)
+            if found is not None:
+                links.set_address(found.ifindex, mac)
+            if owner is not None:
+                fcntl.ioctl(fd, _TUNSETOWNER, owner)
+            fcntl.ioctl(fd, _TUNSETPERSIST, 1)
+        except OSError as error:
+            raise NetdevError(f"cannot keep TAP {name}: {error.strerror}", error.errno or 0) from error
+        finally:
+            os.close(fd)
+
+    run_in_namespace(links.namespace, make)
 
 
 class TapFactory:

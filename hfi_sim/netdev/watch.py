@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from hfi_sim.errors import NetdevError
+from hfi_sim.netdev.base import IpInterface
 from hfi_sim.netdev.netlink import (
+    RTM_DELADDR,
     RTM_DELLINK,
     RTM_DELMULTICAST,
     RTM_DELNEIGH,
+    RTM_NEWADDR,
     RTM_NEWLINK,
     RTM_NEWMULTICAST,
     RTM_NEWNEIGH,
@@ -28,6 +31,7 @@ from hfi_sim.netdev.netlink import (
     is_of_bridge,
     messages,
     open_notifications,
+    parse_ip,
     parse_link,
 )
 
@@ -35,6 +39,7 @@ log = logging.getLogger("hfi_sim.netdev.watch")
 
 POLL_S: Final = 1.0
 _RECEIVE_BYTES: Final = 1 << 18
+_IP_MESSAGES: Final = frozenset({RTM_NEWADDR, RTM_DELADDR})
 _LIST_MESSAGES: Final = frozenset({RTM_NEWNEIGH, RTM_DELNEIGH, RTM_NEWMULTICAST, RTM_DELMULTICAST})
 
 
@@ -52,6 +57,9 @@ class WatchedDevice(Protocol):
     def on_address_lists(self, lists: AddressLists) -> None:
         """The secondary addresses as they are now; the same lists may come again."""
 
+    def heard_ip_addresses(self, addresses: tuple[IpInterface, ...]) -> None:
+        """The IP addresses as they are now, in the order in which they came."""
+
 
 class NamespaceWatcher:
     """Notifications and requests for the devices in one network namespace, on one event loop."""
@@ -67,6 +75,7 @@ class NamespaceWatcher:
         """How often the kernel dropped notifications because too many were waiting; each was made good."""
         self._loop = loop
         self._devices: dict[int, WatchedDevice] = {}
+        self._ip: dict[int, tuple[IpInterface, ...]] = {}
         self._lists_due = False
         self._lists_stale = False
         self._closed = False
@@ -95,6 +104,7 @@ class NamespaceWatcher:
     def remove(self, device: WatchedDevice) -> None:
         """Tell `device` nothing more."""
         self._devices.pop(device.ifindex, None)
+        self._ip.pop(device.ifindex, None)
 
     def drain(self) -> None:
         """Pass on every notification that is waiting."""
@@ -116,6 +126,9 @@ class NamespaceWatcher:
         if kind in _LIST_MESSAGES:
             self.want_lists()
             return
+        if kind in _IP_MESSAGES:
+            self._heard_ip(kind, data)
+            return
         if kind not in (RTM_NEWLINK, RTM_DELLINK):
             return
         device = self._devices.get(ifindex_of(data))
@@ -126,6 +139,22 @@ class NamespaceWatcher:
                 device.on_link(parse_link(data))
         self.want_lists()  # a macvlan on top of a device shows as a change of links only
 
+    def _heard_ip(self, kind: int, data: bytes) -> None:
+        entry = parse_ip(data)
+        if entry is None:
+            return
+        ifindex, address = entry
+        if ifindex not in self._devices:
+            return
+        others = tuple(item for item in self._ip.get(ifindex, ()) if item != address)
+        self._ip[ifindex] = others if kind == RTM_DELADDR else (*others, address)
+        self._devices[ifindex].heard_ip_addresses(self._ip[ifindex])
+
+    def _read_ip(self) -> None:
+        self._ip = self.links.ip_addresses()
+        for ifindex, device in list(self._devices.items()):
+            device.heard_ip_addresses(self._ip.get(ifindex, ()))
+
     def _resynchronise(self) -> None:
         for device in list(self._devices.values()):
             state = self.links.get(device.ifindex)
@@ -133,6 +162,7 @@ class NamespaceWatcher:
                 device.on_link_gone()
             else:
                 device.on_link(state)
+        self._read_ip()
         self.want_lists()
 
     def want_lists(self) -> None:

@@ -197,6 +197,8 @@ PKEY_VIOLATION: Final = 1
 """Code of PortRcvConstraintErrorInfo: the P_Key does not fit."""
 BAD_DLID_RANGE: Final = 0
 """Code of PortRcvSwitchRelayErrorInfo: no way for the DLID."""
+BAD_SC2SC: Final = 3
+"""Code of PortRcvSwitchRelayErrorInfo: no service channel to leave on."""
 
 _CONSTRAINT_PARTS: Final = {"happened": (HAPPENED, ""), "code": (0x0F, "1: the P_Key does not fit")}
 

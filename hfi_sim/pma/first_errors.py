@@ -9,6 +9,7 @@ from hfi_sim.counters import Drop
 from hfi_sim.engine.port_errors import PortError
 from hfi_sim.pma.attributes import (
     BAD_DLID_RANGE,
+    BAD_SC2SC,
     HAPPENED,
     PKEY_VIOLATION,
     ErrorInfoBit,
@@ -25,12 +26,17 @@ _RCV_CODES: Final[Mapping[Drop, RcvErrorCode]] = {
     Drop.SW_MALFORMED: RcvErrorCode.BAD_L2,
 }
 """There is no code for a wrong ICRC."""
+_RELAY_CODES: Final[Mapping[Drop, int]] = {
+    Drop.SW_NO_ROUTE: BAD_DLID_RANGE,
+    Drop.SW_NO_GROUP: BAD_DLID_RANGE,
+    Drop.SW_SC: BAD_SC2SC,
+}
 _KINDS: Final[Mapping[ErrorInfoBit, tuple[Drop, ...]]] = {
     ErrorInfoBit.RCV: tuple(_RCV_CODES),
     ErrorInfoBit.OVERRUN: (Drop.RX_OVERFLOW,),
     ErrorInfoBit.XMIT_CONSTRAINT: (Drop.TX_PKEY, Drop.TX_SLID, Drop.SW_PKEY_OUT),
     ErrorInfoBit.RCV_CONSTRAINT: (Drop.RX_PKEY, Drop.SW_PKEY_IN),
-    ErrorInfoBit.RELAY: (Drop.SW_NO_ROUTE, Drop.SW_NO_GROUP),
+    ErrorInfoBit.RELAY: tuple(_RELAY_CODES),
 }
 """Of several drops of one kind, that which stands first here is told."""
 
@@ -62,9 +68,10 @@ def error_info(port_num: int, errors: Mapping[Drop, PortError]) -> ErrorInfoPort
             "rcv_constraint_pkey": lrh.pkey,
             "rcv_constraint_slid": lrh.slid,
         }
-    if (lrh := _header(errors, ErrorInfoBit.RELAY)) is not None:
+    if (error := _first(errors, ErrorInfoBit.RELAY)) is not None:
+        lrh = _header_of(error[1])
         values |= {
-            "relay_status": HAPPENED | lrh.rc << 4 | BAD_DLID_RANGE,
+            "relay_status": HAPPENED | lrh.rc << 4 | _RELAY_CODES[error[0]],
             "relay_slid": lrh.slid,
             "relay_sc": lrh.sc,
             "relay_dlid": lrh.dlid,
@@ -77,9 +84,13 @@ def _first(errors: Mapping[Drop, PortError], kind: ErrorInfoBit) -> tuple[Drop, 
 
 
 def _header(errors: Mapping[Drop, PortError], kind: ErrorInfoBit) -> Lrh16B | None:
-    """Return the header of the first packet; packets without a whole one are dropped as such."""
     error = _first(errors, kind)
-    return None if error is None else Lrh16B.parse(error[1].ljust(SIZE, b"\0"))
+    return None if error is None else _header_of(error[1])
+
+
+def _header_of(packet: bytes) -> Lrh16B:
+    """Return the header of a first packet; packets without a whole one are dropped as such."""
+    return Lrh16B.parse(packet.ljust(SIZE, b"\0"))
 
 
 def _noted(errors: Mapping[Drop, PortError], kind: ErrorInfoBit) -> Iterable[Drop]:

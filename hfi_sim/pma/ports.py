@@ -41,6 +41,7 @@ COUNTED_AS: Final[Mapping[Drop, str]] = {
     Drop.SW_PKEY_IN: "rcv_constraint_errors",
     Drop.SW_NO_ROUTE: "rcv_switch_relay_errors",
     Drop.SW_NO_GROUP: "rcv_switch_relay_errors",
+    Drop.SW_SC: "rcv_switch_relay_errors",
     Drop.RX_TRUNCATED: "rcv_errors",
     Drop.RX_L2: "rcv_errors",
     Drop.RX_LENGTH: "rcv_errors",

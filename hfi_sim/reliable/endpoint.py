@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from hfi_sim.deadlines import Deadlines
 from hfi_sim.errors import WireError
 from hfi_sim.reliable.config import (
     Closed,
@@ -96,6 +97,7 @@ class RcEndpoint:
         self._asked: dict[tuple[int, int], int] = {}
         self._dirty: dict[int, None] = {}
         self._out = _Outbox()
+        self._deadlines: Deadlines[int] = Deadlines(self._deadline_of)
 
     @property
     def connections(self) -> int:
@@ -171,15 +173,16 @@ class RcEndpoint:
 
     def deadline(self) -> float | None:
         """Return when `on_timer` wants to be called next, in seconds, or None."""
-        deadlines = [c.deadline for c in self._connections.values() if c.deadline is not None]
-        return min(deadlines, default=None)
+        return self._deadlines.next()
+
+    def _deadline_of(self, conn_id: int) -> float | None:
+        connection = self._connections.get(conn_id)
+        return connection.deadline if connection is not None else None
 
     def on_timer(self, now: float) -> None:
         """Repeat what was not answered in time, give up what never was."""
-        for connection in list(self._connections.values()):
-            deadline = connection.deadline
-            if deadline is None or deadline > now:
-                continue
+        for conn_id in self._deadlines.take_due(now):
+            connection = self._connections[conn_id]
             if connection.state is _State.CONNECTING:
                 connection.handshake_retries += 1
                 alive = connection.handshake_retries <= self.config.max_retries
@@ -221,6 +224,7 @@ class RcEndpoint:
             connection = self._connections.get(conn_id)
             if connection is not None:
                 self._flush_connection(connection, now)
+                self._deadlines.touch(conn_id)
         packets, self._out.packets = self._out.packets, []
         return packets
 

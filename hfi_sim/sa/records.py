@@ -151,22 +151,6 @@ class PartitionTableRecord(SaRecord):
     pkeys: Annotated[tuple[int, ...], Field(16, "P_Keys; 0: no entry", HEX, count=32)] = (0,) * 32
 
 
-@declared("VLArbitrationTableRecord", "VLArbitrationTableRecord", "big")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VlArbitrationRecord(SaRecord):
-    """One section of a port's VL arbitration table."""
-
-    COMPONENTS: ClassVar = ("lid", "port_num", "block")
-
-    lid: Annotated[int, _lid("LID of the port, or of port 0 of its switch")] = 0
-    port_num: Annotated[int, Field(8, "its number on its node")] = 0
-    block: Annotated[
-        int, Field(8, "the section: 0 low, 1 high, 2 preemption elements, 3 preemption matrix")
-    ] = 0
-    reserved_6: Annotated[int, reserved(16)] = 0
-    elements: Annotated[bytes, inside(256, "the section")] = bytes(256)
-
-
 @declared("SLtoSCRecord", "SLtoSCRecord", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlToScRecord(SaRecord):

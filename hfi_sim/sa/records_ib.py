@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar
 
 from hfi_sim.sa.record import SaRecord, gid, inside, reserved
 from hfi_sim.sa.records import LEASE_FOREVER
+from hfi_sim.sma.attributes import node
 from hfi_sim.wire.field import FLAG, HEX, Field
 from hfi_sim.wire.header import declared
 
@@ -70,18 +71,18 @@ class IbNodeRecord(SaRecord):
 
     lid: Annotated[int, _lid("LID of the port, or of port 0 of the switch")] = 0
     reserved_2: Annotated[int, reserved(16)] = 0
-    base_version: Annotated[int, Field(8, "0x80", HEX)] = 0
-    class_version: Annotated[int, Field(8, "0x80", HEX)] = 0
-    node_type: Annotated[int, Field(8, "1 HFI, 2 switch")] = 0
-    num_ports: Annotated[int, Field(8, "ports of the node")] = 0
-    system_image_guid: Annotated[int, Field(64, "GUID of the system", HEX)] = 0
-    node_guid: Annotated[int, Field(64, "GUID of the node", HEX)] = 0
-    port_guid: Annotated[int, Field(64, "GUID of the port", HEX)] = 0
-    partition_cap: Annotated[int, Field(16, "P_Keys that its tables hold")] = 0
-    device_id: Annotated[int, Field(16, "number of the device", HEX)] = 0
-    revision: Annotated[int, Field(32, "revision of the device", HEX)] = 0
-    local_port_num: Annotated[int, Field(8, "number of the port")] = 0
-    vendor_id: Annotated[int, Field(24, "OUI of the vendor", HEX)] = 0
+    base_version: node.BaseVersion = 0
+    class_version: node.ClassVersion = 0
+    node_type: node.TypeOfNode = 0
+    num_ports: node.NumPorts = 0
+    system_image_guid: node.SystemImageGuid = 0
+    node_guid: node.NodeGuid = 0
+    port_guid: node.PortGuid = 0
+    partition_cap: node.PartitionCap = 0
+    device_id: node.DeviceId = 0
+    revision: node.Revision = 0
+    local_port_num: node.LocalPortNum = 0
+    vendor_id: node.VendorId = 0
     node_description: Annotated[bytes, inside(64, "its name, filled up with zeros")] = bytes(64)
 
 

@@ -63,6 +63,7 @@ class SubnetManagementAgent:
         port.smi.agent = self._take
         if isinstance(port, HfiPort):
             port.on_capability(lambda _port: self._tell_capabilities())
+            port.on_description(lambda _port: self._tell_description())
         else:
             port.switch.on_link = self._link_changed
 
@@ -78,10 +79,11 @@ class SubnetManagementAgent:
         if verdict is Verdict.DENY:
             self._tell_bad_pkey(asked)
             return Drop.MAD_DENIED
-        if verdict is Verdict.PASS_ON or (header.attr_id == SubnetAttrId.SM_INFO and self._has_manager):
+        is_managers = header.attr_id == SubnetAttrId.SM_INFO and smp.base_version != BASE_VERSION_IB
+        if verdict is Verdict.PASS_ON or (is_managers and self._has_manager):
             return NOT_MINE
         now = self._runner.time()
-        if not asked.is_local and not self._guard.admits(now, smp.mkey, header.method):
+        if not self._guard.admits(now, smp.mkey, header.method):
             self._tell_bad_mkey(asked)
             return Drop.MAD_DENIED
         if header.method == Method.TRAP_REPRESS:
@@ -111,7 +113,7 @@ class SubnetManagementAgent:
             is_set=header.method == Method.SET,
             data=bytes(smp.data),
             in_port=asked.in_port,
-            shows_mkey=asked.is_local or self._guard.shows(smp.mkey, header.method),
+            shows_mkey=self._guard.shows(smp.mkey, header.method),
         )
         return answer(self._node, question)
 
@@ -136,6 +138,11 @@ class SubnetManagementAgent:
         data = CapabilityData(
             lid=self._port.lid, capability_mask=info.capability_mask, capability_mask3=info.capability_mask3
         )
+        self._trap(TrapNumber.CAPABILITY_CHANGE, NoticeType.INFORMATIONAL, data)
+
+    def _tell_description(self) -> None:
+        """Tell that the node describes itself otherwise: the flag alone, as hfi1_node_desc_chg() does."""
+        data = CapabilityData(lid=self._port.lid, description_changed=True)
         self._trap(TrapNumber.CAPABILITY_CHANGE, NoticeType.INFORMATIONAL, data)
 
     def _tell_bad_pkey(self, asked: SmpRequest) -> None:
@@ -185,7 +192,7 @@ class SubnetManagementAgent:
             2048, b"\0"
         )
         wait_s = _TIMEOUT_UNIT_S * (1 << settings.info.subnet_timeout)
-        if self._traps.add(self._runner.time(), tid, number, mad, wait_s):
+        if self._traps.add(self._runner.time(), tid, kind, mad, wait_s):
             log.info("[%s] trap %d: %s", self._port.name, number, number.text)
             self._runner.poll()
 

@@ -13,7 +13,7 @@ from typing import Final
 from hfi_sim.errors import WireError
 from hfi_sim.mad.attributes import SubnetAttrId
 from hfi_sim.mad.header import MadStatus
-from hfi_sim.sma import extras, forwarding, port_attributes, tables
+from hfi_sim.sma import extras, forwarding, lanes, port_attributes, tables
 from hfi_sim.sma.facts import node_description_of, node_info_of
 from hfi_sim.sma.node import Node, Question, RefusedError
 
@@ -22,7 +22,8 @@ Answer = Callable[[Node, Question], bytes]
 _MEMBER: Final = struct.Struct(">HHI")  # attribute, error and length in 8 bytes, modifier
 _ERROR: Final = 0x8000
 _LENGTH: Final = 0x7F
-_MAX_MEMBERS: Final = 117
+MAX_MEMBERS: Final = 117
+"""Attributes in an Aggregate."""
 
 
 def _node_info(node: Node, question: Question) -> bytes:
@@ -44,18 +45,19 @@ _ANSWERS: Final[dict[int, Answer]] = {
     SubnetAttrId.PORT_INFO: port_attributes.port_info,
     SubnetAttrId.PARTITION_TABLE: tables.partition_table,
     SubnetAttrId.SL_TO_SC: tables.sl_to_sc,
-    SubnetAttrId.VL_ARB: tables.vl_arbitration,
+    SubnetAttrId.VL_ARB: lanes.vl_arbitration,
     SubnetAttrId.LINEAR_FORWARDING: forwarding.linear_table,
     SubnetAttrId.MULTICAST_FORWARDING: forwarding.multicast_table,
     SubnetAttrId.LED_INFO: extras.led_info,
     SubnetAttrId.CABLE_INFO: extras.cable_info,
     SubnetAttrId.SC_TO_SC: tables.sc_to_sc,
+    SubnetAttrId.SC_TO_SC_MULTISET: tables.sc_to_sc_multiset,
     SubnetAttrId.SC_TO_SL: tables.sc_to_sl,
     SubnetAttrId.SC_TO_VLR: tables.sc_to_vl_kept,
     SubnetAttrId.SC_TO_VLT: tables.sc_to_vlt,
     SubnetAttrId.SC_TO_VLNT: tables.sc_to_vl_kept,
     SubnetAttrId.PORT_STATE_INFO: port_attributes.port_state_info,
-    SubnetAttrId.BUFFER_CONTROL: tables.buffer_control,
+    SubnetAttrId.BUFFER_CONTROL: lanes.buffer_control,
     SubnetAttrId.CONGESTION_INFO: extras.congestion_info,
     SubnetAttrId.SWITCH_CONGESTION_LOG: extras.switch_congestion_log,
     SubnetAttrId.SWITCH_CONGESTION_SETTING: extras.switch_congestion_setting,
@@ -103,7 +105,7 @@ def _one(node: Node, question: Question) -> bytes:
 def _aggregate(node: Node, question: Question) -> tuple[MadStatus, bytes]:
     """Answer a sequence of attributes, as far as the first that is refused."""
     members = question.attr_mod & 0xFF
-    if not 1 <= members <= _MAX_MEMBERS:
+    if not 1 <= members <= MAX_MEMBERS:
         return MadStatus.INVALID, b""
     data = bytearray(question.data)
     at = 0

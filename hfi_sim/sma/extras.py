@@ -7,6 +7,7 @@ from typing import Final
 
 from hfi_sim.mad.attributes import SubnetAttrId
 from hfi_sim.mad.header import MadStatus
+from hfi_sim.sma import cable
 from hfi_sim.sma.attributes.congestion import (
     CCT_BLOCK,
     CongestionInfo,
@@ -18,8 +19,6 @@ from hfi_sim.sma.node import Node, Question, RefusedError
 from hfi_sim.switch import SwitchPort0
 
 _LED_ON: Final = 1 << 31
-_PAGE: Final = 128
-_CABLE_BYTES: Final = 4096
 _CONTROL_BLOCKS: Final = 15
 _SWITCH_LOG_SIZE: Final = 1576
 _HFI_LOG_SIZE: Final = 1548
@@ -44,31 +43,10 @@ def cable_info(node: Node, question: Question) -> bytes:
     port = node.port_at(modifier & 0xFF)
     if isinstance(port, SwitchPort0) or port.link is None:
         raise RefusedError(MadStatus.UNSUPPORTED)
-    if start // _PAGE != (start + count - 1) // _PAGE:
+    if start // cable.PAGE != (start + count - 1) // cable.PAGE:
         raise RefusedError
-    memory = _cable(port.link.name).ljust(_CABLE_BYTES, b"\0")
+    memory = cable.memory(port.link.name, port.link.latency_s)
     return memory[start : start + count].ljust(CABLE_INFO_SIZE, b"\0")
-
-
-def _cable(name: str) -> bytes:
-    """Return the memory of a passive copper cable as SFF-8636 has it: 128 bytes, then page 0."""
-    page = bytearray(_PAGE)
-    page[0] = 0x11  # QSFP28
-    page[2] = 0x23  # cannot be separated
-    page[12] = 0xFF  # more than 25.4 Gbit/s a lane
-    page[18] = 2  # metres
-    page[19] = 0xA0  # copper, unequalized
-    page[20:36] = b"opavnic".ljust(16)
-    page[40:56] = b"EMULATED-CU-2M".ljust(16)
-    page[56:58] = b"A "
-    page[63] = sum(page[:63]) & 0xFF
-    page[68:84] = name.encode(errors="replace")[:16].ljust(16)
-    page[84:92] = b"260101  "
-    page[94] = 103  # times 250 Mbit/s
-    page[95] = sum(page[64:95]) & 0xFF
-    page[122] = 0xAB  # certified
-    page[124] = 2  # for 4 lanes of 25 Gbit/s
-    return bytes([0x11]).ljust(_PAGE, b"\0") + bytes(page)
 
 
 def congestion_info(node: Node, _question: Question) -> bytes:

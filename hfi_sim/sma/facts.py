@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from hfi_sim.counters import Drop
 from hfi_sim.hfi import Hfi, HfiPort
 from hfi_sim.port_state import PortState
 from hfi_sim.sma.attributes.node import NodeDescription, NodeInfo, NodeType, SwitchInfo
@@ -49,6 +50,9 @@ _MAX_PORT_NUM: Final = 254
 _LANE_BPS: Final = {SPEED_12_5G: 12.5e9, SPEED_25G: 25e9}
 _WIDTHS: Final = (WIDTH_1X, WIDTH_2X, WIDTH_3X, WIDTH_4X)
 _CODE_OF_MTU: Final = {size: code for code, size in MTU_BYTES.items()}
+BUFFER_UNIT: Final = 8 << PortInfo().buffer_alloc
+"""Bytes in which ports count buffers."""
+_PKEY_DROPS: Final = (Drop.RX_PKEY, Drop.SW_PKEY_IN, Drop.SW_PKEY_OUT)
 _NORMAL: Final = (PortState.ARMED, PortState.ACTIVE)
 _SPEEDS: Final = SPEED_12_5G | SPEED_25G
 _ALL_WIDTHS: Final = WIDTH_1X | WIDTH_2X | WIDTH_3X | WIDTH_4X
@@ -105,8 +109,8 @@ def node_info_of(port: Port, in_port: int | None = None) -> NodeInfo:
 
 
 def node_description_of(port: Port) -> NodeDescription:
-    """Return the NodeDescription of a port's node: its name on this fabric."""
-    return NodeDescription.of(node_of(port).name)
+    """Return the NodeDescription of a port's node: of a switch its name on this fabric."""
+    return NodeDescription.of(port.hfi.description if isinstance(port, HfiPort) else port.switch.name)
 
 
 def switch_info_of(switch: Switch) -> SwitchInfo:
@@ -142,6 +146,20 @@ def neighbor_mtu_of(port: Port) -> tuple[int, ...]:
         return port.settings.info.neighbor_mtu
     codes = [int(_CODE_OF_MTU.get(mtu, MtuCode.NONE)) for mtu in mtus] + [0] * 16
     return tuple(codes[vl] << 4 | codes[vl + 1] for vl in range(0, 32, 2))
+
+
+def pkey_drops_of(port: Port) -> int:
+    """Return how many packets a port has dropped for their P_Key."""
+    errors = port.errors()
+    return sum(errors[drop].packets for drop in _PKEY_DROPS if drop in errors)
+
+
+def buffer_space_of(port: Port) -> int:
+    """Return what a port has as a buffer for all that it receives, in units: that of its link, if it has credits."""
+    flow = None if isinstance(port, SwitchPort0) or port.link is None else port.link.flow
+    if flow is None:
+        return port.settings.info.overall_buffer_space
+    return min((flow.vls * flow.buffer_bytes + flow.shared_bytes) // BUFFER_UNIT, 0xFFFF)
 
 
 def port_info_of(port: Port, in_port: int | None = None) -> PortInfo:
@@ -182,14 +200,26 @@ def port_info_of(port: Port, in_port: int | None = None) -> PortInfo:
         width_tx_active=width,
         width_rx_active=width,
         mode_active=settings.info.mode_enabled if is_up else 0,
+        pkey_violations=min(max(pkey_drops_of(port) + settings.pkey_violations, 0), 0xFFFF),
         neighbor_mtu=neighbor_mtu_of(port),
+        overall_buffer_space=buffer_space_of(port),
         neighbor_node_guid=0 if far is None else node_of(far).node_guid,
+        mgmt_allowed=_allows_management(port, far),
         neighbor_node_type=NeighborType.SWITCH if isinstance(far, SwitchPort) else NeighborType.HFI,
         capability_mask=_capability_mask(port) if is_end else 0,
         capability_mask3=_capability_mask3(port),
         local_port_num=port_num_of(port) if in_port is None else min(in_port, 0xFF),
         **changes,  # type: ignore[arg-type]
     )
+
+
+def _allows_management(port: Port, far: HfiPort | SwitchPort | None) -> bool:
+    """Return, of an HFI's port, whether a manager may run there; of a switch's, whether one may behind it.
+
+    Source: stl_sm_types.h of opa-ff: PortNeighborMode.
+    """
+    end = port if isinstance(port, HfiPort) else far
+    return end.mgmt_allowed if isinstance(end, HfiPort) else True
 
 
 def _capability_mask(port: Port) -> int:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from hfi_sim.cable import Link
-from hfi_sim.errors import HfiSimError
+from hfi_sim.errors import FabricError, HfiSimError
 from hfi_sim.hfi import HfiPort
 from hfi_sim.mad.header import MadStatus
 from hfi_sim.sma.facts import Port
 from hfi_sim.switch import Switch, SwitchPort, SwitchPort0
+
+ALL_PORTS: Final = 0x100
+"""Bit of the modifier of a Set: all ports from the one that it names on get the first block."""
 
 SetLinks = Callable[[Iterable[Link], bool, str], None]
 """Brings links up or down for a requester that has a name; see `Fabric.set_links`."""
@@ -119,3 +123,27 @@ class Node:
         if port is None:
             raise RefusedError
         return port
+
+
+def of_ports(
+    node: Node,
+    question: Question,
+    size: int,
+    read: Callable[[Port], bytes],
+    write: Callable[[Port, bytes], None],
+    step: int | None = None,
+) -> bytes:
+    """Answer for a block of each of consecutive ports; with the bit for all ports, a Set gives all the first one."""
+    ports = node.ports(question)
+    blocks = question.blocks(size, len(ports), step)
+    if question.is_set:
+        try:
+            if question.attr_mod & ALL_PORTS and node.switch is not None:
+                for port in node.all_ports(question):
+                    write(port, blocks[0])
+            else:
+                for port, block in zip(ports, blocks, strict=True):
+                    write(port, block)
+        except FabricError:
+            raise RefusedError from None
+    return b"".join(read(port).ljust(step or size, b"\0") for port in ports)

@@ -11,21 +11,20 @@ from typing import Final
 from hfi_sim.hfi import HfiPort
 from hfi_sim.port_state import PortEventKind, PortState
 from hfi_sim.sma.attributes.port_info import PhysicalState, PortInfo, PortStateInfo
-from hfi_sim.sma.facts import Port, port_info_of, port_state_info_of
-from hfi_sim.sma.node import Node, Question, RefusedError
+from hfi_sim.sma.facts import Port, pkey_drops_of, port_info_of, port_state_info_of
+from hfi_sim.sma.lanes import arbitrate
+from hfi_sim.sma.node import ALL_PORTS, Node, Question, RefusedError
 from hfi_sim.switch import SwitchPort, SwitchPort0
 from hfi_sim.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Lid
 
 PORT_INFO_STEP: Final = 248
 """Bytes from one PortInfo to the next."""
-ALL_PORTS: Final = 0x100
 SM_START: Final = 0x200
 """Bit of the modifier: the subnet manager begins to set the port up."""
 _UNLIMITED: Final = 10240
 _VL15_MTU: Final = 2048
 _VL15: Final = 15
 _VLS: Final = 16
-_MAX_LMC: Final = 7
 
 _ZERO_IS_NO_CHANGE: Final = frozenset(
     {
@@ -42,7 +41,7 @@ _ZERO_IS_NO_CHANGE: Final = frozenset(
 )
 _NOT_KEPT: Final = frozenset(
     {"lid", "lmc", "physical_state", "state", "client_reregister", "enforce_inbound"}
-) | {"enforce_outbound"}
+) | {"enforce_outbound", "pkey_violations"}
 _KEPT: Final = tuple(
     name for name, field in PortInfo.HEADER.fields.items() if field.access == "RW" and name not in _NOT_KEPT
 )
@@ -84,8 +83,11 @@ def _shown(port: Port, question: Question) -> PortInfo:
 
 
 def _set(node: Node, port: Port, wanted: PortInfo, question: Question) -> None:
+    invalid = False
     if isinstance(port, HfiPort | SwitchPort0):
-        _check_lid(wanted)
+        if (wanted.lid | wanted.master_sm_lid) & ~LID_PERMISSIVE:
+            raise RefusedError
+        invalid = not _may_have(port, wanted.master_sm_lid)
     before = port.settings.info
     port.settings.info = replace(
         before,
@@ -95,29 +97,39 @@ def _set(node: Node, port: Port, wanted: PortInfo, question: Question) -> None:
             if (value := getattr(wanted, name)) or name not in _ZERO_IS_NO_CHANGE
         },
     )
+    port.settings.pkey_violations = wanted.pkey_violations - pkey_drops_of(port)
     if isinstance(port, SwitchPort):
         port.enforce_pkeys(
             port.settings.pkeys, inbound=wanted.enforce_inbound, outbound=wanted.enforce_outbound
         )
     else:
-        port.set_lid(Lid(wanted.lid & LID_PERMISSIVE), wanted.lmc)
-        port.settings.trap_lid = wanted.master_sm_lid & LID_PERMISSIVE
-    if isinstance(port, HfiPort):
-        _tell_host(port, wanted)
+        if _may_have(port, wanted.lid) and wanted.lid % (1 << wanted.lmc) == 0:
+            port.set_lid(Lid(wanted.lid), wanted.lmc)
+        else:
+            invalid = True
+        if _may_have(port, wanted.master_sm_lid):
+            port.settings.trap_lid = wanted.master_sm_lid
+            if isinstance(port, HfiPort):
+                _tell_host(port, wanted)
     if not isinstance(port, SwitchPort0):
         _set_mtus(port, wanted)
+        arbitrate(port)
     _set_states(node, port, wanted.physical_state, wanted.state, question)
-
-
-def _check_lid(wanted: PortInfo) -> None:
-    step = 1 << wanted.lmc
-    is_unicast = wanted.lid > 0 and wanted.lid + step <= LID_MULTICAST_FIRST
-    if not is_unicast or wanted.lmc > _MAX_LMC or wanted.lid % step:
+    if invalid:
         raise RefusedError
 
 
+def _may_have(port: HfiPort | SwitchPort0, lid: int) -> bool:
+    """Return whether a port may be given a LID, or that of its manager: one of unicast, or none before it is ARMED.
+
+    What else a Set says takes effect all the same, although its status says that it is invalid, as in hfi1. There a
+    base LID that its LMC does not fit is taken; here it is left alone as well.
+    """
+    return (0 < lid < LID_MULTICAST_FIRST) or (lid == 0 and port.state in (PortState.DOWN, PortState.INIT))
+
+
 def _tell_host(port: HfiPort, wanted: PortInfo) -> None:
-    sm_lid = Lid(wanted.master_sm_lid & LID_PERMISSIVE)
+    sm_lid = Lid(wanted.master_sm_lid)
     if sm_lid != port.sm_lid:
         port.sm_lid = sm_lid
         port.report(PortEventKind.SM_CHANGE)

@@ -1,6 +1,7 @@
 """Who may manage a node: the P_Key of the packet, and the M_Key of the SMP.
 
-Source: hfi1 mad.c of Linux: opa_smp_check, opa_local_smp_check, check_mkey; the InfiniBand architecture, 14.2.4.
+Source: hfi1 of Linux: opa_smp_check in ud.c, opa_local_smp_check and check_mkey in mad.c; that the M_Key is asked of
+the node's own programs, too: handle_outgoing_dr_smp in core/mad.c. The InfiniBand architecture, 14.2.4.
 """
 
 from __future__ import annotations

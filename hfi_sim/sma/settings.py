@@ -21,7 +21,16 @@ MULTICAST_CAP: Final = 0x2000
 class PortSettings:
     """Of one port."""
 
-    __slots__ = ("info", "physical_state", "pkeys", "sc_to_sl", "sl_to_sc", "tables", "trap_lid")
+    __slots__ = (
+        "info",
+        "physical_state",
+        "pkey_violations",
+        "pkeys",
+        "sc_to_sl",
+        "sl_to_sc",
+        "tables",
+        "trap_lid",
+    )
 
     def __init__(self) -> None:
         self.info = PortInfo()
@@ -31,8 +40,10 @@ class PortSettings:
         self.sc_to_sl = ONE_TO_ONE
         self.pkeys: tuple[int, ...] = ()
         """The partition table of a switch's port with a cable; 0: an empty place."""
+        self.pkey_violations = 0
+        """What is added to the packets that the port has dropped for their P_Key: it was set to something else."""
         self.tables: dict[tuple[int, int], bytes] = {}
-        """Tables that change nothing here, by attribute and by what else names a block: as they were set."""
+        """Tables as they were set, where nothing else has all of them, by attribute and by what else names one."""
         self.physical_state = PhysicalState.POLLING
         """What it is told to be while it has no link: POLLING or DISABLED."""
         self.trap_lid = 0

@@ -1,40 +1,30 @@
-"""The tables of ports: partitions, service levels and channels, virtual lanes; asked and set.
+"""The tables of ports: partitions, service levels, service channels and their virtual lanes; asked and set.
 
-Those that the engine has take effect there. The others change nothing here; they are kept and read back.
+They take effect in the engine, but for those that say how others send: these are kept and read back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from hfi_sim.errors import FabricError
-from hfi_sim.link.config import MAX_VLS, SERVICE_CHANNELS
+from hfi_sim.link.config import MAX_VLS, SERVICE_CHANNELS, vls_without_table
 from hfi_sim.mad.attributes import SubnetAttrId
+from hfi_sim.mad.header import MadStatus
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.sma.attributes.tables import (
-    BUFFER_CONTROL_BLOCK,
     PKEYS_PER_BLOCK,
-    BufferControl,
     PartitionTable,
-    VlArb,
+    ScToScMultiSet,
 )
 from hfi_sim.sma.facts import Port, partition_cap_of
-from hfi_sim.sma.node import Node, Question, RefusedError
+from hfi_sim.sma.node import Node, Question, RefusedError, of_ports
 from hfi_sim.sma.settings import ONE_TO_ONE
 from hfi_sim.switch import SwitchPort, SwitchPort0
-from hfi_sim.types import SC_MANAGEMENT
 
-ALL_PORTS: Final = 0x100
 _ALL_EGRESS: Final = 0x10000
 _ALL_INGRESS: Final = 0x20000
-_SECTIONS: Final = 4
-_IDENTITY: Final = bytes(ONE_TO_ONE)
-_ONE_VL: Final = bytes(SC_MANAGEMENT if sc == SC_MANAGEMENT else 0 for sc in range(SERVICE_CHANNELS))
-_UNITS: Final = 0x100
-_BUFFERS: Final = BufferControl(
-    0, 0x700, tuple({"dedicated": 0x10, "shared": _UNITS} for _ in range(SERVICE_CHANNELS))
-).build()
+_ONE_VL: Final = bytes(vls_without_table(None))
 
 
 # --- partitions ----------------------------------------------------------------------------------------------
@@ -95,6 +85,10 @@ def sc_to_sl(node: Node, question: Question) -> bytes:
 
 def _channels(question: Question) -> tuple[int, ...]:
     (block,) = question.blocks(SERVICE_CHANNELS, 1)
+    return _channels_in(block)
+
+
+def _channels_in(block: bytes) -> tuple[int, ...]:
     if max(block) >= SERVICE_CHANNELS:
         raise RefusedError
     return tuple(block)
@@ -111,16 +105,34 @@ def sc_to_sc(node: Node, question: Question) -> bytes:
     if not question.is_set:
         pairs = [(ingress, egress + number) for number in numbers]
         return b"".join(_sc_to_sc_of(node.external(into), out) for into, out in pairs)
+    pairs_of: list[tuple[Sequence[int], Sequence[int], tuple[int, ...]]] = []
     for number, block in zip(numbers, blocks, strict=True):
         first_in = ingress + number if is_all_out and not is_all_in else ingress
         first_out = egress if is_all_out else egress + number
-        for into in _range(switch.ports, first_in, is_all_in):
-            for out in _range(switch.ports, first_out, is_all_out):
-                node.external(out)
-                node.external(into).settings.tables[SubnetAttrId.SC_TO_SC, out] = block
+        into = list(_range(switch.ports, first_in, is_all_in))
+        out = list(_range(switch.ports, first_out, is_all_out))
+        pairs_of.append((into, out, _channels_in(block)))
         if is_all_in and is_all_out:
             break
+    _set_sc_to_sc(node, pairs_of)
     return b"".join(blocks)
+
+
+_Tables = Sequence[tuple[Sequence[int], Sequence[int], tuple[int, ...]]]
+"""Tables SCtoSC, each of all pairs of some ingress and some egress ports."""
+
+
+def _set_sc_to_sc(node: Node, tables: _Tables) -> None:
+    """Set tables at the ports by which packets come in, all or, where a port is not there, none."""
+    of_ports: dict[int, dict[int, tuple[int, ...]]] = {}
+    for into, out, table in tables:
+        for number in into:
+            of_ports.setdefault(number, {}).update(dict.fromkeys(out, table))
+    for number, by_egress in of_ports.items():
+        for port_num in (number, *by_egress):
+            node.external(port_num)
+    for number, by_egress in of_ports.items():
+        node.external(number).set_sc_to_sc(by_egress)
 
 
 def _range(numbers: Iterable[int], first: int, is_all: bool) -> Iterator[int]:
@@ -131,10 +143,28 @@ def _range(numbers: Iterable[int], first: int, is_all: bool) -> Iterator[int]:
 
 
 def _sc_to_sc_of(port: SwitchPort, egress: int) -> bytes:
-    return port.settings.tables.get((SubnetAttrId.SC_TO_SC, egress), _IDENTITY)
+    return bytes(port.sc_to_sc.get(egress, ONE_TO_ONE))
 
 
-# --- virtual lanes -------------------------------------------------------------------------------------------
+def sc_to_sc_multiset(node: Node, question: Question) -> bytes:
+    """Answer for SCtoSCMultiSet: blocks with a table each, for every pair of an ingress and an egress port."""
+    node.the_switch()
+    if not question.is_set:
+        raise RefusedError(MadStatus.UNSUPPORTED)
+    blocks = question.blocks(ScToScMultiSet.SIZE)
+    wanted = [ScToScMultiSet.parse(block) for block in blocks]
+    tables = [(_bits(each.ingress), _bits(each.egress), _channels_in(bytes(each.scs))) for each in wanted]
+    _set_sc_to_sc(node, tables)
+    return b"".join(blocks)
+
+
+def _bits(ports: bytes) -> list[int]:
+    """Return the numbers of the bits that are set; bit 0 is the last of the last byte."""
+    mask = int.from_bytes(ports, "big")
+    return [number for number in range(mask.bit_length()) if mask >> number & 1]
+
+
+# --- the lanes of service channels ----------------------------------------------------------------------------
 
 
 def sc_to_vlt(node: Node, question: Question) -> bytes:
@@ -148,7 +178,7 @@ def sc_to_vlt(node: Node, question: Question) -> bytes:
         else:
             port.set_sc_to_vl(tuple(block))
 
-    return _of_ports(node, question, SERVICE_CHANNELS, _sc_to_vl_of, write)
+    return of_ports(node, question, SERVICE_CHANNELS, _sc_to_vl_of, write)
 
 
 def _sc_to_vl_of(port: Port) -> bytes:
@@ -156,9 +186,7 @@ def _sc_to_vl_of(port: Port) -> bytes:
         return port.settings.tables.get((SubnetAttrId.SC_TO_VLT, 0), _ONE_VL)
     if port.sc_to_vl:
         return bytes(port.sc_to_vl)
-    if port.link is not None and port.link.flow is not None:
-        return bytes(port.link.flow.map())
-    return _ONE_VL
+    return bytes(vls_without_table(None if port.link is None else port.link.flow))
 
 
 def sc_to_vl_kept(node: Node, question: Question) -> bytes:
@@ -172,57 +200,4 @@ def sc_to_vl_kept(node: Node, question: Question) -> bytes:
             raise RefusedError
         port.settings.tables[question.attr_id, 0] = block
 
-    return _of_ports(node, question, SERVICE_CHANNELS, read, write)
-
-
-def vl_arbitration(node: Node, question: Question) -> bytes:
-    """Answer for a section of VLArb."""
-    section = question.attr_mod >> 16 & 0xFF
-    if section >= _SECTIONS:
-        raise RefusedError
-    key = (SubnetAttrId.VL_ARB, section)
-
-    def read(port: Port) -> bytes:
-        return port.settings.tables.get(key, bytes(VlArb.SIZE))
-
-    def write(port: Port, block: bytes) -> None:
-        port.settings.tables[key] = block
-
-    return _of_ports(node, question, VlArb.SIZE, read, write)
-
-
-def buffer_control(node: Node, question: Question) -> bytes:
-    """Answer for BufferControl."""
-    key = (SubnetAttrId.BUFFER_CONTROL, 0)
-
-    def read(port: Port) -> bytes:
-        return port.settings.tables.get(key, _BUFFERS)
-
-    def write(port: Port, block: bytes) -> None:
-        port.settings.tables[key] = block
-
-    return _of_ports(node, question, BufferControl.SIZE, read, write, BUFFER_CONTROL_BLOCK)
-
-
-def _of_ports(
-    node: Node,
-    question: Question,
-    size: int,
-    read: Callable[[Port], bytes],
-    write: Callable[[Port, bytes], None],
-    step: int | None = None,
-) -> bytes:
-    """Answer for a block of each of consecutive ports; with the bit for all ports, a Set gives all the first one."""
-    ports = node.ports(question)
-    blocks = question.blocks(size, len(ports), step)
-    if question.is_set:
-        try:
-            if question.attr_mod & ALL_PORTS and node.switch is not None:
-                for port in node.all_ports(question):
-                    write(port, blocks[0])
-            else:
-                for port, block in zip(ports, blocks, strict=True):
-                    write(port, block)
-        except FabricError:
-            raise RefusedError from None
-    return b"".join(read(port).ljust(step or size, b"\0") for port in ports)
+    return of_ports(node, question, SERVICE_CHANNELS, read, write)

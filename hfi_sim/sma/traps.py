@@ -8,17 +8,17 @@ from typing import Final
 
 REPEATS: Final = 5
 """Times that a trap is repeated that nobody represses."""
-MAX_WAITING: Final = 10
-"""Traps of one number that wait at once; a further one is not sent.
+MAX_WAITING: Final = 100
+"""Traps of one notice type that wait at once; a further one is not sent.
 
-Source: hfi1 mad.c of Linux, RVT_MAX_TRAP_LEN.
+Source: check_and_add_trap of hfi1 mad.c and RVT_MAX_TRAP_LEN of rdma_vt.h, in Linux.
 """
 SHORTEST_WAIT_S: Final = 0.1
 
 
 @dataclass(slots=True)
 class _Trap:
-    number: int
+    kind: int
     mad: bytes
     wait_s: float
     due: float
@@ -32,13 +32,13 @@ class TrapQueue:
         self._traps: dict[int, _Trap] = {}
         self._due: deque[bytes] = deque()
 
-    def add(self, now: float, tid: int, number: int, mad: bytes, wait_s: float) -> bool:
-        """Take a trap to send; return whether it will be. Args: wait_s: until it is repeated."""
-        waiting = [trap for trap in self._traps.values() if trap.number == number]
+    def add(self, now: float, tid: int, kind: int, mad: bytes, wait_s: float) -> bool:
+        """Take a trap to send; return whether it will be. Args: kind: notice type; wait_s: until it is repeated."""
+        waiting = [trap for trap in self._traps.values() if trap.kind == kind]
         if len(waiting) >= MAX_WAITING or any(trap.mad[24:] == mad[24:] for trap in waiting):
             return False
         wait_s = max(wait_s, SHORTEST_WAIT_S)
-        self._traps[tid] = _Trap(number, mad, wait_s, now + wait_s)
+        self._traps[tid] = _Trap(kind, mad, wait_s, now + wait_s)
         self._due.append(mad)
         return True
 

@@ -47,7 +47,7 @@ class SmpRequest:
     in_port: int
     """The port that it came by: 0 within a switch, the port's own number at an HFI."""
     is_local: bool
-    """Whether a program on this node sent it: it needs no M_Key."""
+    """Whether a program on this node sent it: the limited management P_Key is enough for it."""
 
 
 SubnetAgent = Callable[[SmpRequest], "bool | Drop | NotMine"]

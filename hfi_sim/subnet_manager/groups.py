@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from hfi_sim.errors import FabricError
 from hfi_sim.hfi import HfiPort
 from hfi_sim.routing import SpanningForest
 from hfi_sim.subnet_manager.view import View
 from hfi_sim.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Guid, Lid, is_multicast_lid
+
+_ALL: Final = range(LID_MULTICAST_FIRST, LID_PERMISSIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What subnet administration tells of a group that nobody has made by joining it."""
+
+    mgid: bytes
+    pkey: int
+    mtu: int
+    """Bytes of payload that it is to carry."""
 
 
 class Groups:
@@ -20,14 +35,32 @@ class Groups:
         self._groups: dict[Lid, dict[Guid, HfiPort]] = {}
         self._senders: dict[Lid, set[Guid]] = {}
         """Ports that send and drop what they get: a switch takes packets of a group only from ports of its tree."""
+        self._announced: dict[Lid, Announced] = {}
+        self.on_announced: Callable[[Announced, bool], None] | None = None
+        """Called with a group that is announced, or (False) no longer."""
 
-    def create(self, mlid: int | None = None, *, first: int = LID_MULTICAST_FIRST) -> Lid:
-        """Make a group, at the lowest free LID from `first` unless `mlid` is given.
+    @property
+    def announced(self) -> Mapping[Lid, Announced]:
+        """The groups that subnet administration is to tell of."""
+        return MappingProxyType(self._announced)
+
+    def announce(self, mlid: int, what: Announced | None) -> None:
+        """Have subnet administration tell of a group, or no longer."""
+        before = self._announced.pop(Lid(mlid), None)
+        if what is not None:
+            self._announced[Lid(mlid)] = what
+        if before != what:
+            for group, begins in ((before, False), (what, True)):
+                if group is not None and self.on_announced is not None:
+                    self.on_announced(group, begins)
+
+    def create(self, mlid: int | None = None, *, among: range = _ALL) -> Lid:
+        """Make a group, at the lowest free LID of `among` unless `mlid` is given.
 
         Raises:  FabricError: not a multicast LID, already in use, or none is left.
         """
         if mlid is None:
-            mlid = next((n for n in range(first, LID_PERMISSIVE) if n not in self._groups), None)
+            mlid = next((n for n in among if n not in self._groups), None)
             if mlid is None:
                 raise FabricError("no multicast LID is left")
         _check(mlid)
@@ -42,6 +75,7 @@ class Groups:
             self.leave(mlid, port)
         self._senders.pop(Lid(mlid), None)
         self._groups.pop(Lid(mlid), None)
+        self.announce(mlid, None)
 
     def join(self, mlid: int, port: HfiPort, *, receives: bool = True) -> None:
         """Add `port` to a group; the group is made where it does not exist.

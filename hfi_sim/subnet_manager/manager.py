@@ -51,6 +51,8 @@ class SmNotice:
 
     kind: NoticeKind
     port: HfiPort
+    described: bool = False
+    """With CAPABILITY_CHANGE: it is the description of the node that has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ class SubnetManager:
     def set_management(self, port: HfiPort, full: bool) -> None:
         """Make `port` a full (0xffff) or a limited (0x7fff) member of the management partition."""
         (self._management.add if full else self._management.discard)(port.guid)
+        port.mgmt_allowed = full
         self._program_pkeys(port)
 
     def set_pkeys(self, port: HfiPort, pkeys: Iterable[int]) -> None:
@@ -157,9 +160,9 @@ class SubnetManager:
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 
-    def _notify(self, kind: NoticeKind, port: HfiPort) -> None:
+    def _notify(self, kind: NoticeKind, port: HfiPort, *, described: bool = False) -> None:
         for handler in tuple(self._handlers):
-            handler(SmNotice(kind, port))
+            handler(SmNotice(kind, port, described))
 
     def ports_in_service(self) -> list[HfiPort]:
         """Return the HFI ports that are ACTIVE and reachable, in the order of their LIDs."""
@@ -249,10 +252,11 @@ class SubnetManager:
     def _fabric_changed(self, notice: FabricNotice) -> None:
         if self._view is None:
             return
-        if notice.change is FabricChange.CAPABILITY:
+        if notice.change in (FabricChange.CAPABILITY, FabricChange.DESCRIPTION):
+            described = notice.change is FabricChange.DESCRIPTION
             for port in self._in_service.values():
                 if port.name == notice.name:
-                    self._notify(NoticeKind.CAPABILITY_CHANGE, port)
+                    self._notify(NoticeKind.CAPABILITY_CHANGE, port, described=described)
             return
         if notice.change is not FabricChange.TABLES and not notice.more:
             self.sweep()

@@ -6,11 +6,12 @@ Trees are drawn in layers with the hosts below; everything else on a circle, eac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from hfi_sim.quantities import rate_text
+from hfi_sim.text import counted
 from hfi_sim.topology.model import NodeKind, Topology
 
 _BOX_WIDTH = 74
@@ -18,6 +19,10 @@ _BOX_HEIGHT = 26
 _GAP = 10
 _LAYER_HEIGHT = 110
 _MARGIN = 40
+_LABELLED_CABLES = 64
+"""Cables up to which ports and rates are written beside each; of more, they are told where the pointer is."""
+_PORT_AT = 0.28
+_LABEL_COLOUR, _DOWN_COLOUR = "#555", "#c0392b"
 _COLOURS = {NodeKind.SWITCH: "#2f6f9f", NodeKind.HFI: "#4d8a3d"}
 
 Position = tuple[float, float]
@@ -48,13 +53,20 @@ def _none(_: str) -> bool:
     return False
 
 
-def as_text(topology: Topology, *, is_down: Mark = _none) -> str:
+def as_text(topology: Topology, *, is_down: Mark = _none, apart: Collection[str] = ()) -> str:
     """Return one block per switch: its cables in the order of its ports, hosts and switches apart.
 
-    Args:    is_down: whether the cable of that name is to be marked as down.
+    Args:    is_down: whether the cable of that name is to be marked as down. apart: hosts that are not counted as such.
     """
-    hosts, switches = len(topology.hosts()), sum(1 for _ in topology.of_kind(NodeKind.SWITCH))
-    lines = [f"{topology.name}: {hosts} hosts, {switches} switches, {len(topology.cables)} cables"]
+    hosts = [name for name in topology.hosts() if name not in apart]
+    switches = sum(1 for _ in topology.of_kind(NodeKind.SWITCH))
+    counts = (
+        counted(len(hosts), "host"),
+        counted(switches, "switch", "switches"),
+        counted(len(topology.cables), "cable"),
+        *(f"the node {name}" for name in apart if name in topology.hosts()),
+    )
+    lines = [f"{topology.name}: {', '.join(counts)}"]
     cables: dict[str, list[tuple[int, str]]] = {name: [] for name in topology.nodes}
     for cable in topology.cables:
         state = "  (down)" if is_down(cable.name) else ""
@@ -63,10 +75,7 @@ def as_text(topology: Topology, *, is_down: Mark = _none) -> str:
     for node in topology.nodes.values():
         if node.kind is NodeKind.SWITCH or not _touches_switch(topology, cables[node.name]):
             lines.append(f"{node.name}")
-            entries = sorted(cables[node.name])
-            for index, (number, peer) in enumerate(entries):
-                corner = "└" if index == len(entries) - 1 else "├"
-                lines.append(f"  {corner}─ {number:<3} {peer}")
+            lines += [f"  {number:>3}  {peer}" for number, peer in sorted(cables[node.name])]
     return "\n".join(lines) + "\n"
 
 
@@ -78,10 +87,18 @@ def _touches_switch(topology: Topology, cables: list[tuple[int, str]]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Picture:
+class Picture:
+    """Where each node of a topology is drawn: its centre in pixels from the top left corner, by its name."""
+
     width: float
     height: float
     at: dict[str, Position]
+
+
+def picture(topology: Topology) -> Picture:
+    """Return where to draw each node: in layers if there are such, else on a circle."""
+    found = layers(topology)
+    return _layered(found) if found is not None else _circular(topology)
 
 
 def as_svg(topology: Topology, *, is_down: Mark | None = None) -> str:
@@ -89,22 +106,21 @@ def as_svg(topology: Topology, *, is_down: Mark | None = None) -> str:
 
     Args:  is_down: says by a cable's name whether it is down, which draws it dashed and red.
     """
-    found = layers(topology)
-    picture = _layered(found) if found is not None else _circular(topology)
+    drawn = picture(topology)
     parts = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{picture.width:.0f}" height="{picture.height:.0f}" '
-        f'viewBox="0 0 {picture.width:.0f} {picture.height:.0f}" font-family="sans-serif" font-size="11">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{drawn.width:.0f}" height="{drawn.height:.0f}" '
+        f'viewBox="0 0 {drawn.width:.0f} {drawn.height:.0f}" font-family="sans-serif" font-size="11">',
         f"<title>{escape(topology.name)}</title>",
         '<rect width="100%" height="100%" fill="white"/>',
-        *_cable_lines(topology, picture, is_down),
-        *_node_boxes(topology, picture),
+        *_cable_lines(topology, drawn, is_down),
+        *_node_boxes(topology, drawn),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _layered(found: list[list[str]]) -> _Picture:
+def _layered(found: list[list[str]]) -> Picture:
     widest = max(map(len, found))
     width = widest * (_BOX_WIDTH + _GAP) + 2 * _MARGIN
     height = (len(found) - 1) * _LAYER_HEIGHT + 2 * _MARGIN + _BOX_HEIGHT
@@ -116,10 +132,10 @@ def _layered(found: list[list[str]]) -> _Picture:
                 _MARGIN + step * (index + 0.5),
                 height - _MARGIN - _BOX_HEIGHT / 2 - rank * _LAYER_HEIGHT,
             )
-    return _Picture(width, height, at)
+    return Picture(width, height, at)
 
 
-def _circular(topology: Topology) -> _Picture:
+def _circular(topology: Topology) -> Picture:
     switches = [node.name for node in topology.of_kind(NodeKind.SWITCH)]
     graph = topology.graph()
     inner = max(150.0, len(switches) * (_BOX_WIDTH + _GAP) / (2 * math.pi))
@@ -140,28 +156,44 @@ def _circular(topology: Topology) -> _Picture:
         turn += (0.5 if slot % 2 else -0.5) * (_BOX_WIDTH + _GAP) / outer
         radius = outer + (slot // 2) * (_BOX_HEIGHT + _GAP)
         at[node.name] = (side / 2 + radius * math.sin(turn), side / 2 - radius * math.cos(turn))
-    return _Picture(side, side, at)
+    return Picture(side, side, at)
 
 
-def _cable_lines(topology: Topology, picture: _Picture, is_down: Mark | None) -> Iterator[str]:
+def _cable_lines(topology: Topology, drawing: Picture, is_down: Mark | None) -> Iterator[str]:
     drawn: dict[frozenset[str], int] = {}
     for cable in topology.cables:
-        (ax, ay), (bx, by) = picture.at[cable.a[0]], picture.at[cable.b[0]]
+        (ax, ay), (bx, by) = drawing.at[cable.a[0]], drawing.at[cable.b[0]]
         pair = frozenset((cable.a[0], cable.b[0]))
         shift = 4 * drawn.get(pair, 0)  # parallel cables lie beside each other
         drawn[pair] = drawn.get(pair, 0) + 1
         down = is_down is not None and is_down(cable.name)
-        style = 'stroke="#c0392b" stroke-dasharray="5 4"' if down else 'stroke="#888"'
+        style = f'stroke="{_DOWN_COLOUR}" stroke-dasharray="5 4"' if down else 'stroke="#888"'
         title = escape(f"{cable.name} {rate_text(cable.rate_bps)}{' down' if down else ''}")
         yield (
             f'<line x1="{ax + shift:.1f}" y1="{ay:.1f}" x2="{bx + shift:.1f}" y2="{by:.1f}" {style}>'
             f"<title>{title}</title></line>"
         )
+        if len(topology.cables) <= _LABELLED_CABLES:
+            way = ((ax + shift, ay), (bx + shift, by))
+            state = "down" if down else rate_text(cable.rate_bps)
+            yield _label(way, 0.5, state, _DOWN_COLOUR if down else _LABEL_COLOUR)
+            yield _label(way, _PORT_AT, str(cable.a[1]), _LABEL_COLOUR)
+            yield _label(way, 1 - _PORT_AT, str(cable.b[1]), _LABEL_COLOUR)
 
 
-def _node_boxes(topology: Topology, picture: _Picture) -> Iterator[str]:
+def _label(way: tuple[Position, Position], part: float, text: str, colour: str) -> str:
+    """Return a text on a line. Args: way: its ends. part: how far from the first one, 0 to 1."""
+    (ax, ay), (bx, by) = way
+    x, y = ax + (bx - ax) * part, ay + (by - ay) * part
+    return (
+        f'<text x="{x + 3:.1f}" y="{y + 3:.1f}" font-size="9" fill="{colour}" stroke="white" stroke-width="3" '
+        f'paint-order="stroke">{escape(text)}</text>'
+    )
+
+
+def _node_boxes(topology: Topology, drawing: Picture) -> Iterator[str]:
     for node in topology.nodes.values():
-        x, y = picture.at[node.name]
+        x, y = drawing.at[node.name]
         yield (
             f'<rect x="{x - _BOX_WIDTH / 2:.1f}" y="{y - _BOX_HEIGHT / 2:.1f}" width="{_BOX_WIDTH}" '
             f'height="{_BOX_HEIGHT}" rx="4" fill="{_COLOURS[node.kind]}"/>'

@@ -25,7 +25,7 @@ from hfi_sim.umad.abi import (
 )
 from hfi_sim.umad.agents import MAX_AGENTS, Agent, AgentRegistry
 
-MAX_UNREAD: Final = 8 << 20
+MAX_UNREAD: Final = 16 << 20
 """Bytes of MADs that a program may leave unread; what comes beyond that is dropped."""
 
 

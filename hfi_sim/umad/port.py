@@ -28,14 +28,15 @@ from hfi_sim.umad.abi import UmadError, UmadHeader
 from hfi_sim.umad.agents import Agent, AgentRegistry, IsTaken
 from hfi_sim.umad.file import UmadFile
 
-MAX_WAITING: Final = 8 << 20
+MAX_WAITING: Final = 16 << 20
 """Bytes of MADs of one file that may wait for their responses or acknowledgements."""
 MAX_OUTGOING: Final = 1024
 """MADs that wait to be sent, beyond which nothing is repeated."""
 MAX_FILES: Final = 256
 """Times that the device may be open."""
 _ANYBODY: Final = 0
-_MAX_TIMEOUT_S: Final = 24 * 3600.0
+MAX_TIMEOUT_S: Final = 24 * 3600.0
+"""What longer timeouts of programs are taken for."""
 
 
 class PortFacts(Protocol):
@@ -334,7 +335,7 @@ class UmadPort:
 
 
 def _timeout_s(header: UmadHeader) -> float:
-    return min(header.timeout_ms / 1000, _MAX_TIMEOUT_S)
+    return min(header.timeout_ms / 1000, MAX_TIMEOUT_S)
 
 
 def _is_response(mad: bytes) -> bool:

@@ -119,6 +119,13 @@ SIZE: Final = Lrh16B.SIZE
 """Bytes of the header."""
 
 
+L4_BYTE: Final = 8
+"""The byte that is the L4 type."""
+L2_BYTE7: Final = 0x60
+"""The L2 field within byte 7 of the header."""
+L2_16B_BYTE7: Final = L2_16B << 5
+"""What it is there in a 16B packet."""
+
 # Fast readers of single fields, for packets of at least 16 bytes: what a switch or a port asks of each one.
 
 
@@ -139,7 +146,7 @@ def length_qw_of(packet: bytes | bytearray | memoryview) -> int:
 
 def length_of_16b(packet: bytes | bytearray | memoryview) -> int:
     """Return how many bytes the Length field says that a 16B packet has; -1 where L2 says that it is none."""
-    if packet[7] & 0x60 != L2_16B << 5:
+    if packet[7] & L2_BYTE7 != L2_16B_BYTE7:
         return -1
     return (packet[2] >> 4 | (packet[3] & 0x7F) << 4) * 8
 
@@ -151,12 +158,12 @@ def sc_of(packet: bytes | bytearray | memoryview) -> int:
 
 def l2_of(packet: bytes | bytearray | memoryview) -> int:
     """Return the L2 field: 2 says 16B."""
-    return packet[7] >> 5 & 0x3
+    return (packet[7] & L2_BYTE7) >> 5
 
 
 def l4_of(packet: bytes | bytearray | memoryview) -> int:
     """Return the L4 type."""
-    return packet[8]
+    return packet[L4_BYTE]
 
 
 def pkey_of(packet: bytes | bytearray | memoryview) -> int:
@@ -179,7 +186,7 @@ def entropy_of(packet: bytes | bytearray | memoryview) -> int:
     return packet[12] | packet[13] << 8
 
 
-# The congestion marks, set on the way: the ICRC does not cover them.
+# What changes on the way, and the ICRC does not cover: the service channel and the congestion marks.
 
 FECN_BYTE7: Final = 0x10
 """FECN within byte 7 of the header."""
@@ -195,6 +202,11 @@ def with_fecn(packet: bytes) -> bytes:
 def with_becn(packet: bytes) -> bytes:
     """Return the packet with its BECN bit set."""
     return packet[:3] + bytes((packet[3] | BECN_BYTE3,)) + packet[4:]
+
+
+def with_sc(packet: bytes, sc: int) -> bytes:
+    """Return the packet on another service channel, 0 to 31."""
+    return packet[:6] + bytes((packet[6] & 0x0F | (sc & 0xF) << 4, packet[7] & 0xFE | sc >> 4)) + packet[8:]
 
 
 def fecn_of(packet: bytes | bytearray | memoryview) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typer
 
+from opavnic.cli.group import command_group
 from opavnic.cli.output import fail
 from opavnic.cli.plugin_group import JoinedGroup
 
@@ -28,12 +29,8 @@ class BenchGroup(JoinedGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
-    cls=BenchGroup,
-    help="Run benchmarks on this machine. They come with a separate distribution, opavnic-bench.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+app = command_group(
+    "Run benchmarks on this machine. They come with a separate distribution, opavnic-bench.", cls=BenchGroup
 )
 
 

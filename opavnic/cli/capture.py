@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Callable
@@ -15,12 +16,14 @@ import typer
 
 from hfi_sim.errors import FaultError, WireError
 from hfi_sim.faults import parse_match
+from hfi_sim.text import visible
 from hfi_sim.trace import TraceRecord
 from hfi_sim.wire.summary import summarize
 from opavnic.cli.capture_targets import FileTarget, PipeTarget
 from opavnic.cli.capture_write import copy_capture
-from opavnic.cli.common import LabOption, lab_client, size_option
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_line, say
+from opavnic.cli.common import AsJson, LabOption, lab_client, size_option
+from opavnic.cli.names import place_names
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, Form, current_form, fail, print_line, say
 from opavnic.observe.trace_file import TraceReader
 from opavnic.signals import followed
 
@@ -28,7 +31,11 @@ from opavnic.signals import followed
 def capture(
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[on PLACE] [MATCH=VALUE ...]", help="Which links and packets; default: all."),
+        typer.Argument(
+            metavar="[on PLACE] [MATCH=VALUE ...]",
+            help="Which links and packets; default: all.",
+            autocompletion=place_names,
+        ),
     ] = None,
     write: Annotated[
         str | None,
@@ -53,10 +60,7 @@ def capture(
     buffer: Annotated[
         Any, size_option("-B", "--buffer", help="What may wait to be written before packets are missed.")
     ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print a JSON object for each packet, one per line, and a last one."),
-    ] = False,
+    as_json: AsJson = False,
     lab: LabOption = None,
 ) -> None:
     """Show the 16B packets that enter the links of a lab, until Ctrl-C (or SIGTERM, SIGHUP; exit code 0).
@@ -65,7 +69,7 @@ def capture(
     l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=, direction=, as in `opavnic fault`. A packet is shown on each
     link that it enters, or with --once on the first only. No link waits for whoever looks: what arrives faster than it
     can be written is missed. At the end you are told how many packets were captured and missed; with --json, by the
-    last object, and with --json -w FILE, by the only one.
+    last object, and with --json -w FILE, by the only one. --json prints one object for each packet, one per line.
 
     \b
     Example:
@@ -83,7 +87,7 @@ def capture(
     target = None
     if write is None:
         reader = TraceReader(stream)
-        kept, has_ended = _show(reader, _print_json if as_json else _print_line)
+        kept, has_ended = _show(reader, _printer())
         missed = reader.missed
     else:
         try:
@@ -158,18 +162,33 @@ def _show(reader: TraceReader, show: Callable[[TraceRecord], None]) -> tuple[int
     return seen, False
 
 
+def _printer() -> Callable[[TraceRecord], None]:
+    """Return what prints a packet in the form that was asked for."""
+    if current_form() is Form.TABLE:
+        return _print_line
+    if current_form() is Form.JSON:
+        return lambda record: print_line(json.dumps(_as_data(record)), flush=True)
+    writer = csv.DictWriter(sys.stdout, ("time", "link", "summary", "drop", "packet"), lineterminator="\n")
+    writer.writeheader()
+
+    def write(record: TraceRecord) -> None:
+        writer.writerow({key: visible(str(value or "")) for key, value in _as_data(record).items()})
+        sys.stdout.flush()
+
+    return write
+
+
 def _print_line(record: TraceRecord) -> None:
     when = datetime.fromtimestamp(record.time_s).strftime("%H:%M:%S.%f")
     drop = "" if record.drop is None else f" DROPPED: {record.drop}"
     print_line(f"{when} {record.direction} {summarize(record.packet)}{drop}", flush=True)
 
 
-def _print_json(record: TraceRecord) -> None:
-    data = {
+def _as_data(record: TraceRecord) -> dict[str, Any]:
+    return {
         "time": record.time_s,
         "link": record.direction,
         "summary": summarize(record.packet),
         "drop": record.drop,
         "packet": record.packet.hex(),
     }
-    print_line(json.dumps(data), flush=True)

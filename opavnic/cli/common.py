@@ -19,14 +19,27 @@ METAVAR: Final = "NUMBER"
 Quantity = TypeVar("Quantity")
 
 
-def lab_option(**more: Any) -> Any:
-    """Return the option --lab; `more` is passed on to typer.Option."""
-    return typer.Option("--lab", help="Lab to use; may be left out if only one is running.", **more)
+ENV_LAB: Final = "OPAVNIC_LAB"
+"""The lab that commands without --lab use; `opavnic exec` sets it for its program."""
 
 
-LabOption = Annotated[str | None, lab_option()]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-AsJsonArray = Annotated[bool, typer.Option("--json", help="Print a JSON array, one object for each file.")]
+def lab_names(incomplete: str) -> list[str]:
+    """Complete the name of a running lab."""
+    from opavnic.cli.names import labs
+
+    return labs(incomplete)
+
+
+LabOption = Annotated[
+    str | None,
+    typer.Option(
+        "--lab",
+        envvar=ENV_LAB,
+        help="Lab to use; may be left out if only one is running.",
+        autocompletion=lab_names,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Same as -o json.")]
 
 
 def lab_client(lab: str | None, timeout_s: float | None = None) -> LabClient:

@@ -12,8 +12,9 @@ from typing import Annotated, Final
 
 import typer
 
-from opavnic.cli.common import MAX_LID, METAVAR, AsJsonArray, number
+from opavnic.cli.common import MAX_LID, METAVAR, AsJson, number
 from opavnic.cli.conformance_report import report
+from opavnic.cli.group import command_group
 from opavnic.cli.output import EXIT_USAGE, fail
 from opavnic.cli.plugin_group import JoinedGroup
 from opavnic.conformance.datapaths import AUTO, find_datapath
@@ -32,24 +33,18 @@ class ConformanceGroup(JoinedGroup):
     joined_by = "opavnic.conformance"
 
 
-app = typer.Typer(
-    cls=ConformanceGroup,
-    help="Run recorded test vectors.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = command_group("Run recorded test vectors.", cls=ConformanceGroup)
 
 _SILENT: Final = logging.NullHandler()
 
 Files = Annotated[
-    list[Path], typer.Argument(help="vector files: JSON lines, plain or gzip'ed", show_default=False)
+    list[Path], typer.Argument(help="Vector files: JSON lines, plain or gzip'ed.", show_default=False)
 ]
 DatapathName = Annotated[
-    str, typer.Option("--datapath", help="python, native, or auto for the fastest available")
+    str, typer.Option("--datapath", help="Python, native, or auto for the fastest available.")
 ]
 Target = Annotated[
-    Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket of a running lab")
+    Path | None, typer.Option("--target", metavar="SOCKET", help="Raw MAD socket of a running lab.")
 ]
 TargetLid = Annotated[
     int | None,
@@ -57,28 +52,29 @@ TargetLid = Annotated[
         "--lid",
         metavar=METAVAR,
         parser=number(1, MAX_LID),
-        help="LID of the agent behind --target; default: the lowest",
+        help="LID of the agent behind --target; default: the lowest.",
     ),
 ]
 
 
 @app.command(epilog="Example: opavnic conformance encap tests/vectors/encap-1.jsonl.gz")
-def encap(files: Files, datapath: DatapathName = AUTO, as_json: AsJsonArray = False) -> None:
+def encap(files: Files, datapath: DatapathName = AUTO, as_json: AsJson = False) -> None:
     """Encapsulate recorded frames and compare headers, packets and counters."""
     _run(lambda: [run_encap(path, find_datapath(datapath)) for path in files], as_json)
 
 
 @app.command(epilog="Example: opavnic conformance rx tests/vectors/rx-1.jsonl.gz")
-def rx(files: Files, datapath: DatapathName = AUTO, as_json: AsJsonArray = False) -> None:
+def rx(files: Files, datapath: DatapathName = AUTO, as_json: AsJson = False) -> None:
     """Receive recorded packets and compare delivered frames and drop counters."""
     _run(lambda: [run_rx(path, find_datapath(datapath)) for path in files], as_json)
 
 
 @app.command(epilog="Example: opavnic conformance vema tests/vectors/vema-1.jsonl.gz")
-def vema(files: Files, target: Target = None, lid: TargetLid = None, as_json: AsJsonArray = False) -> None:
+def vema(files: Files, target: Target = None, lid: TargetLid = None, as_json: AsJson = False) -> None:
     """Replay recorded sessions of the management agent; compare responses, traps and the netdevs' states.
 
     With --target, requests go to an agent of a running lab, and the actions of a session's hosts are skipped.
+    The lab is left as it was found.
     """
     if target is None:
         if lid is not None:
@@ -97,7 +93,20 @@ def _run_target(files: list[Path], target: Path, lid: int | None) -> list[Result
             if not agents:
                 raise MadSocketError(f"{target}: no port of the lab has a management agent")
             lid = agents[0]
-        return [run_vema_target(path, client, lid) for path in files]
+        remove = _remover(target)
+        return [run_vema_target(path, client, lid, remove) for path in files]
+
+
+def _remover(target: Path) -> Callable[[int, list[int]], object]:
+    """Return what removes the VNICs that the sessions have created, where the socket is that of a lab."""
+    from opavnic.lab.client import LabClient
+    from opavnic.lab.runtime import CONTROL_SOCKET, MAD_SOCKET
+
+    control = target.with_name(CONTROL_SOCKET)
+    if target.name != MAD_SOCKET or not control.exists():
+        return lambda lid, vports: None
+    client = LabClient(control)
+    return lambda lid, vports: client.post("/vnics/remove", {"lid": lid, "vports": vports})
 
 
 def _run(run: Callable[[], list[Result]], as_json: bool) -> None:

@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from hfi_sim.errors import InputError, WireError
 from hfi_sim.wire.captures import DLT_ETHERNET, DLT_USER0, is_capture, read_capture
 from hfi_sim.wire.describe import Description, describe_frame, describe_packet
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
 from opavnic.cli.common import AsJson
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_table, say
 from opavnic.errors import OpavnicError
 from opavnic.files import MAX_CAPTURE, FileError, read_stream
 from opavnic.management_layout import layers
@@ -29,8 +26,6 @@ _COMMENT: Final = re.compile(r"#[^\n]*")
 _GROUP: Final = re.compile(r"[^\s:,_-]+")
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _MAX_SOURCE: Final = MAX_CAPTURE
-_PIPE_WIDTH: Final = 160
-"""Width of the table if stdout is not a terminal."""
 
 
 class DecodeInputError(OpavnicError, InputError):
@@ -254,28 +249,19 @@ def _fault_document(fault: WireError) -> dict[str, Any]:
 
 
 def _print_tables(results: list[tuple[SourcePacket, Description]], *, headings: bool) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_PIPE_WIDTH)
     for item, described in results:
-        if headings:
-            kind = "Ethernet frame" if item.link_type == DLT_ETHERNET else "16B packet"
-            console.print(Text(f"packet {item.number}: {kind}, {described.size} bytes", style="bold"))
-        console.print(_table(described))
+        kind = "Ethernet frame" if item.link_type == DLT_ETHERNET else "16B packet"
+        title = f"packet {item.number}: {kind}, {described.size} bytes" if headings else None
+        print_table(("layer", "where", "field", "value", "meaning"), list(_rows(described)), title)
 
 
-def _table(described: Description) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("layer", "where", "field", "value"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("meaning", overflow="fold")
+def _rows(described: Description) -> Iterator[tuple[str, ...]]:
     layer = ""
     for line in described.fields:
         shown = line.layer if line.layer != layer else ""
         layer = line.layer
         value = line.value if isinstance(line.value, str) else _number(line.value)
-        table.add_row(*(Text(cell) for cell in (shown, line.where, line.name, value, line.meaning)))
-    return table
+        yield shown, line.where, line.name, value, line.meaning
 
 
 def _number(value: int) -> str:

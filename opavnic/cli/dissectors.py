@@ -13,9 +13,9 @@ from opavnic.observe.dissectors import DissectorError, install, personal_directo
 
 
 def install_dissectors(
-    to: Annotated[
+    directory: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Plugin directory; default: that of your Wireshark."),
+        typer.Option("--dir", metavar="DIR", help="Plugin directory; default: that of your Wireshark."),
     ] = None,
 ) -> None:
     """Install the dissectors of all installed packages for Wireshark and tshark.
@@ -24,7 +24,7 @@ def install_dissectors(
 
     Example: opavnic install-dissectors
     """
-    install_scripts(script_directories(), to)
+    install_scripts(script_directories(), directory)
 
 
 def install_scripts(directories: Iterable[Path], to: Path | None) -> None:

@@ -13,14 +13,26 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from hfi_sim.types import is_multicast_lid
 from opavnic.cli.common import MAX_VESW_ID, METAVAR, AsJson, LabOption, lab_client, number
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_line, print_table, say
+from opavnic.cli.group import command_group
+from opavnic.cli.names import vesw_names
+from opavnic.cli.output import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    complain,
+    fail,
+    lid_text,
+    pick,
+    pkey_text,
+    print_json,
+    print_line,
+    print_table,
+    wrong,
+)
 from opavnic.lab.client import RefusedFileError
 from opavnic.lab.em_file import EmFile
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.signals import followed
-from vema.em.desired import EmConfig
 from vema.em.problems import Problem
 
 MAX_LIMIT = 1_000_000
@@ -30,12 +42,7 @@ VERIFY_LIMIT_S = 600.0
 _SHOWN_MACS = 3
 _COUNTERS = ("tx_packets", "rx_packets", "tx_bytes", "rx_bytes", "tx_errors", "rx_errors")
 
-app = typer.Typer(
-    help="The Ethernet Manager of a running lab.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = command_group("The Ethernet Manager of a running lab.")
 
 
 @app.callback()
@@ -53,10 +60,10 @@ class Topic(StrEnum):
     EVENTS = "events"
 
 
-@app.command(epilog="Example: opavnic em apply examples/em-one-switch.yaml --diff")
+@app.command(epilog="Example: opavnic em apply tenants.yaml --dry-run")
 def apply(
-    file: Annotated[Path, typer.Argument(help="EM file (YAML)")],
-    diff: Annotated[bool, typer.Option("--diff", help="only show what would change")] = False,
+    file: Annotated[Path, typer.Argument(help="An EM file (YAML).")],
+    dry_run: Annotated[bool, typer.Option("-n", "--dry-run", help="Only show what would change.")] = False,
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +86,7 @@ def apply(
         em_file.config.model_dump_json(exclude_unset=True)
     )  # the lab fills in the same defaults
     try:
-        data = lab_client(lab, 60.0).post(f"/em/apply{'?diff=1' if diff else ''}", wanted)
+        data = lab_client(lab, 60.0).post(f"/em/apply{'?diff=1' if dry_run else ''}", wanted)
     except RefusedFileError as error:
         _refuse(em_file.lines(error.found))
     if as_json:
@@ -87,36 +94,37 @@ def apply(
     else:
         for line in data["changes"]:
             print_line(line)
-        if not diff:
+        if not dry_run:
             print_line(f"{data['sets']} Sets sent")
-    if not diff and not data["converged"]:
+    if not dry_run and not data["converged"]:
         fail("the manager has not finished; see: opavnic em show vports", EXIT_FAILED)
 
 
 def _refuse(lines: Iterable[str]) -> NoReturn:
-    for line in lines:
-        say(line)
+    problems = list(lines)
+    complain("\n".join(problems), EXIT_USAGE, problems=problems)
     raise typer.Exit(EXIT_USAGE)
 
 
 @app.command(epilog="Example: opavnic em show mac-table --vesw 2 --json")
 def show(
-    topic: Annotated[Topic, typer.Argument(help="what to show")],
+    topic: Annotated[Topic, typer.Argument(help="What to show.")],
     vesw: Annotated[
         int | None,
         typer.Option(
             "--vesw",
             metavar=METAVAR,
             parser=number(1, MAX_VESW_ID),
-            help="MAC table: only the virtual switch with this id",
+            help="MAC table: only the virtual switch with this id.",
+            autocompletion=vesw_names,
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="counters and events: how many to show")
+        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="Counters and events: how many to show.")
     ] = 50,
     watch: Annotated[
         bool,
-        typer.Option("--watch", help="repeat every second, until Ctrl-C (or SIGTERM, SIGHUP)"),
+        typer.Option("-w", "--watch", help="Repeat every second, until Ctrl-C (or SIGTERM, SIGHUP)."),
     ] = False,
     lab: LabOption = None,
     as_json: AsJson = False,
@@ -156,15 +164,9 @@ def verify(lab: LabOption = None, as_json: AsJson = False) -> None:
         for line in data["differences"]:
             print_line(line)
         if not data["differences"]:
-            print("every agent matches the configuration")
+            print_line("every agent matches the configuration")
     if data["differences"]:
         raise typer.Exit(EXIT_FAILED)
-
-
-@app.command(epilog="Example: opavnic em schema > em.schema.json")
-def schema() -> None:
-    """Print the JSON schema of EM files, for completion in editors."""
-    print_json(EmConfig.model_json_schema())
 
 
 # --- tables --------------------------------------------------------------------------------------------------
@@ -172,13 +174,19 @@ def schema() -> None:
 
 def _show_vesws(rows: list[dict[str, Any]]) -> None:
     print_table(
-        ("id", "name", "pkey", "MTU", "MAC policy", "group", "members", "addresses"),
+        ("id", "name", "pkey", "MTU", "MAC policy", "group", "members", "MACs"),
         [
-            [row["id"], row["name"], f"{row['pkey']:#06x}", row["mtu"], row["mac"], f"{row['multicast_lid']:#x}",
-             len(row["members"]), row["addresses"]]
+            [
+                *pick(row, "id", "name"),
+                pkey_text(row["pkey"]),
+                *pick(row, "mtu", "mac"),
+                lid_text(row["multicast_lid"]),
+                len(row["members"]),
+                row["addresses"],
+            ]
             for row in rows
         ],
-    )  # fmt: skip
+    )
 
 
 def _show_vports(rows: list[dict[str, Any]]) -> None:
@@ -186,7 +194,12 @@ def _show_vports(rows: list[dict[str, Any]]) -> None:
         ("port", "LID", "vport", "vesw", "state", "link", "base MAC", "unicast", "multicast", "digest"),
         [
             [
-                *pick(row, "port", "lid", "vport_num", "vesw_id", "state", "link", "base_mac"),
+                row["port"],
+                lid_text(row["lid"]),
+                *pick(row, "vport_num", "vesw_id"),
+                wrong(row["state"], row["state"] not in ("ok", "in progress")),
+                wrong(row["link"], row["link"] != "up"),
+                row["base_mac"],
                 _few(row["unicast"]),
                 _few(row["multicast"]),
                 f"{row['digest']:08x}",
@@ -202,12 +215,8 @@ def _few(macs: list[str]) -> str:
 
 
 def _show_mac_table(rows: list[dict[str, Any]]) -> None:
-    table = [[*pick(row, "vesw_id", "slot", "mac"), _lid_text(row["lid"]), row["port"]] for row in rows]
-    print_table(("vesw_id", "slot", "mac", "lid", "port"), table)
-
-
-def _lid_text(lid: int) -> str:
-    return f"{lid:#x}" if is_multicast_lid(lid) else str(lid)
+    table = [[*pick(row, "vesw_id", "slot", "mac"), lid_text(row["lid"]), row["port"]] for row in rows]
+    print_table(("vesw", "slot", "MAC", "LID", "port"), table)
 
 
 def _show_counters(rows: list[dict[str, Any]]) -> None:
@@ -217,7 +226,7 @@ def _show_counters(rows: list[dict[str, Any]]) -> None:
 
 def _show_events(rows: list[dict[str, Any]]) -> None:
     table = [[_when(row["time"]), *pick(row, "kind", "port", "vport_num", "vesw_id", "text")] for row in rows]
-    print_table(("time", "event", "port", "vport", "vesw", ""), table)
+    print_table(("time", "event", "port", "vport", "vesw", "what"), table)
 
 
 def _when(seconds: float) -> str:

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from opavnic.cli.common import LabOption
+from opavnic.cli.names import host_names
 from opavnic.cli.output import EXIT_USAGE, fail, print_line
 
-Host = Annotated[str, typer.Argument(help="A host of the lab.")]
+Host = Annotated[str, typer.Argument(help="A host of the lab.", autocompletion=host_names)]
 Umad = Annotated[
     bool | None,
     typer.Option(

@@ -7,17 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from opavnic.cli.common import AsJson, LabOption, lab_client
+from opavnic.cli.group import command_group
+from opavnic.cli.names import fault_words
 from opavnic.cli.output import pick, print_json, print_line, print_table
 
 CHANGE_S = 30.0
 """Seconds a fabric may take to find new routes."""
 
-app = typer.Typer(
-    help="Inject and remove faults in the fabric of a running lab.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = command_group("Inject and remove faults in the fabric of a running lab.")
 
 
 def _print(data: dict[str, Any], as_json: bool) -> None:
@@ -32,7 +29,9 @@ def _print(data: dict[str, Any], as_json: bool) -> None:
 
 @app.command(epilog="Example: opavnic fault add loss on h1 20% l4=mad for=2s")
 def add(
-    fault: Annotated[list[str], typer.Argument(metavar="KIND on PLACE [OPTION=VALUE ...]")],
+    fault: Annotated[
+        list[str], typer.Argument(metavar="KIND on PLACE [OPTION=VALUE ...]", autocompletion=fault_words)
+    ],
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:

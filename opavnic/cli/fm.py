@@ -8,14 +8,10 @@ from typing import Annotated
 import typer
 
 from opavnic.cli.common import AsJson
+from opavnic.cli.group import command_group
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_text, say
 
-app = typer.Typer(
-    help="Labs whose fabric a real fabric manager runs.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = command_group("Labs whose fabric a real fabric manager runs.")
 
 
 @app.callback()
@@ -26,8 +22,8 @@ def _group() -> None:
 @app.command()
 def config(
     file: Annotated[Path, typer.Argument(help="A lab file.")],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write a file instead of printing.")
+    write: Annotated[
+        Path | None, typer.Option("-w", "--write", metavar="FILE", help="Write a file instead of printing.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -37,8 +33,9 @@ def config(
 
     \b
     Example:
-      opavnic fm config lab.yaml -o opafm.xml
-      opavnic exec h1 -- sh -c 'mount --bind opafm.xml /etc/opa-fm/opafm.xml && exec /usr/lib/opa-fm/bin/opafmd -D'
+      opavnic fm config lab.yaml -w opafm.xml
+      opavnic exec h1 -- sh -c 'mount --bind opafm.xml /etc/opa-fm/opafm.xml &&
+          exec /usr/lib/opa-fm/bin/opafmd -D'
     """
     from dataclasses import asdict
 
@@ -47,14 +44,14 @@ def config(
 
     model = load_lab(file)
     fabrics, text = virtual_fabrics(model), opafm_xml(model)
-    if output is not None:
+    if write is not None:
         try:
-            output.write_text(text, encoding="utf-8")
+            write.write_text(text, encoding="utf-8")
         except OSError as error:
-            fail(f"{output} cannot be written: {error.strerror}", EXIT_FAILED)
+            fail(f"{write} cannot be written: {error.strerror}", EXIT_FAILED)
     if as_json:
         print_json([asdict(fabric) for fabric in fabrics])
-    elif output is None:
+    elif write is None:
         print_text(text)
     if any(fabric.base_sl is None for fabric in fabrics):
         say("some virtual fabrics have no service level of their own: they share that of all else")

@@ -1,15 +1,16 @@
-"""`opavnic up`, `down`, `prune`, `validate`, `lab-schema`: start, end and check labs."""
+"""`opavnic up`, `down`, `prune`, `validate`: start, end and check labs."""
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opavnic.cli.common import AsJson
-from opavnic.cli.output import fail, print_json, print_line, say
+from opavnic.cli.common import ENV_LAB, AsJson, LabOption, lab_names
+from opavnic.cli.output import EXIT_USAGE, fail, print_json, print_line, print_sheets, say
 from opavnic.signals import EXIT_INTERRUPTED, interruptible
 
 if TYPE_CHECKING:
@@ -116,24 +117,25 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
 
 
 def _show_ready(status: dict[str, Any], as_json: bool) -> None:
-    from opavnic.cli.inspect import print_vnics
+    from opavnic.cli.status import vnic_items
 
     if as_json:
         print_json(status)
     else:
-        print_vnics(status)
+        print_sheets(vnic_items(status))
 
 
 def down(
     lab: Annotated[
-        str | None, typer.Argument(help="Lab to end; may be left out if only one is running.")
+        str | None,
+        typer.Argument(help="Lab to end; may be left out if only one is running.", autocompletion=lab_names),
     ] = None,
-    lab_option: Annotated[
-        str | None, typer.Option("--lab", help="The same, spelled as in other commands.")
-    ] = None,
+    lab_option: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
     """End a running lab, remove every trace of it, and list what was removed.
+
+    `opavnic down NAME` and `opavnic down --lab NAME` are the same.
 
     \b
     Example:
@@ -142,6 +144,8 @@ def down(
     """
     from opavnic.lab.down import end_lab
 
+    if lab is not None and lab_option not in (None, lab, os.environ.get(ENV_LAB)):
+        fail(f"down: {lab} and --lab {lab_option} are two labs; name one", EXIT_USAGE)
     removed = end_lab(lab or lab_option)
     if as_json:
         print_json(removed.as_json())
@@ -173,7 +177,7 @@ def prune(
         print_json({"dry_run": dry_run, "labs": [one.as_json() for one in removed]})
         return
     if not removed:
-        print("nothing to remove")
+        print_line("nothing to remove")
     for one in removed:
         print_line(f"lab {one.lab} is gone, {'would remove' if dry_run else 'removed'}:")
         for line in one.lines():
@@ -196,6 +200,7 @@ def validate(file: File, as_json: AsJson = False) -> None:
     except ConfigError as error:
         if as_json:
             print_json({"ok": False, "problems": list(error.problems)})
+            raise typer.Exit(EXIT_USAGE) from None
         raise
     if as_json:
         print_json({"ok": True, "problems": [], "lab": model.model_dump(mode="json")})
@@ -203,15 +208,3 @@ def validate(file: File, as_json: AsJson = False) -> None:
     hosts = counted(len(model.hosts), "host")
     vesws = counted(len(model.vesws), "virtual switch", "virtual switches")
     print_line(f"{file}: lab {model.name} is valid: {hosts}, {vesws}")
-
-
-def lab_schema() -> None:
-    """Print the JSON schema of lab files, for editors (also in docs/lab.schema.json).
-
-    \b
-    Example:
-      opavnic lab-schema > lab.schema.json
-    """
-    from opavnic.lab.parts import lab_model
-
-    print_json(lab_model().model_json_schema())

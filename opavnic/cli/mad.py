@@ -17,8 +17,9 @@ from hfi_sim.mad.header import MAD_SIZE, TID, MadHeader, Method, awaits_response
 from hfi_sim.mad.message import Mad
 from hfi_sim.quantities import parse_whole
 from hfi_sim.trace import TraceRecord
-from opavnic.cli.common import MAX_LID, MAX_VPORT, METAVAR, LabOption, lab_client, number
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, say
+from opavnic.cli.common import MAX_LID, MAX_VPORT, METAVAR, AsJson, LabOption, lab_client, number
+from opavnic.cli.group import command_group
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_table, say
 from opavnic.files import read_stream
 from opavnic.lab.runtime import running_lab
 from opavnic.mad_client import MadClient
@@ -35,35 +36,31 @@ from vema.types import AttrId
 
 _MAX_HEX: Final = 1 << 16
 """Characters of hex on stdin: a MAD, with room for spaces between the digits."""
-app = typer.Typer(
-    help="Send management datagrams to agents; record and replay them.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = command_group("Send management datagrams to agents; record and replay them.")
 
-Attr = Annotated[
-    str, typer.Argument(help="vesw-port-info, mac-entries, ..., VeswPortInfo, ..., or a number such as 0x11")
-]
-Fields = Annotated[list[str] | None, typer.Argument(help="field=value, name[0]=value", show_default=False)]
+Attr = Annotated[str, typer.Argument(help="vesw-port-info, mac-entries, ..., VeswPortInfo, ..., or 0x11.")]
+Fields = Annotated[list[str] | None, typer.Argument(help="field=value, name[0]=value.", show_default=False)]
 Lid = Annotated[
     int | None,
     typer.Option(
         "--lid",
         metavar=METAVAR,
         parser=number(1, MAX_LID),
-        help="LID of the agent's port; may be left out if the fabric has one agent",
+        help="LID of the agent's port; may be left out if the fabric has one agent.",
     ),
 ]
 Vport = Annotated[
     int,
-    typer.Option("--vport", metavar=METAVAR, parser=number(0, MAX_VPORT), help="number of the vport"),
+    typer.Option("--vport", metavar=METAVAR, parser=number(0, MAX_VPORT), help="Number of the vport."),
 ]
 Target = Annotated[
-    Path | None, typer.Option("--target", metavar="SOCKET", help="raw MAD socket to use instead of a lab's")
+    Path | None, typer.Option("--target", metavar="SOCKET", help="Raw MAD socket to use instead of a lab's.")
 ]
 _LISTS = (AttrId.IFACE_UCAST_MACS, AttrId.IFACE_MCAST_MACS)
 _SHOWN_LIDS = 16
+_SILENT: Final = "no response"
+_HEX: Final = ("pkey", "lid", "lids", "mask", "digest", "guid", "gid", "qp", "qkey", "key", "rc", "fabric_id")
+"""Ends of the names of fields that tables show in hex."""
 
 
 @app.callback()
@@ -124,13 +121,17 @@ def get(
     vport: Vport = 1,
     target: Target = None,
     lab: LabOption = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Get an attribute as JSON. To select a part: offset=0 num=125 for mac-entries, start=0 num_macs=0 for lists."""
+    """Get an attribute and print its fields.
+
+    To select a part: offset=0 num=125 for mac-entries, start=0 num_macs=0 for lists.
+    """
     with _client(target, lab) as client:
         attr_id = attribute_id(attr)
         lid = _agent(client, lid)
         part = _part(attr_id, fields or [])
-        print_json(_shown(attr_id, _attribute(client, lid, Method.GET, attr_id, vport, part)))
+        _print(_shown(attr_id, _attribute(client, lid, Method.GET, attr_id, vport, part)), as_json)
 
 
 @app.command("set", epilog="Example: opavnic mad set vesw-port-info --lid 2 --vport 1 eth_mtu=9000")
@@ -141,6 +142,7 @@ def set_(
     vport: Vport = 1,
     target: Target = None,
     lab: LabOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Set an attribute to its current value with the given fields replaced; print the response."""
     with _client(target, lab) as client:
@@ -154,16 +156,16 @@ def set_(
             data = assign(now, fields or []).build()
         elif fields:
             raise ValueError(f"a Set of {attr} takes no fields; send other data with: opavnic mad raw")
-        print_json(_shown(attr_id, _attribute(client, lid, Method.SET, attr_id, vport, data)))
+        _print(_shown(attr_id, _attribute(client, lid, Method.SET, attr_id, vport, data)), as_json)
 
 
 @app.command(epilog="Example: opavnic mad raw 80348001... --lid 2")
 def raw(
     mad_hex: Annotated[
-        str, typer.Argument(metavar="HEX", help="the MAD; - reads it from stdin", show_default=False)
+        str, typer.Argument(metavar="HEX", help="The MAD; - reads it from stdin.", show_default=False)
     ],
     lid: Lid = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print the response as JSON")] = False,
+    as_json: AsJson = False,
     target: Target = None,
     lab: LabOption = None,
 ) -> None:
@@ -186,13 +188,15 @@ def raw(
         if as_json:
             print_json(mad_json(response))
         else:
-            print(response.rstrip(b"\0").hex())
+            print_line(response.rstrip(b"\0").hex())
 
 
 @app.command(epilog="Example: opavnic mad record mads.jsonl --count 100")
 def record(
-    file: Annotated[Path, typer.Argument(help="FILE.pcapng: 16B packets; any other name: JSON lines")],
-    count: Annotated[int | None, typer.Option("--count", min=1, help="end after this many packets")] = None,
+    file: Annotated[Path, typer.Argument(help="FILE.pcapng: 16B packets; any other name: JSON lines.")],
+    count: Annotated[
+        int | None, typer.Option("-c", "--count", min=1, help="End after this many packets.")
+    ] = None,
     lab: LabOption = None,
 ) -> None:
     """Record the MADs on the lab's management port until Ctrl-C (or SIGTERM, SIGHUP; exit code 0)."""
@@ -238,19 +242,21 @@ def _writer(
 
 @app.command(epilog="Example: opavnic mad replay mads.jsonl --lid 3")
 def replay(
-    file: Annotated[Path, typer.Argument(help="JSON lines, or a pcap or pcapng capture of 16B packets")],
+    file: Annotated[Path, typer.Argument(help="JSON lines, or a pcap or pcapng capture of 16B packets.")],
     lid: Annotated[
         int | None,
         typer.Option(
-            "--lid", metavar=METAVAR, parser=number(1, MAX_LID), help="send all requests to this LID"
+            "--lid", metavar=METAVAR, parser=number(1, MAX_LID), help="Send all requests to this LID."
         ),
     ] = None,
-    compare: Annotated[bool, typer.Option(help="compare responses with the recorded ones")] = True,
+    compare: Annotated[bool, typer.Option(help="Compare responses with the recorded ones.")] = True,
     target: Target = None,
     lab: LabOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Send recorded requests again; exit 1 if a response differs from the recorded one."""
-    sent = differ = 0
+    sent = 0
+    differ: list[dict[str, Any]] = []
     with _client(target, lab) as client:
         for exchange in read_record(file):
             if not exchange.is_request:
@@ -258,12 +264,37 @@ def replay(
             sent += 1
             response = client.request(exchange.lid if lid is None else lid, exchange.mad)
             if compare and not _same(exchange.response, response):
-                differ += 1
-                print(f"request {sent}, attribute {MadHeader.parse(exchange.mad).attr_id:#06x}:")
-                print(f"  recorded {_hex(exchange.response)}\n  now      {_hex(response)}")
-    print(f"{sent} requests sent" + (f", {differ} answered differently" if compare else ""))
+                attr_id = MadHeader.parse(exchange.mad).attr_id
+                answers = {"recorded": _hex(exchange.response), "now": _hex(response)}
+                differ.append({"request": sent, "attribute": attr_id, **answers})
+    if as_json:
+        print_json({"sent": sent, "compared": compare, "differences": differ})
+    else:
+        for one in differ:
+            print_line(f"request {one['request']}, attribute {one['attribute']:#06x}:")
+            print_line(f"  recorded {one['recorded'] or _SILENT}")
+            print_line(f"  now      {one['now'] or _SILENT}")
+        print_line(f"{sent} requests sent" + (f", {len(differ)} answered differently" if compare else ""))
     if differ:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _print(shown: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(shown)
+        return
+    print_table(("field", "value"), [(name, _cell(name, value)) for name, value in shown.items()])
+
+
+def _cell(name: str, value: Any) -> str:
+    """Return a field of an attribute as tables show it: what counts in decimal, what identifies in hex."""
+    if isinstance(value, list):
+        return ", ".join(_cell(name, item) for item in value)
+    if isinstance(value, dict):
+        return " ".join(f"{key}={_cell(key, item)}" for key, item in value.items())
+    if isinstance(value, int) and not isinstance(value, bool) and name.endswith(_HEX):
+        return f"{value:#06x}" if name == "pkey" else f"{value:#x}"
+    return str(value)
 
 
 def _from_stdin() -> str:
@@ -280,8 +311,8 @@ def _same(recorded: bytes | None, now: bytes | None) -> bool:
     return ours == theirs
 
 
-def _hex(mad_bytes: bytes | None) -> str:
-    return "no response" if mad_bytes is None else mad_bytes.rstrip(b"\0").hex()
+def _hex(mad_bytes: bytes | None) -> str | None:
+    return None if mad_bytes is None else mad_bytes.rstrip(b"\0").hex()
 
 
 def _part(attr_id: int, fields: list[str]) -> bytes:

@@ -20,12 +20,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, say
+from opavnic.cli.errors import RENAMED
+from opavnic.cli.forms import form_asked_for, offer_forms, with_forms
+from opavnic.cli.group import CommandGroup
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, complain, printing, say
 from opavnic.signals import EXIT_INTERRUPTED
 
 ENTRY_POINTS: Final = "opavnic.cli"
+COMPLETE: Final = "_OPAVNIC_COMPLETE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,45 +42,43 @@ class LazyCommand:
 
 
 COMMANDS: Final = {
-    "demo": LazyCommand(
-        "opavnic.cli.demo:demo", "Two hosts on two virtual switches: ping, a TCP transfer, a summary."
-    ),
-    "up": LazyCommand(
-        "opavnic.cli.lifecycle:up", "Start a lab in the foreground, or in the background with -d."
-    ),
+    "demo": LazyCommand("opavnic.cli.demo:demo", "Two hosts on two virtual switches: ping, TCP, a summary."),
+    "init": LazyCommand("opavnic.cli.init:init", "Write a lab file to start from."),
+    "validate": LazyCommand("opavnic.cli.lifecycle:validate", "Check a lab file; needs no privilege."),
+    "schema": LazyCommand("opavnic.cli.schema:schema", "Print the JSON schema of lab files or EM files."),
+    "up": LazyCommand("opavnic.cli.lifecycle:up", "Start a lab, in the background with -d."),
     "down": LazyCommand("opavnic.cli.lifecycle:down", "End a running lab and remove every trace of it."),
     "prune": LazyCommand("opavnic.cli.lifecycle:prune", "Remove what killed labs left behind."),
-    "validate": LazyCommand("opavnic.cli.lifecycle:validate", "Check a lab file; needs no privilege."),
-    "lab-schema": LazyCommand("opavnic.cli.lifecycle:lab_schema", "Print the JSON schema of lab files."),
-    "status": LazyCommand("opavnic.cli.inspect:status", "Show a running lab: hosts, VNICs, links, counters."),
-    "top": LazyCommand("opavnic.cli.top:top", "Show the traffic of a running lab, live."),
+    "save": LazyCommand("opavnic.cli.save:save", "Write the state of a running lab as a lab file."),
     "ps": LazyCommand("opavnic.cli.inspect:ps", "List running labs."),
     "labs": LazyCommand("opavnic.cli.inspect:ps", "Same as ps."),
+    "status": LazyCommand("opavnic.cli.status:status", "Show a running lab: hosts, VNICs, links, drops."),
+    "top": LazyCommand("opavnic.cli.top:top", "Show the traffic of a running lab, live."),
+    "web": LazyCommand("opavnic.cli.web:web", "Show a running lab in a browser."),
+    "metrics": LazyCommand("opavnic.cli.metrics:metrics", "Running labs as Prometheus metrics."),
     "logs": LazyCommand("opavnic.cli.inspect:logs", "Show what a lab has logged; -f follows it."),
+    "check": LazyCommand("opavnic.cli.check:check", "Check that every host reaches every other one."),
     "exec": LazyCommand("opavnic.cli.enter:exec_command", "Run a program on a host of a lab."),
     "shell": LazyCommand("opavnic.cli.enter:shell", "Open a shell on a host of a lab."),
-    "em": LazyCommand("opavnic.cli.em:app", "The Ethernet Manager of a lab: apply, show, verify."),
-    "fm": LazyCommand("opavnic.cli.fm:app", "Labs whose fabric a real fabric manager runs: its settings."),
-    "mad": LazyCommand("opavnic.cli.mad:app", "Send management datagrams to agents; record and replay them."),
+    "ethtool": LazyCommand("opavnic.cli.ethtool:ethtool", "Show a VNIC as ethtool shows one of the driver."),
+    "topo": LazyCommand("opavnic.cli.topo:topo", "Show a fabric: cables, routes, drawings."),
+    "fault": LazyCommand("opavnic.cli.fault:app", "Inject and remove faults in a running lab."),
+    "capture": LazyCommand("opavnic.cli.capture:capture", "Show the packets on the links, or write them."),
     "decode": LazyCommand("opavnic.cli.decode:decode", "Print a 16B packet field by field."),
+    "em": LazyCommand("opavnic.cli.em:app", "The Ethernet Manager of a lab: apply, show, verify."),
+    "fm": LazyCommand("opavnic.cli.fm:app", "Settings for a real fabric manager."),
+    "mad": LazyCommand("opavnic.cli.mad:app", "Send management datagrams; record and replay them."),
+    "conformance": LazyCommand("opavnic.cli.conformance:app", "Run recorded test vectors."),
+    "bench": LazyCommand("opavnic.cli.bench:app", "Measure, side by side with comparable tools."),
     "install-dissectors": LazyCommand(
         "opavnic.cli.dissectors:install_dissectors", "Install dissectors for Wireshark and tshark."
     ),
-    "conformance": LazyCommand(
-        "opavnic.cli.conformance:app", "Run test vectors against this implementation."
-    ),
-    "topo": LazyCommand("opavnic.cli.topo:topo", "Show a fabric: cables, routes, drawings."),
-    "capture": LazyCommand(
-        "opavnic.cli.capture:capture", "Show the packets on the links of a lab, or write them for Wireshark."
-    ),
-    "fault": LazyCommand("opavnic.cli.fault:app", "Inject and remove faults in the fabric of a running lab."),
-    "bench": LazyCommand(
-        "opavnic.cli.bench:app", "Run benchmarks, side by side with installed comparable tools."
-    ),
+    "completion": LazyCommand("opavnic.cli.completion:completion", "Print a script that completes commands."),
+    "man": LazyCommand("opavnic.cli.man:man", "Write the manual pages."),
 }
 
 
-class OpavnicGroup(TyperGroup):
+class OpavnicGroup(CommandGroup):
     """The top level: the commands above, and those of installed packages."""
 
     _listing = False
@@ -122,10 +124,13 @@ def _load(name: str, lazy: LazyCommand) -> Any:
 def _command(name: str, target: typer.Typer | Callable[..., Any]) -> Any:
     if isinstance(target, typer.Typer):
         app = target
+        offer_forms(app)
     else:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         # everything after a program's name belongs to that program: `opavnic exec h1 ping -c3 10.9.2.2`
-        app.command(name, context_settings=getattr(target, "context_settings", None))(target)
+        settings = getattr(target, "context_settings", None)
+        cls = getattr(target, "command_class", TyperCommand)
+        app.command(name, cls=cls, context_settings=settings)(with_forms(target))
     command = typer.main.get_command(app)
     command.name = name
     return command
@@ -143,17 +148,28 @@ app = typer.Typer(
 
 
 def _print_version(wanted: bool) -> None:
+    """Print the version, and in a second line what carries frames here, and why."""
     if wanted:
         from importlib.metadata import version
 
+        from opavnic.datapath.selection import why_not_native
+
+        reason = why_not_native()
         print(f"opavnic {version('opavnic')}")
+        print(f"datapath python: {reason}" if reason else "datapath native")
         raise typer.Exit
 
 
 @app.callback()
 def _top(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version, and what carries frames here.",
+            callback=_print_version,
+            is_eager=True,
+        ),
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr.")] = False,
 ) -> None:
@@ -176,13 +192,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     130: interrupted before it was done. A command that runs until it is interrupted returns 0.
     """
     _open_standard_streams()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    with printing(form_asked_for(words)):
+        return _run(words)
+
+
+def _run(words: list[str]) -> int:
     command = typer.main.get_command(app)
+    if COMPLETE in os.environ:  # set by a script of `opavnic completion`
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
     try:
-        code = command.main(
-            args=list(sys.argv[1:] if arguments is None else arguments),
-            prog_name="opavnic",
-            standalone_mode=False,
-        )
+        code = command.main(args=words, prog_name="opavnic", standalone_mode=False)
     except typer.Abort:  # what typer makes of KeyboardInterrupt
         say("opavnic: interrupted")
         return EXIT_INTERRUPTED
@@ -225,31 +247,41 @@ def _explain(error: Exception) -> int:
         ):  # typer does not export the class
             print(context.get_help(), file=sys.stderr)
             return EXIT_USAGE
-        hint = f" (see: {context.command_path} --help)" if context is not None else ""
-        say(
-            f"opavnic: {' '.join(error.format_message().split()).rstrip('.')}{hint}"
-            if error.format_message()
-            else ""
-        )
-        return int(getattr(error, "exit_code", EXIT_USAGE))
+        message = " ".join(error.format_message().split()).rstrip(".").replace(": Value error, ", ": ")
+        if message:
+            code = int(getattr(error, "exit_code", EXIT_USAGE))
+            complain(message, code, hint=_usage_hint(error, context))
+            return code
+        return EXIT_USAGE
     from hfi_sim.errors import HfiSimError, InputError
     from opavnic.lab.errors import ConfigError
 
     if isinstance(error, ConfigError):
-        for problem in error.problems:
-            say(problem)
+        complain("\n".join(error.problems), EXIT_USAGE, problems=error.problems)
         return EXIT_USAGE
     if isinstance(error, HfiSimError):
-        say(f"opavnic: {error}")
-        return EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILED
+        code = EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILED
+        complain(str(error), code, hint=getattr(error, "hint", ""))
+        return code
     if isinstance(error, OSError) and error.errno in (
         errno.ENOSPC,
         errno.EDQUOT,
     ):  # not a bug: stdout or /run is full
-        say(f"opavnic: cannot write: {error.strerror}")
+        complain(f"cannot write: {error.strerror}", EXIT_FAILED)
         return EXIT_FAILED
-    say(f"opavnic: internal error, {type(error).__name__}: {' '.join(str(error).split())}{_keep(error)}")
+    text = " ".join(str(error).split())
+    complain(f"internal error, {type(error).__name__}: {text}{_keep(error)}", EXIT_FAILED)
     return EXIT_FAILED
+
+
+def _usage_hint(error: Any, context: Any) -> str:
+    if context is None:
+        return ""
+    if option := getattr(error, "option_name", ""):
+        new = RENAMED.get((context.command_path.removeprefix("opavnic "), option))
+        if new is not None:
+            return f"it is now {new}"
+    return f"see: {context.command_path} --help"
 
 
 def _keep(error: Exception) -> str:

@@ -6,10 +6,12 @@ from importlib.metadata import entry_points
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
+
+from opavnic.cli.forms import with_forms
+from opavnic.cli.group import CommandGroup
 
 
-class JoinedGroup(TyperGroup):
+class JoinedGroup(CommandGroup):
     """The commands of a module, plus those of the entry point group that a subclass names.
 
     An entry point maps a name to a command function, which is imported when it is called.
@@ -31,6 +33,6 @@ class JoinedGroup(TyperGroup):
         for point in entry_points(group=self.joined_by) if command is None else ():
             if point.name == cmd_name:
                 single = typer.Typer(add_completion=False, rich_markup_mode=None)
-                single.command(cmd_name)(point.load())
+                single.command(cmd_name)(with_forms(point.load()))
                 command = typer.main.get_command(single)
         return command

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,9 +10,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from opavnic.cli.common import LabOption, time_option
-from opavnic.cli.output import print_line
-from opavnic.observe.rates import Order, Rates, Sample, as_json, in_order, rates
+from opavnic.cli.common import AsJson, LabOption, time_option
+from opavnic.cli.output import Form, current_form, is_screen, print_line, print_records
+from opavnic.observe.rates import Order, Rates, Sample, in_order, rates
+from opavnic.observe.rates import as_json as rates_json
 from opavnic.signals import followed
 
 PLAIN_WIDTH: Final = 1000
@@ -25,43 +24,38 @@ Ask = Callable[[], Sample]
 
 def top(
     lab: LabOption = None,
-    delay: Annotated[
-        Any, time_option("-d", "--delay", low="10ms", high="24h", help="Time between two polls: 500ms, 5s.")
+    interval: Annotated[
+        Any,
+        time_option("-i", "--interval", low="10ms", high="24h", help="Time between two polls: 500ms, 5s."),
     ] = "1s",
     count: Annotated[
-        int | None, typer.Option("-n", "--count", min=1, help="End after this many intervals.")
+        int | None, typer.Option("-c", "--count", min=1, help="End after this many intervals.")
     ] = None,
     order: Annotated[
-        Order, typer.Option("-s", "--sort", help="Order of the rows: by name, or busiest first.")
+        Order, typer.Option("--sort", help="Order of the rows: by name, or busiest first.")
     ] = Order.NAME,
-    json_lines: Annotated[
-        bool, typer.Option("--json", help="Print a line of JSON for each interval.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the traffic on the VNICs and links of a running lab, per second, until Ctrl-C (or SIGTERM, SIGHUP).
 
     On a terminal, q quits and s changes the order; elsewhere a new table is printed for each interval. VNIC rates count
     the bits of Ethernet frames without FCS, link rates those of 16B packets. Drop counters that grew are listed below.
+    --json prints one object for each interval, on one line.
 
     \b
     Example:
       opavnic top
-      opavnic top -d 5s -s load
-      opavnic top -n 1 --json
+      opavnic top -i 5s --sort load
+      opavnic top -c 1 --json
     """
     with suppress(KeyboardInterrupt), followed():
         ask = _asker(lab)
-        if not json_lines and _is_screen():
-            _show_live(ask, delay, count, order)
+        if not as_json and current_form() is Form.TABLE and is_screen():
+            _show_live(ask, interval, count, order)
             return
-        show = _print_json if json_lines else _print_plain
-        for found in _intervals(ask, lambda: _pause(delay), count):
+        show = _print_json if as_json else _print_csv if current_form() is Form.CSV else _print_plain
+        for found in _intervals(ask, lambda: _pause(interval), count):
             show(in_order(found, order))
-
-
-def _is_screen() -> bool:
-    """Return whether stdout is a terminal that can redraw."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
 def _asker(lab: str | None) -> Ask:
@@ -122,7 +116,13 @@ def _show_live(ask: Ask, delay: float, count: int | None, order: Order) -> None:
 
 
 def _print_json(found: Rates) -> None:
-    print_line(json.dumps(as_json(found, time.time())), flush=True)
+    print_line(json.dumps(rates_json(found, time.time())), flush=True)
+
+
+def _print_csv(found: Rates) -> None:
+    data = rates_json(found, time.time())
+    print_records(data["vnics"])
+    print_records(data["links"])
 
 
 def _print_plain(found: Rates) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,10 +12,28 @@ import typer
 from hfi_sim.errors import HfiSimError, InputError, TopologyError
 from hfi_sim.topology import GENERATORS, Topology, generate
 from opavnic.cli.common import AsJson, LabOption, lab_client
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_text
+from opavnic.cli.output import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    Form,
+    current_form,
+    fail,
+    print_json,
+    print_line,
+    print_table,
+    print_text,
+)
+from opavnic.world.em_node import EM_NODE
 
 DEFAULT_ENGINE: Final = "min-hop"
 _MAX_DIGITS: Final = 9
+
+
+class Language(StrEnum):
+    """The language of a drawing program."""
+
+    DOT = "dot"
+    MERMAID = "mermaid"
 
 
 @dataclass(slots=True)
@@ -26,6 +45,8 @@ class _Shown:
     engine: str = ""
     deadlock: list[str] = field(default_factory=list)
     paths: list[list[str]] = field(default_factory=list)
+    apart: tuple[str, ...] = ()
+    """Nodes with an HFI that are not hosts."""
     target: str = ""
     """The port at which every path must end."""
 
@@ -44,9 +65,13 @@ def topo(
         str | None, typer.Argument(help="A shape or an ibnetdiscover file; default: a running lab.")
     ] = None,
     numbers: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE ...]")] = None,
-    svg: Annotated[Path | None, typer.Option(help="Write a drawing.")] = None,
+    language: Annotated[
+        Language | None, typer.Option("--format", help="Print it for a drawing program: Graphviz, Mermaid.")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a drawing.")] = None,
     export: Annotated[
-        Path | None, typer.Option(help="Write the topology in the format of ibnetdiscover.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the topology in the format of ibnetdiscover."),
     ] = None,
     routes: Annotated[
         tuple[str, str] | None, typer.Option(metavar="FROM TO", help="Show the route between two hosts.")
@@ -57,14 +82,15 @@ def topo(
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a fabric as text or SVG: nodes, cables, the route between two hosts, whether it could deadlock.
+    """Show a fabric: nodes, cables, the route between two hosts, whether it could deadlock.
 
     Shapes: single-switch, fat-tree k= pods=, clos leaves= spines= hosts_per_leaf= uplinks=,
     dragonfly routers= hosts_per_router= global_links= groups=, mesh dims=3x3, torus dims=4x4; each with hosts=.
 
     \b
     Example:
-      opavnic topo fat-tree k=4 --svg fat-tree.svg --routes h1 h16 --engine fat-tree
+      opavnic topo fat-tree k=4 --routes h1 h16 --engine fat-tree
+      opavnic topo clos leaves=4 spines=2 --format dot | dot -Tsvg > clos.svg
       opavnic topo --routes h1 h2
     """
     if source is None and engine is not None:
@@ -88,13 +114,25 @@ def topo(
         _write(svg, as_svg(shown.topology, is_down=shown.is_down))
     if export is not None:
         _write(export, dumps(shown.topology))
-    if as_json:
+    if language is not None:
+        if as_json or current_form() is Form.CSV:
+            fail(f"--format {language} and -o json or csv contradict each other", EXIT_USAGE)
+        from hfi_sim.topology.graph_text import as_dot, as_mermaid
+
+        write = as_dot if language is Language.DOT else as_mermaid
+        print_text(write(shown.topology, is_down=shown.is_down))
+    elif as_json:
         print_json(_as_data(shown))
+    elif current_form() is Form.CSV:
+        data = _as_data(shown)
+        print_table(
+            ("cable", "rate_bps", "latency_s", "up"), [list(cable.values()) for cable in data["cables"]]
+        )
     elif routes is not None:
         for path in shown.paths:
             print_line(" -> ".join(path))
     else:
-        print_text(as_text(shown.topology, is_down=shown.is_down))
+        print_text(as_text(shown.topology, is_down=shown.is_down, apart=shown.apart))
         for name in shown.down:
             print_line(f"down: {name}")
         waits = f"could deadlock: {' -> '.join(shown.deadlock)}" if shown.deadlock else "free of deadlock"
@@ -112,7 +150,7 @@ def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
     data = client.get("/topology")
     topology = loads(data["ibnetdiscover"])
     topology.name = data["lab"]
-    shown = _Shown(topology, data["down"], data["engine"], data["deadlock"])
+    shown = _Shown(topology, data["down"], data["engine"], data["deadlock"], apart=(EM_NODE,))
     if routes is not None:
         query = urlencode({"from": routes[0], "to": routes[1]})
         found = client.get(f"/routes?{query}")

@@ -16,7 +16,7 @@ from opavnic.conformance.vector_setup import (
     tx_counters,
 )
 from opavnic.datapath.counter_merge import add_vnic
-from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic.datapath.selection import load_native, why_not_native
 from opavnic.datapath.snapshot import take_demux, take_vport
 from opavnic.encap import pad_frame
 from opavnic.engine.threaded import carrier_engine, native_carrier
@@ -33,7 +33,7 @@ class NativeDatapath:
         """Raises DatapathUnavailableError if the module is not built."""
         native = load_native()
         if native is None:
-            raise DatapathUnavailableError(NOT_BUILT)
+            raise DatapathUnavailableError(why_not_native())
         self._native = native
 
     def encap(self, situation: EncapSituation) -> EncapOutcome:

@@ -11,12 +11,13 @@ Of a session, the requests are sent; what its hosts do cannot be done from here.
 A session that differs is run once more: the lab's own Ethernet Manager, which looks at its ports now and then, may have
 written its trap sink over the session's.
 
-When it is over, the vports that were used are back to power-on defaults and the trap sink is what it was.
+When it is over, the trap sink is what it was, and the vports that were used are back to power-on defaults. No MAD
+removes them; whoever knows more of the target than its socket may.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -122,6 +123,11 @@ class _Target:
         if vport_num not in self._used:
             self._used.append(vport_num)
 
+    @property
+    def used(self) -> list[int]:
+        """All vports that sessions have created."""
+        return list(self._used)
+
     def restore(self) -> None:
         """Restore the state of the agent, except that the created vports still exist."""
         for vport_num in self._used:
@@ -129,9 +135,15 @@ class _Target:
         self.ask(Method.SET, AttrId.CLASS_PORT_INFO, self._sink.build(), 0)
 
 
-def run_vema_target(path: Path, client: MadClient, lid: int) -> Result:
+def run_vema_target(
+    path: Path,
+    client: MadClient,
+    lid: int,
+    remove: Callable[[int, list[int]], object] = lambda lid, vports: None,
+) -> Result:
     """Run the sessions of a file against the agent of the port with LID `lid`.
 
+    Args:    remove: called in the end with the LID and the vports that were created, all at power-on defaults.
     Raises:  VectorFileError: the file cannot be read, or is none of agent sessions. MadSocketError: the lab has
              gone. AgentError: the agent does not answer the requests that prepare a session.
     """
@@ -149,6 +161,7 @@ def run_vema_target(path: Path, client: MadClient, lid: int) -> Result:
             result.add(differences)
     finally:
         target.restore()
+        remove(lid, target.used)
     return result
 
 

@@ -17,13 +17,14 @@ import errno
 import fcntl
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.base import Netdev
 from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.snapshot import DemuxSnapshot, take_demux, take_vport
+from opavnic.encap import Forwarding
 from opavnic.vnic_port import VnicPort
 
 if TYPE_CHECKING:
@@ -40,6 +41,15 @@ _TSO4_TSO6_ECN: Final = 0x02 | 0x04 | 0x08
 _USO4_USO6: Final = 0x20 | 0x40
 OFFLOADS: Final = (_CSUM | _TSO4_TSO6_ECN | _USO4_USO6, _CSUM | _TSO4_TSO6_ECN)
 """What the host may leave to us, the best first; kernels before 6.2 know no segmentation of UDP."""
+
+
+class _Given(NamedTuple):
+    """What the configuration of a vport was made from."""
+
+    forwarding: Forwarding
+    mtu: int
+    passing: bool
+    port: int
 
 
 class NativeDatapath:
@@ -65,7 +75,7 @@ class NativeDatapath:
         self._loop = loop
         self._on_failure = on_failure
         self._index: dict[Adapter, int] = {}
-        self._given: dict[Adapter, tuple[object, ...]] = {}
+        self._given: dict[Adapter, _Given] = {}
         self._demuxes: dict[int, DemuxSnapshot] = {}
         """What the carrier was given, by number of the HFI port."""
         self._refreshing = False
@@ -83,6 +93,12 @@ class NativeDatapath:
             self._refreshing = True
             self._loop.call_soon(self.refresh)
 
+    def will_pass(self, adapter: Adapter) -> None:
+        """Give the vport of one VNIC its configuration now: what its host sends first must not come before it."""
+        given = self._given.get(adapter)
+        if given is not None and not self._closed:
+            self._give(adapter, given.port, passing=True)
+
     def refresh(self) -> None:
         """Take over TAPs that are new, let go of those that are gone, and pass on what has changed."""
         self._refreshing = False
@@ -93,38 +109,43 @@ class NativeDatapath:
             port = vnics.port.number
             for adapter in vnics.adapters.values():
                 if adapter in self._index:
-                    self._give(adapter, port)
+                    self._give(adapter, port, passing=adapter.is_passing)
             demux = take_demux(vnics.demux, self._index)
             if self._demuxes.get(port) != demux:
                 self._demuxes[port] = demux
                 self._carrier.set_demux(port, *demux)
                 vnics.port.heed_flow()  # the carrier says nothing of it while all VNICs of the port are native
 
-    def _give(self, adapter: Adapter, port: int) -> None:
-        state = (adapter.forwarding, adapter.netdev.mtu, adapter.is_passing, port)
-        if self._given.get(adapter) != state:
-            self._given[adapter] = state
-            self._carrier.set_vport(self._index[adapter], take_vport(adapter), port)
+    def _give(self, adapter: Adapter, port: int, *, passing: bool) -> None:
+        given = _Given(adapter.forwarding, adapter.netdev.mtu, passing, port)
+        if self._given.get(adapter) != given:
+            self._given[adapter] = given
+            self._carrier.set_vport(self._index[adapter], take_vport(adapter, passing=passing), port)
 
     def _adopt(self) -> None:
         """Take over the netdevs of new adapters, let go of those that are gone."""
-        present = {a: a.netdev for vnics in self._vnic_ports.values() for a in vnics.adapters.values()}
+        present = {
+            a: vnics.port.number for vnics in self._vnic_ports.values() for a in vnics.adapters.values()
+        }
         for adapter in list(self._index):
-            if not _can_be_carried(present.get(adapter)):
+            if adapter not in present or not _can_be_carried(adapter.netdev):
                 self._release(adapter)
-        for adapter, netdev in present.items():
-            if adapter not in self._index and _can_be_carried(netdev):
-                self._take_over(adapter, netdev)
+        for adapter, port in present.items():
+            if adapter not in self._index and _can_be_carried(adapter.netdev):
+                self._take_over(adapter, port)
 
-    def _take_over(self, adapter: Adapter, netdev: Netdev) -> None:
+    def _take_over(self, adapter: Adapter, port: int) -> None:
+        netdev = adapter.netdev
         if netdev.can_hand_over:
             fd = netdev.hand_over(lambda: self._follow(adapter, netdev))
             datagrams = bool(_set_offloads(fd) & _USO4_USO6)
             self._index[adapter] = self._carrier.add_vport(fd, datagrams=datagrams)
+            self._give(adapter, port, passing=adapter.is_passing)  # before the first frame is read
             netdev.wake_queue()  # the carrier itself heeds the link
             self._follow(adapter, netdev)
         elif netdev.native_app is not None:
             self._index[adapter] = self._carrier.add_vport()
+            self._give(adapter, port, passing=adapter.is_passing)
             netdev.native_app.attach(self._carrier, self._index[adapter])
         adapter.offload = self
         log.info("[%s] carried by the native datapath", netdev.name)
@@ -213,8 +234,8 @@ class NativeDatapath:
             stack.callback(self._timer.cancel)
 
 
-def _can_be_carried(netdev: Netdev | None) -> bool:
-    return netdev is not None and (netdev.can_hand_over or netdev.native_app is not None)
+def _can_be_carried(netdev: Netdev) -> bool:
+    return netdev.can_hand_over or netdev.native_app is not None
 
 
 def _set_offloads(fd: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Final, Literal
@@ -13,7 +14,11 @@ DatapathName = Literal["python", "native"]
 EngineWanted = Literal["auto", "python", "native"]
 PROCESSORS_PER_WORKER: Final = 4
 """While one worker is busy, so are about three processors with what its hosts do: docs/datapath.md."""
-NOT_BUILT: Final = "the native datapath is not built here; with cargo on PATH: make native"
+_MODULE: Final = "opavnic._native"
+NOT_BUILT: Final = (
+    "the native datapath is not built here; install a wheel, or from source with cargo on PATH "
+    "(in a checkout: make native)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +30,22 @@ class Choice:
 
 
 def load_native() -> ModuleType | None:
-    """Return the native module, or None where it was not built."""
+    """Return the native module, or None where it cannot be had; `why_not_native` says why."""
     try:
-        from opavnic import _native
+        return importlib.import_module(_MODULE)
     except ImportError:
         return None
-    return _native
+
+
+def why_not_native() -> str:
+    """Return why `load_native` returns None, and what would help; an empty string where it returns the module."""
+    try:
+        importlib.import_module(_MODULE)
+    except ModuleNotFoundError:
+        return NOT_BUILT
+    except ImportError as error:  # built for another processor, C library or version of Python
+        return f"the native module cannot be loaded: {error}"
+    return ""
 
 
 def choose_datapath(wanted: EngineWanted, *, tap: bool = True, polynomial: int = IBA_POLYNOMIAL) -> Choice:
@@ -44,7 +59,7 @@ def choose_datapath(wanted: EngineWanted, *, tap: bool = True, polynomial: int =
     if not tap:
         obstacle = "the native datapath works on TAPs, these netdevs are in memory"
     elif load_native() is None:
-        obstacle = NOT_BUILT
+        obstacle = why_not_native()
     elif polynomial != IBA_POLYNOMIAL:
         obstacle = f"the native datapath knows no ICRC polynomial but {IBA_POLYNOMIAL:#010x}"
     else:

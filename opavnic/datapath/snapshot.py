@@ -37,8 +37,11 @@ def take_demux(demux: VnicDemux, vport_index: Mapping[Adapter, int]) -> DemuxSna
     return DemuxSnapshot(demux.mask, vports, vports[min(vports)] if is_whole else None)
 
 
-def take_vport(adapter: Adapter) -> _native.VportConfig:
-    """Return how one VNIC encapsulates now, and whether frames pass."""
+def take_vport(adapter: Adapter, *, passing: bool | None = None) -> _native.VportConfig:
+    """Return how one VNIC encapsulates now, and whether frames pass.
+
+    Args:  passing: what it says of that; None: as it is now.
+    """
     forwarding = adapter.forwarding
     info = forwarding.info
     sources = adapter.sources
@@ -61,5 +64,5 @@ def take_vport(adapter: Adapter) -> _native.VportConfig:
             [(mask.to_bytes(6, "big"), mac.to_bytes(6, "big")) for mask, mac in sources.masked],
         ),
         "mtu": adapter.netdev.mtu,
-        "oper_up": adapter.is_passing,
+        "oper_up": adapter.is_passing if passing is None else passing,
     }

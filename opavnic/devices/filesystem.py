@@ -3,7 +3,8 @@
 `receive` takes requests; `replies` holds what to write to /dev/fuse. Reads of devices wait here until there is
 something to read, and so do opens of a device that one program at a time may have until it is free. A read whose
 buffer is too small for an RMPP message is special: the kernel's device fills the buffer and says ENOSPC as well, FUSE
-can do one of the two. So a `Deposit` asks for somebody who writes into the memory of the caller.
+can do one of the two. So a `Deposit` asks for somebody who writes into the memory of the caller. Where the caller's
+buffer proves to be longer than the request, the read comes in `pieces`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import stat
 import struct
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hfi_sim.umad.abi import UmadError
 from opavnic.devices import fuse
 from opavnic.devices.fuse import Attributes, Opcode, Request
+from opavnic.devices.pieces import MAY_BE_PART, Deposit, Fetch, Pieces
 from opavnic.devices.tree import DeviceFile, Directory, Handle, Node, Symlink, Text, Tree
 
 MAX_HANDLES: Final = 4096
@@ -42,17 +44,6 @@ _U32: Final = struct.Struct("<I")
 _UNANSWERED: Final = frozenset({Opcode.FORGET, Opcode.BATCH_FORGET, Opcode.INTERRUPT})
 
 
-@dataclass(frozen=True, slots=True)
-class Deposit:
-    """Bytes for the buffer of a read that fails all the same: `unique` then gets its reply, ENOSPC."""
-
-    unique: int
-    tid: int
-    size: int
-    """Of the buffer."""
-    data: bytes
-
-
 @dataclass(slots=True)
 class _Open:
     """An open file: a device, or the bytes of a text or directory."""
@@ -60,8 +51,11 @@ class _Open:
     device: Handle | None = None
     content: bytes = b""
     entries: tuple[bytes, ...] = ()
+    take: Callable[[bytes], None] | None = None
+    """Of a text that can be written."""
     poll_handle: int | None = None
     """Whom to wake; None: nobody polls."""
+    pieces: Pieces = field(default_factory=Pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,21 @@ class _Waiting:
 
     request: Request
     fh: int
+    piece: int
+    """Bytes that the request asks for."""
     size: int
+    """Of the caller's buffer, which is longer where there are more pieces."""
+    waits: bool
+    """False: with O_NONBLOCK."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """A write that may be longer than what has come of it."""
+
+    request: Request
+    fh: int
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ class FileSystem:
     """One mount of a tree."""
 
     def __init__(self, tree: Tree) -> None:
-        self.replies: deque[bytes | Deposit] = deque()
+        self.replies: deque[bytes | Deposit | Fetch] = deque()
         """What to do next, in order; the caller takes it out."""
         self.on_replies: Callable[[], None] = _nothing
         """Called when a device has made replies without a request."""
@@ -96,6 +104,8 @@ class FileSystem:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
         self._opening: dict[int, _Opening] = {}
+        self._looked_at: dict[int, _Waiting | _Writing] = {}
+        """Calls that somebody looks at."""
         self._closed = False
 
     @property
@@ -129,6 +139,7 @@ class FileSystem:
         """Close all files: the mount has gone."""
         self._closed = True
         self._waiting.clear()
+        self._looked_at.clear()
         for unique in tuple(self._opening):
             self._end_opening(unique)
         for file in self._open.values():
@@ -163,10 +174,11 @@ class FileSystem:
         return fuse.attr_out(attributes_of(self._tree.nodes[request.ino]))
 
     def _setattr(self, request: Request) -> bytes:
-        """Let devices be truncated, which does nothing, as `> umad0` in a shell does; refuse the rest."""
+        """Let what can be written be truncated, which does nothing, as `> umad0` in a shell; refuse the rest."""
         node = self._tree.nodes[request.ino]
         (valid,) = _U32.unpack_from(request.body)
-        if not isinstance(node, DeviceFile) or not valid & _TRUNCATE:
+        writable = isinstance(node, DeviceFile) or (isinstance(node, Text) and node.take is not None)
+        if not writable or not valid & _TRUNCATE:
             raise UmadError(errno.EPERM, "a file of the device's driver")
         return fuse.attr_out(attributes_of(node))
 
@@ -198,9 +210,9 @@ class FileSystem:
             self._wait_for(node, request)
             return None
         if isinstance(node, Text):
-            if flags & _ACCESS_MODE:
+            if flags & _ACCESS_MODE and node.take is None:
                 raise UmadError(errno.EACCES, "nothing to be written")
-            file = _Open(content=node.content().encode())
+            file = _Open(content=node.content().encode(), take=node.take)
         elif isinstance(node, Directory):
             file = _Open(entries=_entries(node))
         else:
@@ -246,30 +258,51 @@ class FileSystem:
         file = self._open[fh]
         if file.device is None:
             return file.content[offset : offset + size]
-        waiting = _Waiting(request, fh, size)
-        if self._attempt(waiting):
-            return None
-        if flags & _NONBLOCK:
-            raise UmadError(errno.EAGAIN, "nothing to read")
-        self._waiting[request.unique] = waiting
+        if offset:
+            return file.pieces.next_read(request.tid, offset, size)
+        file.pieces.forget_read(request.tid)
+        self._serve(_Waiting(request, fh, size, size, not flags & _NONBLOCK))
         return None
 
+    def _serve(self, waiting: _Waiting) -> None:
+        """Answer a read, or let it wait."""
+        if self._attempt(waiting):
+            return
+        if waiting.waits:
+            self._waiting[waiting.request.unique] = waiting
+        else:
+            self._fail(waiting.request, errno.EAGAIN)
+
     def _attempt(self, waiting: _Waiting) -> bool:
-        """Answer a read if there is something to read; return whether it was answered."""
+        """Answer a read if there is something to read; return whether it was answered, or will be."""
         file, request = self._open[waiting.fh], waiting.request
         assert file.device is not None  # noqa: S101 - others do not wait
         try:
             data = file.device.read(waiting.size)
         except UmadError as error:
             if error.head:
+                self._looked_at[request.unique] = waiting
                 self.replies.append(Deposit(request.unique, request.tid, waiting.size, error.head))
             else:
                 self._fail(request, error.errno)
             return True
         if data is None:
             return False
-        self._reply(request, data)
+        self._reply(request, file.pieces.begin_read(request.tid, data, waiting.piece))
         return True
+
+    def deposited(self, unique: int, size: int) -> None:
+        """Go on with a read whose buffer somebody has looked at, and filled. Args: size: of the buffer."""
+        waiting = self._looked_at.pop(unique, None)
+        if not isinstance(waiting, _Waiting):
+            return
+        if size <= waiting.size:
+            self._fail(waiting.request, errno.ENOSPC)
+        elif waiting.fh in self._open:
+            self._serve(replace(waiting, size=size))
+        else:  # not from a kernel: closed while it is read
+            self._fail(waiting.request, errno.EIO)
+        self.on_replies()
 
     def _readdir(self, request: Request) -> bytes:
         fh, offset, size, *_ = fuse.READ_IN.unpack_from(request.body)
@@ -280,14 +313,43 @@ class FileSystem:
             data += entry
         return data
 
-    def _write(self, request: Request) -> bytes:
+    def _write(self, request: Request) -> bytes | None:
         fh, offset, size, *_ = fuse.WRITE_IN.unpack_from(request.body)
-        device = self._open[fh].device
+        file = self._open[fh]
+        device = file.device
+        if file.take is not None:
+            file.take(request.body[fuse.WRITE_IN.size :][:size])
+            return fuse.write_out(size)
         if device is None:
             raise UmadError(errno.EBADF, "nothing to be written")
-        if offset or size >= fuse.MAX_WRITE:  # part of a larger one, which no message is
-            raise UmadError(errno.EINVAL, f"a write of {fuse.MAX_WRITE} bytes or more")
-        return fuse.write_out(device.write(request.body[fuse.WRITE_IN.size :][:size]))
+        pieces = file.pieces
+        if offset:
+            if not pieces.next_write(request.tid, offset, size):
+                raise UmadError(errno.EINVAL, "part of a write that was not taken")
+            return fuse.write_out(size)
+        data = request.body[fuse.WRITE_IN.size :][:size]
+        if size >= MAY_BE_PART:
+            self._looked_at[request.unique] = _Writing(request, fh, data)
+            self.replies.append(Fetch(request.unique, request.tid, data))
+            return None
+        return fuse.write_out(device.write(data))
+
+    def fetched(self, unique: int, data: bytes | None) -> None:
+        """Go on with a write, all of which has been fetched; None: it is too long, or not known."""
+        writing = self._looked_at.pop(unique, None)
+        if not isinstance(writing, _Writing):
+            return
+        request, piece, file = writing.request, len(writing.data), self._open.get(writing.fh)
+        try:
+            if data is None and piece <= fuse.MAX_WRITE - fuse.PAGE:
+                data = writing.data  # of writev(2), of which this is all
+            if data is None or file is None or file.device is None:
+                raise UmadError(errno.EINVAL, "a write that is too long")
+            file.pieces.begin_write(request.tid, file.device.write(data), piece)
+            self._reply(request, fuse.write_out(piece))
+        except UmadError as error:
+            self._fail(request, error.errno)
+        self.on_replies()
 
     def _ioctl(self, request: Request) -> bytes:
         fh, _, command, _, in_size, out_size = fuse.IOCTL_IN.unpack_from(request.body)
@@ -372,7 +434,8 @@ def attributes_of(node: Node) -> Attributes:
         return Attributes(node.ino, stat.S_IFLNK | 0o777, len(node.target.encode()))
     if isinstance(node, DeviceFile):
         return Attributes(node.ino, stat.S_IFREG | 0o600)
-    return Attributes(node.ino, stat.S_IFREG | 0o444, _TEXT_SIZE)
+    mode = 0o644 if isinstance(node, Text) and node.take is not None else 0o444
+    return Attributes(node.ino, stat.S_IFREG | mode, _TEXT_SIZE)
 
 
 def _entries(directory: Directory) -> tuple[bytes, ...]:

@@ -36,7 +36,8 @@ POLL_SCHEDULE_NOTIFY: Final = 1
 _INIT_BIG_WRITES: Final = 1 << 5
 _INIT_MAX_PAGES: Final = 1 << 22
 _NOTIFY_POLL: Final = 1
-_PAGE: Final = 4096
+PAGE: Final = 4096
+"""Bytes of the smallest page."""
 
 IN_HEADER: Final = struct.Struct("<IIQQIII4x")  # len, opcode, unique, nodeid, uid, gid, pid
 _OUT_HEADER: Final = struct.Struct("<IiQ")  # len, error, unique
@@ -131,7 +132,7 @@ class Attributes:
 
     def build(self) -> bytes:
         """Return struct fuse_attr; everything belongs to root."""
-        return _ATTR.pack(self.ino, self.size, 0, 0, 0, 0, 0, 0, 0, self.mode, 1, 0, 0, 0, _PAGE, 0)
+        return _ATTR.pack(self.ino, self.size, 0, 0, 0, 0, 0, 0, 0, self.mode, 1, 0, 0, 0, PAGE, 0)
 
 
 def reply(unique: int, body: bytes = b"", error: int = 0) -> bytes:
@@ -147,7 +148,7 @@ def poll_news(poll_handle: int) -> bytes:
 def init_out(minor: int, offered: int) -> bytes:
     """Return the answer to INIT. Args: minor: the kernel's; offered: flags that it knows."""
     flags = offered & (_INIT_BIG_WRITES | _INIT_MAX_PAGES)
-    pages = MAX_WRITE // _PAGE
+    pages = MAX_WRITE // PAGE
     return _INIT_OUT.pack(MAJOR, min(minor, MINOR), 0, flags, 16, 12, MAX_WRITE, 1, pages, 0, *([0] * 8))
 
 
@@ -183,7 +184,7 @@ def poll_out(events: int) -> bytes:
 
 def statfs_out() -> bytes:
     """Return the answer to STATFS: a file system without blocks."""
-    return _STATFS_OUT.pack(0, 0, 0, 0, 0, _PAGE, 255, _PAGE, 0)
+    return _STATFS_OUT.pack(0, 0, 0, 0, 0, PAGE, 255, PAGE, 0)
 
 
 def directory_entry(ino: int, following: int, kind: int, name: str) -> bytes:

@@ -17,7 +17,7 @@ from hfi_sim.port_state import PortState
 from hfi_sim.umad.abi import ABI_VERSION, UmadError
 from hfi_sim.umad.file import UmadFile
 from hfi_sim.umad.service import UmadService
-from opavnic.devices.tree import DeviceFile, Symlink, Tree
+from opavnic.devices.tree import DeviceFile, Symlink, Text, Tree
 
 SYS_CLASSES: Final = ("infiniband", "infiniband_mad", "infiniband_verbs")
 """The directories that belong into /sys/class."""
@@ -27,6 +27,8 @@ NULL_DEVICE: Final = "/dev/null"
 _NULL_NUMBER: Final = "1:3"
 _VERBS_ABI: Final = "6"
 _PKEYS: Final = 32
+_DESCRIPTION: Final = 64
+"""Bytes of a node description."""
 """Entries of a P_Key table in sysfs."""
 _MODALIAS: Final = "pci:v00008086d000024F0sv00008086sd00002628bc02sc08i00"
 _IS_SM: Final = 1 << 1
@@ -115,7 +117,7 @@ class IsSmHandle:
         self._file.freed()
 
 
-def hfi_tree(host: str, hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> Tree:
+def hfi_tree(hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> Tree:
     """Return the files of a host.
 
     Args:  devices: those of all ports, HFI by HFI: umad0, umad1, ...
@@ -126,7 +128,7 @@ def hfi_tree(host: str, hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> 
     numbers = {service.port: (index, service) for index, service in enumerate(devices)}
     for index, hfi in enumerate(hfis):
         name = f"hfi1_{index}"
-        _add_hfi(tree, f"infiniband/{name}", hfi, f"{host} {name}")
+        _add_hfi(tree, f"infiniband/{name}", hfi)
         _add_verbs(tree, f"uverbs{index}", name)
         for port in hfi.ports.values():
             number, service = numbers[port]
@@ -145,13 +147,18 @@ def _opener(service: UmadService) -> Callable[[], UmadHandle]:
     return lambda: UmadHandle(service)
 
 
-def _add_hfi(tree: Tree, path: str, hfi: Hfi, description: str) -> None:
+def _add_hfi(tree: Tree, path: str, hfi: Hfi) -> None:
+    """Put the files of an HFI in place; its description can be written, as root of a host does at boot."""
+
+    def describe(data: bytes) -> None:
+        hfi.describe(data[:_DESCRIPTION].split(b"\0")[0].decode(errors="replace").rstrip("\n"))
+
+    tree.add(f"{path}/node_desc", Text(lambda: f"{hfi.description}\n", describe))
     guid = _grouped(hfi.node_guid, 64)
     values = {
         "node_type": "1: CA",
         "node_guid": guid,
         "sys_image_guid": guid,
-        "node_desc": description,
         "fw_ver": "1.27.0",
         "hw_rev": "10",
         "hca_type": "hfi1",

@@ -11,12 +11,13 @@ import select
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from hfi_sim.errors import WireError
-from opavnic.devices import fuse
-from opavnic.devices.filesystem import Deposit, FileSystem
-from opavnic.devices.memory import fill_read_buffer
+from opavnic.devices.filesystem import FileSystem
+from opavnic.devices.memory import Transfer, WaitingCall
+from opavnic.devices.pieces import MAX_WRITTEN, Deposit, Fetch
 from opavnic.devices.seccomp import answer_one
 from opavnic.devices.tree import Tree
 
@@ -93,21 +94,36 @@ class Session:
         replies = self._files.replies
         while replies and self._fuse_fd is not None:
             reply = replies.popleft()
-            if isinstance(reply, Deposit):
-                self._jobs.add(lambda reply=reply: self._deposit(reply))  # type: ignore[misc]
+            if not isinstance(reply, bytes):
+                self._jobs.add(lambda reply=reply: self._look(reply))  # type: ignore[misc]
                 continue
             with contextlib.suppress(OSError):  # interrupted, or unmounted, which the next read tells
                 os.write(self._fuse_fd, reply)
 
-    def _deposit(self, deposit: Deposit) -> None:
-        """Fill the buffer and have the read answered; runs in a thread."""
-        fill_read_buffer(deposit.tid, self._device, deposit.size, deposit.data)
+    def _look(self, wanted: Deposit | Fetch) -> None:
+        """Look at the call that a request is of; runs in a thread."""
+        if isinstance(wanted, Fetch):
+            told = partial(self._files.fetched, wanted.unique, self._fetch(wanted))
+        else:
+            told = partial(self._files.deposited, wanted.unique, self._deposit(wanted))
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._deposited, deposit)
+            self._loop.call_soon_threadsafe(told)
 
-    def _deposited(self, deposit: Deposit) -> None:
-        self._files.replies.append(fuse.reply(deposit.unique, error=errno.ENOSPC))
-        self._flush()
+    def _deposit(self, deposit: Deposit) -> int:
+        """Fill the buffer of a read, unless it is longer than is known; return its length."""
+        call = WaitingCall.find(deposit.tid, self._device, Transfer.READ)
+        if call is None:
+            return deposit.size
+        if call.length == deposit.size:
+            call.write(deposit.data)
+        return call.length
+
+    def _fetch(self, fetch: Fetch) -> bytes | None:
+        """Return all that a write is about; None: that is not known, or too much."""
+        call = WaitingCall.find(fetch.tid, self._device, Transfer.WRITE)
+        if call is None or call.length > MAX_WRITTEN:
+            return None
+        return fetch.data if call.length <= len(fetch.data) else call.read()
 
     def _end_mount(self) -> None:
         if self._fuse_fd is None:

@@ -58,11 +58,12 @@ class Directory(Node):
 
 
 class Text(Node):
-    """A file whose content is made when it is opened."""
+    """A file whose content is made when it is opened; one that takes what is written can be written by root."""
 
-    def __init__(self, content: Callable[[], str]) -> None:
+    def __init__(self, content: Callable[[], str], take: Callable[[bytes], None] | None = None) -> None:
         super().__init__()
         self.content = content
+        self.take = take
 
 
 class Symlink(Node):

@@ -6,7 +6,7 @@ from typing import Final
 
 from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.python import PythonEngine
-from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic.datapath.selection import load_native, why_not_native
 from opavnic.engine.native import NativeEngine
 from opavnic.errors import DatapathUnavailableError, UnknownEngineError
 
@@ -23,5 +23,5 @@ def engine_factory(name: str) -> EngineFactory:
     if name != "native":
         raise UnknownEngineError(f'no engine is named "{name}"; there are {" and ".join(ENGINES)}')
     if load_native() is None:
-        raise DatapathUnavailableError(NOT_BUILT)
+        raise DatapathUnavailableError(why_not_native())
     return NativeEngine

@@ -1,29 +1,18 @@
 """The native engine (native/engine) as every engine looks: it carries packets in Rust, and counts where it is told to.
 
-What it was given is translated when it changes. Outputs are taken all at once and handed on one by one. Counters,
-tallies of faults and random streams of the fabric are brought up to date by `count`, for elements that did something.
+What it was given is translated when it changes. Counters, tallies of faults and random streams of the fabric are
+brought up to date by `count`, for elements that did something.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.engine.api import Engine
+from hfi_sim.engine.api import Engine, Sent
 from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchPortConfig
-from hfi_sim.engine.outputs import (
-    BufferToken,
-    Delivered,
-    DirectionId,
-    FlowChanged,
-    Observed,
-    Output,
-    PortId,
-    RuleSpent,
-    SwitchId,
-)
+from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
 from hfi_sim.engine.port_errors import PortError
 from hfi_sim.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.link.config import Egress, FlowControl, LinkConfig
@@ -34,7 +23,7 @@ from hfi_sim.link.wire_counters import WireCounters
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
-from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic.datapath.selection import load_native, why_not_native
 from opavnic.errors import DatapathUnavailableError
 
 if TYPE_CHECKING:
@@ -57,7 +46,7 @@ class NativeEngine(Engine):
         """
         module = load_native()
         if module is None:
-            raise DatapathUnavailableError(NOT_BUILT)
+            raise DatapathUnavailableError(why_not_native())
         if icrc.polynomial != IBA_POLYNOMIAL:
             raise DatapathUnavailableError(
                 f"the native engine knows no ICRC polynomial but {IBA_POLYNOMIAL:#010x}; "
@@ -65,13 +54,11 @@ class NativeEngine(Engine):
             )
         self._native: _native.FabricEngine = module.FabricEngine(DROPS) if native is None else native
         self._make_ring: type[_native.CaptureRing] = module.CaptureRing
-        self._take_outputs = self._native.take_outputs
-        self._step = self._native.step
         # called for each packet, and the same there
         self.handle_timeout = self._native.handle_timeout  # type: ignore[method-assign]
+        self.send = self._native.send  # type: ignore[method-assign]
         self.inject = self._native.inject  # type: ignore[method-assign]
-        self._outputs: deque[Output] = deque()
-        """Taken from the native engine, and not handed on yet."""
+        self.step = self._native.step  # type: ignore[method-assign]
         self._ports: list[tuple[PacketCounters, PacketCounters, CongestionCounters]] = []
         self._switches: list[PacketCounters] = []
         self._directions: list[tuple[PacketCounters, RandomStream, RandomStream]] = []
@@ -148,6 +135,7 @@ class NativeEngine(Engine):
                 "egress": _egress(config.egress),
                 "pkeys_in": None if pkeys_in is None else list(pkeys_in.borne),
                 "pkeys_out": None if pkeys_out is None else list(pkeys_out.admitted),
+                "sc_to_sc": list(config.sc_to_sc.items()),
             },
         )
 
@@ -158,9 +146,13 @@ class NativeEngine(Engine):
         self._native.set_tables(now, switch, lft.entries.tobytes(), lft.groups, groups)
 
     def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
-        if config.flow != self._flows[direction >> 1]:
-            raise ValueError("the credits of a link cannot change")
+        before = self._flows[direction >> 1]
+        if (config.flow is None) != (before is None):
+            raise ValueError("a link gets credits when it is laid, or never")
         self._native.set_link(now, direction, _link(config))
+        if config.flow is not None and config.flow != before:
+            self._flows[direction >> 1] = config.flow
+            self._native.set_flow(now, direction, _flow(config.flow))
 
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
         self._native.handle_timeout(now)  # the old rules act, and are counted, up to now
@@ -196,13 +188,14 @@ class NativeEngine(Engine):
 
     # --- packets -------------------------------------------------------------------------------------------
 
-    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+    def send(self, now: int, port: PortId, data: bytes) -> Sent:
+        return self._native.send(now, port, data)
+
+    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Sent:
         return self._native.inject(now, port, packet, slid, dlid, pkey)
 
-    def direct(
-        self, now: int, port: PortId, out_port: int, packet: bytes, slid: int, pkey: int
-    ) -> Drop | None:
-        return self._native.direct(now, port, out_port, packet, slid, pkey)
+    def direct(self, now: int, port: PortId, out_port: int, data: bytes) -> Drop | None:
+        return self._native.direct(now, port, out_port, data)
 
     def keep(self, token: BufferToken) -> None:
         self._native.keep(token)
@@ -217,26 +210,13 @@ class NativeEngine(Engine):
 
     @property
     def deadline(self) -> int | None:
-        return 0 if self._outputs else self._native.deadline
+        return self._native.deadline
 
     def poll_output(self) -> Output | None:
-        outputs = self._outputs
-        if outputs:
-            return outputs.popleft()
-        taken = self._take_outputs()
-        if not taken:
-            return None
-        if len(taken) > 1:
-            outputs.extend(map(_output, taken[1:]))
-        return _output(taken[0])
+        return self._native.poll_output()
 
     def step(self, now: int) -> tuple[Sequence[Output], int | None]:
-        taken, deadline = self._step(now)
-        if not self._outputs:
-            return ([_output(output) for output in taken] if taken else ()), deadline
-        outputs = [*self._outputs, *map(_output, taken or ())]
-        self._outputs.clear()
-        return outputs, deadline
+        return self._native.step(now)
 
     # --- looking -------------------------------------------------------------------------------------------
 
@@ -250,8 +230,8 @@ class NativeEngine(Engine):
         lanes = self._native.lanes(direction)
         if lanes is None:
             return None
-        credits_left, waiting, fecn_marked = lanes
-        return LanesStatus(tuple(credits_left), tuple(waiting), fecn_marked)
+        credits_left, waiting, occupied, fecn_marked = lanes
+        return LanesStatus(tuple(credits_left), tuple(waiting), tuple(occupied), fecn_marked)
 
     def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
         more, rows = self._native.vl_counters(now, direction)
@@ -331,7 +311,25 @@ def _end(end: End) -> tuple[int, int | None]:
 
 
 def _egress(egress: Egress) -> _native.FabricEgress:
-    return {"sc_to_vl": egress.sc_to_vl or None, "vl_mtus": egress.vl_mtus or None}
+    arbitration, buffers = egress.arbitration, egress.buffers
+    return {
+        "sc_to_vl": egress.sc_to_vl or None,
+        "vl_mtus": egress.vl_mtus or None,
+        "arbitration": None
+        if arbitration is None
+        else {
+            "low": arbitration.low,
+            "high": arbitration.high,
+            "high_limit_bytes": arbitration.high_limit_bytes,
+        },
+        "buffers": None
+        if buffers is None
+        else {
+            "dedicated": buffers.dedicated,
+            "shared": buffers.shared,
+            "overall_shared": buffers.overall_shared,
+        },
+    }
 
 
 def _link(config: LinkConfig) -> _native.FabricLink:
@@ -352,6 +350,7 @@ def _flow(flow: FlowControl) -> _native.FabricFlow:
         "weights": tuple(flow.weights) or (1,) * flow.vls,
         "high": tuple(flow.high),
         "high_limit_bytes": flow.high_limit_bytes,
+        "shared_bytes": flow.shared_bytes,
     }
 
 
@@ -383,17 +382,6 @@ def _rule(rule: FaultRule, tally: int) -> _native.FabricRule:
         "behind": rule.behind,
         "hold_ns": rule.hold_ns,
     }
-
-
-def _output(output: _native.FabricOutput) -> Output:
-    if output[0] == 0:
-        return tuple.__new__(Delivered, output[1])
-    if output[0] == 1:
-        time, direction, packet, drop = output[1]
-        return Observed(time, DirectionId(direction), packet, None if drop is None else DROPS[drop])
-    if output[0] == 2:
-        return FlowChanged._make(output[1])
-    return RuleSpent._make(output[1])
 
 
 def _add(counters: PacketCounters, more: _native.FabricCounts) -> None:

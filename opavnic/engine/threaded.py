@@ -23,7 +23,7 @@ from hfi_sim.counters import Drop
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.outputs import Output, PortId
 from hfi_sim.instants import NS_PER_S
-from opavnic.datapath.selection import NOT_BUILT, load_native
+from opavnic.datapath.selection import load_native, why_not_native
 from opavnic.engine.native import DROPS, NativeEngine
 from opavnic.errors import DatapathUnavailableError
 
@@ -42,7 +42,7 @@ def native_carrier(
     """
     module = load_native()
     if module is None:
-        raise DatapathUnavailableError(NOT_BUILT)
+        raise DatapathUnavailableError(why_not_native())
     carrier: _native.Carrier = module.Carrier(
         DROPS, icrc=icrc, merge=merge, workers=workers, ports_per_host=ports_per_host
     )
@@ -73,9 +73,13 @@ class ThreadedDriver:
         """Now, in nanoseconds on the clock; while threads run, theirs counts."""
         return round(self._clock.time() * NS_PER_S)
 
+    def send(self, port: PortId, data: bytes) -> Drop | None:
+        """Send what may be a packet from an HFI port, as `Engine.send`."""
+        return self.engine.send(self.now, port, data)[0]
+
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a packet from an HFI port, as `Engine.inject`."""
-        return self.engine.inject(self.now, port, packet, slid, dlid, pkey)
+        return self.engine.inject(self.now, port, packet, slid, dlid, pkey)[0]
 
     def run(self) -> None:
         """Hand out what waits; harmless when called from inside that."""

@@ -22,6 +22,10 @@ class Removed:
     programs: list[Program] = field(default_factory=list)
     namespaces: list[str] = field(default_factory=list)
     netdevs: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    """Interfaces that were made beside the VNICs: bridges, pairs, TAPs of virtual machines."""
+    settings: list[str] = field(default_factory=list)
+    """Settings of others that were put back."""
     directory: str = ""
     kept: list[str] = field(default_factory=list)
     """Objects under a name of the lab that it did not make; they are left alone."""
@@ -46,7 +50,8 @@ class Removed:
         """Return one line of text for each object."""
         return [
             *(f"program {program}" for program in self.programs),
-            *(f"interface {name}" for name in self.netdevs),
+            *(f"interface {name}" for name in (*self.netdevs, *self.links)),
+            *(f"setting {line}" for line in self.settings),
             *(f"namespace {name}" for name in self.namespaces),
             *([f"directory {self.directory}"] if self.directory else []),
             *(f"(left alone: namespace {name}, not of this lab)" for name in self.kept),
@@ -115,10 +120,21 @@ def remove_leftovers(lab: LabDir, *, dry_run: bool = False) -> Removed:
     if journal is not None and journal.boot == boot_id():
         identities = journal.identities
         removed.programs = programs_in(identities) if dry_run else end_programs(identities)
+        undo(journal, removed, dry_run=dry_run)
         remove_namespaces(journal, removed, dry_run=dry_run)
     if not dry_run:
         lab.remove()
     return removed
+
+
+def undo(journal: Journal, removed: Removed, *, dry_run: bool = False) -> None:
+    """Put settings of others back and remove interfaces beside the VNICs; list both in `removed`. Raises LabError."""
+    from opavnic.lab.owned import put_back, remove_links  # late: most labs have neither
+
+    if journal.settings:
+        removed.settings = put_back(journal, dry_run=dry_run)
+    if journal.links:
+        removed.links = remove_links(journal, dry_run=dry_run)
 
 
 def remove_namespaces(journal: Journal, removed: Removed, *, dry_run: bool = False) -> None:

@@ -14,6 +14,8 @@ from opavnic.lab.cleanup import Removed
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.logs import LogHub
+from opavnic.lab.save import SaveRoutes
+from opavnic.lab.vnic_routes import VnicRoutes
 from opavnic.signals import call_on_ending_signals
 from opavnic.world.ends import Ends
 from opavnic.world.parts.control import ControlServer, LabRoutes, LogLines
@@ -45,7 +47,12 @@ def lab_routes(lab: Lab, lines: LogLines, down: Callable[[], Awaitable[Any]]) ->
 
     Args:    down: ends the lab and returns what was removed, as plain data.
     """
-    return [*LabRoutes(lab.status_steps, lines, down).routes(), *lab.routes()]
+    return [
+        *LabRoutes(lab.status_steps, lines, down).routes(),
+        *SaveRoutes(lab).routes(),
+        *VnicRoutes(lab).routes(),
+        *lab.routes(),
+    ]
 
 
 async def _live(lab: Lab, ready: Callable[[dict[str, Any]], None], end: asyncio.Event, ends: Ends) -> Removed:

@@ -15,6 +15,8 @@ PER_HOST: Final = 2
 """The sockets that watch the interfaces of a host's network namespace."""
 PER_VNIC: Final = 2
 """A TAP, and the copy of it that the native datapath reads from."""
+PER_WAY: Final = 4
+"""A guest: its namespace and process, and the watch on both. An uplink: its sockets."""
 OWN: Final = 128
 """All other descriptors of a lab's process: loop, log, sockets, apps, connections. A lab of two hosts uses about 20."""
 
@@ -25,7 +27,8 @@ _found: tuple[int, int] | None = None
 def needed(model: LabModel) -> int:
     """Return how many file descriptors the process of a lab with TAPs needs."""
     vnics = sum(len(vesw.members) for vesw in model.vesws)
-    return OWN + PER_HOST * len(model.hosts) + PER_VNIC * vnics
+    ways = len(model.uplinks) + sum(not host.is_own for host in model.hosts.values())
+    return OWN + PER_HOST * len(model.hosts) + PER_VNIC * vnics + PER_WAY * ways
 
 
 def provide(model: LabModel) -> None:

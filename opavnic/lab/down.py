@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.netdev.netlink import LinkClient
-from opavnic.lab.cleanup import Removed, netdev_names
+from opavnic.lab.cleanup import Removed, netdev_names, undo
 from opavnic.lab.client import LabClient
 from opavnic.lab.errors import LabError, NoLabError, PrivilegeError
 from opavnic.lab.namespaces import is_name_of, programs_in
@@ -58,7 +58,7 @@ def _ask(lab: LabDir, journal: Journal, process: int) -> Removed:
     except LabError:
         _signal(journal, process)
     namespaces = [Path(entry.path).name for entry in journal.namespaces]
-    return Removed(lab.name, [], namespaces, netdev_names(journal), str(lab.path))
+    return Removed(lab.name, [], namespaces, netdev_names(journal), directory=str(lab.path))
 
 
 def _signal(journal: Journal, process: int) -> None:
@@ -90,6 +90,10 @@ def leftovers(lab: LabDir, journal: Journal) -> list[str]:
         left += [
             f"interface {name}" for name, state in found.items() if state is not None and state.alias == mark
         ]
+    if journal.links or journal.settings:
+        still = Removed(lab.name)
+        undo(journal, still, dry_run=True)
+        left += [f"interface {name}" for name in still.links] + [f"setting {line}" for line in still.settings]
     if lab.path.exists():
         left.append(f"directory {lab.path}")
     return left

@@ -7,21 +7,27 @@ import logging
 import os
 import shlex
 import signal
+import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
 from hfi_sim.did_you_mean import nearest
-from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, Libc
+from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWUTS, Libc
 from opavnic import signals
 from opavnic.devices.entry import EntryError
 from opavnic.lab.device_entry import enter_devices
 from opavnic.lab.errors import LabError, LabInputError, PrivilegeError, ProgramError
 from opavnic.lab.identity import current_namespace
+from opavnic.lab.journal_entries import GuestEntry
+from opavnic.lab.names import ETC_HOSTS
+from opavnic.lab.namespaces import NETNS_DIR
 from opavnic.lab.runtime import Journal, LabDir
 
 log = logging.getLogger("opavnic.lab")
 
+_MS_BIND: Final = 0x1000
 _MS_REC: Final = 0x4000
 _MS_SLAVE: Final = 1 << 19
 _MNT_DETACH: Final = 2
@@ -37,16 +43,32 @@ def host_namespace(journal: Journal, host: str) -> Path | None:
     for entry in journal.namespaces:
         if entry.host == host:
             return Path(entry.path)
+    guest = _guest(journal, host)
+    if guest is not None and guest.kind == "vm":
+        raise LabInputError(
+            f"host {host} is a virtual machine: programs are started inside it, with ssh for example"
+        )
+    if guest is not None:
+        return Path(guest.namespace)
     known = journal.hosts
     if host in known:
         return None
     raise LabInputError(f'unknown host "{host}" in lab {journal.lab} ({nearest(host, known)})')
 
 
+def _guest(journal: Journal, host: str) -> GuestEntry | None:
+    return next((entry for entry in journal.guests if entry.host == host), None)
+
+
 def plain_command(journal: Journal, host: str, command: list[str]) -> str:
     """Return the equivalent command with the system's own tools."""
     path = host_namespace(journal, host)
+    guest = _guest(journal, host)
+    if guest is not None and guest.container:
+        return shlex.join([guest.engine, "exec", guest.container, *command])
     words = command if path is None else ["ip", "netns", "exec", path.name, *command]
+    if guest is not None and path is not None and path.parent != NETNS_DIR:
+        words = ["nsenter", f"--net={path}", *command]
     if journal.private and path is not None:
         words = ["nsenter", f"--target={journal.pid}", "--user", "--mount", f"--net={path}", *command]
     return shlex.join(words)
@@ -64,10 +86,14 @@ def become(
              must. ProgramError: the program cannot be started.
     """
     path = host_namespace(journal, host)
+    guest = _guest(journal, host)
+    if guest is not None and guest.container:
+        _become_in_container(guest, command)
     with _same_directory():
         if path is not None:
             _enter(journal, host, path)
         is_private = own_mounts(own_sysfs=path is not None)
+        name_host(lab, host, is_private)
         if devices is not False:
             _enter_devices(lab, journal, host, is_private, required=devices is True)
     for number in (
@@ -104,7 +130,7 @@ def _enter(journal: Journal, host: str, path: Path) -> None:
     libc = Libc()
     try:
         if journal.private:
-            _enter_private(libc, journal.pid)
+            enter_private(libc, journal.pid)
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         libc.setns(fd, CLONE_NEWNET)
         os.close(fd)
@@ -114,11 +140,40 @@ def _enter(journal: Journal, host: str, path: Path) -> None:
         ) from error
     except OSError as error:
         raise LabError(f"cannot enter host {host} ({path}): {error.strerror}") from error
-    if current_namespace() not in journal.identities:
-        raise LabError(f"{path} is not the namespace that lab {journal.lab} created; it is left alone")
+    known = [entry.identity for entry in journal.namespaces if entry.host == host]
+    known += [entry.identity for entry in journal.guests if entry.host == host]
+    if current_namespace() not in known:
+        raise LabError(
+            f"{path} is not the network namespace that host {host} of lab {journal.lab} was; it is left alone"
+        )
 
 
-def _enter_private(libc: Libc, pid: int) -> None:
+def _become_in_container(guest: GuestEntry, command: list[str]) -> NoReturn:
+    """Let the container engine start a program in its container, with its files, users and limits."""
+    terminal = ["--tty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+    words = [guest.engine, "exec", "--interactive", *terminal, guest.container, *command]
+    try:
+        os.execvp(words[0], words)  # noqa: S606 - an argument list, no shell
+    except OSError as error:
+        raise ProgramError(f"{guest.engine}: cannot be run: {error.strerror}", _NOT_FOUND) from error
+
+
+def name_host(lab: LabDir, host: str, is_private: bool) -> None:
+    """Let this process, and those that it starts, have the name of a host, and know those of the others.
+
+    Args:  is_private: it is alone in its mount namespace. What is not permitted stays as it is.
+    """
+    libc = Libc()
+    with contextlib.suppress(OSError):
+        libc.unshare(CLONE_NEWUTS)
+        socket.sethostname(host)
+    names = lab.host_names / host
+    if is_private and names.is_file():
+        with contextlib.suppress(OSError):  # a machine without /etc/hosts has nothing to cover
+            libc.mount(str(names), str(ETC_HOSTS), "none", _MS_BIND)
+
+
+def enter_private(libc: Libc, pid: int) -> None:
     """Enter the user and mount namespaces of a lab that was started without privilege."""
     for kind, flag in (("user", CLONE_NEWUSER), ("mnt", CLONE_NEWNS)):
         if os.stat(f"/proc/{pid}/ns/{kind}").st_ino == os.stat(f"/proc/self/ns/{kind}").st_ino:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
 from pydantic_core import CoreSchema
 
-from hfi_sim.errors import FabricError
+from hfi_sim.errors import FabricError, QuantityError
 from hfi_sim.link.config import (
     DEFAULT_LATENCY_S,
     DEFAULT_QUEUE_BYTES,
@@ -17,6 +17,7 @@ from hfi_sim.link.config import (
     SERVICE_CHANNELS,
     FlowControl,
 )
+from hfi_sim.quantities import parse_share
 from opavnic.lab.sections import AlsoAccepts, Delay
 from vema.sections import Rate, Section, Size, empty_is_default
 
@@ -43,6 +44,8 @@ class Credits(Section):
     """VLs with priority over all others."""
     high_limit: Size | None = None
     """After this many bytes on high-priority VLs, one packet of another VL goes first; default: never."""
+    shared: Size = _FLOW.shared_bytes
+    """Buffer at the receiving end beside those of the VLs, for packets of any VL whose own is full."""
 
     @model_validator(mode="after")
     def _fits(self) -> Credits:
@@ -62,6 +65,7 @@ class Credits(Section):
             weights=tuple(self.weights),
             high=tuple(self.high),
             high_limit_bytes=self.high_limit,
+            shared_bytes=self.shared,
         )
 
 
@@ -74,6 +78,15 @@ def _credits_section(value: object) -> object:
 OptionalCredits = Annotated[Credits | None, BeforeValidator(_credits_section), AlsoAccepts(True, False)]
 
 
+def _loss(value: object) -> float | None:
+    if value is None:
+        return None
+    share = parse_share(value)
+    if share > 1:
+        raise QuantityError(f"{value!r}: of all packets, 100% is the most")
+    return share
+
+
 class LinkModel(Section):
     """The properties of every link of the fabric that does not set its own."""
 
@@ -81,10 +94,34 @@ class LinkModel(Section):
     latency: Delay = DEFAULT_LATENCY_S
     jitter: Delay = 0.0
     """A random delay from 0 to this is added to each packet; packets stay in order."""
+    delay: str | None = None
+    """netem's spelling of `latency`, or of `latency` and `jitter`: 200us, 200us 10us."""
+    loss: Annotated[
+        float | None,
+        BeforeValidator(_loss),
+        WithJsonSchema({"type": ["string", "number", "null"], "description": "1%, 0.01"}),
+    ] = None
+    """The share of packets that is lost: short for `loss on LINK SHARE` under `faults`."""
     queue: Size = DEFAULT_QUEUE_BYTES
     """Capacity of the queue of each direction; packets beyond it are dropped."""
     credits: OptionalCredits = None
     """on, off, or a mapping; off: a link drops packets when its queue is full."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _netem_delay(cls, data: Any) -> Any:
+        """Replace `delay` by what it is another spelling of."""
+        if not isinstance(data, dict) or not isinstance(data.get("delay"), str | int | float):
+            return data
+        words = str(data["delay"]).split()
+        said = dict(zip(("latency", "jitter"), words, strict=False))
+        if not 1 <= len(words) <= len(said):
+            raise ValueError(f'delay "{data["delay"]}" is not TIME or TIME JITTER, such as 200us 10us')
+        if twice := said.keys() & data.keys():
+            raise ValueError(
+                f"delay is another spelling of latency and jitter; {' and '.join(sorted(twice))} is there too"
+            )
+        return {**{key: value for key, value in data.items() if key != "delay"}, **said}
 
     def options(self) -> dict[str, Any]:
         """Return the same values as arguments of `Topology.cable`."""
@@ -115,7 +152,7 @@ class CableModel(LinkModel):
 
     def options_over(self, link: LinkModel) -> dict[str, Any]:
         """Return the arguments of `Topology.cable`: the values that this link sets, and the rest from `link`."""
-        said = {name: getattr(self, name) for name in self.model_fields_set if name != "ends"}
+        said = {name: getattr(self, name) for name in self.model_fields_set if name not in ("ends", "loss")}
         return LinkModel.model_validate({**dict(link), **said}).options()
 
 

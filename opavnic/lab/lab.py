@@ -18,6 +18,7 @@ from hfi_sim.did_you_mean import nearest
 from hfi_sim.errors import HfiSimError
 from hfi_sim.precise_loop import timer_resolution_s as resolution_of
 from hfi_sim.text import counted
+from hfi_sim.types import MacAddr
 from hfi_sim.wire.icrc import Icrc
 from opavnic.adapter import Adapter
 from opavnic.datapath.selection import Choice, choose_datapath, choose_workers
@@ -27,13 +28,16 @@ from opavnic.lab import descriptors
 from opavnic.lab.cleanup import Removed, take_over
 from opavnic.lab.em_config import em_config
 from opavnic.lab.errors import LabError
+from opavnic.lab.host_files import HostFiles, named_vnics
 from opavnic.lab.machine import Machine, NetdevKind
-from opavnic.lab.model import LabModel, hosts_that_can_crash
+from opavnic.lab.model import LabModel, hosts_that_can_crash, losses
+from opavnic.lab.names import NamedVnic
 from opavnic.lab.parts import RunningParts, check_parts
 from opavnic.lab.programs import run_program, start_program
 from opavnic.lab.runtime import Journal, LabDir, process_start_time, runtime_root
 from opavnic.lab.status import lab_status, vnic_state
 from opavnic.lab.topology import lab_topology
+from opavnic.lab.uplinks.ways import Ways
 from opavnic.lab.vnics import HostVnic, vnics_of
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.ends import Ends
@@ -103,6 +107,7 @@ class Lab:
         )
         self.parts = RunningParts(self._ends)
         self._world: World | None = None
+        self._ways: Ways | None = None
         self.manager: BuiltinManager | None = None
         """The lab's own Ethernet Manager; None if the lab file has `em: external` or `em: off`."""
         self._stopping: asyncio.Future[Removed] | None = None
@@ -187,17 +192,65 @@ class Lab:
         self._choose_datapath()
         self.progress(f"making {counted(len(self.model.hosts), 'host')}")
         self._machine.make_hosts(vnet_hdr=self.datapath.name == "native")
+        self._prepare_ways()
+        files = self._name_hosts()
         self._world = self._make_world()
         self._ends.add(
             "interfaces", lambda: self._machine.give_interfaces_back(self.vnics()), patience_s=None
         )
+        self._machine.watch_guests(self._lose_guest)
         await self._start_own_parts(self._world)
+        if self._ways is not None:
+            self._ways.connect(self._machine.sites())
+        if files is not None:
+            files.write()
         world = self._as_parts_see_it(self._world)
         await self.parts.start_installed(self.model, lab_file_directory, world)
-        for fault in self.model.faults:
+        for fault in (*losses(self.model), *self.model.faults):
             self.world.faults.add(fault)
         self.world.refresh()
         self.progress("ready")
+
+    def _prepare_ways(self) -> None:
+        led_out = bool(self.model.uplinks) or any(host.tap is not None for host in self.model.hosts.values())
+        if not led_out or self.netdev != "tap":
+            return
+        ways = Ways(self.model, self._machine.owned, self._macs_of)
+        self._ends.add("uplinks", ways.close)
+        ways.prepare(self._machine.sites())
+        self.parts.own["uplinks"] = self._ways = ways
+
+    def _macs_of(self, vesw: str) -> Iterator[MacAddr]:
+        members = {item.name: item.id for item in self.model.vesws}
+        for port in () if self._world is None else self._world.vnic_ports.values():
+            for adapter in port.adapters.values():
+                if adapter.vesw_id == members[vesw]:
+                    yield adapter.netdev.host_address
+
+    def _name_hosts(self) -> HostFiles | None:
+        if not self._claimed:
+            return None
+        own = {name: host.is_own for name, host in self.model.hosts.items()}
+        files = HostFiles(self.directory.host_names, own, self._named_vnics)
+        self._ends.add("names of hosts", files.close)
+        for host in self.hosts.values():
+            host.on_change = files.write_soon
+        return files
+
+    def _named_vnics(self) -> dict[str, list[NamedVnic]]:
+        if self._world is None:
+            return {}
+        return named_vnics(self.model, self.vnics(), self._vesw_names())
+
+    def _lose_guest(self, host: str, reason: str) -> None:
+        log.error(
+            "host %s: %s; its VNICs are gone, and its port is down until the lab is started again",
+            host,
+            reason,
+        )
+        self.world.lose(host)
+        if self._ways is not None:
+            self._ways.lose(host, reason)
 
     def _choose_datapath(self) -> None:
         try:
@@ -243,9 +296,9 @@ class Lab:
             for name in model.hosts:
                 if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
                     world.set_pkeys(world.hosts[name].port, pkeys)
-            for name in model.managing_hosts:
+            for name in model.hosts:
                 for port in world.hosts[name].ports:
-                    world.subnet_manager.set_management(port, True)
+                    world.subnet_manager.set_management(port, name in model.managing_hosts)
             world.subnet_manager.sweep()
         else:
             managing = model.managing_hosts
@@ -254,6 +307,7 @@ class Lab:
                     world.allow_management(port, name in managing)
         can_crash = hosts_that_can_crash(model)
         for name, ground in self.hosts.items():
+            ground.speed = world.speed_of(name)
             world.add_vnic_port(
                 name,
                 netdevs=ground.make_netdev,
@@ -313,13 +367,15 @@ class Lab:
         hosts = {}
         for name, host in self.hosts.items():
             vnics = [PartVnic(i.vesw.name, i.address, i.netdev, i.app_netdev) for i in host.interfaces]
-            hosts[name] = PartHost(name, world.hosts[name].ports, vnics)
+            hosts[name] = PartHost(name, world.hosts[name].ports, vnics, host.namespace)
         return PartWorld(
             clock=world.clock,
             seed=self.model.seed,
             hosts=hosts,
             add_pkey=world.add_pkey,
             progress=self.progress,
+            on_crash=world.on_crash,
+            on_restart=world.on_restart,
             runtime=self.directory.path if self._claimed else None,
             native=world.carrier,
         )
@@ -399,13 +455,15 @@ class Lab:
             "fabric_id": self.model.fabric.id,
             "seed": self.model.seed,
         }
-        names = {vesw.id: vesw.name for vesw in self.model.vesws}
-        if self.manager is not None:
-            names |= self.manager.vesw_names
+        names = self._vesw_names()
         wanted = self.model.datapath.workers
         return lab_status(
             head, self.world, self.hosts, self.parts, vesw_names=names, workers=wanted, counters=counters
         )
+
+    def _vesw_names(self) -> dict[int, str]:
+        names = {vesw.id: vesw.name for vesw in self.model.vesws}
+        return names if self.manager is None else names | self.manager.vesw_names
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes of its parts in the control API."""

@@ -15,7 +15,8 @@ from typing import Final
 
 from opavnic.devices.entry import EntryError
 from opavnic.lab.device_entry import enter_devices
-from opavnic.lab.enter import own_mounts
+from opavnic.lab.enter import name_host, own_mounts
+from opavnic.lab.runtime import LabDir
 
 _FAILED: Final = 126
 _OWN, _MACHINE = "own", "machine"
@@ -36,6 +37,7 @@ def main() -> int:
     try:
         if not own_mounts(own_sysfs=kind == _OWN):
             raise EntryError("a mount namespace of its own is not permitted")
+        name_host(LabDir(Path(socket).parent), host, is_private=True)
         enter_devices(Path(socket), host)
     except EntryError as error:
         sys.stderr.write(f"opavnic: no umad devices on host {host}: {error}\n")

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.model import CrossError, LabModel, cross_problems
 from opavnic.lab.parts import lab_model, part_problems
+from opavnic.lab.spread import spread_lab
 from opavnic.lab.yaml_source import YamlError, YamlSource, read_text
 from vema.em.problems import Problem, model_problems
 
@@ -41,14 +42,17 @@ def parse_lab(text: str, source: str) -> LabModel:
         raise ConfigError([f"{source}:{error.line}: {error.reason}"]) from error
     if not isinstance(document.data, dict):
         raise ConfigError([f"{source}:1: a lab file is a mapping with name, hosts and vesws; see examples/"])
-    problems = list(document.problems)
+    spread = spread_lab(document.data)
+    problems = [*document.problems, *spread.problems]
+    if spread.problems:  # what the rest would say of names that are none
+        raise ConfigError(document.lines(source, problems))
     model = None
     try:
-        model = lab_model().model_validate(document.data)
+        model = lab_model().model_validate(spread.data)
     except ValidationError as error:
-        problems += _problems(error, document.data)
+        problems += spread.place(_problems(error, spread.data))
     if model is not None:
-        problems += part_problems(model, Path(source).parent)
+        problems += spread.place(part_problems(model, Path(source).parent))
     if problems or model is None:
         raise ConfigError(document.lines(source, problems))
     return model

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from hfi_sim.netdev.tap import close_descriptors
-from opavnic.lab.cleanup import Removed, netdev_names, remove_namespaces
-from opavnic.lab.errors import PrivilegeError
+from opavnic.lab.cleanup import Removed, netdev_names, remove_namespaces, undo
+from opavnic.lab.errors import LabError, PrivilegeError
+from opavnic.lab.guest_model import GuestKeys
+from opavnic.lab.guests import MACHINE, Guest, find_guest, proven_namespace
 from opavnic.lab.identity import NamespaceId
 from opavnic.lab.interfaces import avoid_taken_names, plan_interfaces
+from opavnic.lab.journal_entries import GuestEntry, NamespaceEntry, NetdevEntry
 from opavnic.lab.model import LabModel
 from opavnic.lab.namespaces import NETNS_DIR, create_namespace, end_programs, private_directory
-from opavnic.lab.runtime import Journal, LabDir, NamespaceEntry, NetdevEntry
+from opavnic.lab.owned import Owned, Place, Site
+from opavnic.lab.runtime import Journal, LabDir
 from opavnic.lab.vnics import HostVnic
 from opavnic.world.ends import Ends
 from opavnic.world.ground.host import GroundHost, Interface, names_asked_for
@@ -22,6 +27,8 @@ from opavnic.world.ground.memory import AppHost, InMemoryHost
 from opavnic.world.ground.tap import TapHost
 
 NetdevKind = Literal["tap", "memory"]
+VM: Final = "vm"
+"""The kind of guest that has no network namespace: a virtual machine."""
 
 
 class Machine:
@@ -50,6 +57,8 @@ class Machine:
         self._ends = ends
         self._netdev = netdev
         self._app_hosts = app_hosts
+        self._guests: dict[str, Guest] = {}
+        self.owned = Owned(journal, lambda: directory.save(journal))
 
     def make_hosts(self, *, vnet_hdr: bool) -> None:
         """Create all hosts; their netdevs follow when an EM creates vports.
@@ -58,6 +67,9 @@ class Machine:
         Raises:  LabError, HfiSimError: a host cannot be created.
         """
         self._ends.add("namespaces", lambda: remove_namespaces(self._journal, self.removed))
+        self._ends.add(
+            "interfaces beside the VNICs", lambda: undo(self._journal, self.removed), patience_s=None
+        )
         for name in self._model.hosts:
             self.hosts[name] = self._make_host(name, vnet_hdr)
         machine = [host for host in self.hosts.values() if host.is_machine]
@@ -78,21 +90,81 @@ class Machine:
 
     def _make_tap_host(self, name: str, interfaces: list[Interface], vnet_hdr: bool) -> TapHost:
         lab, mark = self._model.name, f"opavnic:{self._model.name}"
-        if self._model.hosts[name].netns == "own":
+        keys = self._model.hosts[name]
+        if keys.is_own:
             host = TapHost(name, interfaces, self._make_namespace(name), mark, vnet_hdr=vnet_hdr)
             self._ends.add(f"host {name}", host.close)
             return host
         if self._journal.private:
+            where = "is a guest" if keys.netns != "host" else "has netns: host"
             raise PrivilegeError(
-                f"host {name} has netns: host, and without privilege the machine's own interfaces cannot be "
+                f"host {name} {where}, and without privilege the machine's own interfaces cannot be "
                 "reached: run this as root"
             )
+        if not keys.is_machine:
+            return self._make_guest_host(name, keys, interfaces, vnet_hdr)
         host = TapHost(name, interfaces, None, mark, vnet_hdr=vnet_hdr)
         self._ends.add(f"host {name}", host.close)
+        if keys.tap is not None:
+            host.runs_no_programs = f"host {name} is a virtual machine: programs are started inside it"
+            identity = proven_namespace(MACHINE, f"host {name}")
+            self._journal.guests.append(GuestEntry(name, VM, "", identity.inode, identity.mark))
         machine = (other for other in self.hosts.values() if other.is_machine)
         others = {item.name for other in machine for item in other.interfaces}
         avoid_taken_names(lab, interfaces, lambda wanted: wanted in others or host.has_interface(wanted))
         return host
+
+    def _make_guest_host(
+        self, name: str, keys: GuestKeys, interfaces: list[Interface], vnet_hdr: bool
+    ) -> TapHost:
+        guest = find_guest(name, keys)
+        self._ends.add(f"guest {name}", guest.close)
+        for other in self._guests.values():
+            if other.identity == guest.identity:
+                raise LabError(f"host {name}: {guest.what} is in the same network as host {other.host}")
+        mark = f"opavnic:{self._model.name}"
+        host = TapHost(name, interfaces, guest.held, mark, vnet_hdr=vnet_hdr, where=guest.what)
+        self._ends.add(f"host {name}", host.close)
+        avoid_taken_names(self._model.name, interfaces, host.has_interface)
+        self._guests[name] = guest
+        identity = guest.identity
+        self._journal.guests.append(
+            GuestEntry(
+                name,
+                guest.kind,
+                str(guest.path),
+                identity.inode,
+                identity.mark,
+                guest.engine,
+                guest.container,
+            )
+        )
+        return host
+
+    def watch_guests(self, lost: Callable[[str, str], None]) -> None:
+        """Call `lost` with host and reason when a guest is no longer there. Raises LabError."""
+        for name, guest in self._guests.items():
+            guest.watch(asyncio.get_running_loop(), partial(self._lose, name, lost))
+
+    def _lose(self, name: str, lost: Callable[[str, str], None], reason: str) -> None:
+        host = self.hosts[name]
+        host.lost = reason
+        host.trouble.append(f"{name}: {reason}")
+        lost(name, reason)
+        host.close()
+        self._guests[name].close()
+
+    def sites(self) -> dict[str, Site]:
+        """Return where each host with a kernel is. Raises LabError."""
+        return {name: Site(host, self._place(name)) for name, host in self.hosts.items() if _has_kernel(host)}
+
+    def _place(self, name: str) -> Place:
+        if (guest := self._guests.get(name)) is not None:
+            return Place(guest.identity, str(guest.path), guest.held)
+        own = next((entry for entry in self._journal.namespaces if entry.host == name), None)
+        if own is not None:
+            return Place(own.identity, own.path, Path(own.path))
+        return Place(proven_namespace(MACHINE, f"host {name}"))
 
     def _make_namespace(self, host: str) -> Path:
         directory = private_directory(self._directory.private_names) if self._journal.private else NETNS_DIR
@@ -141,3 +213,7 @@ class Machine:
             if vnic.asked is None
         ]
         self.removed.netdevs = netdev_names(self._journal)
+
+
+def _has_kernel(host: GroundHost) -> bool:
+    return isinstance(host, TapHost)

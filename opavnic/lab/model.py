@@ -27,13 +27,18 @@ from hfi_sim.errors import FabricError, FaultError, InputError
 from hfi_sim.fabric import Fabric as FabricOfNodes
 from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
+from hfi_sim.quantities import share_text
 from opavnic.datapath.selection import EngineWanted
 from opavnic.errors import OpavnicError
 from opavnic.lab.fabric_model import Fabric
-from opavnic.lab.sections import AlsoAccepts
+from opavnic.lab.guest_model import GuestKeys, guest_problems, is_guest
+from opavnic.lab.name_rules import InterfaceName, LabName
+from opavnic.lab.sections import HOSTS_SCHEMA, MEMBERS_SCHEMA, AlsoAccepts, Schema
+from opavnic.lab.spread import spread_lab
 from opavnic.lab.topology import cut_off, lab_topology
+from opavnic.lab.uplink_model import Uplink, uplink_problems
 from opavnic.world.em_node import EM_NODE
-from opavnic.world.ground.host import INTERFACE_NAME_MAX
+from vema.em.desired import AUTO, VeswSection, default_port_problems
 from vema.em.problems import KeyPath, Problem, path_text, repeated
 from vema.sections import PartitionKey, Section, empty_is_default
 
@@ -42,10 +47,6 @@ MAX_VPORTS: Final = 255
 MAX_WORKERS: Final = 256
 SWITCH: Final = "sw0"
 """A node of every fabric, like that of the EM; no host may have the name of either."""
-
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_RESERVED_INTERFACES: Final = frozenset({"lo", "all", "default"})
 
 DEFAULT_MTU: Final = 1500
 IPV6_MTU_MIN: Final = 1280
@@ -61,28 +62,6 @@ _NOT_FOR_HOSTS: Final[dict[Subnet, str]] = {
     ipaddress.ip_network("::/127"): "loopback",
     ipaddress.ip_network("ff00::/8"): "multicast",
 }
-
-
-def _check_name(name: str) -> str:
-    if not _NAME.fullmatch(name) or len(name) > 32:
-        raise ValueError(
-            f'name "{name}": 1 to 32 letters, digits, "-" and "_", beginning with a letter or digit '
-            "(it becomes part of a path and of a namespace's name)"
-        )
-    return name
-
-
-def _check_interface(name: str) -> str:
-    if len(name) > INTERFACE_NAME_MAX:
-        raise ValueError(
-            f'name "{name}" has {len(name)} characters; it names an interface, which allows {INTERFACE_NAME_MAX}'
-        )
-    if not _INTERFACE.fullmatch(name) or name in _RESERVED_INTERFACES:
-        raise ValueError(
-            f'name "{name}" cannot name an interface: letters, digits, ".", "-" and "_", '
-            f"and not {', '.join(sorted(_RESERVED_INTERFACES))}"
-        )
-    return name
 
 
 def _parse_subnet(value: object) -> Subnet:
@@ -152,7 +131,6 @@ def _fault_text(value: object) -> str:
         raise ValueError(str(error)) from None
 
 
-LabName = Annotated[str, AfterValidator(_check_name)]
 FaultText = Annotated[
     str,
     BeforeValidator(_fault_text),
@@ -160,11 +138,9 @@ FaultText = Annotated[
 ]
 
 
-class Host(Section):
-    """One machine: a network namespace with HFIs."""
+class Host(GuestKeys):
+    """One machine with HFIs: a network namespace of the lab's own, or something that was there before."""
 
-    netns: Literal["own", "host"] = "own"
-    """own: a namespace `opavnic-LAB-HOST`; host: the VNICs appear on the machine that runs the lab."""
     hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
     ports: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
     """Number of ports of each HFI. VNICs are on port 1 of the first HFI."""
@@ -176,11 +152,10 @@ class Host(Section):
     """
 
 
-class Vesw(Section):
-    """One virtual Ethernet switch and its members."""
+class Vesw(VeswSection):
+    """One virtual Ethernet switch and its members: what an EM file knows of it, and its addresses on hosts."""
 
-    id: Annotated[int, Field(strict=True, ge=1, le=4095)]
-    name: Annotated[str, AfterValidator(_check_interface)]
+    name: InterfaceName
     """Also the name of its interface on every member."""
     pkey: PartitionKey = 0x8001
     """The partition of its members. 0xffff is the management partition: its members may configure every agent."""
@@ -193,7 +168,8 @@ class Vesw(Section):
         WithJsonSchema({"type": ["string", "null"], "description": "10.9.2.0/24; the first host gets .1"}),
     ] = None
     """The n-th host of the section `hosts` gets the n-th address. Without it VNICs have no IP address."""
-    members: Annotated[list[str], AfterValidator(_check_members)]
+    members: Annotated[list[str], AfterValidator(_check_members), Schema(MEMBERS_SCHEMA)]
+    """`all`, or names of hosts and ranges of them: `h[1-16]`."""
 
 
 class Em(Section):
@@ -257,9 +233,11 @@ class LabModel(Section):
 
     name: LabName
     fabric: Annotated[Fabric, BeforeValidator(empty_is_default)] = Fabric()
-    hosts: dict[LabName, Annotated[Host, BeforeValidator(empty_is_default), AlsoAccepts(None)]] = Field(
-        min_length=1
-    )
+    hosts: Annotated[
+        dict[LabName, Annotated[Host, BeforeValidator(empty_is_default), AlsoAccepts(None)]],
+        Schema(HOSTS_SCHEMA),
+    ] = Field(min_length=1)
+    """By name; `h[1-16]` names sixteen, and so does the number 16 in place of all names."""
     vesws: Annotated[list[Vesw], BeforeValidator(lambda value: [] if value is None else value)] = Field(
         default_factory=list
     )
@@ -269,6 +247,10 @@ class LabModel(Section):
         BeforeValidator(_subnet_manager_section),
         AlsoAccepts("builtin", "external", None),
     ] = SubnetManagement()
+    uplinks: Annotated[
+        dict[LabName, Uplink], BeforeValidator(lambda value: {} if value is None else value)
+    ] = Field(default_factory=dict)
+    """Ways out of the lab, by name."""
     apps: Annotated[list[AppModel], BeforeValidator(lambda value: [] if value is None else value)] = Field(
         default_factory=list
     )
@@ -285,9 +267,18 @@ class LabModel(Section):
     """Follow the Linux driver even where that harms isolation and recovery."""
     icrc: Annotated[IcrcModel, BeforeValidator(empty_is_default)] = IcrcModel()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _spread(cls, data: Any) -> Any:
+        spread = spread_lab(data)
+        if spread.problems:
+            raise CrossError(spread.problems)
+        return spread.data
+
     @model_validator(mode="after")
     def _sections_fit(self) -> LabModel:
-        if problems := cross_problems(self.model_dump()) or fabric_problems(self):
+        problems = cross_problems(self.model_dump()) or unheeded(self) or fabric_problems(self)
+        if problems:
             raise CrossError(problems)
         return self
 
@@ -302,8 +293,21 @@ class LabModel(Section):
         unsaid = [name for name, host in self.hosts.items() if host.may_manage is None]
         return said or (unsaid if self.subnet_manager.mode == "external" else unsaid[:1])
 
+    def uplinks_of(self, vesw: str) -> dict[str, Uplink]:
+        """Return the uplinks of a virtual switch by name."""
+        return {name: uplink for name, uplink in self.uplinks.items() if uplink.vesw == vesw}
+
+    def is_bridge_port(self, vesw: Vesw, host: str) -> bool:
+        """Return whether the VNIC of a host is the port of a bridge: then addresses belong to the bridge, or behind."""
+        led_out = any(up.host == host and up.is_bridged for up in self.uplinks_of(vesw.name).values())
+        return led_out or self.hosts[host].tap is not None
+
     def address(self, vesw: Vesw, host: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
-        """Return the IP address of a host in a virtual switch, with the prefix; None without a subnet."""
+        """Return the IP address of a VNIC, with the prefix; None without a subnet, and for the port of a bridge."""
+        return None if self.is_bridge_port(vesw, host) else self.ip_of(vesw, host)
+
+    def ip_of(self, vesw: Vesw, host: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
+        """Return the IP address kept for a host in a virtual switch, with the prefix; None without a subnet."""
         if vesw.subnet is None:
             return None
         number = list(self.hosts).index(host) + 1
@@ -327,17 +331,23 @@ def cross_problems(data: Any) -> list[Problem]:
     vesws = data.get("vesws") if isinstance(data, dict) else None
     entries = [(i, v) for i, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
     problems = repeated(entries, "id") + repeated(entries, "name") + _subnet_problems(entries, len(hosts))
+    problems += repeated(entries, "multicast_lid", besides=AUTO)
     for index, vesw in entries:
         problems += _member_problems(("vesws", index, "members"), vesw.get("members"), hosts, len(problems))
+        problems += default_port_problems(index, vesw, len(problems))
     for host in hosts:
         if host in (EM_NODE, SWITCH):
             problems.append(Problem(("hosts", host), f'"{host}" is the name of a node of every fabric'))
         problems += _vport_problems(host, entries, bool(data.get("driver_quirks")))
+    problems += guest_problems(hosts, [vesw for _, vesw in entries])
+    by_name = {vesw["name"]: vesw for _, vesw in entries if isinstance(vesw.get("name"), str)}
+    uplinks = data.get("uplinks") if isinstance(data, dict) else None
+    problems += uplink_problems(uplinks, hosts, by_name, len(problems))
     return problems + _app_problems(data, hosts, entries)
 
 
 def _app_problems(
-    data: Any, hosts: Collection[str], entries: list[tuple[int, dict[str, Any]]]
+    data: Any, hosts: Mapping[str, Any], entries: list[tuple[int, dict[str, Any]]]
 ) -> list[Problem]:
     apps = data.get("apps") if isinstance(data, dict) else None
     problems: list[Problem] = []
@@ -349,6 +359,8 @@ def _app_problems(
         path: KeyPath = ("apps", index, "host")
         if host not in hosts:
             problems.append(Problem(path, f'unknown host "{host}" ({nearest(host, map(str, hosts))})'))
+        elif is_guest(hosts[host]):
+            problems.append(Problem(path, f'host "{host}" is a guest: an app needs a host of its own'))
         elif host in seen:
             problems.append(Problem(path, f'host "{host}" already has an app'))
         elif not any(isinstance(v.get("members"), list) and host in v["members"] for _, v in entries):
@@ -395,6 +407,34 @@ def _reach_problems(model: LabModel, cut_off: dict[str, str]) -> list[Problem]:
         for place, member in enumerate(vesw.members)
         if member in cut_off
     ]
+
+
+_OF_THE_EM: Final = ("default_ports", "multicast_lid", "mac", "rc", "qos", "link")
+
+
+def unheeded(model: LabModel) -> list[Problem]:
+    """Return a problem for each key of a virtual switch that only the built-in EM could heed, where it does not run."""
+    if model.em.mode == "builtin":
+        return []
+    return [
+        Problem(
+            ("vesws", index, key), f"only the built-in EM sets this, and em: {model.em.mode} runs without it"
+        )
+        for index, vesw in enumerate(model.vesws)
+        for key in _OF_THE_EM
+        if key in vesw.model_fields_set
+    ]
+
+
+def losses(model: LabModel) -> list[str]:
+    """Return the faults that the `loss` of links stands for."""
+    fabric = model.fabric
+    found = [] if fabric.link.loss is None else [f"loss on * {share_text(fabric.link.loss)}"]
+    for link in fabric.topology.links or ():
+        if link.loss is not None:
+            near, far = (end if ":" in end else f"{end}:1" for end in link.ends)
+            found.append(f"loss on {near}--{far} {share_text(link.loss)}")
+    return found
 
 
 def hosts_that_can_crash(model: LabModel) -> list[str]:

@@ -15,8 +15,9 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_
 from hfi_sim.did_you_mean import nearest
 from opavnic.errors import PartError
 from opavnic.lab.errors import LabError
-from opavnic.lab.model import Host, LabModel, LabName
-from opavnic.lab.sections import AlsoAccepts
+from opavnic.lab.model import Host, LabModel
+from opavnic.lab.name_rules import LabName
+from opavnic.lab.sections import HOSTS_SCHEMA, AlsoAccepts, Schema
 from opavnic.world.ends import PATIENCE_S, Ends
 from opavnic.world.part import (
     Asked,
@@ -69,7 +70,10 @@ def _composed(installed: tuple[Part, ...]) -> type[LabModel]:
     top = _sections(LabModel, {part: part.lab_section for part in installed})
     in_host = _sections(Host, {part: part.host_section for part in installed})
     host: Any = create_model("Host", __base__=Host, __doc__=Host.__doc__, **in_host)
-    hosts = dict[LabName, Annotated[host, BeforeValidator(empty_is_default), AlsoAccepts(None)]]
+    hosts = Annotated[
+        dict[LabName, Annotated[host, BeforeValidator(empty_is_default), AlsoAccepts(None)]],
+        Schema(HOSTS_SCHEMA),
+    ]
     top["hosts"] = (hosts, Field(min_length=1))
     model: Any = create_model("LabModel", __base__=LabModel, __doc__="A whole lab file.", **top)
     found: type[LabModel] = model

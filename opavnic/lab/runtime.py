@@ -3,6 +3,7 @@
     ROOT/LAB/state.json    the journal: boot, process, namespaces, interfaces; written before they are created
     ROOT/LAB/control.sock  HTTP and JSON; ROOT/LAB/mad.sock: raw MADs; ROOT/LAB/devices.sock: lets programs have umad
     ROOT/LAB/log           the log; ROOT/LAB/log.1: its older part
+    ROOT/LAB/hosts/HOST    what programs on a host find as /etc/hosts
 
 The process of a lab holds a lock on its directory as long as it lives; the kernel releases it even after kill -9. So
 a directory without a lock belongs to a lab that is gone.
@@ -18,14 +19,22 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import IO, Final
 
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.netdev.namespace import Libc
 from opavnic.lab.errors import JournalError, LabError, LabRunningError, NoLabError
 from opavnic.lab.identity import NamespaceId, boot_id
+from opavnic.lab.journal_entries import (
+    GuestEntry,
+    LinkEntry,
+    NamespaceEntry,
+    NetdevEntry,
+    SettingEntry,
+    checked,
+)
 from opavnic.lab.log_file import OLD_SUFFIX
 
 ROOT_VARIABLE: Final = "OPAVNIC_RUNTIME_DIR"
@@ -37,6 +46,8 @@ LOG_FILE: Final = "log"
 OLD_LOG_FILE: Final = LOG_FILE + OLD_SUFFIX
 PRIVATE_DIR: Final = "netns"
 """Directory of namespace names for labs that may not use the system's directory."""
+NAMES_DIR: Final = "hosts"
+"""Directory of the files that programs on a host find as /etc/hosts, one for each host."""
 _FILES: Final = (
     CONTROL_SOCKET,
     MAD_SOCKET,
@@ -49,13 +60,6 @@ _FILES: Final = (
 _MNT_DETACH: Final = 2
 _SOCKET_PATH_MAX: Final = 107  # sun_path
 _JOURNAL_MAX: Final = 1 << 24
-_NEVER_EMPTY: Final = ("path", "mark", "boot")
-_PLAIN: Final[dict[str, type | tuple[type, ...]]] = {
-    "str": str,
-    "int": int,
-    "bool": bool,
-    "str | None": (str, type(None)),
-}
 
 
 def runtime_root() -> Path:
@@ -110,49 +114,6 @@ def open_own(path: Path) -> IO[str]:
     return os.fdopen(fd, encoding="utf-8", errors="replace")
 
 
-def _checked(kind: type, data: dict[str, Any]) -> dict[str, Any]:
-    """Return `data` if it has valid values for all fields of a dataclass, as stored in a journal; else ValueError."""
-    for item in fields(kind):
-        if item.name not in data:
-            raise ValueError(f"{item.name} is missing")
-        wanted = _PLAIN.get(str(item.type), list)
-        value = data[item.name]
-        if not isinstance(value, wanted) or (value == "" and item.name in _NEVER_EMPTY):
-            raise ValueError(f"{item.name} is {json.dumps(value)[:40]}")
-    return data
-
-
-@dataclass(slots=True)
-class NamespaceEntry:
-    """A network namespace of the lab."""
-
-    host: str
-    path: str
-    inode: int
-    mark: str
-    """Together with the inode, its identity; see `identity.NamespaceId`."""
-
-    @classmethod
-    def of(cls, host: str, path: Path, identity: NamespaceId) -> Self:
-        """Return the entry of a namespace."""
-        return cls(host, str(path), identity.inode, identity.mark)
-
-    @property
-    def identity(self) -> NamespaceId:
-        """Its identity, unique in this boot."""
-        return NamespaceId(self.inode, self.mark)
-
-
-@dataclass(slots=True)
-class NetdevEntry:
-    """An interface of the lab; it disappears with the process that created it."""
-
-    host: str
-    name: str
-    namespace: str | None
-    """None: on the machine itself."""
-
-
 @dataclass(slots=True)
 class Journal:
     """What a lab has created or is about to create."""
@@ -166,6 +127,9 @@ class Journal:
     """The lab runs in user, mount and network namespaces of its own."""
     namespaces: list[NamespaceEntry] = field(default_factory=list)
     netdevs: list[NetdevEntry] = field(default_factory=list)
+    guests: list[GuestEntry] = field(default_factory=list)
+    links: list[LinkEntry] = field(default_factory=list)
+    settings: list[SettingEntry] = field(default_factory=list)
     boot: str = field(default_factory=boot_id)
     """Id of the machine's boot; processes and namespaces of another boot are gone."""
 
@@ -173,11 +137,14 @@ class Journal:
     def from_json(cls, text: str) -> Journal:
         """Read a journal. Raises ValueError if it is not one of this version."""
         try:
-            data = _checked(cls, dict(json.loads(text)))
+            data = checked(cls, dict(json.loads(text)))
             data["namespaces"] = [
-                NamespaceEntry(**_checked(NamespaceEntry, entry)) for entry in data["namespaces"]
+                NamespaceEntry(**checked(NamespaceEntry, entry)) for entry in data["namespaces"]
             ]
-            data["netdevs"] = [NetdevEntry(**_checked(NetdevEntry, entry)) for entry in data["netdevs"]]
+            data["netdevs"] = [NetdevEntry(**checked(NetdevEntry, entry)) for entry in data["netdevs"]]
+            data["guests"] = [GuestEntry(**checked(GuestEntry, entry)) for entry in data["guests"]]
+            data["links"] = [LinkEntry(**checked(LinkEntry, entry)) for entry in data["links"]]
+            data["settings"] = [SettingEntry(**checked(SettingEntry, entry)) for entry in data["settings"]]
             return cls(**data)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"not a journal of a lab: {error}") from error
@@ -190,7 +157,8 @@ class Journal:
     @property
     def hosts(self) -> list[str]:
         """The hosts of the lab, each once."""
-        names = [entry.host for entry in self.namespaces] + [entry.host for entry in self.netdevs]
+        names = [entry.host for entry in self.namespaces]
+        names += [entry.host for entry in self.netdevs] + [entry.host for entry in self.guests]
         return list(dict.fromkeys(names))
 
     @property
@@ -239,6 +207,7 @@ class LabDir:
         self.log_file = path / LOG_FILE
         self.old_log_file = path / OLD_LOG_FILE
         self.private_names = path / PRIVATE_DIR
+        self.host_names = path / NAMES_DIR
         self._lock: int | None = None
 
     def acquire(self) -> None:
@@ -343,6 +312,7 @@ class LabDir:
             return self._load_if_readable() is not None or set(os.listdir(self.path)) <= {
                 *_FILES,
                 PRIVATE_DIR,
+                NAMES_DIR,
             }
         except (OSError, LabError):
             return False
@@ -356,6 +326,10 @@ class LabDir:
         try:
             for name in _FILES:
                 (self.path / name).unlink(missing_ok=True)
+            if self.host_names.is_dir() and not self.host_names.is_symlink():
+                for file in self.host_names.iterdir():
+                    file.unlink()
+                self.host_names.rmdir()
             if self.private_names.is_mount():
                 Libc().umount(str(self.private_names), _MNT_DETACH)
             if self.private_names.is_dir():

@@ -25,6 +25,22 @@ class AlsoAccepts:
         return {"anyOf": [handler(schema), {"enum": self._words}]}
 
 
+class Schema:
+    """Declares in the JSON schema what a section may be besides."""
+
+    def __init__(self, other: dict[str, Any]) -> None:
+        self._other = other
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), self._other]}
+
+
+HOSTS_SCHEMA: Final = {"type": "integer", "minimum": 1, "description": "so many hosts: h1, h2, ..."}
+MEMBERS_SCHEMA: Final = {"type": "string", "description": "all, or a range of hosts: h[1-16]"}
+
+
 def _check_delay(seconds: float) -> float:
     if seconds > MAX_DELAY_S:
         raise ValueError(f"{seconds:g} s is too long for the delay of a link: at most {MAX_DELAY_S:g} s")

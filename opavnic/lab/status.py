@@ -113,6 +113,7 @@ def host_status(
         "name": host.name,
         "namespace": host.namespace_name,
         "lid": port.port.lid,
+        "speed": host.speed,
         "vnics": [vnic_status(vnic, port.frames(vnic.vport_num), vesw_names) for vnic in vnics],
     }
 
@@ -154,6 +155,8 @@ def vnic_status(
 def vnic_state(vnic: HostVnic) -> str:
     """Return the state of a VNIC in a few words: the first thing that is missing, or "up"."""
     adapter, netdev = vnic.adapter, vnic.netdev
+    if vnic.lost:
+        return f"lost: {vnic.lost}"
     if netdev is None or adapter is None:
         return "not created by the EM"
     if lost := getattr(netdev, "dead", None):

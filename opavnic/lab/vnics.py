@@ -23,6 +23,8 @@ class HostVnic:
     """Its entry in the lab file; None if an EM has created a vport that the file does not mention."""
     adapter: Adapter | None
     """None until the EM has created it, and while its driver is gone."""
+    lost: str = ""
+    """Why its host is gone; empty while it is there."""
 
     @property
     def netdev(self) -> Netdev | None:
@@ -37,6 +39,8 @@ def vnics_of(host: GroundHost, port: VnicPort) -> list[HostVnic]:
     """Return the VNICs of a host: those that the file requests, then all others ever created, by vport number."""
     asked = {VportNum(interface.vport_num): interface for interface in host.interfaces}
     return [
-        HostVnic(host.name, number, host.name_of(number), asked.get(number), port.adapters.get(number))
+        HostVnic(
+            host.name, number, host.name_of(number), asked.get(number), port.adapters.get(number), host.lost
+        )
         for number in [*asked, *sorted(port.vports_made - asked.keys())]
     ]

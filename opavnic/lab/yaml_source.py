@@ -93,7 +93,8 @@ class YamlSource:
                 self.data = self._loader.construct_document(node)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            raise YamlError(_line(mark), f"not YAML: {error.problem or error.context or error}") from error
+            reason = f"not YAML: {error.problem or error.context or error}{_about_ranges(text, _line(mark))}"
+            raise YamlError(_line(mark), reason) from error
         except RecursionError as error:
             raise YamlError(1, "not YAML: nested too deeply") from error
         except yaml.YAMLError as error:
@@ -202,6 +203,14 @@ class YamlSource:
         ) as error:  # PyYAML does not check first
             shown = f'{_place(path)}"{node.value:.{_SHOWN}}" is not {_SCALARS.get(node.tag, "a value")}'
             raise YamlError(line, shown) from error
+
+
+def _about_ranges(text: str, line: int) -> str:
+    """Return a hint where brackets of a range stand inside those of YAML, which ends the name there."""
+    lines = text.splitlines()[max(0, line - 2) : line]
+    if any(re.search(r"[\[{,:] *[\w-]+\[\d[\d,-]*\]", each) for each in lines):
+        return ' (inside [ ] and { } a range is quoted: "h[1-4]")'
+    return ""
 
 
 def _line(mark: Any) -> int:

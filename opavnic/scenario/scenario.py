@@ -87,6 +87,8 @@ class Scenario:
         self.trace = Trace(self.fabric)
         self.fault_log: list[dict[str, Any]] = []
         """The state of the faults at the end."""
+        self.links_down: frozenset[str] = frozenset()
+        """Names of the links that were down at the end."""
         with self.timeline.recording():
             self.subnet_manager.sweep()
         self.hosts = Hosts(
@@ -144,6 +146,7 @@ class Scenario:
 
     async def _close(self, error: BaseException | None) -> None:
         self.fault_log = self.faults.show()
+        self.links_down = frozenset(link.name for link in self.fabric.links if not link.up)
         failed = "; ".join(await self.world.close())
         if failed and error is None:
             raise ScenarioError(f"the scenario failed to stop: {failed}")

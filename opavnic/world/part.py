@@ -134,6 +134,8 @@ class PartHost:
     """All ports of its HFIs, in order."""
     vnics: Sequence[PartVnic]
     """In the order of their vports."""
+    namespace: Path | None = None
+    """Its network namespace; None: it has none of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +149,10 @@ class PartWorld:
     """Adds a port to one more partition."""
     progress: Callable[[str], None]
     """Reports progress to the person who starts the lab."""
+    on_crash: Callable[[Callable[[str], None]], Callable[[], None]]
+    """Calls a handler with the name of each host that the fault `crash` takes down; returns how to unsubscribe it."""
+    on_restart: Callable[[Callable[[str], None]], Callable[[], None]]
+    """The same for hosts that come back."""
     runtime: Path | None = None
     """The directory of the running lab, removed when it ends; None: it has none."""
     native: NativeCarrier | None = None

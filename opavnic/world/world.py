@@ -133,6 +133,7 @@ class World:
         self.carrier: Carrier | None = None
         """What carries frames of VNICs instead of Python; None: Python carries all."""
         self._crash_handlers: list[CrashHandler] = []
+        self._restart_handlers: list[CrashHandler] = []
         self._trap_handlers: list[TrapHandler] = []
         self.ends = Ends() if ends is None else ends
         """The cleanups of this world; code that starts something registers its cleanup here."""
@@ -249,6 +250,7 @@ class World:
         """
         first = (PKEY_DEFAULT, PKEY_LIMITED_MANAGEMENT, *([PKEY_FULL_MANAGEMENT] if allowed else []))
         port.set_pkeys(first)
+        port.mgmt_allowed = allowed
 
     # --- traffic -------------------------------------------------------------------------------------------
 
@@ -311,7 +313,7 @@ class World:
         self.vnic_ports[host] = vnic_port
         self.ends.add(f"VNICs of {host}", partial(self._close_vnic_port, host))
         if can_crash:
-            self.faults.hook(host, partial(self.crash, host), vnic_port.restart)
+            self.faults.hook(host, partial(self.crash, host), partial(self.restart, host))
         return vnic_port
 
     def _close_vnic_port(self, host: str) -> None:
@@ -323,6 +325,29 @@ class World:
         self.vnic_ports[host].crash()
         for handler in tuple(self._crash_handlers):
             handler(host)
+
+    def restart(self, host: str) -> None:
+        """Load the driver of a host again after `crash`."""
+        self.vnic_ports[host].restart()
+        for handler in tuple(self._restart_handlers):
+            handler(host)
+
+    def on_restart(self, handler: CrashHandler) -> Callable[[], None]:
+        """Call `handler` when the driver of a host has been loaded again; the returned function unsubscribes it."""
+        self._restart_handlers.append(handler)
+        return partial(self._restart_handlers.remove, handler)
+
+    def speed_of(self, host: str) -> int:
+        """Return how fast the link of a host's VNICs is, in Mb/s, as it is cabled; 0 where it is not."""
+        link = self.host(host).port.link
+        return 0 if link is None else round(link.rate_bps / 1e6)
+
+    def lose(self, host: str) -> None:
+        """Take a host that is gone off the fabric for good: its driver is unloaded, its links go down."""
+        self.faults.unhook(host)
+        self.crash(host)
+        links = [port.link for port in self.host(host).ports if port.link is not None]
+        self.fabric.set_links(links, False, by=f"{host} is gone")
 
     def on_crash(self, handler: CrashHandler) -> Callable[[], None]:
         """Call `handler` when the driver of a host has been unloaded; the returned function unsubscribes it."""

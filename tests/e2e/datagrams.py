@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import sys
 
-from hfi_sim.netdev.receive_offload import set_merges_received
+from hfi_sim.netdev.ethtool import set_merges_received
 
 PORT = 5003
 _SO_RCVBUFFORCE = 33

@@ -5,7 +5,7 @@ libibumad.py set LID ATTR MODIFIER HEX    sets an attribute of the management ag
 libibumad.py answer-none LID   asks where nobody answers
 libibumad.py traps LID         has the agent at a LID send its traps here, says "ready", and prints the first one
 libibumad.py hold              registers for traps, says "ready", and reads until something ends it
-libibumad.py small-buffer      serves a message of three segments to itself, and reads it as libopamgt does
+libibumad.py small-buffer SIZE serves a message with SIZE bytes of data to itself, and reads it as libopamgt does
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import ctypes
 import errno
 import json
 import os
+import random
 import struct
 import sys
 import time
@@ -93,7 +94,7 @@ def say(**values: Any) -> None:
     print(json.dumps(values), flush=True)
 
 
-def small_buffer() -> None:
+def small_buffer(size: int) -> None:
     """Ask oneself for a table; both ends leave RMPP to the kernel."""
     server, client = Umad(3, (0x12,), rmpp=1), Umad(3, rmpp=1)
     own = int((SYS / "lid").read_text(), 16)
@@ -102,7 +103,8 @@ def small_buffer() -> None:
     tid = bytes.fromhex(server.receive()["mad"])[8:16]
     rmpp = struct.pack(">4B2I", 1, 1, 1, 0, 0, 0)
     table = struct.pack(">4BHH", 0x80, 3, VERSION, 0x92, 0, 0) + tid + struct.pack(">HHI", 0x11, 0, 0) + rmpp
-    server.send(own, table + bytes(20) + bytes(range(250)) * 20, timeout_ms=0)
+    data = random.Random(size).randbytes(size)
+    server.send(own, table + bytes(20) + data, timeout_ms=0)
     first = client.receive(2048)
     why = errno.errorcode[ctypes.get_errno()]
     whole = client.receive(first["length"])
@@ -111,14 +113,14 @@ def small_buffer() -> None:
         errno=why,
         length=first["length"],
         start=first["mad"][:112] == whole["mad"][:112],
-        data=bytes.fromhex(whole["mad"])[56 : 56 + 5000] == bytes(range(250)) * 20,
+        data=bytes.fromhex(whole["mad"])[56 : 56 + size] == data,
     )
 
 
 def main() -> None:
     word, *rest = sys.argv[1:]
     if word == "small-buffer":
-        small_buffer()
+        small_buffer(int(rest[0]))
         return
     umad = Umad(methods=(TRAP,) if word in ("traps", "hold") else ())
     if word == "hold":

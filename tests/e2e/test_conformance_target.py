@@ -36,3 +36,28 @@ def test_agent_behind_the_socket_of_a_lab_passes_recorded_sessions(opavnic: Prog
     agents = json.loads(opavnic("status", "--counters", "--json").stdout)["counters"]
     assert agents["h1 agent"]["sets"] > 100
     assert agents["h2 agent"]["sets"] == 0
+
+
+def test_lab_whose_agent_was_tried_is_as_it_was(opavnic: Program, tmp_path: Path) -> None:
+    sessions = tmp_path / "sessions.jsonl"
+    with gzip.open(VECTORS, "rt") as recorded:
+        sessions.write_text("".join(itertools.islice(recorded, 20)))
+    file = tmp_path / "target.yaml"
+    file.write_text(LAB.replace("em: external", "em: {}").replace("name: target", "name: tried"))
+    assert opavnic("up", file, "-d").returncode == 0
+
+    def vnics() -> list[tuple[str, str]]:
+        hosts = json.loads(opavnic("status", "--json").stdout)["hosts"]
+        return [(vnic["interface"], vnic["state"]) for host in hosts for vnic in host["vnics"]]
+
+    def interfaces() -> list[str]:
+        shown = opavnic("exec", "h1", "--", "ip", "-j", "link").stdout
+        return sorted(link["ifname"] for link in json.loads(shown))
+
+    before = vnics(), interfaces()
+    socket = tmp_path / "run" / "tried" / "mad.sock"
+    done = opavnic("conformance", "vema", "--target", socket, "--lid", "2", sessions)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (vnics(), interfaces()) == before
+    assert json.loads(opavnic("status", "--json").stdout)["balance"] == {}
+    assert opavnic("em", "verify").returncode == 0

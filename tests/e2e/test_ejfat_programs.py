@@ -203,27 +203,32 @@ def in_order(directory: Path) -> bytes:
 def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
     example = Path(__file__).parents[2] / "examples" / "ejfat.yaml"
     assert opavnic("up", "-d", example).returncode == 0
-    shown = opavnic("status")
+    shown = opavnic("status", "--json")
     assert shown.returncode == 0
-    rows = {
-        line.split("│")[2].strip(): line.split("│")[3].strip()
-        for line in shown.stdout.splitlines()
-        if "ejfat-lb on lb" in line
-    }
-    assert rows["pipeline"] == ("native" if has_native() else "python")
-    assert rows["uri"].startswith("ejfat://")
+    (app,) = json.loads(shown.stdout)["apps"]
+    assert (app["kind"], app["host"]) == ("ejfat-lb", "lb")
+    assert app["pipeline"] == ("native" if has_native() else "python")
+    assert app["uri"].startswith("ejfat://")
+    assert "@localhost:18008/" in app["uri"], "a client on any host reaches it there"
 
 
 @needs_native
 def test_bench_measures_labs_and_the_program_on_taps(opavnic: Program) -> None:
-    done = opavnic("bench", "ejfat", "--rounds", "1", "--seconds", "0.1", "--json", timeout=280)
+    quick = ("--rounds", "1", "--seconds", "0.1", "--changes", "100")
+    done = opavnic("bench", "ejfat", *quick, "--json", timeout=280)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["skipped"] == {}
     rates = {(r["what"], r["by"], r["payload"]): r["packets_per_second"] for r in result["figures"]}
     for what in ("live in a lab on TAPs", "stand-alone on a TAP"):
         assert all(rates[what, by, payload] > 0 for by in ("python", "native") for payload in (100, 1400))
+    veth = "stand-alone on a veth (--interface)"
+    sizes = (80, 1400, 8864)  # with their headers 116, 1436, 8900 bytes
+    assert all(rates[veth, by, size] > 0 for by in ("python", "native") for size in sizes)
+    assert all(rates["plain forwarder on a veth", "python", size] > 0 for size in sizes)
+    assert all(row["lost"] >= 0 for row in result["figures"])
     compared = {(row["of"], row["to"]) for row in result["ratios"]}
+    assert (f"{veth}, native", "plain forwarder on a veth, python") in compared
     assert ("stand-alone on a TAP, native", "UDP relay, python") in compared
 
 

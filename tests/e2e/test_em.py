@@ -62,7 +62,7 @@ def verified(opavnic: Program) -> None:
 
 def test_apply_twice_sends_no_set_the_second_time(lab: str, opavnic: Program) -> None:
     file = EXAMPLES / "em-two-tenants.yaml"
-    assert "leaves virtual switch 2" in opavnic("em", "apply", file, "--diff").stdout
+    assert "leaves virtual switch 2" in opavnic("em", "apply", file, "--dry-run").stdout
     first = json.loads(opavnic("em", "apply", file, "--json").stdout)
     second = json.loads(opavnic("em", "apply", file, "--json").stdout)
     assert first["sets"] > 0
@@ -113,9 +113,11 @@ def test_show_prints_tables_and_json(lab: str, opavnic: Program) -> None:
 
 
 def test_mads_by_hand_read_and_write_an_agent(lab: str, opavnic: Program) -> None:
-    info = json.loads(opavnic("mad", "get", "vesw-port-info", "--lid", "2").stdout)
+    info = json.loads(opavnic("mad", "get", "vesw-port-info", "--lid", "2", "--json").stdout)
     assert (info["vesw_id"], info["eth_link_status"]) == (2, 1)
-    answer = json.loads(opavnic("mad", "set", "class-port-info", "--lid", "2", "trap_pkey=0x1234").stdout)
+    answer = json.loads(
+        opavnic("mad", "set", "class-port-info", "--lid", "2", "trap_pkey=0x1234", "--json").stdout
+    )
     assert answer["trap_pkey"] == 0x1234
     assert opavnic("mad", "get", "class-port-info", "--lid", "77").returncode == 1
     assert opavnic("mad", "get", "nonsense", "--lid", "2").returncode == 2
@@ -135,7 +137,7 @@ def test_recorded_mads_are_replayed(opavnic: Program, tmp_path: Path) -> None:
     for name in ("mads.jsonl", "mads.pcapng"):
         file = tmp_path / name
         with recording(tmp_path, file):
-            opavnic("mad", "get", "mac-entries", "--lid", "3", "offset=0", "num=5")
+            opavnic("mad", "get", "mac-entries", "--lid", "3", "offset=0", "num=5", "--json")
         done = opavnic("mad", "replay", file)
         assert done.stdout == "1 requests sent, 0 answered differently\n"
 
@@ -163,3 +165,15 @@ def test_clients_of_the_examples_see_every_agent(lab: str, tmp_path: Path) -> No
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
         assert done.stdout.splitlines() == [f"LID {lid}: virtual switch 2, link up" for lid in (2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [([], "usage: mad_client.py SOCKET; "), (["nowhere"], "nowhere: No such file or directory; ")],
+)
+def test_client_of_the_examples_says_in_one_line_what_it_lacks(arguments: list[str], said: str) -> None:
+    command = [sys.executable, str(EXAMPLES / "mad_client.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(said)
+    assert done.stderr.count("\n") == 1

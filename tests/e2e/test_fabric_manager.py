@@ -25,7 +25,7 @@ SETTINGS = "/etc/opa-fm/opafm.xml"
 PATIENCE_S = 90.0
 LAB = """
 name: {name}
-fabric: {{id: 0x301}}
+fabric: {{id: 0x301, link: {{credits: {{vls: 8, buffer: 16K, shared: 64K}}}}}}
 hosts: {{h1: {{}}, h2: {{}}}}
 vesws:
   - {{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2]}}
@@ -51,7 +51,7 @@ class Lab:
         self.file = directory / "lab.yaml"
         self.file.write_text(LAB.format(name=self.name))
         self.settings = directory / "opafm.xml"
-        self.run("fm", "config", self.file, "-o", self.settings)
+        self.run("fm", "config", self.file, "-w", self.settings)
         self.run("up", self.file, "-d")
 
     def run(self, *arguments: str | Path) -> str:

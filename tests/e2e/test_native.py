@@ -77,6 +77,20 @@ async def test_stream_over_native_datapath_arrives_as_it_was_sent(mtu: int, work
         assert adapter.counters.tx_cut > adapter.tx.out_packets // 2
 
 
+async def test_first_frames_that_the_kernels_send_are_carried() -> None:
+    """IPv6 begins with the carrier: neighbour discovery and multicast reports leave at once."""
+    async with Lab(model()) as lab:
+        adapters = [lab.adapter(lab.interface(host, "blue")) for host in ("h1", "h2")]
+
+        def have_sent() -> bool:
+            lab.world.fabric.drops()  # brings the counters up to date
+            return all(adapter is not None and adapter.tx.in_packets > 2 for adapter in adapters)
+
+        await wait_until(have_sent, "frames of the kernels", timeout_s=60)
+        assert drops(lab, "vnic_tx_state") == 0
+        assert lab.world.fabric.balance() == {}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mtu", [1500, 10000])
 async def test_gigabyte_over_native_datapath_arrives_as_it_was_sent(mtu: int) -> None:

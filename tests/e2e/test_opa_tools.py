@@ -29,8 +29,19 @@ COMMANDS = {
     "fabric": "opafabricinfo",
     "links": "opareport -o links",
     "errors": "opareport -M -o errors",
+    "all reports": "opareport -M -o all",
+    "groups": "opareport -M -o mcgroups",
+    "groups as records": "saquery -g",
+    "cables": "opasaquery -o cableinfo",
+    "arbitration": "opasaquery -o vlarb",
+    "buffers": "opasaquery -o bfrctrl",
+    "channels": "opasaquery -o scsc",
+    "quarantine": "opasaquery -o quarantine",
+    "costs": "opasaquery -o swcost",
+    "its cables": "opaextractlink",
     "ib": "smpquery nodeinfo -D 0",
     "not on Omni-Path": "smpquery portinfo -D 0",
+    "nor the manager": "sminfo",
 }
 EXAMPLE = Path(__file__).parents[2] / "examples/opa-tools.yaml"
 CAPTURE = "mads.pcapng"
@@ -138,9 +149,36 @@ def test_report_names_every_link_and_finds_no_error(printed: dict[str, str]) -> 
     assert f"{LINKS} of {LINKS} Links Checked, 0 Errors found" in printed["errors"]
 
 
+def test_every_report_is_made_without_a_failure(printed: dict[str, str]) -> None:
+    text = printed["all reports"]
+    assert f"{LINKS} of {LINKS} Links Checked, 0 Errors found" in text
+    for wrong in ("Failed", "Unable", "0x0500", "No Path Records", "Incomplete Path"):
+        lines = [line for line in text.splitlines() if wrong in line]
+        assert not [line for line in lines if line != "Incomplete Paths:"], lines
+
+
+def test_group_of_a_virtual_switch_has_its_members(printed: dict[str, str]) -> None:
+    groups = printed["groups"]
+    assert "MGID: 0xff15000080020000:0x0000000000000002" in groups
+    assert "Number of Group Members: 3" in groups
+    assert {f"Name: h{number}" for number in (1, 2, 3)} <= {line.strip() for line in groups.splitlines()}
+    assert printed["groups as records"].count("MGID") == 1
+
+
+def test_records_of_lanes_and_cables_are_there(printed: dict[str, str]) -> None:
+    assert printed["cables"].count("QSFP Interpreted CableInfo") == 2 * LINKS
+    assert printed["its cables"].count("opavnic;EMULATED-") == LINKS
+    assert "Low" in printed["arbitration"]
+    assert printed["buffers"].count("VL31") == 2 * LINKS + 3
+    assert "SC'" in printed["channels"]
+    assert "No SA Records" in printed["quarantine"]
+    assert "Unsupported Method/Attribute" in printed["costs"]
+
+
 def test_what_real_hfis_do_not_answer_is_not_answered(printed: dict[str, str]) -> None:
     assert field(printed["ib"], "NumPorts").strip(".") == "1"
     assert "failed" in printed["not on Omni-Path"]
+    assert "failed" in printed["nor the manager"]
 
 
 @needs_tshark

@@ -54,8 +54,8 @@ def namespaces() -> list[str]:
 COMMANDS = {
     "capture": ["capture"],
     "capture to a pipe": ["capture", "-w", "-"],
-    "top": ["top", "-d", "0.05"],
-    "top in JSON": ["top", "--json", "-d", "0.05"],
+    "top": ["top", "-i", "0.05"],
+    "top in JSON": ["top", "--json", "-i", "0.05"],
     "logs": ["logs", "-f"],
     "em show": ["em", "show", "vports", "--watch"],
 }
@@ -173,7 +173,7 @@ def test_load_balancer_ends_well_by_each_signal(
 @pytest.mark.usefixtures("lab")
 def test_reader_that_has_enough_ends_what_it_read_without_a_word() -> None:
     opavnic = " ".join(OPAVNIC)
-    for command in ("logs -f", "capture", "top --json -d 0.05"):
+    for command in ("logs -f", "capture", "top --json -i 0.05"):
         done = subprocess.run(
             ["bash", "-c", f"{opavnic} {command} | head -n1"],
             capture_output=True,

@@ -50,7 +50,7 @@ def packets(data: dict[str, Any], host: str, way: str) -> int:
 
 
 def test_what_ping_sends_is_what_top_shows(lab: str, opavnic: Program, tmp_path: Path) -> None:
-    with watched(tmp_path, "-d", "0.2") as top:
+    with watched(tmp_path, "-i", "0.2") as top:
         assert top.stdout is not None
         assert top.stderr is not None
         json.loads(top.stdout.readline())  # it looks
@@ -73,7 +73,7 @@ def test_one_interval_is_one_line_while_a_ping_goes_on(lab: str, opavnic: Progra
     with child(command, stdout=-1) as ping:
         assert ping.stdout is not None
         assert any("bytes from 10.9.2.2" in line for line in ping.stdout)
-        done = opavnic("top", "-n", "1", "--json")
+        done = opavnic("top", "-c", "1", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = done.stdout.splitlines()
     data = json.loads(line)

@@ -16,7 +16,7 @@ from typing import Any
 
 ENABLE_PKEY, REGISTER_AGENT2, UNREGISTER_AGENT = 0x1B03, 0xC0281B04, 0x40041B02
 NOWHERE = 0x4444
-FLOOD = 5000
+FLOOD = 9000
 """More than the device lets wait for their responses."""
 REST = "import os, sys; sys.stdout.buffer.write(os.read(int(sys.argv[1]), 4096)[67:68])"
 """Prints the method of the MAD that can be read from a descriptor."""

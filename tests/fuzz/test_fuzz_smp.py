@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hfi_sim.hfi import HfiPort
+from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.attributes import SubnetAttrId
+from hfi_sim.mad.header import MadClass, MadHeader, Method
+from hfi_sim.smp.header import DirectedHeader
+from hfi_sim.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from unit.hfi_sim.sma.managed_fabric import H2, SELF, SW0, SW1, Managed
 
 ATTRIBUTES = st.one_of(st.sampled_from([*map(int, SubnetAttrId)]), st.integers(0, 0xFFFF))
@@ -55,5 +61,35 @@ def test_hostile_smps_leave_a_fabric_that_counts_and_answers(
         managed.clock.advance(0.001)
     managed.clock.advance(10)
     assert managed.fabric.balance() == {}
-    fresh = Managed()
-    assert fresh.ask(H2, SubnetAttrId.NODE_INFO) is not None
+    for port in (managed.h1, managed.h2):
+        assert answers_itself(managed, port), f"{port.name}, whose host may always ask"
+    give_up_what_was_set(managed)
+    for path in (SELF, SW0, SW1, H2):
+        assert managed.ask(path, SubnetAttrId.NODE_INFO) is not None, f"{path}, to whom knows its key"
+
+
+def answers_itself(managed: Managed, port: HfiPort) -> bool:
+    """Return whether the agent of a port answers the port's own host: without keys, and whatever its link is."""
+    heard: list[MadRequest] = []
+    port.mad.give_rest_to(None)
+    port.mad.give_rest_to(heard.append)
+    header = MadHeader(
+        mgmt_class=MadClass.SUBN_DIRECTED, method=Method.GET, tid=0x77, attr_id=SubnetAttrId.NODE_INFO
+    )
+    mad = (header.build() + DirectedHeader().build()).ljust(2048, b"\0")
+    port.smi.send(mad, LID_PERMISSIVE, PKEY_LIMITED_MANAGEMENT)
+    managed.clock.advance(1)
+    port.mad.give_rest_to(None)
+    port.mad.give_rest_to(managed.heard.append)
+    return any(request.header.tid == 0x77 and request.header.method & 0x80 for request in heard)
+
+
+def give_up_what_was_set(managed: Managed) -> None:
+    """Undo what keeps the manager out by right: keys, its own partition, and links that it has disabled."""
+    managed.h1.set_pkeys([PKEY_LIMITED_MANAGEMENT, PKEY_FULL_MANAGEMENT])
+    for end in (managed.h1, managed.h2, managed.sw0.port0, managed.sw1.port0):
+        end.settings.info = replace(end.settings.info, mkey=0)
+    switch_ports = [port for switch in (managed.sw0, managed.sw1) for port in switch.ports.values()]
+    for port in (managed.h1, managed.h2, *switch_ports):
+        if port.link is not None:
+            managed.fabric.set_links([port.link], True, f"subnet manager at {port.name}")

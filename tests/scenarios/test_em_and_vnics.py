@@ -175,3 +175,28 @@ async def test_flood_of_changes_sends_five_traps_in_a_window_and_loses_no_count(
         after = IfaceMacs.parse(await place.ask(place.hosts[0], AttrId.IFACE_UCAST_MACS, BLUE))
         assert after.gen_count == before + 40
         assert after.macs == (MacAddr(bytes((2, 0, 0, 0, 1, 39))),)
+
+
+async def test_station_behind_a_vnic_is_reached_while_it_is_reported_and_in_its_switch_alone() -> None:
+    """Its address has the local bit: without an entry the LID in it counts, as with the driver."""
+    async with site() as place:
+        place.open_all()
+        station = MacAddr(bytes.fromhex("021122334455"))
+        one, gateway = place.netdev(0, BLUE), place.netdev(1, BLUE)
+
+        async def reached(sender: MemoryNetdev) -> bool:
+            gateway.received.clear()
+            sender.transmit(eth(station, sender, 100))
+            await asyncio.sleep(0.1)
+            return len(gateway.received) == 1
+
+        assert not await reached(one)
+        assert place.fabric.drops()["left"]["sw_no_route"] == 1
+        gateway.set_uc_list([station])
+        await asyncio.sleep(0.5)
+        assert await reached(one)
+        assert not await reached(place.netdev(0, RED))
+        assert place.fabric.drops()["left"]["sw_no_route"] == 2
+        gateway.set_uc_list([])
+        await asyncio.sleep(0.5)
+        assert not await reached(one)

@@ -124,14 +124,21 @@ def test_unknown_nid_fails_within_its_timeout_and_is_reported_once() -> None:
     (failed,) = a.failed
     assert (failed.msg_id, failed.errno, failed.in_doubt) == (msg_id, -113, False)
     assert "no port has address 10.1.1.99" in failed.reason
-    (routes,) = (ni.ni_data.ibn_routes.values() for ni in a.node.lnd.nis.values())
-    down = [route.down_for(clock.time()) for route in next(iter(routes))]
     clock.advance(100)
     assert len(a.reports) == 1
-    assert a.node.lnd.deadline() is None
-    assert [route.down_for(clock.time()) for route in next(iter(routes))] == down, (
-        "nobody tries them any more"
-    )
+    assert a.node.lnd.deadline() is None, "nobody tries its routes any more"
+
+
+def test_unknown_nids_are_not_kept() -> None:
+    clock, rig = make(LOCAL_A, LOCAL_B, LndConfig(timeout_s=5))
+    a = rig.hosts["a"]
+    for number in range(300):
+        a.node.put(Nid.parse(f"10.9.{number >> 8}.{number & 255}@o2ib0"), b"anyone?")
+    clock.advance(60)
+    assert len(a.failed) == 300
+    (ni,) = a.node.lnd.nis.values()
+    assert (ni.ni_data.ibn_routes, len(a.node.lnd.conns), a.node.lnd.unreported) == ({}, 0, 0)
+    assert a.node.lnd.peers_known == 0
 
 
 def test_nid_on_a_network_this_node_does_not_have_fails_at_once() -> None:

@@ -14,9 +14,12 @@ import pytest
 import yaml
 
 from lnet import cli
+from lnet.cksum import Char
+from lnet.config import LndConfig
 from lnet.errors import CommandError
 from lnet.host import LnetHost
 from lnet.lab import LnetLab
+from lnet.networks import Bonding
 from lnet.nid import Nid
 from opavnic.cli.main import main
 from opavnic.lab.client import LabClient
@@ -31,27 +34,33 @@ Run = Callable[..., Coroutine[Any, Any, tuple[int, str, str]]]
 
 
 @pytest.fixture
-async def lnetctl(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Run]:
-    """The example lab, running in memory, and lnetctl on it: returns exit code, stdout, stderr."""
-    monkeypatch.delenv(cli.ENV_HOST, raising=False)
+async def lab() -> AsyncIterator[Lab]:
+    """The example lab, running in memory."""
     async with Lab(load_lab(EXAMPLE), netdev="memory", file=str(EXAMPLE)) as lab:
-        server = ControlServer(tmp_path / "control.sock", lab.routes())
-        await server.start()
-        client = LabClient(tmp_path / "control.sock")
-        monkeypatch.setattr(cli, "lab_client", lambda lab, timeout_s=60.0: client)
+        yield lab
 
-        async def run(*words: str) -> tuple[int, str, str]:
-            capsys.readouterr()
-            code = await asyncio.to_thread(main, ["lnetctl", *words])
-            captured = capsys.readouterr()
-            return code, captured.out, captured.err
 
-        try:
-            yield run
-        finally:
-            await server.close()
+@pytest.fixture
+async def lnetctl(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Run]:
+    """Runs lnetctl on the lab: returns exit code, stdout, stderr."""
+    monkeypatch.delenv(cli.ENV_HOST, raising=False)
+    server = ControlServer(tmp_path / "control.sock", lab.routes())
+    await server.start()
+    client = LabClient(tmp_path / "control.sock")
+    monkeypatch.setattr(cli, "lab_client", lambda lab, timeout_s=60.0: client)
+
+    async def run(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = await asyncio.to_thread(main, ["lnetctl", *words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    try:
+        yield run
+    finally:
+        await server.close()
 
 
 async def test_example_file_reproduces_both_worked_examples(lnetctl: Run) -> None:
@@ -82,18 +91,18 @@ async def test_targets_are_added_shown_checked_and_removed(lnetctl: Run) -> None
 
 
 async def test_refusal_is_a_list_under_the_verb_and_exit_one(lnetctl: Run) -> None:
-    code, out, _ = await lnetctl("o2ibs", "add", "--host", "a", "--nid", "10.1.1.9", "--ips", "10.1.1.9")
-    assert code == 1
-    assert out == (
+    code, out, err = await lnetctl("o2ibs", "add", "--host", "a", "--nid", "10.1.1.9", "--ips", "10.1.1.9")
+    assert (code, out) == (1, "")
+    assert err == (
         "add:\n"
         "    - o2ibs:\n"
         "          errno: -22\n"
         "          descr: \"'10.1.1.9' is not a NID: it has no network, as in 10.1.1.9@o2ib0\"\n"
     )
-    code, out, _ = await lnetctl("net", "add", "--host", "a", "--net", "o2ib1", "--if", "eth9")
-    assert (code, yaml.safe_load(out)["add"][0]["net"]["errno"]) == (1, -19)
-    code, out, _ = await lnetctl("ping", "10.9.9.9@o2ib0", "--host", "a", "--timeout", "50ms")
-    assert (code, yaml.safe_load(out)["manage"][0]["ping"]["errno"]) == (1, -5)
+    code, _, err = await lnetctl("net", "add", "--host", "a", "--net", "o2ib1", "--if", "eth9")
+    assert (code, yaml.safe_load(err)["add"][0]["net"]["errno"]) == (1, -19)
+    code, out, err = await lnetctl("ping", "10.9.9.9@o2ib0", "--host", "a", "--timeout", "50")
+    assert (code, out, yaml.safe_load(err)["manage"][0]["ping"]["errno"]) == (1, "", -5)
 
 
 async def test_networks_and_their_status(lnetctl: Run) -> None:
@@ -113,9 +122,9 @@ async def test_export_of_one_host_is_what_import_reads(lnetctl: Run, tmp_path: P
     assert await lnetctl("import", str(file), "--host", "a") == (0, "", "")
     assert (await lnetctl("export", "--host", "a"))[1] == exported
     file.write_text(exported[:-25])
-    code, out, _ = await lnetctl("import", str(file), "--host", "a")
-    assert code == 1
-    assert yaml.safe_load(out)["import"][0]["yaml"]["errno"] == -22
+    code, out, err = await lnetctl("import", str(file), "--host", "a")
+    assert (code, out) == (1, "")
+    assert yaml.safe_load(err)["import"][0]["yaml"]["errno"] == -22
     assert (await lnetctl("export", "--host", "a"))[1] == exported
 
 
@@ -123,6 +132,36 @@ async def test_ping_names_the_nids(lnetctl: Run) -> None:
     code, out, _ = await lnetctl("ping", "10.1.1.5@o2ib0", "--host", "a")
     assert code == 0
     assert yaml.safe_load(out)["ping"][0]["primary nid"] == "10.1.1.5@o2ib0"
+
+
+async def test_ping_of_several_nids_asks_them_all(lnetctl: Run) -> None:
+    words = ("ping", "10.1.1.5@o2ib0,10.9.9.9@o2ib0", "10.1.1.2@o2ib0", "--host", "a", "--timeout", "2000")
+    code, out, _ = await lnetctl(*words)
+    first, second, third = yaml.safe_load(out)["ping"]
+    assert code == 1
+    assert (first["primary nid"], third["primary nid"]) == ("10.1.1.5@o2ib0", "10.1.1.2@o2ib0")
+    assert second["errno"] == -5
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (("route", "add", "--net", "tcp", "--gateway", "10.1.1.1@tcp"), "there are no routers"),
+        (("set", "discovery", "0"), "section lnet in the lab file"),
+        (("lnet", "configure", "--all"), "opavnic fault add crash on HOST"),
+        (("peer", "add", "--prim_nid", "10.1.1.1@o2ib"), "discovered"),
+        (("net", "set", "--all"), "section lnet in the lab file"),
+        (("udsp",), "bonding"),
+        (("fault", "drop", "--help"), "opavnic fault"),
+    ],
+)
+def test_verb_that_is_not_built_says_in_one_line_what_is_there_instead(
+    words: tuple[str, ...], instead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lnetctl", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "not built here" in line
+    assert instead in line
 
 
 async def test_selftest_prints_the_throughput_of_each_route(lnetctl: Run) -> None:
@@ -156,6 +195,103 @@ async def test_lnet_starts_and_ends_with_its_lab() -> None:
     assert sent == (lab.world.mads, [port.tx.in_packets for port in lab.world.fabric.hfi_ports()])
 
 
+async def test_crash_takes_lnet_along_and_its_next_incarnation_is_met(lnetctl: Run, lab: Lab) -> None:
+    send = ("send", "--host", "a", "--to", "b", "--count", "3", "--json")
+    assert (await lnetctl(*send))[0] == 0
+    before = yaml.safe_load((await lnetctl("net_status", "--host", "b"))[1])["net_status"][0]["incarnation"]
+    assert (await lnetctl("net", "add", "--host", "b", "--net", "o2ib1", "--if", "ib1"))[0] == 0
+    fault = lab.world.faults.add("crash on b")
+    code, out, err = await lnetctl("export", "--host", "b")
+    assert (code, out) == (1, ""), "no error gets into the file"
+    assert "host b has crashed, LNet is down until the fault ends" in err
+    lab.world.faults.remove(fault.number)
+    (net,) = yaml.safe_load((await lnetctl("net_status", "--host", "b"))[1])["net_status"]
+    assert (net["net"], net["routes"]) == ("o2ib0", []), "as the lab file says"
+    later = net["incarnation"]
+    assert later > before
+    code, out, _ = await lnetctl(*send)
+    sent = json.loads(out)
+    assert [message["status"] for message in sent][1:] == ["delivered"] * 2
+    (net,) = yaml.safe_load((await lnetctl("net_status", "--host", "a"))[1])["net_status"]
+    routes = net["routes"]
+    assert all(route["peer incarnation"] == later for route in routes)
+    assert sum(route.get("rejected", {}).get("CONN_STALE", 0) for route in routes) >= 1
+
+
+async def test_multi_rail_example_discovers_its_peer() -> None:
+    file = EXAMPLE.with_name("lnet-multi-rail.yaml")
+    async with Lab(load_lab(file), netdev="memory", file=str(file)) as lab:
+        lnet = lab.parts.by_name["lnet"]
+        assert isinstance(lnet, LnetLab)
+        a = lnet.hosts["a"]
+        sent = await a.send(Nid.parse("10.1.1.5@o2ib0"), count=6, size=100)
+        assert {(message["local ip"], message["remote ip"]) for message in sent} == {
+            ("10.1.1.2", "10.1.1.5"),
+            ("10.1.1.3", "10.1.1.6"),
+            ("10.1.1.4", "10.1.1.7"),
+        }
+        shown, _ = await a.execute("peer_show", {"nid": "10.1.1.7@o2ib0"})
+        (peer,) = yaml.safe_load(shown)["peer"]
+        assert peer["primary nid"] == "10.1.1.5@o2ib0"
+        assert [ni["health stats"]["health value"] for ni in peer["peer ni"]] == [1000] * 3
+        pinged, _ = await a.execute("ping", {"nids": ["10.1.1.6@o2ib0"]})
+        assert yaml.safe_load(pinged)["ping"][0]["Multi-Rail"] is True
+
+
+async def test_every_setting_of_the_section_reaches_the_node(tmp_path: Path) -> None:
+    section = {
+        "addresses": ["10.1.1.2"],
+        "networks": "o2ib0(ib0)",
+        "timeout": "30s",
+        "doubt_timeout": "40s",
+        "peer_credits": 16,
+        "max_frags": 32,
+        "keepalive": "10s",
+        "checksum": True,
+        "checksum_char": "unsigned",
+        "reconnect_min": "50ms",
+        "reconnect_max": "2s",
+        "idle_timeout": "1m",
+        "announce": True,
+        "weighted": True,
+        "expected_rate": "40G",
+        "bonding": {"o2ib0": "multi-rail"},
+        "transaction_timeout": "60s",
+        "retry_count": 3,
+        "health_sensitivity": 50,
+        "recovery_limit": "1m",
+        "max_recovery_ping_interval": "8s",
+        "discovery": False,
+    }
+    model = lab_model().model_validate({"name": "all", "hosts": {"a": {"lnet": section}}})
+    async with Lab(model, netdev="memory", file=str(tmp_path / "lab.yaml")) as lab:
+        lnet = lab.parts.by_name["lnet"]
+        assert isinstance(lnet, LnetLab)
+        lnd = lnet.hosts["a"].node.lnd
+        assert next(iter(lnd.nis.values())).ni_data.bonding is Bonding.MULTI_RAIL
+        assert lnd.config == LndConfig(
+            timeout_s=30.0,
+            doubt_timeout_s=40.0,
+            peer_credits=16,
+            max_frags=32,
+            keepalive_s=10.0,
+            checksum=True,
+            checksum_char=Char.UNSIGNED,
+            reconnect_min_s=0.05,
+            reconnect_max_s=2.0,
+            idle_timeout_s=60.0,
+            announce=True,
+            weighted=True,
+            expected_gbps=40.0,
+            transaction_timeout_s=60.0,
+            retry_count=3,
+            health_sensitivity=50,
+            recovery_limit_s=60.0,
+            max_recovery_ping_interval_s=8.0,
+            discovery=False,
+        )
+
+
 async def test_selftest_leaves_everybody_else_a_turn() -> None:
     async with Lab(load_lab(EXAMPLE), netdev="memory", file=str(EXAMPLE)) as lab:
         lnet = lab.parts.by_name["lnet"]
@@ -182,8 +318,8 @@ async def test_read_verbs_speak_json_as_well(lnetctl: Run) -> None:
         code, out, _ = await lnetctl(*words, "--host", "a", "--json")
         assert code == 0
         assert yaml.safe_load((await lnetctl(*words, "--host", "a"))[1]).keys() == json.loads(out).keys()
-    code, out, _ = await lnetctl("net", "show", "--host", "a", "--net", "o2ib7", "--json")
-    assert (code, json.loads(out)["show"][0]["net"]["errno"]) == (1, -2)
+    code, out, err = await lnetctl("net", "show", "--host", "a", "--net", "o2ib7", "--json")
+    assert (code, out, json.loads(err)["show"][0]["net"]["errno"]) == (1, "", -2)
 
 
 async def test_host_is_implied_on_a_host(lnetctl: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +404,7 @@ async def test_wrong_use_is_told_without_a_traceback(lnetctl: Run, words: tuple[
         ({"networks": "o2ib0(", "addresses": ["10.1.1.2"]}, "expected NET"),
         ({"addresses": ["10.1.1.2", "10.1.1.3"]}, "2 addresses for 1 HFI ports; write hfis: 2"),
         ({"addresses": ["10.1.1.9"]}, "10.1.1.9 is already the address of ib0 of z"),
+        ({"addresses": ["10.1.1.2"], "bonding": {"x": "o2ibs"}}, "'x' is not a network such as o2ib0"),
         ({"addresses": ["10.1.1.2"], "targets": "nowhere.conf"}, "nowhere.conf: No such file"),
         ({"addresses": ["10.1.1.2"], "targets": "bad.conf"}, "bad.conf:2: 'x' is not a NID"),
     ],
@@ -290,10 +427,10 @@ async def test_section_that_does_not_fit_is_refused_by_validate_and_by_the_lab(
 
 
 def test_bench_prints_one_run_for_each_number_of_hfis(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "lnet", "--json", "--hfis", "2", "--seconds", "0.002"]) == 0
+    assert main(["bench", "lnet", "--json", "--no-compare", "--hfis", "2", "--seconds", "0.002"]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [set(run) for run in runs] == [{"hfis", "virtual_gbps", "real_gbps"}] * 2
-    assert main(["bench", "lnet", "--hfis", "2", "--seconds", "2ms"]) == 0
+    assert main(["bench", "lnet", "--no-compare", "--hfis", "2", "--seconds", "2ms"]) == 0
     assert "virtual Gb/s" in capsys.readouterr().out
 
 

@@ -14,7 +14,7 @@ from hfi_sim.errors import FabricError
 from hfi_sim.port_state import PortState
 from hfi_sim.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.types import LID_PERMISSIVE, SC_MANAGEMENT
-from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, slid_of
+from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, sc_of, slid_of
 from hfi_sim.wire.packet import build_packet
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioHost, ms
 
@@ -190,6 +190,53 @@ async def test_full_and_limited_members_at_a_port_that_enforces_partitions(
     h1.port.send(packet(lab, h1.lid, h2.lid, b"management", pkey=sent, sc=SC_MANAGEMENT))
     await asyncio.sleep(ms(1))
     assert heard == [b"in"] * inbound + [b"out"] * outbound + [b"management"]
+
+
+@pytest.mark.topology("single-switch", hosts=3)
+async def test_switch_sends_on_the_service_channel_that_its_two_ports_have(
+    lab: Scenario, hosts: Hosts
+) -> None:
+    h1, h2, h3 = hosts
+    for host in hosts:
+        lab.subnet_manager.set_management(host.port, True)
+    switch = lab.fabric.switches["sw0"]
+    group = 0xF00011
+    switch.program(switch.lft, {**switch.mft, group: frozenset({1, 2, 3})})
+    for host in (h2, h3):
+        host.port.multicast_lids = host.port.multicast_lids | {group}
+    heard = {host.name: hear(host.port) for host in (h2, h3)}
+    seen: list[tuple[str, int, bytes]] = []
+    lab.fabric.observe(
+        lambda sighting: seen.append(
+            (sighting.direction.name, sc_of(sighting.packet), sighting.packet[16:-5].rstrip(b"\0"))
+        )
+    )
+
+    async def send(target: int, text: bytes, sc: int) -> dict[str, int]:
+        del seen[:]
+        h1.port.send(packet(lab, h1.lid, target, text, sc=sc))
+        await asyncio.sleep(ms(1))
+        return {way: channel for way, channel, body in seen if body == text}
+
+    table = [15 if sc == 3 else (sc + 16) % 32 for sc in range(32)]
+    switch.ports[1].set_sc_to_sc({2: table})
+    assert await send(h2.lid, b"data", 1) == {"h1:1->sw0:1": 1, "sw0:2->h2:1": 17}
+    assert await send(h2.lid, b"back", 17) == {"h1:1->sw0:1": 17, "sw0:2->h2:1": 1}
+    assert await send(h3.lid, b"other port", 1) == {"h1:1->sw0:1": 1, "sw0:3->h3:1": 1}
+    assert await send(group, b"group", 2) == {"h1:1->sw0:1": 2, "sw0:2->h2:1": 18, "sw0:3->h3:1": 2}
+    assert await send(h2.lid, b"management", SC_MANAGEMENT) == {"h1:1->sw0:1": 15, "sw0:2->h2:1": 15}
+    assert lab.fabric.drops() == {}
+    assert await send(h2.lid, b"no turn", 3) == {"h1:1->sw0:1": 3}
+    assert await send(group, b"no turn for one", 3) == {"h1:1->sw0:1": 3, "sw0:3->h3:1": 3}
+    assert heard == {
+        "h2": [b"data", b"back", b"group", b"management"],
+        "h3": [b"other port", b"group", b"no turn for one"],
+    }
+    assert lab.fabric.drops() == {"sw0": {Drop.SW_SC: 2}}
+    switch.ports[1].set_sc_to_sc({2: range(32)})
+    assert await send(h2.lid, b"as it came", 3) == {"h1:1->sw0:1": 3, "sw0:2->h2:1": 3}
+    with pytest.raises(FabricError, match="to port 2 sends SC 31 on as SC 32; SCs are 0 to 31"):
+        switch.ports[1].set_sc_to_sc({2: range(1, 33)})
 
 
 @pytest.mark.topology("single-switch", hosts=2)

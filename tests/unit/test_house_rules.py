@@ -48,12 +48,16 @@ SHELLS = {
     "hfi_sim/private_file.py": "files",
     "hfi_sim/reliable/service.py": "takes a source of random numbers",
     "lnet/cli.py": "commands: threads",
+    "lnet/dissectors.py": "names files",
     "lnet/host.py": "asyncio: waits for reports",
     "lnet/lab.py": "control API, asyncio, files",
     "lnet/node.py": "takes a source of random numbers",
     "lnet/section.py": "files",
     "lnet/rig.py": "takes a source of random numbers",
     "opavnic/cli": "commands: files, terminals, asyncio",
+    "opavnic/web/pages": "pages of a server",
+    "opavnic/web/server.py": "a server: sockets, asyncio",
+    "opavnic/web/watch.py": "asks a lab: asyncio, threads",
     "opavnic/conformance": "files of vectors, sockets",
     "opavnic/devices/entry.py": "a socket, descriptors",
     "opavnic/devices/memory.py": "the memory of processes",
@@ -84,6 +88,10 @@ CORE_IN_SHELLS = {
     "hfi_sim/netdev/base.py",
     "hfi_sim/netdev/memory.py",
     "opavnic/lab/log_limits.py",
+    "opavnic/lab/name_rules.py",
+    "opavnic/lab/names.py",
+    "opavnic/lab/uplink_model.py",
+    "opavnic/lab/uplinks/learning.py",
 }
 MAX_LINES = 600
 

@@ -31,7 +31,7 @@ from hfi_sim.pma.attributes import (
     PortStatusRequest,
 )
 from hfi_sim.reliable.header import RcHeader, RcOpcode
-from hfi_sim.sa import records, records_ib
+from hfi_sim.sa import records, records_ib, records_tables
 from hfi_sim.sa.message import SaHeader
 from hfi_sim.sma.attributes import congestion, node, port_info, tables
 from hfi_sim.sma.attributes import notice as sm_notice
@@ -62,7 +62,7 @@ HEADERS: list[type[WireHeader]] = [
     PortStatusRequest, ClearPortStatus, PortCountersRequest, ErrorInfoRequest, ErrorInfoPort,
     LbHeaderV1, LbHeaderV2, LbHeaderV3, SegmentHeader, ReHeader, SyncHeader,
     *declared_in(smp_header, congestion, node, sm_notice, port_info, tables),
-    SaHeader, *declared_in(records, records_ib),
+    SaHeader, *declared_in(records, records_ib, records_tables),
 ]  # fmt: skip
 ALLOWED: dict[tuple[type[WireHeader], str], list[int]] = {
     (RcHeader, "opcode"): list(RcOpcode),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tools.generate import counters, docs, lua, lua_attributes, rust
+from tools.generate import cli, counters, docs, lua, lua_attributes, metrics, rust
 from tools.generate.sections import SectionError
 
 ROOT: Final = Path(__file__).parents[2]
@@ -22,6 +22,8 @@ OUTPUTS: Final[tuple[Output, ...]] = (
     counters.sources,
     counters.stubs,
     counters.pages,
+    metrics.pages,
+    cli.reference,
 )
 """Functions that take the root of the repository, and yield the path of each file and what it is to hold."""
 

@@ -33,6 +33,10 @@ from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.packet import Trailer
+from lnet import layouts
+from lnet.codes import LnetMsgType, MsgType, RejectReason
+from lnet.msg import MAGIC as KIB_MAGIC
+from lnet.nid import NetType
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import Section, fill
 from vema.attributes import iface_macs, mac_entries
@@ -62,6 +66,8 @@ _MAD_CODES = (
 _INTEGERS = {1: "uint8", 2: "uint16", 3: "uint24", 4: "uint32", 8: "uint64"}
 
 
+_RDMA = {"kib_desc": "kib.rdma", "kib_frag": "kib.rdma", "kib_rej": "kib.rej"}
+"""What the names of filters begin with, where a name of kib_msg is used again."""
 ATTRIBUTES: Final[Mapping[str, Header]] = {
     "class_port_info": ClassPortInfo.HEADER,
     "notice": Notice.HEADER,
@@ -126,6 +132,25 @@ def scripts(root: Path) -> Iterator[tuple[str, str]]:
         )
     }
     yield "ejfat/lua/ejfat.lua", fill(root / "ejfat/lua/ejfat.lua", sections)
+    tables = {
+        "kib_connparams": layouts.CONN_PARAMS,
+        "kib_cookie": layouts.COOKIE,
+        "kib_putack": layouts.COOKIES,
+        "kib_completion": layouts.COMPLETION,
+        "kib_desc": layouts.RDMA_DESC,
+        "kib_frag": layouts.RDMA_FRAG,
+        "kib_rej": layouts.KIB_REJ,
+    }
+    sections = {
+        "headers": _together(
+            *map(codes, (MsgType, RejectReason, LnetMsgType, NetType)),
+            rows("kib_msg", layouts.KIB_MSG["<"], "kib", constants={"KIB_MAGIC": KIB_MAGIC}),
+            *(rows(table, layout["<"], _RDMA.get(table, "kib")) for table, layout in tables.items()),
+            rows("lnet_put", layouts.LNET_PUT, "lnet_hdr"),
+            rows("lnet_get", layouts.LNET_GET, "lnet_hdr"),
+        )
+    }
+    yield "lnet/lua/lnet.lua", fill(root / "lnet/lua/lnet.lua", sections)
 
 
 def _together(*sections: Section) -> Section:
@@ -217,6 +242,7 @@ def _proto_field(place: Place, name: str, size: int, shift: int) -> str:
     if field.shown is Shown.BYTES and not is_oui:
         return f'ProtoField.bytes("{name}", {label}, base.NONE, {meaning})'
     kind = _INTEGERS[size // max(field.count, 1)]
+    kind = kind.removeprefix("u") if field.signed else kind
     base = _BASES.get(field.shown, "base.HEX")
     return f'ProtoField.{kind}("{name}", {label}, {base}, {_names(field)}, {mask}, {meaning})'
 

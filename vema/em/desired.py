@@ -22,16 +22,17 @@ from pydantic import (
 from hfi_sim.did_you_mean import hint
 from hfi_sim.errors import InputError
 from hfi_sim.quantities import parse_time
-from hfi_sim.types import LID_MULTICAST_FIRST, is_multicast_lid
+from hfi_sim.types import LID_MULTICAST_FIRST, LIDS_OF_JOINED_GROUPS, is_multicast_lid
 from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
+from vema.em.election import ELECTION_GROUP
 from vema.em.problems import KeyPath, Problem, model_problems, repeated
+from vema.em.ranges import ALL, Spread, spread_vesws
 from vema.errors import VemaError
 from vema.sections import PartitionKey, Section, Time, empty_is_default
 from vema.types import MAC_TABLE_ENTRIES, MAX_VPORTS
 
 MTU_MIN: Final = 68
 MTU_MAX: Final = 10240
-ALL: Final = "all"
 AUTO: Final = "auto"
 
 
@@ -50,6 +51,14 @@ def _check_mlid(value: object) -> object:
     if value is None or value == AUTO:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and is_multicast_lid(value):
+        taken = LIDS_OF_JOINED_GROUPS
+        if value in taken:
+            raise ValueError(
+                f"{value:#x} is one that subnet administration gives to groups of programs "
+                f"({taken[0]:#x} to {taken[-1]:#x}); take one below, or auto"
+            )
+        if value == ELECTION_GROUP:
+            raise ValueError(f"{value:#x} is the group by which Ethernet Managers elect their master")
         return value
     shown = f"{value:#x}" if isinstance(value, int) else repr(value)
     raise ValueError(f"{shown} is not a multicast LID (0xf00000 to 0xfffffe) and not auto")
@@ -177,7 +186,8 @@ class VeswSection(Section):
     mtu: Annotated[int, Field(strict=True, ge=MTU_MIN, le=MTU_MAX)] = 1500
     """Bytes of Ethernet payload."""
     members: Literal["all"] | list[str] = ALL
-    """`all`, or names: a host (its first HFI), an HFI (its first port), HFI:PORT, or a port GUID (0x...)."""
+    """`all`, or names: a host (its first HFI), an HFI (its first port), HFI:PORT, or a port GUID (0x...); or ranges of
+    names: `h[1-16]`."""
     default_ports: list[str] = Field(default=[])
     """Members that receive unknown unicast, up to 16; flows are spread over them."""
     multicast_lid: Annotated[
@@ -233,6 +243,17 @@ def parse_config(data: Any) -> EmConfig:
         raise EmConfigError([Problem((), text)])
     if problem := _too_many_vesws(data):
         raise EmConfigError([problem])
+    spread = Spread(data)
+    spread_vesws(spread)
+    if spread.problems:  # what the rest would say of names that are none
+        raise EmConfigError(spread.problems)
+    try:
+        return _parse_spread(spread.data)
+    except EmConfigError as error:
+        raise EmConfigError(spread.place(error.problems)) from None
+
+
+def _parse_spread(data: dict[str, Any]) -> EmConfig:
     problems = cross_problems(data)
     if "vesws" not in data:
         text = "vesws is missing: list all virtual switches; vesws: [] deletes all"
@@ -255,12 +276,28 @@ def _too_many_vesws(data: Mapping[str, Any]) -> Problem | None:
     return Problem(("vesws",), message)
 
 
+def _automatic_lids(entries: list[tuple[int, dict[str, Any]]]) -> list[Problem]:
+    """Return a problem for each group that is given the LID that another virtual switch has by its number."""
+    automatic = {
+        LID_MULTICAST_FIRST + vesw_id: number
+        for number, vesw in entries
+        if vesw.get("multicast_lid") in (None, AUTO) and isinstance(vesw_id := vesw.get("id"), int)
+    }
+    found = []
+    for number, vesw in entries:
+        lid = vesw.get("multicast_lid")
+        if isinstance(lid, int) and lid in automatic:
+            message = f"{lid:#x} is that of vesws[{automatic[lid]}], by its id"
+            found.append(Problem(("vesws", number, "multicast_lid"), message))
+    return found
+
+
 def cross_problems(data: Mapping[str, Any]) -> list[Problem]:
     """Return the contradictions in plain data; values of a wrong type are skipped."""
     vesws = data.get("vesws")
     entries = [(n, v) for n, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
     problems = repeated(entries, "id") + repeated(entries, "name")
-    problems += repeated(entries, "multicast_lid", besides=AUTO)
+    problems += repeated(entries, "multicast_lid", besides=AUTO) + _automatic_lids(entries)
     fabric = data.get("fabric")
     limit = fabric.get("mtu") if isinstance(fabric, dict) else None
     for index, vesw in entries:
@@ -283,6 +320,12 @@ def _member_problems(index: int, vesw: dict[str, Any], before: int) -> list[Prob
             if isinstance(name, str) and name in seen:
                 problems.append(Problem(("vesws", index, key, at), f'"{name}" appears twice'))
             seen.add(str(name))
+    return problems + default_port_problems(index, vesw, before + len(problems))
+
+
+def default_port_problems(index: int, vesw: Mapping[str, Any], before: int) -> list[Problem]:
+    """Return what is wrong with the default ports of the virtual switch at an index, in plain data."""
+    problems: list[Problem] = []
     ports, members = vesw.get("default_ports"), vesw.get("members")
     if isinstance(ports, list) and len(ports) > DEF_PORTS:
         message = f"{len(ports)} default ports; a virtual switch has {DEF_PORTS}"
@@ -488,9 +531,13 @@ def _also_wrong(data: Any, found: Sequence[Problem], roster: Roster) -> list[Pro
     if not isinstance(vesws, list) or len(vesws) > VESWS_MAX:
         return []
     mac: MacPolicy = "learn" if data.get("mac") == "learn" else "locally-administered"
+    spread = Spread({"vesws": vesws})
+    spread_vesws(spread)
+    vesws = spread.data["vesws"]
     known = {problem.path for problem in found}
     understood = EmConfig(mac=mac, vesws=[_understood(at, vesw) for at, vesw in enumerate(vesws)])
-    return [problem for problem in fabric_problems(understood, roster) if problem.path not in known]
+    also = spread.place(fabric_problems(understood, roster))
+    return [problem for problem in also if problem.path not in known]
 
 
 def _understood(at: int, entry: object) -> VeswSection:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from vema.em.state import Vesw
+
+_GROUP_PREFIX: Final = 0xFF15
+NO_VESW: Final = 0
+"""In place of a virtual switch's number: the group of the election of EMs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,15 @@ class Group:
     pkey: int
     mtu: int
     """Bytes of Ethernet payload that it is to carry."""
+
+
+def group_gid(vesw_id: int, pkey: int) -> bytes:
+    """Return the GID of the multicast group of a virtual switch: ff15:0:PKEY::ID, a transient one of the site.
+
+    Source: the applications that opa-fm's settings name for VNICs mask the P_Key there; the number of the virtual
+    switch in the rest is ours, since the sources of an Ethernet Manager are not published.
+    """
+    return (_GROUP_PREFIX << 112 | pkey << 80 | vesw_id).to_bytes(16)
 
 
 class Groups:

@@ -14,10 +14,11 @@ from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.desired import ALL, EmConfig, Roster
+from vema.em.desired import EmConfig, Roster
 from vema.em.dialogue import PORT, Request, request_for
 from vema.em.mac_tables import ENTRY, SECTIONS, MemberTable, section_range
 from vema.em.plan import class_port_info, differences, is_power_on, port_info
+from vema.em.ranges import ALL
 from vema.em.state import Desired, MacList, Port, Vport
 from vema.errors import AgentError
 from vema.types import MAX_VPORTS, AttrId, EthLinkStatus
@@ -74,7 +75,9 @@ async def verify(
     for vesw in desired.vesws.values():
         there = groups.get(vesw.plan.mlid, frozenset())
         if there != vesw.guids:
-            what = f"group {vesw.plan.mlid:#x} has {len(there)} members, {len(vesw.guids)} are wanted"
+            whose = f"virtual switch {vesw.plan.section.name!r} ({vesw.plan.section.id})"
+            group = f"the group {vesw.plan.mlid:#x} of {whose}" if vesw.plan.mlid else f"the group of {whose}"
+            what = f"{group} has {len(there)} members, {len(vesw.guids)} are wanted"
             found.append(Difference("", None, what))
     return sorted(found, key=lambda item: (item.port, -1 if item.vport_num is None else item.vport_num))
 

@@ -15,6 +15,7 @@ from typing import Any
 from ejfat.pipeline.native import Backend, NativePipeline, make_pipeline
 from ejfat.segmentation import Segmenter
 from hfi_sim import precise_loop
+from opavnic_bench.ejfat.control import CHANGES, bench_control
 from opavnic_bench.ejfat.figures import PIPELINE, RELAY, Case, Sample, figure, ratios
 from opavnic_bench.ejfat.frames import make_frames, make_tables
 from opavnic_bench.ejfat.labs import memory_lab, tap_labs
@@ -28,13 +29,20 @@ _NATIVE_TIMES = 16
 
 
 def bench_ejfat(
-    rounds: int, seconds: float, *, no_taps: str = "", private: bool = False, progress: Progress = silent
+    rounds: int,
+    seconds: float,
+    *,
+    no_taps: str = "",
+    private: bool = False,
+    changes: int = CHANGES,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Measure pipelines, labs, the program and a relay: medians of `rounds`, each of `seconds`.
 
-    Args:    no_taps: why what needs TAPs is left out; empty: it is not. private: see `Lab`.
-    Returns: plain data; `figures` holds a row for each measurement, `ratios` compares them, `skipped` says what is
-        missing and why.
+    Args:    no_taps: why what needs TAPs is left out; empty: it is not. private: see `Lab`. changes: of the control
+        plane's state.
+    Returns: plain data; `figures` holds a row for each measurement, `ratios` compares them, `control` has what changes
+        of the control plane cost, `skipped` says what is missing and why.
     """
     choice = make_pipeline("auto")
     kinds: list[Backend] = ["python"] if choice.reason else ["python", "native"]
@@ -60,6 +68,7 @@ def bench_ejfat(
         "seconds": seconds,
         "figures": [asdict(one) for one in figures],
         "ratios": ratios(figures),
+        "control": bench_control(changes),
         "skipped": skipped | run.skipped,
     }
 

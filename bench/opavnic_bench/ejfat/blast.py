@@ -5,6 +5,7 @@ on stdin, a number of seconds, it sends for as long and prints how many packets 
 kernel in one call (UDP_SEGMENT), which leaves the processors to what is measured.
 
 `python -m opavnic_bench.ejfat.blast CONFIG`, CONFIG as JSON: target, payload, uri, control, worker (text or number).
+Without a uri it sends at once, to who needs no worker.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def blast(sock: socket.socket, calls: list[bytes], seconds: float) -> tuple[int,
 
 def main(config: dict[str, Any]) -> None:
     """Register, then send once for each line on stdin."""
-    asyncio.run(register(config))
+    if "uri" in config:
+        asyncio.run(register(config))
     calls, size, count = sends(config["payload"])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.connect((config["target"], LB_PORT))

@@ -10,11 +10,13 @@ from typing import Any
 from ejfat.segmentation import Segmenter
 from opavnic_bench.turns import ratio
 
-PIPELINE, MEMORY_LAB, TAP_LAB, ALONE, RELAY = (
-    "pipeline",
-    "live in a lab in memory",
+PIPELINE, MEMORY_LAB, TAP_LAB, ALONE, INTERFACE, FORWARDER, RELAY = (
+    "pipeline alone, in memory",
+    "live in a lab, in memory",
     "live in a lab on TAPs",
     "stand-alone on a TAP",
+    "stand-alone on a veth (--interface)",
+    "plain forwarder on a veth",
     "UDP relay",
 )
 _HEADERS = 14 + 28 + Segmenter(version=2).headers
@@ -36,8 +38,8 @@ class Sample:
     """One round of a case."""
 
     packets_per_second: float
-    lost: int | None
-    """Packets that did not arrive; None if the sender overloads the load balancer on purpose."""
+    lost: int
+    """Packets that were sent and did not arrive. On TAPs and veths the sender offers more than can be taken."""
     size: int | None = None
     """Bytes of a packet; None: those of a version 2 frame."""
 
@@ -53,7 +55,7 @@ class Figure:
     packets_per_second: float
     gbit_per_second: float
     """Counting Ethernet frames as received (for the relay, UDP payloads)."""
-    lost: int | None = 0
+    lost: int
 
 
 def figure(case: Case, samples: Sequence[Sample]) -> Figure:
@@ -61,8 +63,7 @@ def figure(case: Case, samples: Sequence[Sample]) -> Figure:
     rate = median(sample.packets_per_second for sample in samples)
     size = samples[0].size
     bits = 8 * (_HEADERS + case.payload if size is None else size)
-    losses = [sample.lost for sample in samples if sample.lost is not None]
-    lost = sum(losses) if losses else None
+    lost = sum(sample.lost for sample in samples)
     return Figure(
         **asdict(case), packets_per_second=round(rate), gbit_per_second=round(rate * bits / 1e9, 4), lost=lost
     )
@@ -72,8 +73,13 @@ def ratios(figures: Sequence[Figure]) -> list[dict[str, Any]]:
     """Return the ratios of packets per second between figures of the same run."""
     found = {(f.what, f.by, f.payload): f for f in figures if f.version in (2, None)}
     rows = []
-    pairs = [((what, "native"), (what, "python")) for what in (PIPELINE, MEMORY_LAB, TAP_LAB, ALONE)]
-    pairs += [((what, by), (RELAY, "python")) for what in (TAP_LAB, ALONE) for by in ("native", "python")]
+    pairs = [
+        ((what, "native"), (what, "python")) for what in (PIPELINE, MEMORY_LAB, TAP_LAB, ALONE, INTERFACE)
+    ]
+    pairs += [
+        ((what, by), (RELAY, "python")) for what in (TAP_LAB, ALONE, INTERFACE) for by in ("native", "python")
+    ]
+    pairs += [((INTERFACE, by), (FORWARDER, "python")) for by in ("native", "python")]
     for payload in sorted({f.payload for f in figures}):
         for (what, by), (other, other_by) in pairs:
             one, two = found.get((what, by, payload)), found.get((other, other_by, payload))
@@ -96,5 +102,5 @@ def rows_for_table(result: dict[str, Any]) -> Iterator[tuple[object, ...]]:
             row["payload"],
             f"{row['packets_per_second']:,}",
             f"{row['gbit_per_second']:.3f}",
-            "" if row["lost"] is None else row["lost"],
+            row["lost"],
         )

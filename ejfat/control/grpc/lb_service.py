@@ -10,22 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 from typing import Any
 
 import grpc
 
-from ejfat.control.grpc import messages
+from ejfat.control.grpc import chain_service, messages
+from ejfat.control.grpc.replies import overview_row, reservation_reply, status_reply
 from ejfat.control.grpc.serving import answer
 from ejfat.control.history import RETENTION_S, Selector, Series
-from ejfat.control.members import ReceiverCounters, Session, SessionState, Worker
+from ejfat.control.members import ReceiverCounters, Session, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, Reservation
 from ejfat.control.programming import IpAddress
 from ejfat.control.tokens import Action, Permission, Resource, Token
 from ejfat.errors import BadRequestError, ControlError, ForbiddenError, UnknownError
-from ejfat.schema import SLOTS
 
 COMPAT_TAG = "ejfat-lb-1"
 _SERIES_S = 60.0
@@ -44,9 +43,14 @@ class Surroundings:
     """Returns an unguessable token."""
     resolve: Callable[[IpAddress], Awaitable[int | None]]
     """Returns the MAC of a worker; None if it does not answer."""
-    changed: Callable[[], None]
-    """Called after each change, to save the state."""
-    version: str = "unknown"
+    changed: Callable[[], Awaitable[None]]
+    """Called after each change; returns when the state has been saved."""
+    version: str
+    """Of this program."""
+    ask: chain_service.Ask = chain_service.ask_nobody
+    """Sends a request to an upstream control plane."""
+    uri: Callable[[Reservation | None, str, str], str] = lambda reservation, token, peer: ""
+    """Returns the URI with a token for a gRPC peer, and a reservation if there is one."""
 
 
 class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
@@ -71,21 +75,22 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
                 now=now,
             )
             token = self._grant(parent, request.name, Resource.RESERVATION, str(reservation.reservation_id))
-            self._world.changed()
-            return self._reply(reservation, token)
+            await self._world.changed()
+            uri = self._world.uri(reservation, token, context.peer())
+            return reservation_reply(self._plane, reservation, token=token, uri=uri)
 
         return await answer(context, handle)
 
     async def GetLoadBalancer(self, request: pb.GetLoadBalancerRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.ReserveLoadBalancerReply:
-            return self._reply(self._allowed(secret, request.lbId, Action.READ_ONLY))
+            return reservation_reply(self._plane, self._allowed(secret, request.lbId, Action.READ_ONLY))
 
         return await answer(context, handle)
 
     async def FreeLoadBalancer(self, request: pb.FreeLoadBalancerRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.FreeLoadBalancerReply:
             self._plane.free(self._allowed(secret, request.lbId, Action.RESERVE))
-            self._world.changed()
+            await self._world.changed()
             return pb.FreeLoadBalancerReply()
 
         return await answer(context, handle)
@@ -97,7 +102,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             if until is not None and until <= self._world.now():
                 raise BadRequestError("the new end is in the past")
             reservation.balancer.expires_at = until
-            self._world.changed()
+            await self._world.changed()
             return pb.ExtendReservationReply(until=request.until)
 
         return await answer(context, handle)
@@ -114,7 +119,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
                 self._plane.program(balancer.epochs.clear())
             if request.sync:
                 balancer.ticks.restart()
-            self._world.changed()
+            await self._world.changed()
             return pb.ResetLoadBalancerReply(
                 sync=request.sync, epochs=request.epochs, senders=request.senders, workers=request.workers
             )
@@ -125,7 +130,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         async def handle(secret: str) -> pb.AddSendersReply:
             reservation = self._allowed(secret, request.lbId, Action.UPDATE)
             self._plane.program(reservation.balancer.add_senders(messages.addresses(request.senderAddresses)))
-            self._world.changed()
+            await self._world.changed()
             return pb.AddSendersReply()
 
         return await answer(context, handle)
@@ -136,7 +141,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             self._plane.program(
                 reservation.balancer.remove_senders(messages.addresses(request.senderAddresses))
             )
-            self._world.changed()
+            await self._world.changed()
             return pb.RemoveSendersReply()
 
         return await answer(context, handle)
@@ -165,10 +170,9 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             # the reservation may have been freed while the worker was being resolved
             reservation = self._allowed(secret, request.lbId, Action.REGISTER)
             parent = self._plane.tokens.find(secret)
-            session, updates = reservation.balancer.register(worker, self._world.now())
-            self._plane.program(updates)
+            session = self._plane.register(reservation, worker, self._world.now())
             token = self._grant(parent, request.name, Resource.SESSION, str(session.session_id), reservation)
-            self._world.changed()
+            await self._world.changed()
             return pb.RegisterReply(token=token, sessionId=str(session.session_id))
 
         return await answer(context, handle)
@@ -180,7 +184,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             for item in request.slotConstraints:
                 wanted[messages.session_number(item.sessionId)] = messages.slot_ranges(item.slots)
             balancer.demand_slots(wanted)
-            self._world.changed()
+            await self._world.changed()
             return pb.SetSlotDemandsReply()
 
         return await answer(context, handle)
@@ -191,7 +195,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             reservation.balancer.deregister(session.session_id)
             path = reservation.session_path(session.session_id)
             self._plane.tokens.revoke_for(Resource.SESSION, path[Resource.SESSION])
-            self._world.changed()
+            await self._world.changed()
             return pb.DeregisterReply()
 
         return await answer(context, handle)
@@ -219,11 +223,38 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
         return await answer(context, handle)
 
+    # chains
+
+    async def ChainLoadBalancer(self, request: pb.ChainLoadBalancerRequest, context: Context) -> Any:
+        async def handle(secret: str) -> pb.ChainLoadBalancerReply:
+            reservation = self._allowed(secret, request.lbId, Action.UPDATE)
+            chain = await chain_service.join(self._plane, reservation, request, self._world.ask)
+            await self._world.changed()
+            return pb.ChainLoadBalancerReply(chainId=str(chain.number))
+
+        return await answer(context, handle)
+
+    async def UnchainLoadBalancer(self, request: pb.UnchainLoadBalancerRequest, context: Context) -> Any:
+        async def handle(secret: str) -> pb.UnchainLoadBalancerReply:
+            chain_service.leave(self._allowed(secret, request.lbId, Action.UPDATE), request.chainId)
+            await self._world.changed()
+            return pb.UnchainLoadBalancerReply()
+
+        return await answer(context, handle)
+
+    async def GetChainGraph(self, request: pb.GetChainGraphRequest, context: Context) -> Any:
+        async def handle(secret: str) -> pb.GetChainGraphReply:
+            reservation = self._allowed(secret, request.lbId, Action.READ_ONLY)
+            return await chain_service.graph(self._plane, reservation, list(request.visited), self._world.ask)
+
+        return await answer(context, handle)
+
     # status
 
     async def LoadBalancerStatus(self, request: pb.LoadBalancerStatusRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.LoadBalancerStatusReply:
-            return self._status(self._allowed(secret, request.lbId, Action.READ_ONLY))
+            reservation = self._allowed(secret, request.lbId, Action.READ_ONLY)
+            return status_reply(self._plane, reservation, self._world.now())
 
         return await answer(context, handle)
 
@@ -237,11 +268,8 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
                     permission.covers(Action.READ_ONLY, reservation.path) for permission in token.permissions
                 )
             ]
-            rows = [
-                pb.Overview(name=r.balancer.name, reservation=self._reply(r), status=self._status(r))
-                for r in readable
-            ]
-            return pb.OverviewReply(loadBalancers=rows)
+            now = self._world.now()
+            return pb.OverviewReply(loadBalancers=[overview_row(self._plane, r, now) for r in readable])
 
         return await answer(context, handle)
 
@@ -277,8 +305,12 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             self._plane.tokens.add(
                 child, request.name, permissions, parent=parent.token_id, now=self._world.now()
             )
-            self._world.changed()
-            return pb.CreateTokenReply(token=child)
+            await self._world.changed()
+            of = next((p.resource_id for p in permissions if p.resource is Resource.RESERVATION), "")
+            reservation = self._plane.find(of)
+            return pb.CreateTokenReply(
+                token=child, ejfatUri=self._world.uri(reservation, child, context.peer())
+            )
 
         return await answer(context, handle)
 
@@ -302,9 +334,11 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         async def handle(secret: str) -> pb.RevokeTokenReply:
             token = self._selected(secret, request.target)
             if token.parent is None:
-                raise ForbiddenError("the operator's own token cannot be revoked over the network")
+                raise ForbiddenError(
+                    "the operator's own token is not revoked but replaced: restart with another one"
+                )
             self._plane.tokens.revoke(token.token_id)
-            self._world.changed()
+            await self._world.changed()
             return pb.RevokeTokenReply()
 
         return await answer(context, handle)
@@ -378,44 +412,3 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         if not self._plane.tokens.descends(found.token_id, own.token_id):
             raise ForbiddenError(f"token {found.token_id} was not made by token {own.token_id}")
         return found
-
-    def _reply(self, reservation: Reservation, token: str = "") -> pb.ReserveLoadBalancerReply:
-        config = self._plane.config
-        addresses, family = config.instances[reservation.lb_id], reservation.balancer.family
-        sync = ip_address(config.sync_host)
-        return pb.ReserveLoadBalancerReply(
-            token=token,
-            lbId=str(reservation.reservation_id),
-            syncIpv4Address=config.sync_host if sync.version == 4 else "",
-            syncIpv6Address=config.sync_host if sync.version == 6 else "",
-            syncUdpPort=config.sync_port + reservation.lb_id,
-            dataIpv4Address="" if family == 6 else str(addresses.ipv4 or ""),
-            dataIpv6Address="" if family == 4 else str(addresses.ipv6 or ""),
-            dataMinPort=config.data_min_port,
-            dataMaxPort=config.data_max_port,
-            fpgaLbId=reservation.lb_id,
-            strategy=reservation.balancer.strategy.value,
-        )
-
-    def _status(self, reservation: Reservation) -> pb.LoadBalancerStatusReply:
-        balancer = reservation.balancer
-        now = self._world.now()
-        slots = balancer.slots()
-        epoch = balancer.epochs.current
-        reply = pb.LoadBalancerStatusReply(
-            timestamp=messages.timestamp(now),
-            currentEpoch=epoch.number if epoch else 0,
-            currentPredictedEventNumber=balancer.ticks.latest(now) or 0,
-            workers=[
-                messages.worker_status(
-                    session, slots.get(session.session_id, 0), balancer.slot_ranges(session)
-                )
-                for session in balancer.sessions.values()
-                if session.state is not SessionState.GONE
-            ],
-            senderAddresses=sorted(map(str, balancer.senders)),
-            slotResolution=SLOTS,
-        )
-        if balancer.expires_at is not None:
-            reply.expiresAt.CopyFrom(messages.timestamp(balancer.expires_at))
-        return reply

@@ -48,6 +48,7 @@ def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange]) -> 
         totalPacketsRecv=counters.packets_received,
         slots=[pb.SlotRange(index=item.index, length=item.length) for item in ranges],
         slotDemands=[pb.SlotRange(index=item.index, length=item.length) for item in worker.slot_demands],
+        sessionId=session.session_id,
     )
 
 

@@ -7,16 +7,15 @@ Source: the public interface, and the calls of the public control plane: it send
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from ejfat.control import rules
-from ejfat.control.grpc.serving import bearer
+from ejfat.control.grpc.serving import require_token
+from ejfat.control.grpc.stats import is_selected, stats_of
 from ejfat.control.metrics import Metrics
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
 from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
@@ -46,7 +45,16 @@ _MATCH_TYPES = {
     MatchKind.LPM: pb.MATCH_TYPE_PREFIX,
     MatchKind.FIELD_MASK: pb.MATCH_TYPE_BITFIELD,
 }
-_SCOPE = pb.StatsMetricScope(domain="p4", zone="pipeline", block="udplb")
+_FLAGS = frozenset(
+    (
+        pb.DEBUG_FLAG_TABLE_CLEAR,
+        pb.DEBUG_FLAG_TABLE_RULE_INSERT,
+        pb.DEBUG_FLAG_TABLE_RULE_DELETE,
+        pb.DEBUG_FLAG_PIPELINE_INFO,
+        pb.DEBUG_FLAG_PIPELINE_DRIVER,
+        pb.DEBUG_FLAG_STATS,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
         self._world = world
         self._metrics = Metrics(lambda: pipeline.counters)
         self._started = world.now()
+        self._flags: set[pb.ServerDebugFlag] = set()
 
     async def Batch(self, requests: AsyncIterator[pb.BatchRequest], context: Context) -> AsyncIterator[Any]:
         await self._check(context)
@@ -116,13 +125,24 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
         await self._check(context)
         yield self._server_status()
 
+    async def GetStats(self, request: pb.StatsRequest, context: Context) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._all_stats(request)
+
+    async def ClearStats(self, request: pb.StatsRequest, context: Context) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._clear_all_stats(request)
+
+    async def GetServerConfig(self, request: pb.ServerConfigRequest, context: Context) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._server_config()
+
+    async def SetServerConfig(self, request: pb.ServerConfigRequest, context: Context) -> AsyncIterator[Any]:
+        await self._check(context)
+        yield self._server_config(request)
+
     async def _check(self, context: Context) -> None:
-        if self._world.token and not secrets.compare_digest(
-            (bearer(context) or "").encode(), self._world.token.encode()
-        ):
-            await context.abort(
-                grpc.StatusCode.UNAUTHENTICATED, "expected metadata `authorization: Bearer TOKEN`"
-            )
+        await require_token(context, self._world.token)
 
     async def _claim(self, context: Context) -> None:
         try:
@@ -146,6 +166,14 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
             response.pipeline_stats.CopyFrom(self._stats(request.pipeline_stats))
         elif item == "pipeline_stats" and request.op == pb.BOP_CLEAR:
             response.pipeline_stats.CopyFrom(self._clear_stats(request.pipeline_stats))
+        elif item == "stats" and request.op == pb.BOP_GET:
+            response.stats.CopyFrom(self._all_stats(request.stats))
+        elif item == "stats" and request.op == pb.BOP_CLEAR:
+            response.stats.CopyFrom(self._clear_all_stats(request.stats))
+        elif item == "server_config" and request.op == pb.BOP_GET:
+            response.server_config.CopyFrom(self._server_config())
+        elif item == "server_config" and request.op == pb.BOP_SET:
+            response.server_config.CopyFrom(self._server_config(request.server_config))
         elif item == "device_info" and request.op == pb.BOP_GET:
             response.device_info.CopyFrom(self._device(request.device_info))
         elif item == "server_status" and request.op == pb.BOP_GET:
@@ -222,34 +250,36 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
         return pb.PipelineInfoResponse(error_code=code, info=pb.PipelineInfo(name="udplb", tables=tables))
 
     def _stats(self, request: pb.PipelineStatsRequest) -> pb.PipelineStatsResponse:
-        stamp = Timestamp()
-        stamp.FromNanoseconds(round(self._world.now() * 1e9))
-        metrics = []
-        for name, values in self._metrics.read():
-            chosen = [
-                pb.StatsMetricValue(u64=value, index=index)
-                for index, value in enumerate(values)
-                if (value or not request.filters.non_zero) and _selected(request.filters, name, index)
-            ]
-            if chosen:
-                metrics.append(
-                    pb.StatsMetric(
-                        type=pb.STATS_METRIC_TYPE_COUNTER,
-                        scope=_SCOPE,
-                        name=name,
-                        num_elements=len(values),
-                        values=chosen,
-                        last_update=stamp,
-                    )
-                )
         code = _device_fault(request.dev_id, request.pipeline_id)
-        return pb.PipelineStatsResponse(error_code=code, stats=pb.Stats(metrics=metrics))
+        stats = stats_of(self._metrics.read(), request.filters, self._world.now())
+        return pb.PipelineStatsResponse(error_code=code, stats=stats)
 
     def _clear_stats(self, request: pb.PipelineStatsRequest) -> pb.PipelineStatsResponse:
         code = _device_fault(request.dev_id, request.pipeline_id)
         if code == pb.EC_OK:
-            self._metrics.clear(lambda name, index: _selected(request.filters, name, index))
+            self._metrics.clear(lambda name, index: is_selected(request.filters, name, index))
         return pb.PipelineStatsResponse(error_code=code)
+
+    def _all_stats(self, request: pb.StatsRequest) -> pb.StatsResponse:
+        """Return the counters of the device: those of its one pipeline."""
+        of = self._stats(pb.PipelineStatsRequest(dev_id=request.dev_id, filters=request.filters))
+        return pb.StatsResponse(error_code=of.error_code, stats=of.stats)
+
+    def _clear_all_stats(self, request: pb.StatsRequest) -> pb.StatsResponse:
+        of = self._clear_stats(pb.PipelineStatsRequest(dev_id=request.dev_id, filters=request.filters))
+        return pb.StatsResponse(error_code=of.error_code)
+
+    def _server_config(self, request: pb.ServerConfigRequest | None = None) -> pb.ServerConfigResponse:
+        """Set what a request asks for, and return the debug flags that are on; they have no effect here."""
+        debug = pb.ServerDebug() if request is None else request.config.debug
+        given = {*debug.enables, *debug.disables}
+        if not given <= _FLAGS:
+            return pb.ServerConfigResponse(error_code=pb.EC_SERVER_INVALID_DEBUG_FLAG)
+        self._flags = (self._flags | {*debug.enables}) - {*debug.disables}
+        on = pb.ServerDebug(
+            enables=sorted(self._flags), disables=map(pb.ServerDebugFlag.Name, sorted(_FLAGS - self._flags))
+        )
+        return pb.ServerConfigResponse(error_code=pb.EC_OK, config=pb.ServerConfig(debug=on))
 
     def _device(self, request: pb.DeviceInfoRequest) -> pb.DeviceInfoResponse:
         return pb.DeviceInfoResponse(error_code=_device_fault(request.dev_id, 0), info=pb.DeviceInfo())
@@ -288,49 +318,3 @@ def _rule_match(match: pb.Match) -> RuleMatch:
     if kind == "unused":
         return RuleMatch()
     raise RuleError(Fault.MATCH_TYPE, f"match type {kind}, expected key_only, key_mask, key_prefix or unused")
-
-
-def _selected(filters: pb.StatsFilters, name: str, index: int) -> bool:
-    return not filters.HasField("metric_filter") or _passes(filters.metric_filter, name, index)
-
-
-def _passes(term: pb.StatsMetricFilter, name: str, index: int) -> bool:
-    kind = term.WhichOneof("term")
-    if kind == "match":
-        found = _metric_matches(term.match, name, index)
-    elif kind == "any_set":
-        found = any(_passes(member, name, index) for member in term.any_set.members)
-    elif kind == "all_set":
-        found = all(_passes(member, name, index) for member in term.all_set.members)
-    else:
-        found = True
-    return found != term.negated
-
-
-def _metric_matches(match: pb.StatsMetricMatch, name: str, index: int) -> bool:
-    kind = match.WhichOneof("attribute")
-    if kind == "name":
-        return _text_matches(match.name, name)
-    if kind in ("domain", "zone", "block"):
-        return _text_matches(getattr(match, kind), getattr(_SCOPE, kind))
-    if kind == "type":
-        return match.type == pb.STATS_METRIC_TYPE_COUNTER
-    if kind == "indices":
-        return any(
-            part.start <= index <= part.end and (index - part.start) % max(part.step, 1) == 0
-            for part in match.indices.slices
-        )
-    return True
-
-
-def _text_matches(match: pb.StatsMetricMatchString, text: str) -> bool:
-    kind = match.WhichOneof("method")
-    if kind == "exact":
-        return text == match.exact
-    if kind == "prefix":
-        return text.startswith(match.prefix)
-    if kind == "suffix":
-        return text.endswith(match.suffix)
-    if kind == "substring":
-        return match.substring in text
-    return True

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,11 @@ from ejfat.errors import (
     ExhaustedError,
     ForbiddenError,
     UnknownError,
+    UpstreamError,
+    UriError,
 )
+from hfi_sim.errors import NetdevError
+from hfi_sim.netdev.namespace import run_in_namespace
 from opavnic.files import MAX_TEXT, FileError, read_bytes
 
 log = logging.getLogger("ejfat.control.grpc")
@@ -30,6 +36,8 @@ _STATUS = (
     (BadRequestError, grpc.StatusCode.INVALID_ARGUMENT),
     (ExhaustedError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (ControlError, grpc.StatusCode.FAILED_PRECONDITION),
+    (UriError, grpc.StatusCode.INVALID_ARGUMENT),
+    (UpstreamError, grpc.StatusCode.UNAVAILABLE),
 )
 _PREFIX = "bearer "
 _LONGEST_REASON = 1000
@@ -72,6 +80,14 @@ def bearer(context: grpc.aio.ServicerContext[Any, Any]) -> str | None:
     return None
 
 
+async def require_token(context: grpc.aio.ServicerContext[Any, Any], token: str) -> None:
+    """Abort a call that does not carry the token; an empty one requires none."""
+    if token and not secrets.compare_digest((bearer(context) or "").encode(), token.encode()):
+        await context.abort(
+            grpc.StatusCode.UNAUTHENTICATED, "expected metadata `authorization: Bearer TOKEN`"
+        )
+
+
 async def answer(
     context: grpc.aio.ServicerContext[Any, Any], handler: Callable[[str], Awaitable[Any]]
 ) -> Any:
@@ -88,33 +104,63 @@ async def answer(
         await context.abort(status_of(error), str(error)[:_LONGEST_REASON])
 
 
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """An address in another network namespace. A socket stays in the namespace in which it was made."""
+
+    name: str
+    """Of the host, for messages."""
+    namespace: Path
+    address: str
+    """HOST:PORT."""
+
+
+def _bind_there(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
+    probe(address)
+    return _bind(server, address, credentials)
+
+
+def _bind(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
+    try:
+        if credentials is None:
+            return int(server.add_insecure_port(address))
+        return int(server.add_secure_port(address, credentials))
+    except RuntimeError:  # gRPC's own message only mentions an environment variable
+        reason = "" if credentials is None else ", or the TLS files are invalid"
+        raise EjfatError(f"cannot listen on {address}: gRPC cannot bind it{reason}") from None
+
+
 async def start_server(
     address: str,
     add_services: Callable[[grpc.aio.Server], None],
     tls: Tls | None = None,
     *,
     private: bool = False,
+    inside: Sequence[Inside] = (),
 ) -> tuple[grpc.aio.Server, int]:
     """Start a server on HOST:PORT (port 0: any) or unix:PATH; return it with its port.
 
-    Args:    private: let only the owner of a Unix socket connect to it.
+    Args:    private: let only the owner of a Unix socket connect to it. inside: where else it listens; with `inside`,
+        TLS holds there alone if `address` is a Unix socket.
     Raises:  BadRequestError: not an address, or a TLS file cannot be read. EjfatError: gRPC cannot listen on it.
     """
     probe(address)
+    credentials = tls.credentials() if tls else None
     server = grpc.aio.server(
         options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 64 << 20)]
     )
     add_services(server)
     umask = os.umask(0o177) if private else None  # so that the socket never has another mode
     try:
-        port = (
-            server.add_secure_port(address, tls.credentials()) if tls else server.add_insecure_port(address)
-        )
-    except RuntimeError:  # gRPC's own message only mentions an environment variable
-        reason = ", or the TLS files are invalid" if tls else ""
-        raise EjfatError(f"cannot listen on {address}: gRPC cannot bind it{reason}") from None
+        is_plain = bool(inside) and address.startswith("unix:")
+        port = _bind(server, address, None if is_plain else credentials)
     finally:
         if umask is not None:
             os.umask(umask)
+    for place in inside:
+        try:
+            run_in_namespace(place.namespace, partial(_bind_there, server, place.address, credentials))
+        except (EjfatError, NetdevError) as error:
+            raise EjfatError(f"{place.name}: {error}") from None
     await server.start()
     return server, port

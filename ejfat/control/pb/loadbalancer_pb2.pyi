@@ -53,6 +53,20 @@ PORT_RANGE_4096: PortRange
 PORT_RANGE_8192: PortRange
 PORT_RANGE_16384: PortRange
 
+class HealthIssue(_message.Message):
+    __slots__ = ("type", "severity", "message", "details", "detected_at")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    DETECTED_AT_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    severity: str
+    message: str
+    details: _struct_pb2.Struct
+    detected_at: _timestamp_pb2.Timestamp
+    def __init__(self, type: _Optional[str] = ..., severity: _Optional[str] = ..., message: _Optional[str] = ..., details: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., detected_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class SlotRange(_message.Message):
     __slots__ = ("index", "length")
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -90,7 +104,7 @@ class GetLoadBalancerRequest(_message.Message):
     def __init__(self, lbId: _Optional[str] = ...) -> None: ...
 
 class ReserveLoadBalancerReply(_message.Message):
-    __slots__ = ("token", "lbId", "syncIpv4Address", "syncUdpPort", "dataIpv4Address", "dataIpv6Address", "fpgaLbId", "syncIpv6Address", "dataMinPort", "dataMaxPort", "strategy")
+    __slots__ = ("token", "lbId", "syncIpv4Address", "syncUdpPort", "dataIpv4Address", "dataIpv6Address", "fpgaLbId", "syncIpv6Address", "dataMinPort", "dataMaxPort", "strategy", "ejfatUri")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     LBID_FIELD_NUMBER: _ClassVar[int]
     SYNCIPV4ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -102,6 +116,7 @@ class ReserveLoadBalancerReply(_message.Message):
     DATAMINPORT_FIELD_NUMBER: _ClassVar[int]
     DATAMAXPORT_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    EJFATURI_FIELD_NUMBER: _ClassVar[int]
     token: str
     lbId: str
     syncIpv4Address: str
@@ -113,7 +128,8 @@ class ReserveLoadBalancerReply(_message.Message):
     dataMinPort: int
     dataMaxPort: int
     strategy: str
-    def __init__(self, token: _Optional[str] = ..., lbId: _Optional[str] = ..., syncIpv4Address: _Optional[str] = ..., syncUdpPort: _Optional[int] = ..., dataIpv4Address: _Optional[str] = ..., dataIpv6Address: _Optional[str] = ..., fpgaLbId: _Optional[int] = ..., syncIpv6Address: _Optional[str] = ..., dataMinPort: _Optional[int] = ..., dataMaxPort: _Optional[int] = ..., strategy: _Optional[str] = ...) -> None: ...
+    ejfatUri: str
+    def __init__(self, token: _Optional[str] = ..., lbId: _Optional[str] = ..., syncIpv4Address: _Optional[str] = ..., syncUdpPort: _Optional[int] = ..., dataIpv4Address: _Optional[str] = ..., dataIpv6Address: _Optional[str] = ..., fpgaLbId: _Optional[int] = ..., syncIpv6Address: _Optional[str] = ..., dataMinPort: _Optional[int] = ..., dataMaxPort: _Optional[int] = ..., strategy: _Optional[str] = ..., ejfatUri: _Optional[str] = ...) -> None: ...
 
 class LoadBalancerStatusRequest(_message.Message):
     __slots__ = ("lbId",)
@@ -122,7 +138,7 @@ class LoadBalancerStatusRequest(_message.Message):
     def __init__(self, lbId: _Optional[str] = ...) -> None: ...
 
 class WorkerStatus(_message.Message):
-    __slots__ = ("name", "fillPercent", "controlSignal", "slotsAssigned", "lastUpdated", "ipAddress", "udpPort", "portRange", "minFactor", "maxFactor", "keepLbHeader", "totalEventsRecv", "totalEventsReassembled", "totalEventsReassemblyErr", "totalEventsDequeued", "totalEventEnqueueErr", "totalBytesRecv", "totalPacketsRecv", "slots", "slotDemands")
+    __slots__ = ("name", "fillPercent", "controlSignal", "slotsAssigned", "lastUpdated", "ipAddress", "udpPort", "portRange", "minFactor", "maxFactor", "keepLbHeader", "totalEventsRecv", "totalEventsReassembled", "totalEventsReassemblyErr", "totalEventsDequeued", "totalEventEnqueueErr", "totalBytesRecv", "totalPacketsRecv", "slots", "slotDemands", "healthIssues", "sessionId")
     NAME_FIELD_NUMBER: _ClassVar[int]
     FILLPERCENT_FIELD_NUMBER: _ClassVar[int]
     CONTROLSIGNAL_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +159,8 @@ class WorkerStatus(_message.Message):
     TOTALPACKETSRECV_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     SLOTDEMANDS_FIELD_NUMBER: _ClassVar[int]
+    HEALTHISSUES_FIELD_NUMBER: _ClassVar[int]
+    SESSIONID_FIELD_NUMBER: _ClassVar[int]
     name: str
     fillPercent: float
     controlSignal: float
@@ -163,10 +181,12 @@ class WorkerStatus(_message.Message):
     totalPacketsRecv: int
     slots: _containers.RepeatedCompositeFieldContainer[SlotRange]
     slotDemands: _containers.RepeatedCompositeFieldContainer[SlotRange]
-    def __init__(self, name: _Optional[str] = ..., fillPercent: _Optional[float] = ..., controlSignal: _Optional[float] = ..., slotsAssigned: _Optional[int] = ..., lastUpdated: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ipAddress: _Optional[str] = ..., udpPort: _Optional[int] = ..., portRange: _Optional[_Union[PortRange, str]] = ..., minFactor: _Optional[float] = ..., maxFactor: _Optional[float] = ..., keepLbHeader: _Optional[bool] = ..., totalEventsRecv: _Optional[int] = ..., totalEventsReassembled: _Optional[int] = ..., totalEventsReassemblyErr: _Optional[int] = ..., totalEventsDequeued: _Optional[int] = ..., totalEventEnqueueErr: _Optional[int] = ..., totalBytesRecv: _Optional[int] = ..., totalPacketsRecv: _Optional[int] = ..., slots: _Optional[_Iterable[_Union[SlotRange, _Mapping]]] = ..., slotDemands: _Optional[_Iterable[_Union[SlotRange, _Mapping]]] = ...) -> None: ...
+    healthIssues: _containers.RepeatedCompositeFieldContainer[HealthIssue]
+    sessionId: int
+    def __init__(self, name: _Optional[str] = ..., fillPercent: _Optional[float] = ..., controlSignal: _Optional[float] = ..., slotsAssigned: _Optional[int] = ..., lastUpdated: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ipAddress: _Optional[str] = ..., udpPort: _Optional[int] = ..., portRange: _Optional[_Union[PortRange, str]] = ..., minFactor: _Optional[float] = ..., maxFactor: _Optional[float] = ..., keepLbHeader: _Optional[bool] = ..., totalEventsRecv: _Optional[int] = ..., totalEventsReassembled: _Optional[int] = ..., totalEventsReassemblyErr: _Optional[int] = ..., totalEventsDequeued: _Optional[int] = ..., totalEventEnqueueErr: _Optional[int] = ..., totalBytesRecv: _Optional[int] = ..., totalPacketsRecv: _Optional[int] = ..., slots: _Optional[_Iterable[_Union[SlotRange, _Mapping]]] = ..., slotDemands: _Optional[_Iterable[_Union[SlotRange, _Mapping]]] = ..., healthIssues: _Optional[_Iterable[_Union[HealthIssue, _Mapping]]] = ..., sessionId: _Optional[int] = ...) -> None: ...
 
 class LoadBalancerStatusReply(_message.Message):
-    __slots__ = ("timestamp", "currentEpoch", "currentPredictedEventNumber", "workers", "senderAddresses", "expiresAt", "slotResolution")
+    __slots__ = ("timestamp", "currentEpoch", "currentPredictedEventNumber", "workers", "senderAddresses", "expiresAt", "slotResolution", "healthIssues")
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     CURRENTEPOCH_FIELD_NUMBER: _ClassVar[int]
     CURRENTPREDICTEDEVENTNUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -174,6 +194,7 @@ class LoadBalancerStatusReply(_message.Message):
     SENDERADDRESSES_FIELD_NUMBER: _ClassVar[int]
     EXPIRESAT_FIELD_NUMBER: _ClassVar[int]
     SLOTRESOLUTION_FIELD_NUMBER: _ClassVar[int]
+    HEALTHISSUES_FIELD_NUMBER: _ClassVar[int]
     timestamp: _timestamp_pb2.Timestamp
     currentEpoch: int
     currentPredictedEventNumber: int
@@ -181,7 +202,8 @@ class LoadBalancerStatusReply(_message.Message):
     senderAddresses: _containers.RepeatedScalarFieldContainer[str]
     expiresAt: _timestamp_pb2.Timestamp
     slotResolution: int
-    def __init__(self, timestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., currentEpoch: _Optional[int] = ..., currentPredictedEventNumber: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., senderAddresses: _Optional[_Iterable[str]] = ..., expiresAt: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slotResolution: _Optional[int] = ...) -> None: ...
+    healthIssues: _containers.RepeatedCompositeFieldContainer[HealthIssue]
+    def __init__(self, timestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., currentEpoch: _Optional[int] = ..., currentPredictedEventNumber: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., senderAddresses: _Optional[_Iterable[str]] = ..., expiresAt: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slotResolution: _Optional[int] = ..., healthIssues: _Optional[_Iterable[_Union[HealthIssue, _Mapping]]] = ...) -> None: ...
 
 class AddSendersRequest(_message.Message):
     __slots__ = ("lbId", "senderAddresses")
@@ -480,10 +502,12 @@ class CreateTokenRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., permissions: _Optional[_Iterable[_Union[TokenPermission, _Mapping]]] = ...) -> None: ...
 
 class CreateTokenReply(_message.Message):
-    __slots__ = ("token",)
+    __slots__ = ("token", "ejfatUri")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EJFATURI_FIELD_NUMBER: _ClassVar[int]
     token: str
-    def __init__(self, token: _Optional[str] = ...) -> None: ...
+    ejfatUri: str
+    def __init__(self, token: _Optional[str] = ..., ejfatUri: _Optional[str] = ...) -> None: ...
 
 class TokenSelector(_message.Message):
     __slots__ = ("id", "token")
@@ -538,3 +562,73 @@ class RevokeTokenRequest(_message.Message):
 class RevokeTokenReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ChainLoadBalancerRequest(_message.Message):
+    __slots__ = ("lbId", "ejfatUri", "ipFamily", "weight", "minFactor", "maxFactor", "slotDemands")
+    LBID_FIELD_NUMBER: _ClassVar[int]
+    EJFATURI_FIELD_NUMBER: _ClassVar[int]
+    IPFAMILY_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    MINFACTOR_FIELD_NUMBER: _ClassVar[int]
+    MAXFACTOR_FIELD_NUMBER: _ClassVar[int]
+    SLOTDEMANDS_FIELD_NUMBER: _ClassVar[int]
+    lbId: str
+    ejfatUri: str
+    ipFamily: IpFamily
+    weight: float
+    minFactor: float
+    maxFactor: float
+    slotDemands: _containers.RepeatedCompositeFieldContainer[SlotRange]
+    def __init__(self, lbId: _Optional[str] = ..., ejfatUri: _Optional[str] = ..., ipFamily: _Optional[_Union[IpFamily, str]] = ..., weight: _Optional[float] = ..., minFactor: _Optional[float] = ..., maxFactor: _Optional[float] = ..., slotDemands: _Optional[_Iterable[_Union[SlotRange, _Mapping]]] = ...) -> None: ...
+
+class ChainLoadBalancerReply(_message.Message):
+    __slots__ = ("chainId",)
+    CHAINID_FIELD_NUMBER: _ClassVar[int]
+    chainId: str
+    def __init__(self, chainId: _Optional[str] = ...) -> None: ...
+
+class UnchainLoadBalancerRequest(_message.Message):
+    __slots__ = ("lbId", "chainId")
+    LBID_FIELD_NUMBER: _ClassVar[int]
+    CHAINID_FIELD_NUMBER: _ClassVar[int]
+    lbId: str
+    chainId: str
+    def __init__(self, lbId: _Optional[str] = ..., chainId: _Optional[str] = ...) -> None: ...
+
+class UnchainLoadBalancerReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetChainGraphRequest(_message.Message):
+    __slots__ = ("lbId", "visited")
+    LBID_FIELD_NUMBER: _ClassVar[int]
+    VISITED_FIELD_NUMBER: _ClassVar[int]
+    lbId: str
+    visited: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, lbId: _Optional[str] = ..., visited: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ChainGraphEdge(_message.Message):
+    __slots__ = ("upstreamLbId", "upstreamDataIpv4", "upstreamDataIpv6", "downstreamLbId", "downstreamDataIpv4", "downstreamDataIpv6", "chainId")
+    UPSTREAMLBID_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAMDATAIPV4_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAMDATAIPV6_FIELD_NUMBER: _ClassVar[int]
+    DOWNSTREAMLBID_FIELD_NUMBER: _ClassVar[int]
+    DOWNSTREAMDATAIPV4_FIELD_NUMBER: _ClassVar[int]
+    DOWNSTREAMDATAIPV6_FIELD_NUMBER: _ClassVar[int]
+    CHAINID_FIELD_NUMBER: _ClassVar[int]
+    upstreamLbId: str
+    upstreamDataIpv4: str
+    upstreamDataIpv6: str
+    downstreamLbId: str
+    downstreamDataIpv4: str
+    downstreamDataIpv6: str
+    chainId: str
+    def __init__(self, upstreamLbId: _Optional[str] = ..., upstreamDataIpv4: _Optional[str] = ..., upstreamDataIpv6: _Optional[str] = ..., downstreamLbId: _Optional[str] = ..., downstreamDataIpv4: _Optional[str] = ..., downstreamDataIpv6: _Optional[str] = ..., chainId: _Optional[str] = ...) -> None: ...
+
+class GetChainGraphReply(_message.Message):
+    __slots__ = ("edges", "cycleDetected")
+    EDGES_FIELD_NUMBER: _ClassVar[int]
+    CYCLEDETECTED_FIELD_NUMBER: _ClassVar[int]
+    edges: _containers.RepeatedCompositeFieldContainer[ChainGraphEdge]
+    cycleDetected: bool
+    def __init__(self, edges: _Optional[_Iterable[_Union[ChainGraphEdge, _Mapping]]] = ..., cycleDetected: _Optional[bool] = ...) -> None: ...

@@ -129,6 +129,21 @@ class LoadBalancerStub:
                 request_serializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.RevokeTokenRequest.SerializeToString,
                 response_deserializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.RevokeTokenReply.FromString,
                 _registered_method=True)
+        self.ChainLoadBalancer = channel.unary_unary(
+                '/loadbalancer.LoadBalancer/ChainLoadBalancer',
+                request_serializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.ChainLoadBalancerRequest.SerializeToString,
+                response_deserializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.ChainLoadBalancerReply.FromString,
+                _registered_method=True)
+        self.UnchainLoadBalancer = channel.unary_unary(
+                '/loadbalancer.LoadBalancer/UnchainLoadBalancer',
+                request_serializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.UnchainLoadBalancerRequest.SerializeToString,
+                response_deserializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.UnchainLoadBalancerReply.FromString,
+                _registered_method=True)
+        self.GetChainGraph = channel.unary_unary(
+                '/loadbalancer.LoadBalancer/GetChainGraph',
+                request_serializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.GetChainGraphRequest.SerializeToString,
+                response_deserializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.GetChainGraphReply.FromString,
+                _registered_method=True)
 
 
 class LoadBalancerServicer:
@@ -248,6 +263,24 @@ class LoadBalancerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ChainLoadBalancer(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnchainLoadBalancer(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetChainGraph(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LoadBalancerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -345,6 +378,21 @@ def add_LoadBalancerServicer_to_server(servicer, server):
                     servicer.RevokeToken,
                     request_deserializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.RevokeTokenRequest.FromString,
                     response_serializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.RevokeTokenReply.SerializeToString,
+            ),
+            'ChainLoadBalancer': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChainLoadBalancer,
+                    request_deserializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.ChainLoadBalancerRequest.FromString,
+                    response_serializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.ChainLoadBalancerReply.SerializeToString,
+            ),
+            'UnchainLoadBalancer': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnchainLoadBalancer,
+                    request_deserializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.UnchainLoadBalancerRequest.FromString,
+                    response_serializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.UnchainLoadBalancerReply.SerializeToString,
+            ),
+            'GetChainGraph': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetChainGraph,
+                    request_deserializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.GetChainGraphRequest.FromString,
+                    response_serializer=ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.GetChainGraphReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -860,6 +908,87 @@ class LoadBalancer:
             '/loadbalancer.LoadBalancer/RevokeToken',
             ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.RevokeTokenRequest.SerializeToString,
             ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.RevokeTokenReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChainLoadBalancer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/loadbalancer.LoadBalancer/ChainLoadBalancer',
+            ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.ChainLoadBalancerRequest.SerializeToString,
+            ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.ChainLoadBalancerReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnchainLoadBalancer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/loadbalancer.LoadBalancer/UnchainLoadBalancer',
+            ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.UnchainLoadBalancerRequest.SerializeToString,
+            ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.UnchainLoadBalancerReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetChainGraph(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/loadbalancer.LoadBalancer/GetChainGraph',
+            ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.GetChainGraphRequest.SerializeToString,
+            ejfat_dot_control_dot_pb_dot_loadbalancer__pb2.GetChainGraphReply.FromString,
             options,
             channel_credentials,
             insecure,

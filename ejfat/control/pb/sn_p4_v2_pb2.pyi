@@ -32,6 +32,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EC_UNKNOWN_TABLE_RULE_MATCH_TYPE: _ClassVar[ErrorCode]
     EC_FAILED_INSERT_TABLE_RULE: _ClassVar[ErrorCode]
     EC_FAILED_DELETE_TABLE_RULE: _ClassVar[ErrorCode]
+    EC_SERVER_INVALID_DEBUG_FLAG: _ClassVar[ErrorCode]
 
 class StatsMetricType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -49,6 +50,16 @@ class MatchType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MATCH_TYPE_RANGE: _ClassVar[MatchType]
     MATCH_TYPE_TERNARY: _ClassVar[MatchType]
     MATCH_TYPE_UNUSED: _ClassVar[MatchType]
+
+class ServerDebugFlag(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DEBUG_FLAG_UNKNOWN: _ClassVar[ServerDebugFlag]
+    DEBUG_FLAG_TABLE_CLEAR: _ClassVar[ServerDebugFlag]
+    DEBUG_FLAG_TABLE_RULE_INSERT: _ClassVar[ServerDebugFlag]
+    DEBUG_FLAG_TABLE_RULE_DELETE: _ClassVar[ServerDebugFlag]
+    DEBUG_FLAG_PIPELINE_INFO: _ClassVar[ServerDebugFlag]
+    DEBUG_FLAG_PIPELINE_DRIVER: _ClassVar[ServerDebugFlag]
+    DEBUG_FLAG_STATS: _ClassVar[ServerDebugFlag]
 
 class BatchOperation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -77,6 +88,7 @@ EC_TABLE_RULE_MATCH_INVALID_PREFIX_LENGTH: ErrorCode
 EC_UNKNOWN_TABLE_RULE_MATCH_TYPE: ErrorCode
 EC_FAILED_INSERT_TABLE_RULE: ErrorCode
 EC_FAILED_DELETE_TABLE_RULE: ErrorCode
+EC_SERVER_INVALID_DEBUG_FLAG: ErrorCode
 STATS_METRIC_TYPE_UNKNOWN: StatsMetricType
 STATS_METRIC_TYPE_COUNTER: StatsMetricType
 STATS_METRIC_TYPE_GAUGE: StatsMetricType
@@ -88,6 +100,13 @@ MATCH_TYPE_PREFIX: MatchType
 MATCH_TYPE_RANGE: MatchType
 MATCH_TYPE_TERNARY: MatchType
 MATCH_TYPE_UNUSED: MatchType
+DEBUG_FLAG_UNKNOWN: ServerDebugFlag
+DEBUG_FLAG_TABLE_CLEAR: ServerDebugFlag
+DEBUG_FLAG_TABLE_RULE_INSERT: ServerDebugFlag
+DEBUG_FLAG_TABLE_RULE_DELETE: ServerDebugFlag
+DEBUG_FLAG_PIPELINE_INFO: ServerDebugFlag
+DEBUG_FLAG_PIPELINE_DRIVER: ServerDebugFlag
+DEBUG_FLAG_STATS: ServerDebugFlag
 BOP_UNKNOWN: BatchOperation
 BOP_GET: BatchOperation
 BOP_SET: BatchOperation
@@ -105,15 +124,25 @@ class StatsMetricScope(_message.Message):
     block: str
     def __init__(self, domain: _Optional[str] = ..., zone: _Optional[str] = ..., block: _Optional[str] = ...) -> None: ...
 
+class StatsMetricLabel(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: str
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
 class StatsMetricValue(_message.Message):
-    __slots__ = ("u64", "f64", "index")
+    __slots__ = ("u64", "f64", "index", "labels")
     U64_FIELD_NUMBER: _ClassVar[int]
     F64_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     u64: int
     f64: float
     index: int
-    def __init__(self, u64: _Optional[int] = ..., f64: _Optional[float] = ..., index: _Optional[int] = ...) -> None: ...
+    labels: _containers.RepeatedCompositeFieldContainer[StatsMetricLabel]
+    def __init__(self, u64: _Optional[int] = ..., f64: _Optional[float] = ..., index: _Optional[int] = ..., labels: _Optional[_Iterable[_Union[StatsMetricLabel, _Mapping]]] = ...) -> None: ...
 
 class StatsMetric(_message.Message):
     __slots__ = ("type", "scope", "name", "num_elements", "values", "last_update")
@@ -137,17 +166,27 @@ class Stats(_message.Message):
     metrics: _containers.RepeatedCompositeFieldContainer[StatsMetric]
     def __init__(self, metrics: _Optional[_Iterable[_Union[StatsMetric, _Mapping]]] = ...) -> None: ...
 
+class StringRegexp(_message.Message):
+    __slots__ = ("grammar", "pattern")
+    GRAMMAR_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    grammar: int
+    pattern: str
+    def __init__(self, grammar: _Optional[int] = ..., pattern: _Optional[str] = ...) -> None: ...
+
 class StatsMetricMatchString(_message.Message):
-    __slots__ = ("exact", "prefix", "suffix", "substring")
+    __slots__ = ("exact", "prefix", "suffix", "substring", "regexp")
     EXACT_FIELD_NUMBER: _ClassVar[int]
     PREFIX_FIELD_NUMBER: _ClassVar[int]
     SUFFIX_FIELD_NUMBER: _ClassVar[int]
     SUBSTRING_FIELD_NUMBER: _ClassVar[int]
+    REGEXP_FIELD_NUMBER: _ClassVar[int]
     exact: str
     prefix: str
     suffix: str
     substring: str
-    def __init__(self, exact: _Optional[str] = ..., prefix: _Optional[str] = ..., suffix: _Optional[str] = ..., substring: _Optional[str] = ...) -> None: ...
+    regexp: StringRegexp
+    def __init__(self, exact: _Optional[str] = ..., prefix: _Optional[str] = ..., suffix: _Optional[str] = ..., substring: _Optional[str] = ..., regexp: _Optional[_Union[StringRegexp, _Mapping]] = ...) -> None: ...
 
 class StatsMetricMatchIndexSlice(_message.Message):
     __slots__ = ("start", "end", "step")
@@ -165,21 +204,31 @@ class StatsMetricMatchIndices(_message.Message):
     slices: _containers.RepeatedCompositeFieldContainer[StatsMetricMatchIndexSlice]
     def __init__(self, slices: _Optional[_Iterable[_Union[StatsMetricMatchIndexSlice, _Mapping]]] = ...) -> None: ...
 
+class StatsMetricMatchLabel(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: StatsMetricMatchString
+    value: StatsMetricMatchString
+    def __init__(self, key: _Optional[_Union[StatsMetricMatchString, _Mapping]] = ..., value: _Optional[_Union[StatsMetricMatchString, _Mapping]] = ...) -> None: ...
+
 class StatsMetricMatch(_message.Message):
-    __slots__ = ("type", "domain", "zone", "block", "name", "indices")
+    __slots__ = ("type", "domain", "zone", "block", "name", "indices", "label")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
     BLOCK_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     INDICES_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
     type: StatsMetricType
     domain: StatsMetricMatchString
     zone: StatsMetricMatchString
     block: StatsMetricMatchString
     name: StatsMetricMatchString
     indices: StatsMetricMatchIndices
-    def __init__(self, type: _Optional[_Union[StatsMetricType, str]] = ..., domain: _Optional[_Union[StatsMetricMatchString, _Mapping]] = ..., zone: _Optional[_Union[StatsMetricMatchString, _Mapping]] = ..., block: _Optional[_Union[StatsMetricMatchString, _Mapping]] = ..., name: _Optional[_Union[StatsMetricMatchString, _Mapping]] = ..., indices: _Optional[_Union[StatsMetricMatchIndices, _Mapping]] = ...) -> None: ...
+    label: StatsMetricMatchLabel
+    def __init__(self, type: _Optional[_Union[StatsMetricType, str]] = ..., domain: _Optional[_Union[StatsMetricMatchString, _Mapping]] = ..., zone: _Optional[_Union[StatsMetricMatchString, _Mapping]] = ..., block: _Optional[_Union[StatsMetricMatchString, _Mapping]] = ..., name: _Optional[_Union[StatsMetricMatchString, _Mapping]] = ..., indices: _Optional[_Union[StatsMetricMatchIndices, _Mapping]] = ..., label: _Optional[_Union[StatsMetricMatchLabel, _Mapping]] = ...) -> None: ...
 
 class StatsMetricFilter(_message.Message):
     __slots__ = ("negated", "match", "any_set", "all_set")
@@ -199,14 +248,34 @@ class StatsMetricFilter(_message.Message):
     def __init__(self, negated: _Optional[bool] = ..., match: _Optional[_Union[StatsMetricMatch, _Mapping]] = ..., any_set: _Optional[_Union[StatsMetricFilter.Set, _Mapping]] = ..., all_set: _Optional[_Union[StatsMetricFilter.Set, _Mapping]] = ...) -> None: ...
 
 class StatsFilters(_message.Message):
-    __slots__ = ("metric_types", "non_zero", "metric_filter")
+    __slots__ = ("metric_types", "non_zero", "metric_filter", "with_labels")
     METRIC_TYPES_FIELD_NUMBER: _ClassVar[int]
     NON_ZERO_FIELD_NUMBER: _ClassVar[int]
     METRIC_FILTER_FIELD_NUMBER: _ClassVar[int]
+    WITH_LABELS_FIELD_NUMBER: _ClassVar[int]
     metric_types: _containers.RepeatedScalarFieldContainer[StatsMetricType]
     non_zero: bool
     metric_filter: StatsMetricFilter
-    def __init__(self, metric_types: _Optional[_Iterable[_Union[StatsMetricType, str]]] = ..., non_zero: _Optional[bool] = ..., metric_filter: _Optional[_Union[StatsMetricFilter, _Mapping]] = ...) -> None: ...
+    with_labels: bool
+    def __init__(self, metric_types: _Optional[_Iterable[_Union[StatsMetricType, str]]] = ..., non_zero: _Optional[bool] = ..., metric_filter: _Optional[_Union[StatsMetricFilter, _Mapping]] = ..., with_labels: _Optional[bool] = ...) -> None: ...
+
+class StatsRequest(_message.Message):
+    __slots__ = ("dev_id", "filters")
+    DEV_ID_FIELD_NUMBER: _ClassVar[int]
+    FILTERS_FIELD_NUMBER: _ClassVar[int]
+    dev_id: int
+    filters: StatsFilters
+    def __init__(self, dev_id: _Optional[int] = ..., filters: _Optional[_Union[StatsFilters, _Mapping]] = ...) -> None: ...
+
+class StatsResponse(_message.Message):
+    __slots__ = ("error_code", "dev_id", "stats")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    DEV_ID_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
+    error_code: ErrorCode
+    dev_id: int
+    stats: Stats
+    def __init__(self, error_code: _Optional[_Union[ErrorCode, str]] = ..., dev_id: _Optional[int] = ..., stats: _Optional[_Union[Stats, _Mapping]] = ...) -> None: ...
 
 class DevicePciInfo(_message.Message):
     __slots__ = ("bus_id", "vendor_id", "device_id")
@@ -218,15 +287,27 @@ class DevicePciInfo(_message.Message):
     device_id: int
     def __init__(self, bus_id: _Optional[str] = ..., vendor_id: _Optional[int] = ..., device_id: _Optional[int] = ...) -> None: ...
 
+class DeviceBuildEnvironment(_message.Message):
+    __slots__ = ("hw_version", "fw_version", "sw_version")
+    HW_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FW_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SW_VERSION_FIELD_NUMBER: _ClassVar[int]
+    hw_version: str
+    fw_version: str
+    sw_version: str
+    def __init__(self, hw_version: _Optional[str] = ..., fw_version: _Optional[str] = ..., sw_version: _Optional[str] = ...) -> None: ...
+
 class DeviceBuildInfo(_message.Message):
-    __slots__ = ("number", "status", "dna")
+    __slots__ = ("number", "status", "dna", "env")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     DNA_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
     number: int
     status: int
     dna: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, number: _Optional[int] = ..., status: _Optional[int] = ..., dna: _Optional[_Iterable[int]] = ...) -> None: ...
+    env: DeviceBuildEnvironment
+    def __init__(self, number: _Optional[int] = ..., status: _Optional[int] = ..., dna: _Optional[_Iterable[int]] = ..., env: _Optional[_Union[DeviceBuildEnvironment, _Mapping]] = ...) -> None: ...
 
 class DeviceInfo(_message.Message):
     __slots__ = ("pci", "build")
@@ -478,26 +559,58 @@ class ServerStatusResponse(_message.Message):
     status: ServerStatus
     def __init__(self, error_code: _Optional[_Union[ErrorCode, str]] = ..., status: _Optional[_Union[ServerStatus, _Mapping]] = ...) -> None: ...
 
+class ServerDebug(_message.Message):
+    __slots__ = ("enables", "disables")
+    ENABLES_FIELD_NUMBER: _ClassVar[int]
+    DISABLES_FIELD_NUMBER: _ClassVar[int]
+    enables: _containers.RepeatedScalarFieldContainer[ServerDebugFlag]
+    disables: _containers.RepeatedScalarFieldContainer[ServerDebugFlag]
+    def __init__(self, enables: _Optional[_Iterable[_Union[ServerDebugFlag, str]]] = ..., disables: _Optional[_Iterable[_Union[ServerDebugFlag, str]]] = ...) -> None: ...
+
+class ServerConfig(_message.Message):
+    __slots__ = ("debug",)
+    DEBUG_FIELD_NUMBER: _ClassVar[int]
+    debug: ServerDebug
+    def __init__(self, debug: _Optional[_Union[ServerDebug, _Mapping]] = ...) -> None: ...
+
+class ServerConfigRequest(_message.Message):
+    __slots__ = ("config",)
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    config: ServerConfig
+    def __init__(self, config: _Optional[_Union[ServerConfig, _Mapping]] = ...) -> None: ...
+
+class ServerConfigResponse(_message.Message):
+    __slots__ = ("error_code", "config")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    error_code: ErrorCode
+    config: ServerConfig
+    def __init__(self, error_code: _Optional[_Union[ErrorCode, str]] = ..., config: _Optional[_Union[ServerConfig, _Mapping]] = ...) -> None: ...
+
 class BatchRequest(_message.Message):
-    __slots__ = ("op", "device_info", "pipeline_info", "pipeline_stats", "table", "table_rule", "server_status")
+    __slots__ = ("op", "device_info", "pipeline_info", "pipeline_stats", "table", "table_rule", "stats", "server_status", "server_config")
     OP_FIELD_NUMBER: _ClassVar[int]
     DEVICE_INFO_FIELD_NUMBER: _ClassVar[int]
     PIPELINE_INFO_FIELD_NUMBER: _ClassVar[int]
     PIPELINE_STATS_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     TABLE_RULE_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
     SERVER_STATUS_FIELD_NUMBER: _ClassVar[int]
+    SERVER_CONFIG_FIELD_NUMBER: _ClassVar[int]
     op: BatchOperation
     device_info: DeviceInfoRequest
     pipeline_info: PipelineInfoRequest
     pipeline_stats: PipelineStatsRequest
     table: TableRequest
     table_rule: TableRuleRequest
+    stats: StatsRequest
     server_status: ServerStatusRequest
-    def __init__(self, op: _Optional[_Union[BatchOperation, str]] = ..., device_info: _Optional[_Union[DeviceInfoRequest, _Mapping]] = ..., pipeline_info: _Optional[_Union[PipelineInfoRequest, _Mapping]] = ..., pipeline_stats: _Optional[_Union[PipelineStatsRequest, _Mapping]] = ..., table: _Optional[_Union[TableRequest, _Mapping]] = ..., table_rule: _Optional[_Union[TableRuleRequest, _Mapping]] = ..., server_status: _Optional[_Union[ServerStatusRequest, _Mapping]] = ...) -> None: ...
+    server_config: ServerConfigRequest
+    def __init__(self, op: _Optional[_Union[BatchOperation, str]] = ..., device_info: _Optional[_Union[DeviceInfoRequest, _Mapping]] = ..., pipeline_info: _Optional[_Union[PipelineInfoRequest, _Mapping]] = ..., pipeline_stats: _Optional[_Union[PipelineStatsRequest, _Mapping]] = ..., table: _Optional[_Union[TableRequest, _Mapping]] = ..., table_rule: _Optional[_Union[TableRuleRequest, _Mapping]] = ..., stats: _Optional[_Union[StatsRequest, _Mapping]] = ..., server_status: _Optional[_Union[ServerStatusRequest, _Mapping]] = ..., server_config: _Optional[_Union[ServerConfigRequest, _Mapping]] = ...) -> None: ...
 
 class BatchResponse(_message.Message):
-    __slots__ = ("error_code", "op", "device_info", "pipeline_info", "pipeline_stats", "table", "table_rule", "server_status")
+    __slots__ = ("error_code", "op", "device_info", "pipeline_info", "pipeline_stats", "table", "table_rule", "stats", "server_status", "server_config")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     OP_FIELD_NUMBER: _ClassVar[int]
     DEVICE_INFO_FIELD_NUMBER: _ClassVar[int]
@@ -505,7 +618,9 @@ class BatchResponse(_message.Message):
     PIPELINE_STATS_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     TABLE_RULE_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
     SERVER_STATUS_FIELD_NUMBER: _ClassVar[int]
+    SERVER_CONFIG_FIELD_NUMBER: _ClassVar[int]
     error_code: ErrorCode
     op: BatchOperation
     device_info: DeviceInfoResponse
@@ -513,5 +628,7 @@ class BatchResponse(_message.Message):
     pipeline_stats: PipelineStatsResponse
     table: TableResponse
     table_rule: TableRuleResponse
+    stats: StatsResponse
     server_status: ServerStatusResponse
-    def __init__(self, error_code: _Optional[_Union[ErrorCode, str]] = ..., op: _Optional[_Union[BatchOperation, str]] = ..., device_info: _Optional[_Union[DeviceInfoResponse, _Mapping]] = ..., pipeline_info: _Optional[_Union[PipelineInfoResponse, _Mapping]] = ..., pipeline_stats: _Optional[_Union[PipelineStatsResponse, _Mapping]] = ..., table: _Optional[_Union[TableResponse, _Mapping]] = ..., table_rule: _Optional[_Union[TableRuleResponse, _Mapping]] = ..., server_status: _Optional[_Union[ServerStatusResponse, _Mapping]] = ...) -> None: ...
+    server_config: ServerConfigResponse
+    def __init__(self, error_code: _Optional[_Union[ErrorCode, str]] = ..., op: _Optional[_Union[BatchOperation, str]] = ..., device_info: _Optional[_Union[DeviceInfoResponse, _Mapping]] = ..., pipeline_info: _Optional[_Union[PipelineInfoResponse, _Mapping]] = ..., pipeline_stats: _Optional[_Union[PipelineStatsResponse, _Mapping]] = ..., table: _Optional[_Union[TableResponse, _Mapping]] = ..., table_rule: _Optional[_Union[TableRuleResponse, _Mapping]] = ..., stats: _Optional[_Union[StatsResponse, _Mapping]] = ..., server_status: _Optional[_Union[ServerStatusResponse, _Mapping]] = ..., server_config: _Optional[_Union[ServerConfigResponse, _Mapping]] = ...) -> None: ...

@@ -74,6 +74,26 @@ class SmartnicP4Stub:
                 request_serializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.TableRuleRequest.SerializeToString,
                 response_deserializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.TableRuleResponse.FromString,
                 _registered_method=True)
+        self.GetStats = channel.unary_stream(
+                '/sn_p4.v2.SmartnicP4/GetStats',
+                request_serializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsRequest.SerializeToString,
+                response_deserializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsResponse.FromString,
+                _registered_method=True)
+        self.ClearStats = channel.unary_stream(
+                '/sn_p4.v2.SmartnicP4/ClearStats',
+                request_serializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsRequest.SerializeToString,
+                response_deserializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsResponse.FromString,
+                _registered_method=True)
+        self.GetServerConfig = channel.unary_stream(
+                '/sn_p4.v2.SmartnicP4/GetServerConfig',
+                request_serializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigRequest.SerializeToString,
+                response_deserializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigResponse.FromString,
+                _registered_method=True)
+        self.SetServerConfig = channel.unary_stream(
+                '/sn_p4.v2.SmartnicP4/SetServerConfig',
+                request_serializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigRequest.SerializeToString,
+                response_deserializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigResponse.FromString,
+                _registered_method=True)
         self.GetServerStatus = channel.unary_stream(
                 '/sn_p4.v2.SmartnicP4/GetServerStatus',
                 request_serializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerStatusRequest.SerializeToString,
@@ -132,6 +152,30 @@ class SmartnicP4Servicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetStats(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ClearStats(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetServerConfig(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetServerConfig(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetServerStatus(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -180,6 +224,26 @@ def add_SmartnicP4Servicer_to_server(servicer, server):
                     servicer.DeleteTableRule,
                     request_deserializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.TableRuleRequest.FromString,
                     response_serializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.TableRuleResponse.SerializeToString,
+            ),
+            'GetStats': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetStats,
+                    request_deserializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsRequest.FromString,
+                    response_serializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsResponse.SerializeToString,
+            ),
+            'ClearStats': grpc.unary_stream_rpc_method_handler(
+                    servicer.ClearStats,
+                    request_deserializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsRequest.FromString,
+                    response_serializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsResponse.SerializeToString,
+            ),
+            'GetServerConfig': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetServerConfig,
+                    request_deserializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigRequest.FromString,
+                    response_serializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigResponse.SerializeToString,
+            ),
+            'SetServerConfig': grpc.unary_stream_rpc_method_handler(
+                    servicer.SetServerConfig,
+                    request_deserializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigRequest.FromString,
+                    response_serializer=ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigResponse.SerializeToString,
             ),
             'GetServerStatus': grpc.unary_stream_rpc_method_handler(
                     servicer.GetServerStatus,
@@ -403,6 +467,114 @@ class SmartnicP4:
             '/sn_p4.v2.SmartnicP4/DeleteTableRule',
             ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.TableRuleRequest.SerializeToString,
             ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.TableRuleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStats(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sn_p4.v2.SmartnicP4/GetStats',
+            ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsRequest.SerializeToString,
+            ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ClearStats(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sn_p4.v2.SmartnicP4/ClearStats',
+            ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsRequest.SerializeToString,
+            ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.StatsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetServerConfig(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sn_p4.v2.SmartnicP4/GetServerConfig',
+            ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigRequest.SerializeToString,
+            ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetServerConfig(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sn_p4.v2.SmartnicP4/SetServerConfig',
+            ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigRequest.SerializeToString,
+            ejfat_dot_control_dot_pb_dot_sn__p4__v2__pb2.ServerConfigResponse.FromString,
             options,
             channel_credentials,
             insecure,

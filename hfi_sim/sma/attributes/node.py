@@ -21,24 +21,39 @@ class NodeType(Code):
     SWITCH = 2, "switch"
 
 
+# what NodeInfo and its forms in InfiniBand's MADs and records share
+BaseVersion = Annotated[int, Field(8, "0x80", HEX)]
+ClassVersion = Annotated[int, Field(8, "0x80", HEX)]
+TypeOfNode = Annotated[int, Field(8, "HFI or switch", codes=NodeType)]
+NumPorts = Annotated[int, Field(8, "ports with a cable; a switch's port 0 does not count")]
+SystemImageGuid = Annotated[int, Field(64, "GUID of the whole system", HEX)]
+NodeGuid = Annotated[int, Field(64, "GUID of the node", HEX)]
+PortGuid = Annotated[int, Field(64, "GUID of the port that was asked", HEX)]
+PartitionCap = Annotated[int, Field(16, "entries of the partition table")]
+DeviceId = Annotated[int, Field(16, "device, by its vendor", HEX)]
+Revision = Annotated[int, Field(32, "revision of the device", HEX)]
+LocalPortNum = Annotated[int, Field(8, "the port that the question came by")]
+VendorId = Annotated[int, Field(24, "OUI of the vendor", HEX)]
+
+
 @declared("NodeInfo", "NodeInfo", "big", source=_SOURCE, names_itself=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeInfo(WireHeader):
     """Attribute 0x0011, 44 bytes: the same from every port of a node, but for the last two GUID and port."""
 
-    base_version: Annotated[int, Field(8, "0x80", HEX)] = 0x80
-    class_version: Annotated[int, Field(8, "0x80", HEX)] = 0x80
-    node_type: Annotated[int, Field(8, "HFI or switch", codes=NodeType)] = NodeType.HFI
-    num_ports: Annotated[int, Field(8, "ports with a cable; a switch's port 0 does not count")] = 1
+    base_version: BaseVersion = 0x80
+    class_version: ClassVersion = 0x80
+    node_type: TypeOfNode = NodeType.HFI
+    num_ports: NumPorts = 1
     reserved: Annotated[int, Field(32, "reserved", HEX)] = 0
-    system_image_guid: Annotated[int, Field(64, "GUID of the whole system", HEX)] = 0
-    node_guid: Annotated[int, Field(64, "GUID of the node", HEX)] = 0
-    port_guid: Annotated[int, Field(64, "GUID of the port that was asked", HEX)] = 0
-    partition_cap: Annotated[int, Field(16, "entries of the partition table")] = 0
-    device_id: Annotated[int, Field(16, "device, by its vendor", HEX)] = 0
-    revision: Annotated[int, Field(32, "revision of the device", HEX)] = 0
-    local_port_num: Annotated[int, Field(8, "the port that the question came by")] = 0
-    vendor_id: Annotated[int, Field(24, "OUI of the vendor", HEX)] = 0
+    system_image_guid: SystemImageGuid = 0
+    node_guid: NodeGuid = 0
+    port_guid: PortGuid = 0
+    partition_cap: PartitionCap = 0
+    device_id: DeviceId = 0
+    revision: Revision = 0
+    local_port_num: LocalPortNum = 0
+    vendor_id: VendorId = 0
 
 
 @declared(
@@ -53,17 +68,17 @@ class IbNodeInfo(WireHeader):
     """Attribute 0x0011 as a MAD of base version 1 bears it, 40 bytes."""
 
     base_version: Annotated[int, Field(8, "0x80: the node speaks OPA", HEX)] = 0x80
-    class_version: Annotated[int, Field(8, "0x80", HEX)] = 0x80
-    node_type: Annotated[int, Field(8, "HFI or switch", codes=NodeType)] = NodeType.HFI
-    num_ports: Annotated[int, Field(8, "ports with a cable; a switch's port 0 does not count")] = 1
-    system_image_guid: Annotated[int, Field(64, "GUID of the whole system", HEX)] = 0
-    node_guid: Annotated[int, Field(64, "GUID of the node", HEX)] = 0
-    port_guid: Annotated[int, Field(64, "GUID of the port that was asked", HEX)] = 0
-    partition_cap: Annotated[int, Field(16, "entries of the partition table")] = 0
-    device_id: Annotated[int, Field(16, "device, by its vendor", HEX)] = 0
-    revision: Annotated[int, Field(32, "revision of the device", HEX)] = 0
-    local_port_num: Annotated[int, Field(8, "the port that the question came by")] = 0
-    vendor_id: Annotated[int, Field(24, "OUI of the vendor", HEX)] = 0
+    class_version: ClassVersion = 0x80
+    node_type: TypeOfNode = NodeType.HFI
+    num_ports: NumPorts = 1
+    system_image_guid: SystemImageGuid = 0
+    node_guid: NodeGuid = 0
+    port_guid: PortGuid = 0
+    partition_cap: PartitionCap = 0
+    device_id: DeviceId = 0
+    revision: Revision = 0
+    local_port_num: LocalPortNum = 0
+    vendor_id: VendorId = 0
 
     @classmethod
     def of(cls, info: NodeInfo) -> Self:

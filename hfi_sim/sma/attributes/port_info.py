@@ -82,6 +82,13 @@ MTU_BYTES: Final = {
     MtuCode.MTU_8192: 8192,
     MtuCode.MTU_10240: 10240,
 }
+
+
+def mtu_code_for(size: int) -> MtuCode:
+    """Return the code of the smallest MTU that carries `size` bytes of payload; the largest there is, if none does."""
+    return min((code for code, length in MTU_BYTES.items() if length >= size), default=MtuCode.MTU_10240)
+
+
 """What a code means, in bytes."""
 
 SPEED_12_5G: Final = 0x0001

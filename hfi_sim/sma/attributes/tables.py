@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from hfi_sim.wire.field import HEX, Field
+from hfi_sim.wire.field import BYTES, HEX, Field
 from hfi_sim.wire.header import WireHeader, declared
 
 _SOURCE: Final = "stl_sm_types.h of opa-ff"
@@ -49,6 +49,18 @@ class SlToSc(WireHeader):
 class ScToSc(WireHeader):
     """Attribute 0x0081 of a switch, 32 bytes for a pair of ports."""
 
+    scs: Annotated[tuple[int, ...], Field(8, "service channel that each leaves on", count=32, access=_RW)]
+
+
+@declared("SCtoSCMultiSet", "SCtoSCMultiSet", "big", source=_SOURCE, names_itself=True)
+@dataclass(frozen=True, slots=True)
+class ScToScMultiSet(WireHeader):
+    """Attribute 0x0094 of a switch, set only, 96 bytes a block: one table for many pairs of ports."""
+
+    ingress: Annotated[
+        bytes, Field(256, "ports by which packets come in: bit n is port n", BYTES, access=_RW)
+    ]
+    egress: Annotated[bytes, Field(256, "ports by which they leave, likewise", BYTES, access=_RW)]
     scs: Annotated[tuple[int, ...], Field(8, "service channel that each leaves on", count=32, access=_RW)]
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from hfi_sim.errors import WireError
 from hfi_sim.hfi import HfiPort
 from hfi_sim.mad.agents import MadRequest
+from hfi_sim.mad.attributes import SubnetAttrId
 from hfi_sim.mad.header import (
     BASE_VERSION_IB,
     BASE_VERSION_OPA,
@@ -27,8 +28,9 @@ from hfi_sim.mad.transfers import MAX_MESSAGE
 from hfi_sim.sa.attributes import CLASS_VERSION_IB, CLASS_VERSION_OPA, SaAttrId, SaMethod, SaStatus
 from hfi_sim.sa.message import DATA_AT, OFFSET_UNIT, SaHeader, SaMessage, stride, table_header
 from hfi_sim.sa.record import SaRecord
-from hfi_sim.sa.records import ClassPortInfo, SmInfoRecord, VfInfoRecord
-from hfi_sim.sa.records_ib import IbClassPortInfo, IbNotice
+from hfi_sim.sa.records import ClassPortInfo, McMemberRecord, SmInfoRecord, VfInfoRecord
+from hfi_sim.sa.records_ib import IbClassPortInfo, IbMcMemberRecord, IbNotice
+from hfi_sim.sa.records_tables import CableInfoRecord
 from hfi_sim.sma.attributes.notice import (
     NOTICE_DATA,
     CapabilityData,
@@ -42,6 +44,7 @@ from hfi_sim.sma.attributes.port_info import MtuCode
 from hfi_sim.sma.attributes.tables import SmInfo
 from hfi_sim.sma.facts import port_info_of
 from hfi_sim.subnet_manager.administration import fabric_records as fabric
+from hfi_sim.subnet_manager.administration import node_records as nodes
 from hfi_sim.subnet_manager.administration import paths
 from hfi_sim.subnet_manager.administration.codes import rate_code
 from hfi_sim.subnet_manager.administration.membership import Membership
@@ -62,6 +65,16 @@ _RESPONSE_TIME: Final = 18
 _MASTER: Final = 3
 _PRIORITY: Final = 8
 _LINK_RATE_BPS: Final = 100e9
+_EMPTY: Final = (
+    SaAttrId.QUARANTINED_NODE_RECORD,
+    SaAttrId.PORT_GROUP_RECORD,
+    SaAttrId.PORT_GROUP_FORWARDING_RECORD,
+    SaAttrId.DEVICE_GROUP_NAME_RECORD,
+    SaAttrId.DEVICE_GROUP_MEMBER_RECORD,
+)
+"""Tables that are there and hold nothing: nobody is quarantined, groups of ports and devices are not made."""
+_OF_THE_ASKER: Final = {int(SaAttrId.CABLE_INFO_RECORD): CableInfoRecord.mask("length", "address")}
+"""Components that say what is wanted of each record, and select none."""
 Reader = Callable[[Question], Answer]
 
 
@@ -88,9 +101,29 @@ class Administration:
             (False, SaAttrId.PARTITION_TABLE_RECORD): lambda _: fabric.partition_tables(self._view()),
             (False, SaAttrId.SL_TO_SC_RECORD): lambda _: fabric.sl_to_sc(self._view()),
             (False, SaAttrId.SC_TO_SL_RECORD): lambda _: fabric.sc_to_sl(self._view()),
-            (False, SaAttrId.SC_TO_VLT_RECORD): lambda _: fabric.sc_to_vl(self._view()),
-            (False, SaAttrId.SC_TO_VLNT_RECORD): lambda _: fabric.sc_to_vl(self._view()),
-            (False, SaAttrId.SC_TO_VLR_RECORD): lambda _: fabric.sc_to_vl(self._view()),
+            (False, SaAttrId.SC_TO_SC_RECORD): lambda _: nodes.sc_to_sc(self._view()),
+            (False, SaAttrId.SC_TO_VLT_RECORD): lambda _: nodes.sc_to_vl(
+                self._view(), SubnetAttrId.SC_TO_VLT
+            ),
+            (False, SaAttrId.SC_TO_VLNT_RECORD): lambda _: nodes.sc_to_vl(
+                self._view(), SubnetAttrId.SC_TO_VLNT
+            ),
+            (False, SaAttrId.SC_TO_VLR_RECORD): lambda _: nodes.sc_to_vl(
+                self._view(), SubnetAttrId.SC_TO_VLR
+            ),
+            (False, SaAttrId.VL_ARBITRATION_RECORD): lambda _: nodes.vl_arbitration(self._view()),
+            (False, SaAttrId.BUFFER_CONTROL_RECORD): lambda _: nodes.buffer_control(self._view()),
+            (False, SaAttrId.CABLE_INFO_RECORD): lambda question: nodes.cables(self._view(), question),
+            (False, SaAttrId.CONGESTION_INFO_RECORD): lambda _: nodes.congestion_infos(self._view()),
+            (False, SaAttrId.SWITCH_CONGESTION_RECORD): lambda _: nodes.switch_congestion(self._view()),
+            (False, SaAttrId.SWITCH_PORT_CONGESTION_RECORD): lambda _: nodes.switch_port_congestion(
+                self._view()
+            ),
+            (False, SaAttrId.HFI_CONGESTION_RECORD): lambda _: nodes.hfi_congestion(self._view()),
+            (False, SaAttrId.HFI_CONGESTION_CONTROL_RECORD): lambda _: nodes.hfi_congestion_control(
+                self._view()
+            ),
+            **{(False, attr_id): _none for attr_id in _EMPTY},
             (False, SaAttrId.SM_INFO_RECORD): self._sm_infos,
             (False, SaAttrId.VF_INFO_RECORD): self._virtual_fabrics,
             (False, SaAttrId.INFORM_INFO_RECORD): lambda _: self.subscriptions.records(ib=False),
@@ -150,8 +183,12 @@ class Administration:
         elif reader := self._readers.get((question.ib, header.attr_id)):
             found = list(reader(question))
             if found and header.attr_id != SaAttrId.VF_INFO_RECORD:
-                select = type(found[0]).selects(question.message.data, question.mask)
+                select = type(found[0]).selects(
+                    question.message.data, question.mask & ~_OF_THE_ASKER.get(header.attr_id, 0)
+                )
                 found = [record for record in found if select(record)]
+            if header.attr_id == SaAttrId.MC_MEMBER_RECORD:
+                found = _one_a_group(found, question)
         else:
             raise RefusedError(MadStatus.UNSUPPORTED)
         if not found:
@@ -251,11 +288,15 @@ class Administration:
         self.membership.gone(port)
         self._announce_gid(TrapNumber.GID_OUT_OF_SERVICE, gid_of(port.guid))
 
-    def capabilities_changed(self, port: HfiPort) -> None:
-        """Take note that a port has announced something, or withdrawn it."""
+    def capabilities_changed(self, port: HfiPort, *, described: bool = False) -> None:
+        """Take note that a port has announced something, or withdrawn it; or that its node describes itself anew."""
         info = port_info_of(port)
-        data = CapabilityData(
-            lid=port.lid, capability_mask=info.capability_mask, capability_mask3=info.capability_mask3
+        data = (
+            CapabilityData(lid=port.lid, description_changed=True)
+            if described
+            else CapabilityData(
+                lid=port.lid, capability_mask=info.capability_mask, capability_mask3=info.capability_mask3
+            )
         )
         self._announce(
             TrapNumber.CAPABILITY_CHANGE,
@@ -320,6 +361,26 @@ class Administration:
     def expire(self, now: float) -> None:
         """End what has no lease any more."""
         self.services.expire(now)
+
+
+def _none(_question: Question) -> Answer:
+    """Return no records: there are none of this kind, and never any."""
+    return ()
+
+
+def _one_a_group(records: list[SaRecord], question: Question) -> list[SaRecord]:
+    """Leave one record for each group, where no group is asked for by its MGID.
+
+    Source: the InfiniBand architecture, 15-0.2.5; opa-fm, sa_McMemberRecord_GetTable.
+    """
+    kind = IbMcMemberRecord if question.ib else McMemberRecord
+    if question.mask & kind.mask("mgid"):
+        return records
+    first: dict[bytes, SaRecord] = {}
+    for record in records:
+        if isinstance(record, McMemberRecord | IbMcMemberRecord):
+            first.setdefault(record.mgid, record)
+    return list(first.values())
 
 
 def _response_method(method: int) -> int:

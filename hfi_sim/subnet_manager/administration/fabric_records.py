@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from hfi_sim.hfi import HfiPort
 from hfi_sim.port_state import PortState
@@ -15,7 +14,6 @@ from hfi_sim.sa.records import (
     NodeRecord,
     PartitionTableRecord,
     PortInfoRecord,
-    ScToVlRecord,
     SlToScRecord,
     SwitchInfoRecord,
 )
@@ -39,9 +37,7 @@ from hfi_sim.sma.facts import (
 )
 from hfi_sim.subnet_manager.view import View
 from hfi_sim.switch import Switch, SwitchPort
-from hfi_sim.types import LID_MULTICAST_FIRST, SC_MANAGEMENT
-
-_VLS: Final = 32
+from hfi_sim.types import LID_MULTICAST_FIRST
 
 
 def lid_of(port: Port) -> int:
@@ -186,16 +182,3 @@ def sc_to_sl(view: View) -> Iterator[SlToScRecord]:
     """Yield the SL of each SC at each end point."""
     for port in ends(view):
         yield SlToScRecord(lid=lid_of(port), table=bytes(port.settings.sc_to_sl))
-
-
-def sc_to_vl(view: View) -> Iterator[ScToVlRecord]:
-    """Yield the VL of each SC at each port."""
-    for port in ports(view):
-        yield ScToVlRecord(lid=lid_of(port), port_num=port_num_of(port), table=_sc_to_vl(port))
-
-
-def _sc_to_vl(port: Port) -> bytes:
-    own = getattr(port, "sc_to_vl", None)
-    if own:
-        return bytes(own)
-    return bytes(sc if sc <= SC_MANAGEMENT else SC_MANAGEMENT for sc in range(_VLS))

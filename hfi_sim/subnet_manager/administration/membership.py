@@ -1,7 +1,7 @@
 """Multicast groups by their MGIDs: ports join, the first makes the group, the last that leaves ends it.
 
 Source: the InfiniBand architecture, 15.2.5.17 (MCMemberRecord); opa-fm, sa_McMemberRecord.c.
-Differs: everybody sees all members.
+Differs: everybody sees all members. Nobody joins a group that the Ethernet Manager has made here.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from hfi_sim.sa.record import SaRecord
 from hfi_sim.sa.records import JOIN_FULL, JOIN_NON_MEMBER, JOIN_SEND_ONLY, McMemberRecord
 from hfi_sim.sa.records_ib import IbMcMemberRecord
 from hfi_sim.sma.attributes.notice import TrapNumber
-from hfi_sim.sma.attributes.port_info import MtuCode
+from hfi_sim.sma.attributes.port_info import MtuCode, mtu_code_for
 from hfi_sim.sma.facts import multicast_lid_32
 from hfi_sim.subnet_manager.administration.codes import LIFE, MTUS, RATES, choose, is_wanted, rate_code
 from hfi_sim.subnet_manager.administration.question import Question, RefusedError, gid_of, guid_of
-from hfi_sim.subnet_manager.groups import Groups
-from hfi_sim.types import LID_MULTICAST_FIRST, Guid, Lid
+from hfi_sim.subnet_manager.groups import Announced, Groups
+from hfi_sim.types import LIDS_OF_JOINED_GROUPS, Guid, Lid
 
-MAX_GROUPS: Final = 1024
+MAX_GROUPS: Final = len(LIDS_OF_JOINED_GROUPS)
 """Groups that programs may make."""
-FIRST_MLID: Final = LID_MULTICAST_FIRST + 0x1000
-"""The lowest LID of such a group; below, the Ethernet Manager has one for each virtual switch number."""
 _NEEDED: Final = ("port_gid", "join_state")
 _NEEDED_TO_CREATE: Final = ("pkey", "q_key", "sl", "traffic_class")
 _MUST_AGREE: Final = ("pkey", "q_key", "sl", "traffic_class")
@@ -80,6 +78,17 @@ class Membership:
         for group in self._by_mgid.values():
             for guid, state in group.states.items():
                 yield _record(group, guid, state, ib)
+        for mlid, announced in self._groups.announced.items():
+            group = _Group(announced.mgid, mlid, _qualities_of(announced))
+            for guid in sorted(self._groups.members(mlid)):
+                yield _record(group, guid, JOIN_FULL, ib)
+
+    def tell(self, group: Announced, begins: bool) -> None:
+        """Take note that a group has been made here, or (False) is gone."""
+        self._announce(TrapNumber.GROUP_ADDED if begins else TrapNumber.GROUP_DELETED, group.mgid)
+
+    def _announced(self, mgid: bytes) -> Announced | None:
+        return next((group for group in self._groups.announced.values() if group.mgid == mgid), None)
 
     def join(self, question: Question) -> SaRecord:
         """Let a port join a group; return what the group is like.
@@ -90,6 +99,8 @@ class Membership:
         if not asked.join_state:
             raise RefusedError(SaStatus.INVALID)
         group = self._by_mgid.get(asked.mgid)
+        if group is None and self._announced(asked.mgid) is not None:
+            raise RefusedError(SaStatus.DENIED)  # its members are those of a virtual switch
         if group is None:
             group = self._create(asked, has, port)
         elif not _agrees(asked, has, group.qualities) or not port.pkeys.admits(group.qualities.pkey):
@@ -131,6 +142,8 @@ class Membership:
 
     def pkey_of(self, mgid: bytes) -> int | None:
         """Return the P_Key of a group, or None."""
+        if (announced := self._announced(mgid)) is not None:
+            return announced.pkey
         group = self._by_mgid.get(mgid)
         return None if group is None else group.qualities.pkey
 
@@ -169,7 +182,7 @@ class Membership:
         if len(self._by_mgid) >= MAX_GROUPS:
             raise RefusedError(SaStatus.NO_RESOURCES)
         try:
-            mlid = self._groups.create(first=FIRST_MLID)
+            mlid = self._groups.create(among=LIDS_OF_JOINED_GROUPS)
         except FabricError:
             raise RefusedError(SaStatus.NO_RESOURCES) from None
         qualities = _Qualities(
@@ -193,6 +206,11 @@ class Membership:
             self._groups.delete(group.mlid)
             del self._by_mgid[group.mgid]
             self._announce(TrapNumber.GROUP_DELETED, group.mgid)
+
+
+def _qualities_of(group: Announced) -> _Qualities:
+    mtu = max(mtu_code_for(group.mtu), MtuCode.MTU_2048)
+    return _Qualities(group.pkey, 0, 0, 0, int(mtu), rate_code(_DEFAULT_RATE_BPS), 0, group.mgid[1] & 0x0F)
 
 
 def _agrees(asked: _Record, has: set[str], qualities: _Qualities) -> bool:

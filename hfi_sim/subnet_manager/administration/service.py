@@ -15,6 +15,7 @@ from hfi_sim.mad.header import RESPONSE_BIT, MadClass, Method
 from hfi_sim.mad.message import Mad
 from hfi_sim.subnet_manager.administration.administration import METHODS, Administration
 from hfi_sim.subnet_manager.administration.subscriptions import Subscription
+from hfi_sim.subnet_manager.groups import Announced
 from hfi_sim.subnet_manager.manager import NoticeKind, SmNotice, SubnetManager
 from hfi_sim.switch import SwitchPort
 
@@ -48,12 +49,14 @@ class AdministrationService:
             port.mad.register_agent(MadClass.SUBN_ADM, None, METHODS, self._answer),
             port.mad.register_agent(MadClass.SUBN_LID, None, (Method.GET,), self._sm_info),
         ]
+        manager.groups.on_announced = self._group_announced
         port.is_sm = True
         self._unsubscribe = [manager.subscribe(self._notice), manager.fabric.on_change(self._fabric_changed)]
 
     def stop(self) -> None:
         """End: nothing is answered or reported any more, and the groups that programs made are gone."""
         self._port.is_sm = False
+        self._manager.groups.on_announced = None
         for agent in self._agents:
             self._port.mad.unregister_agent(agent)
         for unsubscribe in self._unsubscribe:
@@ -95,13 +98,17 @@ class AdministrationService:
         self.core.subscriptions.reported(subscription, response is not None)
         self._runner.poll_soon()
 
+    def _group_announced(self, group: Announced, begins: bool) -> None:
+        self.core.membership.tell(group, begins)
+        self._report_soon()
+
     def _notice(self, notice: SmNotice) -> None:
-        takers = {
-            NoticeKind.PORT_IN_SERVICE: self.core.in_service,
-            NoticeKind.PORT_OUT_OF_SERVICE: self.core.out_of_service,
-            NoticeKind.CAPABILITY_CHANGE: self.core.capabilities_changed,
-        }
-        takers[notice.kind](notice.port)
+        if notice.kind is NoticeKind.CAPABILITY_CHANGE:
+            self.core.capabilities_changed(notice.port, described=notice.described)
+        elif notice.kind is NoticeKind.PORT_IN_SERVICE:
+            self.core.in_service(notice.port)
+        else:
+            self.core.out_of_service(notice.port)
         self._report_soon()
 
     def _fabric_changed(self, notice: FabricNotice) -> None:

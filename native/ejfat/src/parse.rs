@@ -1,4 +1,4 @@
-//! The two parsers: the document's (version 1) and today's (versions 2 and 3). Any bytes are fine.
+//! The two parsers, of version 1 and of versions 2 and 3, on one parse of IP. Any bytes are fine.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub const UDP_LENGTH: usize = 4;
 pub const UDP_CHECKSUM: usize = 6;
 pub const UDP_SIZE: usize = 8;
 
-/// What today's parser found.
+/// What the parser of versions 2 and 3 found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// UDP: IPv6 or not, where UDP begins, whether a load balancer header follows.
@@ -28,28 +28,72 @@ pub enum Found {
     Other,
 }
 
-/// Where the UDP header of an untagged frame begins: behind all of IPv4's options, or behind IPv6; None where it is no
-/// UDP, or a fragment behind the first.
+/// An IP header, complete with all options of IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ip {
+    pub v6: bool,
+    /// Where the header behind it begins; extension headers of IPv6 are not followed.
+    pub l4: usize,
+    pub protocol: u8,
+    /// Of IPv4: what stands where a header would be is payload.
+    pub later_fragment: bool,
+    /// Bytes behind the header by its length field, whatever the frame has; below 0 if the field is too small.
+    pub claimed: i32,
+}
+
+impl Ip {
+    /// Where a complete UDP header begins; None where there is none.
+    #[inline]
+    fn udp(&self, frame: &[u8]) -> Option<usize> {
+        let is_udp = self.protocol == UDP && !self.later_fragment && frame.len() >= self.l4 + UDP_SIZE;
+        is_udp.then_some(self.l4)
+    }
+}
+
+/// The parse that all of the data plane shares: an IP header at byte 14, why it is none that can be parsed, or None
+/// where the frame is neither IPv4 nor IPv6. What a frame is, is decided by this, never by bytes at fixed offsets.
 #[inline]
-pub fn udp_of(frame: &[u8]) -> Option<usize> {
-    let udp = match frame.get(12..14)? {
-        [0x08, 0x00] => {
-            let header = ipv4(frame).ok()?;
-            if frame[23] != UDP || be16(frame, 20) & 0x1fff != 0 {
-                return None;
+pub fn ip(frame: &[u8], ethertype: u16) -> Result<Option<Ip>, Drop> {
+    let len = frame.len();
+    match ethertype {
+        IPV4 => {
+            if len < 34 {
+                return Err(Drop::ParserShortIpv4);
             }
-            14 + header
-        }
-        [0x86, 0xdd] => {
-            ipv6(frame).ok()?;
-            if frame[20] != UDP {
-                return None;
+            let header = 4 * usize::from(frame[14] & 15);
+            if frame[14] >> 4 != 4 || header < 20 {
+                return Err(Drop::ParserInvalidIp);
             }
-            54
+            if len < 14 + header {
+                return Err(Drop::ParserShortIpv4Options);
+            }
+            Ok(Some(Ip {
+                v6: false,
+                l4: 14 + header,
+                protocol: frame[23],
+                later_fragment: be16(frame, 20) & 0x1fff != 0,
+                claimed: i32::from(be16(frame, 16)) - header as i32,
+            }))
         }
-        _ => return None,
-    };
-    (frame.len() >= udp + UDP_SIZE).then_some(udp)
+        IPV6 => {
+            if len < 54 {
+                return Err(Drop::ParserShortIpv6);
+            }
+            if frame[14] >> 4 != 6 {
+                return Err(Drop::ParserInvalidIp);
+            }
+            let claimed = i32::from(be16(frame, 18));
+            Ok(Some(Ip { v6: true, l4: 54, protocol: frame[20], later_fragment: false, claimed }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Where the UDP header of an untagged frame begins; None where it is no UDP, or a fragment behind the first.
+#[inline]
+fn udp_of(frame: &[u8]) -> Option<usize> {
+    let ethertype = frame.get(12..14)?;
+    ip(frame, be16(ethertype, 0)).ok()??.udp(frame)
 }
 
 /// Whether this is UDP to port 19522 with a version 1 header behind it.
@@ -84,40 +128,26 @@ pub fn is_for_node(frame: &[u8], sync_ports: &Range<u32>) -> bool {
     }
 }
 
-/// Parse as the document's pipeline does: where UDP begins (None: it is no UDP), and the destination IP.
+/// Parse version 1: where UDP begins (None: it is no UDP), and the destination IP.
 #[inline]
 pub fn v1(frame: &[u8]) -> Result<(Option<usize>, u128), Drop> {
     let len = frame.len();
     if len < 14 {
         return Err(Drop::ParserShortEthernet);
     }
-    let (udp, ip_dst, shortest, claimed);
-    match be16(frame, 12) {
-        IPV4 => {
-            let header = ipv4(frame)?;
-            udp = 14 + header;
-            ip_dst = u128::from(u32::from_be_bytes(frame[30..34].try_into().expect("four bytes")));
-            if frame[23] != UDP {
-                return Ok((None, ip_dst));
-            }
-            if be16(frame, 20) & 0x1fff != 0 {
-                return Err(Drop::ParserFragment);
-            }
-            shortest = header + UDP_SIZE + lb_v1::SIZE;
-            claimed = usize::from(be16(frame, 16));
-        }
-        IPV6 => {
-            ipv6(frame)?;
-            udp = 54;
-            ip_dst = u128::from_be_bytes(frame[38..54].try_into().expect("sixteen bytes"));
-            if frame[20] != UDP {
-                return Ok((None, ip_dst));
-            }
-            shortest = UDP_SIZE + lb_v1::SIZE;
-            claimed = usize::from(be16(frame, 18));
-        }
-        _ => return Ok((None, 0)),
+    let Some(ip) = ip(frame, be16(frame, 12))? else { return Ok((None, 0)) };
+    let ip_dst = if ip.v6 {
+        u128::from_be_bytes(frame[38..54].try_into().expect("sixteen bytes"))
+    } else {
+        u128::from(u32::from_be_bytes(frame[30..34].try_into().expect("four bytes")))
+    };
+    if ip.protocol != UDP {
+        return Ok((None, ip_dst));
     }
+    if ip.later_fragment {
+        return Err(Drop::ParserFragment);
+    }
+    let udp = ip.l4;
     if len < udp + UDP_SIZE {
         return Err(Drop::ParserShortUdp);
     }
@@ -134,73 +164,36 @@ pub fn v1(frame: &[u8]) -> Result<(Option<usize>, u128), Drop> {
     if frame[lb + lb_v1::VERSION] != 1 {
         return Err(Drop::ParserBadVersion);
     }
-    if claimed < shortest || usize::from(be16(frame, udp + UDP_LENGTH)) < UDP_SIZE + lb_v1::SIZE {
+    let shortest = (UDP_SIZE + lb_v1::SIZE) as i32;
+    if ip.claimed < shortest || i32::from(be16(frame, udp + UDP_LENGTH)) < shortest {
         return Err(Drop::ParserBadLength);
     }
     Ok((Some(udp), ip_dst))
 }
 
-/// Return the length of the IPv4 header.
-#[inline]
-fn ipv4(frame: &[u8]) -> Result<usize, Drop> {
-    if frame.len() < 34 {
-        return Err(Drop::ParserShortIpv4);
-    }
-    let header = 4 * usize::from(frame[14] & 15);
-    if frame[14] >> 4 != 4 || header < 20 {
-        return Err(Drop::ParserInvalidIp);
-    }
-    if frame.len() < 14 + header {
-        return Err(Drop::ParserShortIpv4Options);
-    }
-    Ok(header)
-}
-
-#[inline]
-fn ipv6(frame: &[u8]) -> Result<(), Drop> {
-    if frame.len() < 54 {
-        return Err(Drop::ParserShortIpv6);
-    }
-    if frame[14] >> 4 != 6 {
-        return Err(Drop::ParserInvalidIp);
-    }
-    Ok(())
-}
-
-/// Parse as today's pipeline does. `frame` holds at least 14 bytes; of a tagged one the tag is gone, and `ethertype`
-/// is the inner one.
+/// Parse versions 2 and 3. `frame` holds at least 14 bytes; of a tagged one the tag is gone, and `ethertype` is the
+/// inner one.
 #[inline]
 pub fn v23(frame: &[u8], ethertype: u16) -> Result<Found, Drop> {
-    match ethertype {
-        IPV4 => {
-            let header = ipv4(frame)?;
-            let protocol = frame[23];
-            if protocol != ICMP && protocol != UDP {
-                return Err(Drop::ParserProtocol);
-            }
-            if be16(frame, 20) & 0x1fff != 0 {
-                return Err(Drop::ParserFragment);
-            }
-            if protocol == ICMP {
-                return Ok(Found::Other);
-            }
-            udp(frame, 14 + header, false, i32::from(be16(frame, 16)) - header as i32)
-        }
-        IPV6 => {
-            ipv6(frame)?;
-            match frame[20] {
-                UDP => udp(frame, 54, true, i32::from(be16(frame, 18))),
-                ICMPV6 => Ok(Found::Other),
-                _ => Err(Drop::ParserProtocol),
-            }
-        }
-        ARP | SLOW | LLDP => Ok(Found::Other),
-        _ => Err(Drop::ParserEtherType),
+    let Some(ip) = ip(frame, ethertype)? else {
+        return if matches!(ethertype, ARP | SLOW | LLDP) {
+            Ok(Found::Other)
+        } else {
+            Err(Drop::ParserEtherType)
+        };
+    };
+    if ip.protocol != UDP && ip.protocol != if ip.v6 { ICMPV6 } else { ICMP } {
+        return Err(Drop::ParserProtocol);
     }
+    if ip.later_fragment {
+        return Err(Drop::ParserFragment);
+    }
+    if ip.protocol == UDP { udp(frame, ip) } else { Ok(Found::Other) }
 }
 
 #[inline]
-fn udp(frame: &[u8], l4: usize, v6: bool, ip_len: i32) -> Result<Found, Drop> {
+fn udp(frame: &[u8], ip: Ip) -> Result<Found, Drop> {
+    let Ip { v6, l4, claimed, .. } = ip;
     let len = frame.len();
     if len < l4 + UDP_SIZE {
         return Err(Drop::ParserShortUdp);
@@ -222,7 +215,7 @@ fn udp(frame: &[u8], l4: usize, v6: bool, ip_len: i32) -> Result<Found, Drop> {
         return Err(Drop::ParserShortUdplb);
     }
     let shortest = (UDP_SIZE + lb_v23::SIZE) as i32;
-    if ip_len < shortest || i32::from(be16(frame, l4 + UDP_LENGTH)) < shortest {
+    if claimed < shortest || i32::from(be16(frame, l4 + UDP_LENGTH)) < shortest {
         return Err(Drop::ParserBadLength);
     }
     Ok(Found::Udp { v6, l4, lb: true })

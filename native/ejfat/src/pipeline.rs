@@ -202,13 +202,13 @@ fn balance_v23(
     if !has_header {
         return Err(late(Drop::NotUdplbPort));
     }
-    if frame[if v6 { 21 } else { 22 }] <= 1 {
-        return Err(late(Drop::Ttl));
-    }
     let at = l4 + UDP_SIZE;
     let tick = be64(frame, at + lb_v23::TICK);
     let version = frame[at + lb_v23::VERSION];
     lb.tick(version, tick);
+    if frame[if v6 { 21 } else { 22 }] <= 1 {
+        return Err(late(Drop::Ttl));
+    }
     let select = if version == 2 { tick as u16 } else { be16(frame, at + lb_v23::SLOT_SELECT) };
     let epoch = tables.epochs.lookup(lb_id, tick).ok_or(late(Drop::EpochMiss))?;
     let slot = (select ^ epoch.slot_xor) & epoch.slot_mask;

@@ -4,6 +4,7 @@
 //! per mask in use, where among several hits the lowest rank wins.
 
 use std::collections::hash_map::Entry;
+use std::hash::Hash;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -97,7 +98,7 @@ pub struct Rewrite {
     pub keep: bool,
 }
 
-/// What today's member table does.
+/// What the v2/v3 member table does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
     Rewrite(Rewrite),
@@ -184,53 +185,95 @@ fn low_bits(bits: u128) -> u16 {
     if bits >= 16 { u16::MAX } else { (1 << bits) - 1 }
 }
 
+/// A number of an exact key, by its place.
+fn key(row: &Row, place: usize) -> u128 {
+    row.values[place]
+}
+
+/// Put rows into an exact table: in the place of all it has, or in addition. A row without an action takes away what
+/// is under its key.
+fn fill<K: Eq + Hash + Clone, V: Clone>(
+    table: &str,
+    map: &mut Arc<FastMap<K, V>>,
+    rows: &[Row],
+    anew: bool,
+    keys: usize,
+    of: impl Fn(&Row) -> (K, Result<V, String>),
+) -> Result<(), String> {
+    if anew {
+        *map = Arc::default();
+    }
+    let map = Arc::make_mut(map);
+    for row in rows {
+        shape(table, row, keys)?;
+        let (key, value) = of(row);
+        if row.action.is_empty() {
+            map.remove(&key);
+        } else {
+            map.insert(key, value?);
+        }
+    }
+    Ok(())
+}
+
+fn unless_drop<T>(row: &Row, value: impl FnOnce() -> Result<T, String>) -> Result<Or<T>, String> {
+    if row.action == "drop" { Ok(None) } else { value().map(Some) }
+}
+
 impl Snapshot {
-    /// Put `rows` in the place of one table's. `table` is named as Python does, `v1:` or `v2/v3:` before it.
-    pub fn set(&mut self, table: &str, rows: &[Row]) -> Result<(), String> {
+    /// Put `rows` in the place of one table's, or, of an exact table and not `anew`, change those entries alone.
+    /// `table` is named as Python does, `v1:` or `v2/v3:` before it.
+    pub fn set(&mut self, table: &str, rows: &[Row], anew: bool) -> Result<(), String> {
         match table {
-            "v1:dst_filter_table" => {
-                let mut map = FastMap::default();
-                for row in rows {
-                    shape(table, row, 3)?;
-                    let key = (row.values[0] as u64, row.values[1] as u16, row.values[2]);
-                    map.insert(key, row.action != "drop");
-                }
-                self.v1_filter = Arc::new(map);
-            }
+            "v1:dst_filter_table" => fill(table, &mut self.v1_filter, rows, anew, 3, |row| {
+                let to = (key(row, 0) as u64, key(row, 1) as u16, key(row, 2));
+                (to, Ok(row.action != "drop"))
+            }),
+            "v1:load_balance_calendar_table" => fill(table, &mut self.v1_calendar, rows, anew, 2, |row| {
+                let slot = calendar_key(0, key(row, 0) as u32, key(row, 1) as u16);
+                (slot, unless_drop(row, || Ok(arg(table, row, 0)? as u16)))
+            }),
+            "v1:member_info_lookup_table" => fill(table, &mut self.v1_members, rows, anew, 2, |row| {
+                let member = member_key(0, key(row, 0) as u16, key(row, 1) as u16);
+                (member, unless_drop(row, || rewrite(table, row, false)))
+            }),
+            "v2/v3:ipv4_src_filter_table" => fill(table, &mut self.sources4, rows, anew, 2, |row| {
+                ((key(row, 0) as u8, key(row, 1) as u32), Ok(()))
+            }),
+            "v2/v3:ipv6_src_filter_table" => fill(table, &mut self.sources6, rows, anew, 2, |row| {
+                ((key(row, 0) as u8, key(row, 1)), Ok(()))
+            }),
+            "v2/v3:load_balance_calendar_table" => fill(table, &mut self.calendar, rows, anew, 3, |row| {
+                let slot = calendar_key(key(row, 0) as u8, key(row, 1) as u32, key(row, 2) as u16);
+                (slot, arg(table, row, 0).map(|member| member as u16))
+            }),
+            "v2/v3:member_info_lookup_table" => fill(table, &mut self.members, rows, anew, 3, |row| {
+                let member = member_key(key(row, 0) as u8, key(row, 1) as u16, key(row, 2) as u16);
+                let to = match row.action.as_str() {
+                    "drop" => Ok(Member::Drop),
+                    "drop_soft_evicted" => Ok(Member::SoftEvicted),
+                    "drop_deregistered" => Ok(Member::Deregistered),
+                    _ => rewrite(table, row, true).map(Member::Rewrite),
+                };
+                (member, to)
+            }),
+            _ if !anew => Err(format!("{table} is no exact table: give all of its rows")),
+            _ => self.set_ranked(table, rows),
+        }
+    }
+
+    /// The tables in which several entries can match.
+    fn set_ranked(&mut self, table: &str, rows: &[Row]) -> Result<(), String> {
+        match table {
             "v1:epoch_assign_table" => {
                 let mut lpm = Lpm::default();
                 for row in rows {
                     shape(table, row, 1)?;
-                    let epoch = if row.action == "drop" { None } else { Some(arg(table, row, 0)? as u32) };
+                    let epoch = unless_drop(row, || Ok(arg(table, row, 0)? as u32))?;
                     lpm.insert(0, row.values[0] as u64, row.masks[0] as u64, epoch);
                 }
                 self.v1_epochs = Arc::new(lpm);
             }
-            "v1:load_balance_calendar_table" => {
-                let mut map = FastMap::default();
-                for row in rows {
-                    shape(table, row, 2)?;
-                    let member = if row.action == "drop" { None } else { Some(arg(table, row, 0)? as u16) };
-                    map.insert(calendar_key(0, row.values[0] as u32, row.values[1] as u16), member);
-                }
-                self.v1_calendar = Arc::new(map);
-            }
-            "v1:member_info_lookup_table" => {
-                let mut map = FastMap::default();
-                for row in rows {
-                    shape(table, row, 2)?;
-                    let to = if row.action == "drop" { None } else { Some(rewrite(table, row, false)?) };
-                    map.insert(member_key(0, row.values[0] as u16, row.values[1] as u16), to);
-                }
-                self.v1_members = Arc::new(map);
-            }
-            _ => return self.set_v23(table, rows),
-        }
-        Ok(())
-    }
-
-    fn set_v23(&mut self, table: &str, rows: &[Row]) -> Result<(), String> {
-        match table {
             "v2/v3:l2_iface_table" => {
                 let mut masked = Masked::default();
                 for (rank, row) in rows.iter().enumerate() {
@@ -259,22 +302,6 @@ impl Snapshot {
                 }
                 self.ip_dst = Arc::new(masked);
             }
-            "v2/v3:ipv4_src_filter_table" => {
-                let mut map = FastMap::default();
-                for row in rows {
-                    shape(table, row, 2)?;
-                    map.insert((row.values[0] as u8, row.values[1] as u32), ());
-                }
-                self.sources4 = Arc::new(map);
-            }
-            "v2/v3:ipv6_src_filter_table" => {
-                let mut map = FastMap::default();
-                for row in rows {
-                    shape(table, row, 2)?;
-                    map.insert((row.values[0] as u8, row.values[1]), ());
-                }
-                self.sources6 = Arc::new(map);
-            }
             "v2/v3:epoch_assign_table" => {
                 let mut lpm = Lpm::default();
                 for row in rows {
@@ -289,30 +316,6 @@ impl Snapshot {
                     lpm.insert(row.values[0] as u8, row.values[1] as u64, row.masks[1] as u64, epoch);
                 }
                 self.epochs = Arc::new(lpm);
-            }
-            "v2/v3:load_balance_calendar_table" => {
-                let mut map = FastMap::default();
-                for row in rows {
-                    shape(table, row, 3)?;
-                    let [lb, epoch, slot] = [row.values[0], row.values[1], row.values[2]];
-                    map.insert(calendar_key(lb as u8, epoch as u32, slot as u16), arg(table, row, 0)? as u16);
-                }
-                self.calendar = Arc::new(map);
-            }
-            "v2/v3:member_info_lookup_table" => {
-                let mut map = FastMap::default();
-                for row in rows {
-                    shape(table, row, 3)?;
-                    let member = match row.action.as_str() {
-                        "drop" => Member::Drop,
-                        "drop_soft_evicted" => Member::SoftEvicted,
-                        "drop_deregistered" => Member::Deregistered,
-                        _ => Member::Rewrite(rewrite(table, row, true)?),
-                    };
-                    let [lb, ethertype, number] = [row.values[0], row.values[1], row.values[2]];
-                    map.insert(member_key(lb as u8, ethertype as u16, number as u16), member);
-                }
-                self.members = Arc::new(map);
             }
             _ => return Err(format!("no table {table:?}")),
         }
@@ -354,8 +357,27 @@ mod tests {
     fn row_of_another_shape_is_refused() {
         let row = Row { values: vec![1], masks: vec![1], action: "NoAction".into(), args: vec![] };
         let mut snapshot = Snapshot::default();
-        assert!(snapshot.set("v1:dst_filter_table", std::slice::from_ref(&row)).is_err());
-        assert!(snapshot.set("v2/v3:l2_iface_table", &[row]).is_err());
-        assert!(snapshot.set("v1:none", &[]).is_err());
+        assert!(snapshot.set("v1:dst_filter_table", std::slice::from_ref(&row), true).is_err());
+        assert!(snapshot.set("v2/v3:l2_iface_table", &[row], true).is_err());
+        assert!(snapshot.set("v1:none", &[], true).is_err());
+        assert!(snapshot.set("v2/v3:l2_iface_table", &[], false).is_err());
+    }
+
+    #[test]
+    fn change_of_an_exact_table_leaves_its_other_entries_and_snapshots_before_it() {
+        let row = |slot: u128, action: &str, member: u128| Row {
+            values: vec![0, 1, slot],
+            masks: vec![u128::MAX; 3],
+            action: action.into(),
+            args: vec![member],
+        };
+        let table = "v2/v3:load_balance_calendar_table";
+        let mut snapshot = Snapshot::default();
+        snapshot.set(table, &[row(1, "do_assign_member", 7), row(2, "do_assign_member", 8)], true).unwrap();
+        let before = snapshot.clone();
+        snapshot.set(table, &[row(1, "", 0), row(3, "do_assign_member", 9)], false).unwrap();
+        let at = |of: &Snapshot, slot| of.calendar.get(&calendar_key(0, 1, slot)).copied();
+        assert_eq!([1, 2, 3].map(|slot| at(&snapshot, slot)), [None, Some(8), Some(9)]);
+        assert_eq!([1, 2, 3].map(|slot| at(&before, slot)), [Some(7), Some(8), None]);
     }
 }

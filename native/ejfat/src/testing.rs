@@ -16,7 +16,7 @@ fn exact(values: &[u128], action: &str, args: &[u128]) -> Row {
     row(values, &vec![u128::MAX; values.len()], action, args)
 }
 
-/// Return tables of both pipelines, whose only member takes every slot; today's keeps its header.
+/// Return tables of both pipelines, whose only member takes every slot; that of v2/v3 keeps its header.
 pub fn tables() -> Snapshot {
     let (mac, lb, sender, worker) = (u128::from(MAC), u128::from(LB), u128::from(SENDER), u128::from(WORKER));
     let v6 = 0xfe80 << 112;
@@ -25,7 +25,7 @@ pub fn tables() -> Snapshot {
         (0..512).map(|slot| exact(&key(slot), "do_assign_member", &[9])).collect()
     };
     let mut tables = Snapshot::default();
-    let mut set = |name: &str, rows: &[Row]| tables.set(name, rows).expect("rows have the right shape");
+    let mut set = |name: &str, rows: &[Row]| tables.set(name, rows, true).expect("rows have the right shape");
     set(
         "v1:dst_filter_table",
         &[exact(&[mac, 0x0800, lb], "NoAction", &[]), exact(&[mac, 0x86dd, v6 | 1], "NoAction", &[])],

@@ -207,14 +207,14 @@ fn pipeline_behind_a_vport_answers_and_every_element_keeps_count() {
     let mut tables = tables();
     let (lb, worker) = (lmac(2), lmac(1));
     let gate = row(&[0, lb], &[0, u128::MAX], "set_mac_sa", &[lb]);
-    tables.set("v2/v3:mac_dst_filter_table", &[gate]).unwrap();
+    tables.set("v2/v3:mac_dst_filter_table", &[gate], true).unwrap();
     let member = row(
         &[2, 0x0800, 9],
         &[u128::MAX; 3],
         "do_ipv4_member_rewrite",
         &[worker, u128::from(WORKER), 5000, 4, 0],
     );
-    tables.set("v2/v3:member_info_lookup_table", &[member]).unwrap();
+    tables.set("v2/v3:member_info_lookup_table", &[member], true).unwrap();
     let shared = Shared::new().unwrap();
     shared.lock().tables = tables.into();
     let TwoHosts { engine, vnics, .. } = TwoHosts::default();

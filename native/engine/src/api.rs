@@ -10,11 +10,14 @@
 mod changes;
 mod looking;
 
+use std::collections::VecDeque;
+
 use crate::config::{End, PortNum};
 use crate::counters::Drop;
-use crate::events::Event;
+use crate::events::{Due, Event, Place};
 use crate::link::config::{FlowControl, LinkConfig};
 use crate::link::direction::Direction;
+use crate::link::wire::Next;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, Packets, Travelling};
 use crate::port::{Address, Port};
@@ -35,7 +38,14 @@ pub struct Engine {
     directions: Vec<Direction>,
     /// How long at least an event that does not show outside itself takes to cause one that does; None: unknown.
     lookahead: Option<u64>,
+    /// Whether all directions are plain; None: unknown.
+    is_plain: Option<bool>,
+    /// Outputs that wait for what comes before them, with time and number of their events; only while time passes.
+    early: VecDeque<((u64, u64), Output)>,
 }
+
+/// With no more than this left in the pool, everything happens in the one order: packets may find no room soon.
+const LOW_POOL: i64 = 16 << 20;
 
 impl Engine {
     // --- one of several --------------------------------------------------------------------------------------
@@ -132,7 +142,7 @@ impl Engine {
         streams: [(Stream, Stream); 2],
     ) -> DirectionId {
         let first = self.directions.len() as DirectionId;
-        self.lookahead = None;
+        self.forget_links();
         let owners = self.state.share.lay(ends, first, flow.is_some());
         for side in 0..2 {
             let (source, target) = (ends[side], ends[1 - side]);
@@ -157,7 +167,7 @@ impl Engine {
                 }
             };
             *leaving = Some(number);
-            direction.set_sc_to_vl(egress.sc_to_vl.as_ref());
+            direction.set_egress(&mut self.state, 0, egress);
             self.directions.push(direction);
         }
         first
@@ -191,9 +201,24 @@ impl Engine {
         &mut self.state.packets
     }
 
+    /// Send what may be a packet from an HFI port, if it is one, with the fields that it has; return why the port refused it.
+    pub fn send(&mut self, now: u64, port: PortId, data: &[u8]) -> Option<Drop> {
+        if self.state.events.has_due(now) {
+            self.handle_timeout(now);
+        }
+        if let Some(drop) = self.ports[port as usize].refuse(&mut self.state, data) {
+            return Some(drop);
+        }
+        let address = Address { slid: wire::slid(data), dlid: wire::dlid(data), pkey: wire::pkey(data) };
+        let packet = self.state.packets.copy(data);
+        self.inject(now, port, packet, address)
+    }
+
     /// Send a complete packet from an HFI port; return why the port refused it.
     pub fn inject(&mut self, now: u64, port: PortId, packet: Packet, address: Address) -> Option<Drop> {
-        self.handle_timeout(now);
+        if self.state.events.has_due(now) {
+            self.handle_timeout(now);
+        }
         let sender = &mut self.ports[port as usize];
         let drop = match sender.switch {
             None => sender.send(&mut self.directions, &mut self.state, now, packet, address),
@@ -223,22 +248,18 @@ impl Engine {
         None
     }
 
-    /// Send a complete packet from port 0 of a switch out of one of its other ports, past the tables.
+    /// Send what may be a packet from port 0 of a switch out of one of its other ports, past the tables.
     ///
-    /// Directed routes go so, hop by hop. Return why port 0 refused it; else as `inject`.
-    pub fn direct(
-        &mut self,
-        now: u64,
-        port: PortId,
-        out_port: PortNum,
-        packet: Packet,
-        slid: u32,
-        pkey: u16,
-    ) -> Option<Drop> {
+    /// Directed routes go so, hop by hop. Return why port 0 refused it; else as `send`.
+    pub fn direct(&mut self, now: u64, port: PortId, out_port: PortNum, data: &[u8]) -> Option<Drop> {
         self.handle_timeout(now);
         let port0 = &mut self.ports[port as usize];
         let switch = port0.switch.expect("the port is port 0 of a switch");
-        let address = Address { slid, dlid: LID_PERMISSIVE, pkey };
+        if let Some(drop) = port0.refuse(&mut self.state, data) {
+            return Some(drop);
+        }
+        let address = Address { slid: wire::slid(data), dlid: LID_PERMISSIVE, pkey: wire::pkey(data) };
+        let packet = self.state.packets.copy(data);
         let packet = match port0.admit(None, &mut self.state, packet, address) {
             Ok(packet) => packet,
             Err(drop) => return Some(drop),
@@ -288,29 +309,89 @@ impl Engine {
     #[inline]
     fn advance<const UNTIL_LENT: bool>(&mut self, now: u64) -> bool {
         let lent = self.state.lent_so_far();
-        while let Some((when, number, event)) = self.state.events.pop_due(now) {
+        let mut in_rows = self.goes_in_rows();
+        while let Some(due) = self.state.events.pop_due(now, in_rows) {
+            let Due { when, number, event, is_ahead } = due;
+            if !is_ahead && !self.early.is_empty() {
+                self.hand_out_early((when, number));
+            }
             match event {
-                Event::Arrival(direction) => self.arrive(when, direction),
+                Event::Arrival(direction) => self.arrive(due, direction, now, in_rows),
                 Event::WireFree(direction) => {
                     self.directions[direction as usize].wire_free(&mut self.state, when);
                 }
                 Event::HeldLongEnough(direction) => {
                     self.directions[direction as usize].held_long_enough(&mut self.state, when, number);
                 }
-                Event::HandedOver(worker) => self.enter_next(now, worker),
+                Event::HandedOver(worker) => self.enter_next(now, worker, in_rows),
             }
             self.settle(when);
             if UNTIL_LENT && self.state.lent_so_far() != lent {
                 return true;
             }
+            in_rows = in_rows && self.has_room();
+        }
+        if !self.early.is_empty() {
+            self.hand_out_early((u64::MAX, u64::MAX));
         }
         false
     }
 
+    /// Keep outputs of an event that may have come before its time, until all that comes before it has happened: port 0
+    /// of a switch has received a packet.
+    #[cold]
+    fn keep_early(&mut self, outputs: usize, place: (u64, u64)) {
+        self.early.extend(self.state.outputs.drain(outputs..).map(|output| (place, output)));
+    }
+
+    /// Hand out those of events that come before this one.
+    #[cold]
+    fn hand_out_early(&mut self, place: (u64, u64)) {
+        let due = self.early.partition_point(|(early, _)| *early < place);
+        self.state.outputs.extend(self.early.drain(..due).map(|(_, output)| output));
+    }
+
+    /// Whether what is due may happen first inside the fabric and then at the ports, each in its order, and nobody can
+    /// tell: an arrival at a port changes nothing that is inside, but for the pool, and what is inside changes nothing at
+    /// a port. Outputs keep their one order.
+    ///
+    /// So packets that follow each other over a link are handled one after the other, however many links they are on.
     #[inline]
-    fn arrive(&mut self, now: u64, direction: DirectionId) {
+    fn goes_in_rows(&mut self) -> bool {
+        let directions = &self.directions;
+        let is_plain = *self.is_plain.get_or_insert_with(|| directions.iter().all(Direction::is_plain));
+        is_plain && self.has_room()
+    }
+
+    fn has_room(&self) -> bool {
+        self.state.pool > LOW_POOL
+    }
+
+    /// Let the packet arrive that is due, and those behind it that are next of all.
+    #[inline]
+    fn arrive(&mut self, due: Due, number: DirectionId, until: u64, in_rows: bool) {
+        let Due { mut when, number: mut order, is_ahead, .. } = due;
+        loop {
+            let outputs = self.state.outputs.len();
+            let next = self.arrive_one(when, number);
+            if is_ahead && self.state.outputs.len() != outputs {
+                self.keep_early(outputs, (when, order));
+            }
+            let Some(next) = next else { return };
+            let goes_on = in_rows && next.arrival <= until && self.has_room() && self.early.is_empty();
+            let events = &mut self.state.events;
+            if !goes_on || !events.is_next(next.arrival, next.number, next.place, true) {
+                return events.push(next.arrival, next.number, Event::Arrival(number), next.place);
+            }
+            (when, order) = (next.arrival, next.number);
+        }
+    }
+
+    /// Let the first packet on a wire arrive, and return the next one, whose arrival is to be scheduled.
+    #[inline]
+    fn arrive_one(&mut self, now: u64, direction: DirectionId) -> Option<Next> {
         let direction = &mut self.directions[direction as usize];
-        let Some(travelling) = direction.arrive(&mut self.state) else { return };
+        let (travelling, next) = direction.arrive(&mut self.state)?;
         let space = travelling.space;
         match direction.target {
             End::Hfi(port) => self.ports[port as usize].receive(&mut self.state, now, travelling, 0),
@@ -322,18 +403,20 @@ impl Engine {
         if let Some(space) = space {
             self.state.release(space);
         }
+        next
     }
 
     /// Let the next packet enter that a worker has handed over, and those behind it that are next of all.
-    fn enter_next(&mut self, until: u64, worker: WorkerId) {
+    fn enter_next(&mut self, until: u64, worker: WorkerId, in_rows: bool) {
         let state = &mut self.state;
         while let Some((handover, next)) = state.share.next_in(worker) {
             let Handover { time, packet, direction, hops } = handover;
             let travelling = Travelling { packet, hops, space: None };
             self.directions[direction as usize].enter(state, time, travelling);
             let Some((time, number)) = next else { return };
-            if time > until || !state.events.is_next(time, number) {
-                return state.events.push(time, number, Event::HandedOver(worker), false);
+            let is_full = in_rows && state.pool <= LOW_POOL;
+            if is_full || time > until || !state.events.is_next(time, number, Place::Inside, in_rows) {
+                return state.events.push(time, number, Event::HandedOver(worker), Place::Inside);
             }
         }
     }
@@ -353,8 +436,15 @@ impl Engine {
     pub fn deadline(&mut self) -> Option<u64> {
         let outward = self.state.events.next_outward();
         let Some(inner) = self.state.events.next_inner() else { return outward };
-        let shows = inner.saturating_add(self.lookahead());
+        let lookahead = if self.state.stopped > 0 { 0 } else { self.lookahead() };
+        let shows = inner.saturating_add(lookahead);
         Some(outward.map_or(shows, |outward| outward.min(shows)))
+    }
+
+    /// Forget what is known of all links together: one changes.
+    fn forget_links(&mut self) {
+        self.lookahead = None;
+        self.is_plain = None;
     }
 
     fn lookahead(&mut self) -> u64 {

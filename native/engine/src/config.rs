@@ -1,6 +1,6 @@
 //! How ports are set up, as an engine is told: replaced whole.
 
-use crate::link::config::Egress;
+use crate::link::config::{Egress, ScToSc};
 use crate::outputs::{PortId, SwitchId};
 
 /// The number of a port of a switch, from 1.
@@ -25,6 +25,8 @@ pub struct SwitchPortConfig {
     pub pkeys_in: Option<Box<[u16]>>,
     /// P_Keys that a packet which leaves may bear, likewise.
     pub pkeys_out: Option<Box<[u16]>>,
+    /// On which service channel a packet leaves that came in here, by the port by which it leaves.
+    pub sc_to_sc: Box<[(PortNum, ScToSc)]>,
 }
 
 /// An HFI port as an engine sees it.

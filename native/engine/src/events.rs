@@ -20,6 +20,27 @@ pub enum Event {
     HandedOver(WorkerId),
 }
 
+/// Where an event happens, and so who may notice it at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Within the fabric: nobody, but for who observes a link.
+    Inside,
+    /// At an HFI port.
+    Port,
+    /// At a switch, for its port 0 perhaps.
+    Switch,
+}
+
+/// An event that is taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub when: u64,
+    pub number: u64,
+    pub event: Event,
+    /// It may come before earlier ones at ports.
+    pub is_ahead: bool,
+}
+
 /// What is in a queue: when, the sequence number, and the event.
 ///
 /// The event is a word here. A heap moves entries all the time, and a load of more than was stored at once has to wait.
@@ -51,7 +72,7 @@ impl Entry {
 
     fn event(self) -> Event {
         let subject = self.code as u32;
-        match self.code >> 32 {
+        match self.code >> 32 & 3 {
             0 => Event::Arrival(subject),
             1 => Event::WireFree(subject),
             2 => Event::HeldLongEnough(subject),
@@ -83,6 +104,15 @@ impl PartialOrd for Entry {
     }
 }
 
+/// Which events happen at a switch where they may be outputs of the engine at once: a bit beside the code.
+const AT_SWITCH: u64 = 1 << 40;
+
+impl Entry {
+    fn is_at_switch(self) -> bool {
+        self.code & AT_SWITCH != 0
+    }
+}
+
 /// Among how many entries of the run a new one is put in its place.
 const REACH: usize = 16;
 
@@ -94,11 +124,14 @@ const REACH: usize = 16;
 struct Queue {
     run: VecDeque<Entry>,
     heap: BinaryHeap<Reverse<Entry>>,
+    /// How many of them are `AT_SWITCH`.
+    at_switch: usize,
 }
 
 impl Queue {
     #[inline]
     fn push(&mut self, entry: Entry) {
+        self.at_switch += usize::from(entry.is_at_switch());
         let end = self.run.len();
         if end == 0 || self.run[end - 1] < entry {
             return self.run.push_back(entry);
@@ -124,6 +157,7 @@ impl Queue {
     /// Take off the entry that `first` returned.
     #[inline]
     fn drop_first(&mut self, first: Entry) {
+        self.at_switch -= usize::from(first.is_at_switch());
         if self.run.front() == Some(&first) {
             self.run.pop_front();
         } else {
@@ -142,6 +176,8 @@ impl Queue {
     fn retain(&mut self, keep: impl Fn(&Entry) -> bool) {
         self.run.retain(&keep);
         self.heap.retain(|Reverse(entry)| keep(entry));
+        let all = self.run.iter().chain(self.heap.iter().map(|Reverse(entry)| entry));
+        self.at_switch = all.filter(|entry| entry.is_at_switch()).count();
     }
 
     fn len(&self) -> usize {
@@ -174,15 +210,16 @@ impl Events {
 
     /// Schedule an event under a sequence number that `number` returned.
     #[inline]
-    pub fn push(&mut self, when: u64, number: u64, event: Event, is_outward: bool) {
-        let queue = if is_outward { &mut self.outward } else { &mut self.inner };
-        queue.push(Entry { when, number, code: event.code() });
+    pub fn push(&mut self, when: u64, number: u64, event: Event, place: Place) {
+        let at_switch = if place == Place::Switch { AT_SWITCH } else { 0 };
+        let queue = if place == Place::Inside { &mut self.inner } else { &mut self.outward };
+        queue.push(Entry { when, number, code: event.code() | at_switch });
     }
 
-    /// Note that an event that is scheduled brings about an output at once.
+    /// Note that an event that is scheduled inside brings about an output at once at a switch.
     pub fn make_outward(&mut self, number: u64) {
         if let Some(entry) = self.inner.take(number) {
-            self.outward.push(entry);
+            self.outward.push(Entry { code: entry.code | AT_SWITCH, ..entry });
             self.clear_firsts();
         }
     }
@@ -190,14 +227,23 @@ impl Events {
     /// Schedule an event and return its sequence number.
     pub fn schedule(&mut self, when: u64, event: Event) -> u64 {
         let number = self.number();
-        self.push(when, number, event, false);
+        self.push(when, number, event, Place::Inside);
         number
     }
 
-    /// Take the first event that is due at `until` or before.
+    /// Take an event that is due at `until` or before: the first one, or with `in_rows` the first one inside while
+    /// there is one, and then the first of the others.
+    ///
+    /// What is inside happens in its order then, and so do arrivals at ports. Where nothing is at a switch, the two do
+    /// not meet.
     #[inline]
-    pub fn pop_due(&mut self, until: u64) -> Option<(u64, u64, Event)> {
+    pub fn pop_due(&mut self, until: u64, in_rows: bool) -> Option<Due> {
+        let mut is_ahead = false;
         let (queue, first) = match (self.outward.first(), self.inner.first()) {
+            (_, Some(inner)) if in_rows && inner.when <= until && self.outward.at_switch == 0 => {
+                is_ahead = true;
+                (&mut self.inner, inner)
+            }
             (Some(outward), Some(inner)) if outward > inner => (&mut self.inner, inner),
             (Some(outward), _) => (&mut self.outward, outward),
             (None, inner) => (&mut self.inner, inner?),
@@ -209,14 +255,30 @@ impl Events {
         if !self.cancelled.is_empty() {
             self.clear_firsts();
         }
-        Some((first.when, first.number, first.event()))
+        Some(Due { when: first.when, number: first.number, event: first.event(), is_ahead })
     }
 
-    /// Whether an event that is not here would be the next.
+    /// Whether anything is due at `until` or before.
     #[inline]
-    pub fn is_next(&self, when: u64, number: u64) -> bool {
+    pub fn has_due(&self, until: u64) -> bool {
+        [&self.outward, &self.inner]
+            .iter()
+            .any(|queue| queue.first().is_some_and(|first| first.when <= until))
+    }
+
+    /// Whether an event that is not here would be the next to be taken, of those of its kind if they are taken `in_rows`.
+    #[inline]
+    pub fn is_next(&self, when: u64, number: u64, place: Place, in_rows: bool) -> bool {
         let entry = Entry { when, number, code: 0 };
-        [&self.outward, &self.inner].iter().all(|queue| queue.first().is_none_or(|first| entry < first))
+        let is_before = |queue: &Queue| queue.first().is_none_or(|first| entry < first);
+        if in_rows && self.outward.at_switch == 0 {
+            return match place {
+                Place::Inside => is_before(&self.inner),
+                Place::Port => is_before(&self.outward),
+                Place::Switch => false,
+            };
+        }
+        is_before(&self.outward) && is_before(&self.inner)
     }
 
     fn clear_firsts(&mut self) {
@@ -276,7 +338,7 @@ mod tests {
         for count in 0..1000u64 {
             let (when, number) = (count * 7919 % 13, events.number());
             let event = Event::Arrival(count as u32);
-            events.push(when, number, event, count % 3 == 0);
+            events.push(when, number, event, if count % 3 == 0 { Place::Port } else { Place::Inside });
             if count % 5 < 3 {
                 events.cancel(number);
             } else {
@@ -286,7 +348,13 @@ mod tests {
         kept.sort_unstable_by_key(|(when, number, _)| (*when, *number));
         let first = [events.next_outward(), events.next_inner()].into_iter().flatten().min();
         assert_eq!(first, Some(kept[0].0));
-        assert_eq!(std::iter::from_fn(|| events.pop_due(u64::MAX)).collect::<Vec<_>>(), kept);
+        assert_eq!(
+            std::iter::from_fn(|| events
+                .pop_due(u64::MAX, false)
+                .map(|due| (due.when, due.number, due.event)))
+            .collect::<Vec<_>>(),
+            kept
+        );
         assert_eq!(events.memory(), 0);
     }
 
@@ -306,13 +374,13 @@ mod tests {
         let mut events = Events::default();
         let numbers = [5, 10, 20, 30].map(|when| {
             let number = events.number();
-            events.push(when, number, Event::Arrival(0), true);
+            events.push(when, number, Event::Arrival(0), Place::Port);
             number
         });
         events.cancel(numbers[0]);
         assert_eq!(events.next_outward(), Some(10));
         events.cancel(numbers[2]);
-        assert_eq!(events.pop_due(15), Some((10, numbers[1], Event::Arrival(0))));
+        assert_eq!(events.pop_due(15, false).map(|due| (due.when, due.number)), Some((10, numbers[1])));
         assert_eq!(events.next_outward(), Some(30));
     }
 }

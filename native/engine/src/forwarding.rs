@@ -3,10 +3,11 @@
 //! A packet's hops are the switches that it has come to. They travel beside it, and are nowhere on the wire.
 
 use crate::config::PortState;
+use crate::link::config::ScToSc;
 use crate::packet::sc;
 
 /// The service channel of subnet management.
-const SC_MANAGEMENT: u32 = 15;
+pub const SC_MANAGEMENT: u32 = 15;
 
 /// Whether a packet goes in a circle, and would for ever: it has come to more switches than the fabric has.
 #[inline]
@@ -28,6 +29,15 @@ pub fn path_of(entropy: u32, paths: usize, hops: u32) -> usize {
 #[inline]
 pub fn is_management(packet: &[u8]) -> bool {
     sc(packet) == SC_MANAGEMENT
+}
+
+/// The service channel on which a switch sends on what came on `sc`; None: it carries no data, and it ends. Subnet
+/// management stays on SC15, and nothing else gets there.
+pub fn sc_leaving(sc: u32, table: &ScToSc) -> Option<u32> {
+    if sc == SC_MANAGEMENT {
+        return Some(sc);
+    }
+    Some(table[sc as usize].into()).filter(|sc| *sc != SC_MANAGEMENT)
 }
 
 /// Whether a port in this state lets a packet in or out: ACTIVE any; INIT and ARMED those of subnet management, which is
@@ -53,5 +63,12 @@ mod tests {
         assert_eq!(passes(&data), [false, false, false, true]);
         assert_eq!(passes(&management), [false, true, true, true]);
         assert_eq!(passes(&management[..15]), [false, false, false, true]);
+    }
+
+    #[test]
+    fn nothing_but_management_is_on_its_channel() {
+        let mut table = [3; 32];
+        table[4] = 15;
+        assert_eq!([0, 4, 15, 31].map(|sc| sc_leaving(sc, &table)), [Some(3), None, Some(15), Some(3)]);
     }
 }

@@ -7,9 +7,9 @@
 //! Python may inject any bytes. A field of a packet that is shorter than a header reads as 0.
 
 use std::ops::Deref;
-use std::sync::Arc;
 
 use offload::segment::Origin;
+use triomphe::{Arc, ThinArc};
 use wire::{HEADER, TRAILER, lrh16b};
 
 use crate::state::SpaceId;
@@ -22,13 +22,17 @@ pub const SPARE_BYTES: usize = 16 << 20;
 
 /// The bytes of a packet, and what is known of them.
 ///
-/// Clones share the bytes, as multicast copies and observers do. Whatever changes a packet does so through
-/// `Packets::own`, which copies bytes that anything shares.
+/// It is one word, the address of it all, because packets move from place to place at each hop. Clones share it, as
+/// multicast copies and observers do. Whatever changes a packet does so through `Packets::change`, which copies first
+/// what anything shares.
 #[derive(Clone, Debug)]
-pub struct Packet {
-    buffer: Arc<[u8]>,
+pub struct Packet(ThinArc<Known, u8>);
+
+/// What stands before the bytes, in one cache line with the header of the packet.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Of the packet; its buffer may be longer.
     len: u32,
-    /// A word, for the moves of a packet to be of whole words: a load of more than was stored at once has to wait.
     flags: u32,
 }
 
@@ -37,21 +41,16 @@ const UNSEALED: u32 = 1;
 /// `Origin::Summed`.
 const SUMMED: u32 = 2;
 
-impl Packet {
-    fn over(buffer: Arc<[u8]>, len: usize) -> Self {
-        let len = u32::try_from(len).expect("a packet is smaller than 4 GiB");
-        Packet { buffer, len, flags: 0 }
-    }
+/// A packet that nothing shares, while it is changed.
+pub struct Own<'a> {
+    pub bytes: &'a mut [u8],
+    flags: &'a mut u32,
+}
 
+impl Own<'_> {
     #[inline]
     fn set(&mut self, flag: u32, on: bool) {
-        self.flags = self.flags & !flag | if on { flag } else { 0 };
-    }
-
-    /// Whether it bears an ICRC. Without one nothing has changed it since it was made, and no receiver checks it.
-    #[inline]
-    pub fn is_sealed(&self) -> bool {
-        self.flags & UNSEALED == 0
+        *self.flags = *self.flags & !flag | if on { flag } else { 0 };
     }
 
     #[inline]
@@ -59,21 +58,55 @@ impl Packet {
         self.set(UNSEALED, !sealed);
     }
 
-    /// What is known of the checksums of the frame inside: nothing any more once it was damaged.
-    #[inline]
-    pub fn origin(&self) -> Origin {
-        if self.flags & SUMMED != 0 { Origin::Summed } else { Origin::Unknown }
-    }
-
     #[inline]
     pub fn set_origin(&mut self, origin: Origin) {
         self.set(SUMMED, origin == Origin::Summed);
     }
+}
 
-    /// The bytes, if nothing shares them.
+impl Packet {
+    fn with_buffer(size: usize) -> Self {
+        Packet(ThinArc::from_header_and_iter(Known { len: 0, flags: 0 }, std::iter::repeat_n(0, size)))
+    }
+
+    /// Whether it bears an ICRC. Without one nothing has changed it since it was made, and no receiver checks it.
     #[inline]
-    fn alone(&mut self) -> Option<&mut [u8]> {
-        Some(&mut Arc::get_mut(&mut self.buffer)?[..self.len as usize])
+    pub fn is_sealed(&self) -> bool {
+        self.known().flags & UNSEALED == 0
+    }
+
+    /// What is known of the checksums of the frame inside: nothing any more once it was damaged.
+    #[inline]
+    pub fn origin(&self) -> Origin {
+        if self.known().flags & SUMMED != 0 { Origin::Summed } else { Origin::Unknown }
+    }
+
+    #[inline]
+    fn known(&self) -> Known {
+        self.0.header.header
+    }
+
+    /// Bytes of its buffer.
+    #[inline]
+    fn size(&self) -> usize {
+        self.0.header.length
+    }
+
+    #[inline]
+    fn is_shared(&self) -> bool {
+        ThinArc::strong_count(&self.0) != 1
+    }
+
+    /// Change what nothing shares; `len` bytes of its buffer are the packet.
+    #[inline]
+    fn alone<R>(&mut self, len: usize, flags: u32, change: impl FnOnce(Own<'_>) -> R) -> R {
+        self.0.with_arc_mut(|whole| {
+            let whole = Arc::get_mut(whole).expect("what is shared is copied before");
+            let mut known = Known { len: len as u32, flags };
+            let changed = change(Own { bytes: &mut whole.slice_mut()[..len], flags: &mut known.flags });
+            *whole.header_mut() = known;
+            changed
+        })
     }
 }
 
@@ -82,7 +115,7 @@ impl Deref for Packet {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.buffer[..self.len as usize]
+        &self.0.slice[..self.known().len as usize]
     }
 }
 
@@ -95,7 +128,7 @@ impl From<&[u8]> for Packet {
 
 impl PartialEq for Packet {
     fn eq(&self, other: &Self) -> bool {
-        (&**self, self.flags) == (&**other, other.flags)
+        (&**self, self.known().flags) == (&**other, other.known().flags)
     }
 }
 
@@ -104,7 +137,7 @@ impl Eq for Packet {}
 /// The buffers that wait to be used again, by size; of each size, the last one in is the first one out.
 #[derive(Debug, Default)]
 pub struct Packets {
-    spare: [Vec<Arc<[u8]>>; SIZES],
+    spare: [Vec<Packet>; SIZES],
     spare_bytes: usize,
 }
 
@@ -116,47 +149,52 @@ fn list(len: usize) -> usize {
 }
 
 impl Packets {
-    /// Return a packet of `len` bytes for the caller to fill, with `own`: they are those of an earlier packet, or 0.
+    /// Return a buffer for a packet of `len` bytes, which nothing shares.
     #[inline]
-    pub fn take(&mut self, len: usize) -> Packet {
+    fn buffer(&mut self, len: usize) -> Packet {
         let list = list(len);
-        if let Some(buffer) = self.spare.get_mut(list).and_then(Vec::pop) {
-            self.spare_bytes -= buffer.len();
-            return Packet::over(buffer, len);
+        if let Some(packet) = self.spare.get_mut(list).and_then(Vec::pop) {
+            self.spare_bytes -= packet.size();
+            return packet;
         }
-        let size = if list < SIZES { 1 << (list + SMALLEST_BITS as usize) } else { len };
-        Packet::over(std::iter::repeat_n(0, size).collect(), len)
+        assert!(u32::try_from(len).is_ok(), "a packet is smaller than 4 GiB");
+        Packet::with_buffer(if list < SIZES { 1 << (list + SMALLEST_BITS as usize) } else { len })
+    }
+
+    /// Return a packet of `len` bytes, which `fill` fills: they are those of an earlier packet, or 0. It bears an ICRC if
+    /// nothing else is said, and nothing more is known of it.
+    #[inline]
+    pub fn make(&mut self, len: usize, fill: impl FnOnce(Own<'_>)) -> Packet {
+        let mut packet = self.buffer(len);
+        packet.alone(len, 0, fill);
+        packet
     }
 
     /// Return a packet with these bytes.
     #[inline]
     pub fn copy(&mut self, bytes: &[u8]) -> Packet {
-        let mut packet = self.take(bytes.len());
-        packet.alone().expect("a buffer that waits is shared by nobody").copy_from_slice(bytes);
-        packet
+        self.make(bytes.len(), |own| own.bytes.copy_from_slice(bytes))
     }
 
-    /// Return the bytes of a packet to be changed, copied before if anything shares them.
+    /// Change a packet, copied before if anything shares it.
     #[inline]
-    pub fn own<'a>(&mut self, packet: &'a mut Packet) -> &'a mut [u8] {
-        if Arc::get_mut(&mut packet.buffer).is_none() {
-            let own = self.copy(packet);
-            packet.buffer = own.buffer;
+    pub fn change<R>(&mut self, packet: &mut Packet, change: impl FnOnce(Own<'_>) -> R) -> R {
+        let Known { len, flags } = packet.known();
+        if packet.is_shared() {
+            *packet = self.copy(packet);
         }
-        packet.alone().expect("it was copied if it was shared")
+        packet.alone(len as usize, flags, change)
     }
 
     /// Take back a packet that has come to its end. The last one to share a buffer gives it back.
     #[inline]
     pub fn recycle(&mut self, packet: Packet) {
-        let Packet { buffer, .. } = packet;
-        let size = buffer.len();
-        let list = list(size);
-        if Arc::strong_count(&buffer) == 1
+        let size = packet.size();
+        if !packet.is_shared()
             && self.spare_bytes + size <= SPARE_BYTES
-            && let Some(spare) = self.spare.get_mut(list)
+            && let Some(spare) = self.spare.get_mut(list(size))
         {
-            spare.push(buffer);
+            spare.push(packet);
             self.spare_bytes += size;
         }
     }
@@ -164,16 +202,19 @@ impl Packets {
     /// Return a spare buffer for packets of this length, if more than half of all that may wait does.
     #[inline]
     pub fn surplus(&mut self, len: usize) -> Option<Packet> {
-        (self.spare_bytes > SPARE_BYTES / 2 && !self.spare.get(list(len))?.is_empty()).then(|| self.take(len))
+        (self.spare_bytes > SPARE_BYTES / 2 && !self.spare.get(list(len))?.is_empty())
+            .then(|| self.buffer(len))
     }
 
     /// Give a packet its ICRC, if it bears none.
     pub fn seal(&mut self, packet: &mut Packet) {
         if !packet.is_sealed() {
-            packet.set_sealed(true);
-            if packet.len() >= HEADER + TRAILER {
-                ::wire::put_icrc(self.own(packet));
-            }
+            self.change(packet, |mut own| {
+                own.set_sealed(true);
+                if own.bytes.len() >= HEADER + TRAILER {
+                    ::wire::put_icrc(own.bytes);
+                }
+            });
         }
     }
 
@@ -187,10 +228,19 @@ impl Packets {
         self.with_bit(packet, 3, lrh16b::BECN.put(1))
     }
 
+    /// Return the packet, of a whole header, on another service channel; the ICRC does not cover it.
+    pub fn with_sc(&mut self, mut packet: Packet, sc: u32) -> Packet {
+        self.change(&mut packet, |own| {
+            own.bytes[6] = own.bytes[6] & 0x0f | (sc as u8) << 4;
+            own.bytes[7] = own.bytes[7] & 0xfe | (sc >> 4) as u8;
+        });
+        packet
+    }
+
     /// Set a bit of the word that ends with byte `last`, in whose highest byte it lies.
     fn with_bit(&mut self, mut packet: Packet, last: usize, bit: u32) -> Packet {
         if packet.len() >= HEADER {
-            self.own(&mut packet)[last] |= (bit >> 24) as u8;
+            self.change(&mut packet, |own| own.bytes[last] |= (bit >> 24) as u8);
         }
         packet
     }
@@ -262,6 +312,19 @@ mod tests {
     }
 
     #[test]
+    fn service_channel_changes_and_nothing_else_does() {
+        let mut packets = Packets::default();
+        for was in [0x00, 0xff] {
+            let plain = packets.copy(&[was; 24]);
+            for channel in [0, 15, 16, 31] {
+                let changed = packets.with_sc(plain.clone(), channel);
+                assert_eq!(sc(&changed), channel);
+                assert_eq!(packets.with_sc(changed, u32::from(was & 31)), plain);
+            }
+        }
+    }
+
+    #[test]
     fn short_packets_have_no_fields() {
         let mut packets = Packets::default();
         for len in 0..HEADER {
@@ -281,8 +344,8 @@ mod tests {
         assert_eq!(packets.spare(), 0, "it is still shared");
         packets.recycle(shared);
         assert_eq!(packets.spare(), 1);
-        assert_ne!(packets.take(1024).as_ptr(), buffer);
-        let again = packets.take(1025);
+        assert_ne!(packets.make(1024, |_| ()).as_ptr(), buffer);
+        let again = packets.make(1025, |_| ());
         assert_eq!((again.as_ptr(), again.len()), (buffer, 1025));
     }
 
@@ -293,7 +356,7 @@ mod tests {
         for len in [0, 1, 128, 129, 255, 256, 257, 4096, 10_240, 65_535, 65_536, 65_537, 1 << 20] {
             let packet = packets.copy(&vec![1; len]);
             assert_eq!(packet[..], vec![1; len]);
-            assert!(packet.buffer.len() < 2 * len.max(65), "{len}");
+            assert!(packet.size() < 2 * len.max(65), "{len}");
             all.push(packet);
         }
         all.into_iter().for_each(|packet| packets.recycle(packet));
@@ -303,7 +366,7 @@ mod tests {
     #[test]
     fn spare_buffers_are_bounded() {
         let mut packets = Packets::default();
-        let all: Vec<Packet> = (0..1000).map(|_| packets.take(40_000)).collect();
+        let all: Vec<Packet> = (0..1000).map(|_| packets.make(40_000, |_| ())).collect();
         all.into_iter().for_each(|packet| packets.recycle(packet));
         assert_eq!((packets.spare(), packets.spare_bytes), (SPARE_BYTES >> 16, SPARE_BYTES));
     }
@@ -311,8 +374,7 @@ mod tests {
     #[test]
     fn icrc_is_put_once_and_in_a_copy_where_bytes_are_shared() {
         let mut packets = Packets::default();
-        let mut packet = packets.copy(&[0; 40]);
-        packet.set_sealed(false);
+        let mut packet = packets.make(40, |mut own| own.set_sealed(false));
         let plain = packet.clone();
         packets.seal(&mut packet);
         assert_ne!(packet[..], plain[..]);

@@ -5,9 +5,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use wire::{Fault, LID_PERMISSIVE, check, is_multicast, pkey};
+use wire::{Fault, LID_PERMISSIVE, MAX_PACKET, check, is_multicast, is_whole, pkey};
 
-use crate::config::{PortConfig, PortNum};
+use crate::config::{PortConfig, PortNum, PortState};
 use crate::counters::{Drop, Passing};
 use crate::forwarding::{is_management, lets_pass};
 use crate::link::direction::Direction;
@@ -72,6 +72,24 @@ impl Port {
     }
 
     // --- sending ---------------------------------------------------------------------------------------------
+
+    /// Return why data cannot leave the port as a packet, and count it; None: it may.
+    #[inline]
+    pub fn refuse(&mut self, state: &mut State, data: &[u8]) -> Option<Drop> {
+        let drop = if self.config.state == PortState::Down {
+            Drop::TxPortDown
+        } else if is_whole(data) {
+            return None;
+        } else if data.len() > MAX_PACKET {
+            Drop::TxMtu
+        } else {
+            Drop::TxMalformed
+        };
+        self.change(state);
+        self.tx.element.enter(data.len());
+        self.tx.element.drop(drop);
+        Some(drop)
+    }
 
     /// Send a complete packet; return why the port refused it.
     #[inline]

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::config::End;
-use crate::events::{Event, Events};
+use crate::events::{Event, Events, Place};
 use crate::outputs::{DirectionId, PortId};
 use crate::packet::Packet;
 
@@ -161,7 +161,7 @@ impl Share {
         let number = events.number();
         let inbox = &mut self.inboxes[from as usize];
         if inbox.is_empty() {
-            events.push(handover.time, number, Event::HandedOver(from), false);
+            events.push(handover.time, number, Event::HandedOver(from), Place::Inside);
         }
         inbox.push_back((number, handover));
     }

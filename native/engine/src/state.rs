@@ -91,6 +91,8 @@ pub struct State {
     pub pool: i64,
     /// Credits that have come back during an event. Passing them on at once would recurse along the whole path.
     pub returns: VecDeque<Credit>,
+    /// HFI ports that their link has stopped for lack of credits: any credit may bring about an output there.
+    pub stopped: u32,
     /// How many there are, also those that are off; a packet that has seen more is in a loop.
     pub switches: u32,
     /// By HFI port, with whether they have changed; here because links count in them, too.
@@ -115,6 +117,7 @@ impl Default for State {
             share: Share::default(),
             pool: POOL_BYTES,
             returns: VecDeque::new(),
+            stopped: 0,
             switches: 0,
             congestion: Vec::new(),
             tallies: Vec::new(),
@@ -195,6 +198,7 @@ impl State {
     /// Report that a link stops an HFI port for lack of credits, or lets it go on.
     pub fn stop(&mut self, now: u64, port: PortId, stopped: bool) {
         self.congestion(port).tx_stops += u64::from(stopped);
+        self.stopped = if stopped { self.stopped + 1 } else { self.stopped - 1 };
         self.outputs.push_back(Output::FlowChanged { time: now, port, stopped });
     }
 }

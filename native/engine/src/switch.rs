@@ -8,12 +8,12 @@ use wire::{HEADER, LID_PERMISSIVE, is_multicast, l2, lrh16b, pkey};
 
 use crate::config::{PortConfig, PortNum, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
-use crate::forwarding::{is_astray, is_management, lets_pass, path_of};
+use crate::forwarding::{is_astray, is_management, lets_pass, path_of, sc_leaving};
 use crate::hash::FastMap;
 use crate::link::direction::Direction;
 use crate::link::wire::Shows;
 use crate::outputs::{DirectionId, PortId, SwitchId};
-use crate::packet::{Packet, Travelling, dlid, entropy};
+use crate::packet::{Packet, Travelling, dlid, entropy, sc};
 use crate::port::Port;
 use crate::port_errors::PortErrors;
 use crate::state::{ElementId, Mark, State};
@@ -42,6 +42,8 @@ pub struct SwitchPort {
     is_open_in: bool,
     /// Whether every packet may leave.
     is_open_out: bool,
+    /// Whether what comes in may leave on another service channel.
+    changes_sc: bool,
     /// The direction in which it sends; None: it has no cable.
     pub leaving: Option<DirectionId>,
     /// The direction that ends at it.
@@ -54,6 +56,7 @@ impl SwitchPort {
         let is_active = config.state == PortState::Active;
         self.is_open_in = is_active && config.pkeys_in.is_none();
         self.is_open_out = is_active && config.pkeys_out.is_none() && config.egress.vl_mtus.is_none();
+        self.changes_sc = !config.sc_to_sc.is_empty();
         *self.config = config;
     }
 
@@ -191,7 +194,7 @@ impl Switch {
             let group = &self.lft.groups[usize::from(port - GROUP_BASE)];
             port = group[path_of(entropy(packet), group.len(), travelling.hops)];
         }
-        self.send(directions, state, now, port, travelling);
+        self.pass_on(directions, state, now, in_port, port, travelling);
     }
 
     fn replicate(
@@ -222,7 +225,7 @@ impl Switch {
                 Some(port0) if port == 0 => {
                     self.leave_to(&mut ports[port0 as usize], state, now, in_port, copy)
                 }
-                _ => self.send(directions, state, now, port, copy),
+                _ => self.pass_on(directions, state, now, in_port, port, copy),
             }
         }
         state.packets.recycle(packet);
@@ -276,6 +279,45 @@ impl Switch {
     ) {
         self.counters.element.leave(travelling.packet.len());
         port0.receive(state, now, travelling, in_port);
+    }
+
+    /// Send a packet that came by another port, on the service channel that the two ports have for it.
+    #[inline]
+    fn pass_on(
+        &mut self,
+        directions: &mut [Direction],
+        state: &mut State,
+        now: u64,
+        in_port: PortNum,
+        port: PortNum,
+        mut travelling: Travelling,
+    ) {
+        if self.ports.get(usize::from(in_port)).is_some_and(|port| port.changes_sc) {
+            match self.on_its_channel(state, in_port, port, travelling.packet) {
+                Ok(packet) => travelling.packet = packet,
+                Err(packet) => return self.drop_at(state, in_port, packet, Drop::SwSc),
+            }
+        }
+        self.send(directions, state, now, port, travelling);
+    }
+
+    /// Return a packet on the service channel on which it leaves, or as it is, where there is none.
+    #[cold]
+    fn on_its_channel(
+        &self,
+        state: &mut State,
+        in_port: PortNum,
+        port: PortNum,
+        packet: Packet,
+    ) -> Result<Packet, Packet> {
+        let tables = &self.ports[usize::from(in_port)].config.sc_to_sc;
+        match tables.iter().find(|(out, _)| *out == port) {
+            None => Ok(packet),
+            Some((_, table)) => match sc_leaving(sc(&packet), table) {
+                Some(sc) => Ok(state.packets.with_sc(packet, sc)),
+                None => Err(packet),
+            },
+        }
     }
 
     #[inline]

@@ -81,7 +81,7 @@ impl Vnics {
     pub fn remove(&mut self, vport: usize) {
         self.vports[vport] = Vport::default();
         for demux in &mut self.demuxes {
-            demux.vports.retain(|_, other| *other as usize != vport);
+            demux.vports.remove(vport as u32);
             demux.nohandler = demux.nohandler.filter(|other| *other as usize != vport);
         }
     }

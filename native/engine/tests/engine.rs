@@ -4,14 +4,17 @@ mod allocations;
 
 use std::sync::Arc;
 
-use engine::api::Counted;
+use engine::api::{Counted, Engine};
+use engine::config::{PortConfig, PortState};
 use engine::counters::Drop;
 use engine::link::capture::{CaptureConfig, CaptureRing};
 use engine::link::config::LinkConfig;
 use engine::link::rule::{FaultKind, FaultRule, Match};
 use engine::outputs::Output;
 use engine::packet::{Packet, fecn};
+use engine::port::Address;
 use engine::testing::line::{FAST, Line, RECEIVER, one_lane};
+use engine::testing::star::{self, address, packet, star};
 
 /// A byte per nanosecond.
 const STEADY: LinkConfig = LinkConfig { rate_bps: 8_000_000_000, latency_ns: 1000, ..FAST };
@@ -295,8 +298,10 @@ fn packet_without_an_icrc_is_not_checked_but_damage_to_it_is_found() {
     let mut packet = line.packet(100);
     let icrc = packet.len() - 4..packet.len() - 1;
     let mut packets = engine::packet::Packets::default();
-    packets.own(&mut packet)[icrc].fill(0);
-    packet.set_sealed(false);
+    packets.change(&mut packet, |mut own| {
+        own.bytes[icrc].fill(0);
+        own.set_sealed(false);
+    });
     line.send(0, packet.clone());
     line.engine.handle_timeout(1_000_000);
     let received = outputs(&mut line);
@@ -379,4 +384,26 @@ fn pool_bounds_what_a_long_wire_holds() {
         line.send(0, packet.clone());
     }
     assert_eq!(drops(&mut line, 0, Drop::LinkOverflow), 10);
+}
+
+#[test]
+fn outputs_are_in_the_order_of_time_also_where_a_switch_receives() {
+    let mut engine = Engine::default();
+    star(&mut engine, 3, &FAST, None);
+    let port0 = engine.add_port0(0);
+    let config = PortConfig::new(PortState::Active, 9, 0, vec![star::PKEY], vec![star::PKEY], vec![]);
+    engine.set_port(0, port0, config);
+    let for_switch = Address { slid: 3, dlid: 9, pkey: star::PKEY };
+    for (now, from, address) in [(0, 0, address(0, 1)), (400, 2, for_switch), (401, 0, address(0, 1))] {
+        let packet = packet(engine.packets(), address, 100, now);
+        assert_eq!(engine.inject(now, from, packet, address), None);
+    }
+    engine.handle_timeout(10_000);
+    let outputs = std::iter::from_fn(|| engine.poll_output()).map(|output| match output {
+        Output::Delivered { time, port, .. } => (time, port),
+        other => panic!("{other:?}"),
+    });
+    let outputs: Vec<_> = outputs.collect();
+    assert!(outputs.is_sorted(), "{outputs:?}");
+    assert_eq!(outputs.iter().map(|(_, port)| *port).collect::<Vec<_>>(), [1, port0, 1]);
 }

@@ -10,7 +10,7 @@ use std::ops::Deref;
 
 use wire::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16, parse};
 
-use crate::checksum::{fold, get, pseudo, put, sum};
+use crate::checksum::{be, fold, get, pseudo, put, sum};
 use crate::segment::Origin;
 use crate::vnet::{DATA_VALID, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CSUM, SIZE, VnetHeader};
 
@@ -71,10 +71,56 @@ pub struct Slot {
     next_seq: u32,
     next_id: u16,
     last_flags: u8,
+    /// Which bits of the headers all packets share; set with `shared_sum`, once there is a second one.
+    shared: Shared,
+    /// Ones' complement sum of what the pseudo header and the TCP or UDP header of all packets share.
+    shared_sum: u64,
     /// Ones' complement sum of all payloads, from the checksums that came with them.
     payload_sum: u64,
     /// Payloads in order; empty for a frame that is not merged.
     pieces: Vec<Span>,
+}
+
+/// A mask of headers.
+struct Shared([u8; MAX_HEADER]);
+
+impl Default for Shared {
+    fn default() -> Self {
+        Shared([0; MAX_HEADER])
+    }
+}
+
+impl Shared {
+    /// Everything but IPv4 length, id and checksum, TCP sequence number, flags and checksum, UDP length and checksum.
+    fn set(&mut self, parsed: &Parsed, header_len: usize) {
+        let (l3, l4) = (parsed.l3, parsed.l4);
+        let mask = &mut self.0[..header_len];
+        mask.fill(0xff);
+        if parsed.ethertype == IPV4 {
+            mask[l3 + 2..l3 + 6].fill(0);
+            mask[l3 + 10..l3 + 12].fill(0);
+        } else {
+            mask[l3 + 4..l3 + 6].fill(0);
+        }
+        mask[l4 + 4..l4 + 8].fill(0);
+        if parsed.protocol == TCP {
+            mask[l4 + 13] = 0;
+            mask[l4 + 16..l4 + 18].fill(0);
+        }
+    }
+
+    /// Whether two frames have the same there, in their first `header_len` bytes.
+    #[inline]
+    fn is_same(&self, header_len: usize, a: &[u8], b: &[u8]) -> bool {
+        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("chunks of 8"));
+        let (mask, a, b) = (&self.0[..header_len], &a[..header_len], &b[..header_len]);
+        let words = mask.chunks_exact(8).zip(a.chunks_exact(8)).zip(b.chunks_exact(8));
+        let differ = words.fold(0, |differ, ((mask, a), b)| differ | (word(mask) & (word(a) ^ word(b))));
+        // headers have more than 8 bytes
+        let last = header_len - 8..;
+        let rest = word(&mask[last.clone()]) & (word(&a[last.clone()]) ^ word(&b[last]));
+        differ | rest == 0
+    }
 }
 
 /// Lengths of the frames in one write, as they were received.
@@ -121,6 +167,9 @@ impl Coalescer {
         let verified = origin != Origin::Unknown;
         if !merge {
             self.append(frame, Parsed::default(), verified);
+            return;
+        }
+        if self.used > 0 && self.slots[self.used - 1].continues(burst, frame, verified) {
             return;
         }
         let parsed = parse(bytes);
@@ -208,12 +257,27 @@ impl Candidate {
         if parsed.l4 == 0 {
             return None;
         }
-        let (l3, l4) = (parsed.l3, parsed.l4);
-        let (ip_end, id) = if parsed.ethertype == IPV4 {
-            // no options: they would have to be compared, and are rare
-            if frame[l3] != 0x45 {
+        // no options: they would have to be compared, and are rare
+        if parsed.ethertype == IPV4 && frame[parsed.l3] != 0x45 {
+            return None;
+        }
+        let header_len = if parsed.protocol == TCP {
+            let data_offset = usize::from(frame[parsed.l4 + 12] >> 4) * 4;
+            if data_offset < 20 {
                 return None;
             }
+            parsed.l4 + data_offset
+        } else {
+            parsed.l4 + 8
+        };
+        Candidate::with_headers(frame, parsed, header_len, flow_key(frame, parsed))
+    }
+
+    /// Look at what differs from packet to packet of a flow, where it is known how long the headers are.
+    #[inline]
+    fn with_headers(frame: &[u8], parsed: &Parsed, header_len: usize, key: u64) -> Option<Candidate> {
+        let (l3, l4) = (parsed.l3, parsed.l4);
+        let (ip_end, id) = if parsed.ethertype == IPV4 {
             (l3 + usize::from(be16(frame, l3 + 2)), be16(frame, l3 + 4))
         } else {
             (l3 + 40 + usize::from(be16(frame, l3 + 4)), 0)
@@ -222,31 +286,23 @@ impl Candidate {
         if ip_end.max(MIN_FRAME) != frame.len() {
             return None;
         }
-        let (header_len, seq, flags) = if parsed.protocol == TCP {
-            let data_offset = usize::from(frame[l4 + 12] >> 4) * 4;
+        let (seq, flags) = if parsed.protocol == TCP {
             let flags = frame[l4 + 13];
-            if data_offset < 20 || flags & !(TCP_PSH | TCP_FIN) != TCP_ACK {
+            if flags & !(TCP_PSH | TCP_FIN) != TCP_ACK {
                 return None;
             }
-            (l4 + data_offset, u32::from_be_bytes(frame[l4 + 4..l4 + 8].try_into().unwrap()), flags)
+            (u32::from_be_bytes(frame[l4 + 4..l4 + 8].try_into().unwrap()), flags)
         } else {
             // a zero checksum means none: nothing that a merged frame could say
             if get(frame, l4 + 6) == 0 || l4 + usize::from(be16(frame, l4 + 4)) != ip_end {
                 return None;
             }
-            (l4 + 8, 0, 0)
+            (0, 0)
         };
         if header_len >= ip_end || header_len > MAX_HEADER - SIZE {
             return None;
         }
-        Some(Candidate {
-            key: flow_key(frame, parsed),
-            header_len,
-            payload_len: ip_end - header_len,
-            seq,
-            id,
-            flags,
-        })
+        Some(Candidate { key, header_len, payload_len: ip_end - header_len, seq, id, flags })
     }
 }
 
@@ -274,6 +330,22 @@ fn flow_key(frame: &[u8], parsed: &Parsed) -> u64 {
 }
 
 impl Slot {
+    /// Add a frame whose headers are those of the frame that was added last, as nearly all of a long send are: what was
+    /// found out of the first one holds for it. Return false where that is not so, or nothing can be added.
+    #[inline]
+    fn continues(&mut self, burst: &[impl Deref<Target = [u8]>], frame: Span, verified: bool) -> bool {
+        let other = frame.of(burst);
+        if !self.open || self.pieces.is_empty() || other.len() < self.header_len {
+            return false;
+        }
+        let parsed = self.parsed;
+        match Candidate::with_headers(other, &parsed, self.header_len, self.key) {
+            Some(c) if parsed.protocol == TCP && c.seq != self.next_seq => false,
+            Some(c) => self.add(burst, frame, &c, verified),
+            None => false,
+        }
+    }
+
     fn extend(
         &mut self,
         burst: &[impl Deref<Target = [u8]>],
@@ -282,28 +354,47 @@ impl Slot {
         c: &Candidate,
         verified: bool,
     ) -> bool {
-        let tcp = parsed.protocol == TCP;
         if *parsed != self.parsed
             || c.header_len != self.header_len
-            || (tcp && c.seq != self.next_seq)
-            || !self.has_room(c.payload_len)
+            || (parsed.protocol == TCP && c.seq != self.next_seq)
         {
             return false;
         }
+        self.add(burst, frame, c, verified)
+    }
+
+    /// Add a frame that comes next, if its headers are the same and its checksum is right.
+    #[inline]
+    fn add(
+        &mut self,
+        burst: &[impl Deref<Target = [u8]>],
+        frame: Span,
+        c: &Candidate,
+        verified: bool,
+    ) -> bool {
+        if !self.has_room(c.payload_len) {
+            return false;
+        }
+        let parsed = self.parsed;
         let (first, other) = (self.frame.of(burst), frame.of(burst));
-        if !same_headers(first, other, parsed, c, self.next_id) {
+        if self.pieces.is_empty() {
+            self.shared.set(&parsed, self.header_len);
+        }
+        if !self.shared.is_same(self.header_len, first, other)
+            || !is_next_id(first, &parsed, c.id, self.next_id)
+        {
             return false;
         }
         // the first packet is looked at no sooner than there is something to merge it with
-        if !self.verified && !checksum_right(first, parsed, self.header_len + self.size) {
+        if !self.verified && !checksum_right(first, &parsed, self.header_len + self.size) {
             return false;
         }
         self.verified = true;
-        if !verified && !checksum_right(other, parsed, c.header_len + c.payload_len) {
+        if !verified && !checksum_right(other, &parsed, c.header_len + c.payload_len) {
             return false;
         }
         self.begin_merging(burst);
-        let sum = payload_sum(other, parsed, c.header_len, c.payload_len);
+        let sum = payload_sum(other, &parsed, self.shared_sum, c.header_len, c.payload_len);
         self.merge(frame, c.payload_len, sum, c.flags);
         self.next_id = c.id.wrapping_add(1);
         true
@@ -323,7 +414,9 @@ impl Slot {
     fn begin_merging(&mut self, burst: &[impl Deref<Target = [u8]>]) {
         if self.pieces.is_empty() {
             let first = self.frame.of(burst);
-            self.payload_sum = u64::from(payload_sum(first, &self.parsed, self.header_len, self.size));
+            self.shared_sum = shared_sum(first, &self.parsed, self.header_len);
+            let sum = payload_sum(first, &self.parsed, self.shared_sum, self.header_len, self.size);
+            self.payload_sum = u64::from(sum);
             self.pieces.push(self.frame.part(self.header_len, self.size));
         }
     }
@@ -408,42 +501,41 @@ impl Slot {
     }
 }
 
-/// Return the sum of a packet's payload, from its checksum, which is right: the whole sums up to zero.
-#[inline]
-fn payload_sum(frame: &[u8], parsed: &Parsed, header_len: usize, payload_len: usize) -> u16 {
+/// Return the sum of what the packets of a flow share of the pseudo header and of the TCP or UDP header: all but lengths,
+/// sequence number, flags and checksum.
+fn shared_sum(frame: &[u8], parsed: &Parsed, header_len: usize) -> u64 {
     let (l3, l4) = (parsed.l3, parsed.l4);
     let addresses = if parsed.ethertype == IPV4 { &frame[l3 + 12..l3 + 20] } else { &frame[l3 + 8..l3 + 40] };
-    let len = header_len - l4 + payload_len;
-    !fold(pseudo(addresses, parsed.protocol, len) + sum(&frame[l4..header_len]))
+    let ports = sum(&frame[l4..l4 + 4]);
+    let rest = if parsed.protocol == TCP {
+        sum(&frame[l4 + 8..l4 + 12]) + sum(&frame[l4 + 14..l4 + 16]) + sum(&frame[l4 + 18..header_len])
+    } else {
+        0
+    };
+    pseudo(addresses, parsed.protocol, 0) + ports + rest
+}
+
+/// Return the sum of a packet's payload, from its checksum, which is right: the whole sums up to zero.
+#[inline]
+fn payload_sum(frame: &[u8], parsed: &Parsed, shared: u64, header_len: usize, payload_len: usize) -> u16 {
+    let l4 = parsed.l4;
+    let word = |at: usize| u64::from(get(frame, l4 + at));
+    let own =
+        if parsed.protocol == TCP { word(4) + word(6) + word(12) + word(16) } else { word(4) + word(6) };
+    !fold(shared + be((header_len - l4 + payload_len) as u16) + own)
 }
 
 /// Pieces that a merged frame can have: 64 KiB at an MTU of 576.
 const MAX_PIECES: usize = 128;
 
-/// Compare everything but IPv4 length, id and checksum, TCP sequence number, flags and checksum, UDP length
-/// and checksum.
+/// Whether the id of an IPv4 packet is the one that follows.
+///
+/// Don't-fragment with a constant id is fine too, but then the kernel could not give the ids back; for datagrams it need
+/// not: nobody looks at the id of one that is whole and stays so (RFC 6864).
 #[inline]
-fn same_headers(a: &[u8], b: &[u8], parsed: &Parsed, c: &Candidate, next_id: u16) -> bool {
-    let (l3, l4) = (parsed.l3, parsed.l4);
-    let ip = if parsed.ethertype == IPV4 {
-        // don't-fragment with a constant id is fine too, but then the kernel could not give the ids back; for
-        // datagrams it need not: nobody looks at the id of one that is whole and stays so (RFC 6864)
-        let any_id = parsed.protocol == UDP && a[l3 + 6] & DONT_FRAGMENT != 0;
-        a[..l3 + 2] == b[..l3 + 2]
-            && (any_id || c.id == next_id)
-            && a[l3 + 6..l3 + 10] == b[l3 + 6..l3 + 10]
-            && a[l3 + 12..l4] == b[l3 + 12..l4]
-    } else {
-        a[..l3 + 4] == b[..l3 + 4] && a[l3 + 6..l4] == b[l3 + 6..l4]
-    };
-    if parsed.protocol == TCP {
-        ip && a[l4..l4 + 4] == b[l4..l4 + 4]
-            && a[l4 + 8..l4 + 13] == b[l4 + 8..l4 + 13]
-            && a[l4 + 14..l4 + 16] == b[l4 + 14..l4 + 16]
-            && a[l4 + 18..c.header_len] == b[l4 + 18..c.header_len]
-    } else {
-        ip && a[l4..l4 + 4] == b[l4..l4 + 4]
-    }
+fn is_next_id(first: &[u8], parsed: &Parsed, id: u16, next_id: u16) -> bool {
+    let any = parsed.protocol == UDP && first[parsed.l3 + 6] & DONT_FRAGMENT != 0;
+    parsed.ethertype != IPV4 || any || id == next_id
 }
 
 /// Check the TCP or UDP checksum of a frame, and for IPv4 the header's.

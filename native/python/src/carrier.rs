@@ -92,7 +92,7 @@ impl Carrier {
             (Engine::with_share(share), Vnics::new(icrc, merge))
         };
         let shared = Shared::new((0..workers).map(part).collect())?;
-        let engine = Py::new(py, FabricEngine::carried(Arc::clone(&shared), drops)?)?;
+        let engine = Py::new(py, FabricEngine::carried(py, Arc::clone(&shared), drops)?)?;
         Ok(Carrier { shared, engine, threads: Mutex::new(None) })
     }
 
@@ -158,7 +158,11 @@ impl Carrier {
 
     #[pyo3(signature = (fd=None, *, datagrams=false))]
     fn add_vport(&self, py: Python<'_>, fd: Option<RawFd>, datagrams: bool) -> PyResult<usize> {
-        let device = fd.map(tap::duplicate).transpose()?.map(Device::new);
+        // nothing is read before the vport has a configuration
+        let mut device = fd.map(tap::duplicate).transpose()?.map(Device::new);
+        if let Some(device) = &mut device {
+            device.stopped = true;
+        }
         let index = py.detach(|| {
             let mut all = self.shared.lock_all();
             let index = all.add_vport();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use engine::config::{PortConfig, PortNum, PortState, SwitchPortConfig, sorted};
 use engine::hash::FastMap;
-use engine::link::config::{Egress, FlowControl, LinkConfig, MAX_VLS, SERVICE_CHANNELS};
+use engine::link::config::{
+    Arbitration, Buffers, Egress, FlowControl, LinkConfig, MAX_VLS, SERVICE_CHANNELS, ScToSc,
+};
 use engine::link::rule::{FaultKind, FaultRule, Match};
 use engine::switch::{GROUP_BASE, LinearTable, MulticastTable};
 use pyo3::exceptions::PyValueError;
@@ -45,6 +47,7 @@ pub struct FlowArgs {
     weights: Vec<u32>,
     high: Vec<u8>,
     high_limit_bytes: Option<u64>,
+    shared_bytes: u64,
 }
 
 impl FlowArgs {
@@ -67,6 +70,7 @@ impl FlowArgs {
             weights: self.weights,
             high: self.high.iter().fold(0, |high, vl| high | 1 << vl),
             high_limit_bytes: self.high_limit_bytes,
+            shared_bytes: self.shared_bytes,
         })
     }
 }
@@ -76,6 +80,24 @@ impl FlowArgs {
 pub struct EgressArgs {
     sc_to_vl: Option<[u8; SERVICE_CHANNELS]>,
     vl_mtus: Option<[u32; MAX_VLS]>,
+    arbitration: Option<ArbitrationArgs>,
+    buffers: Option<BuffersArgs>,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct ArbitrationArgs {
+    low: [u32; MAX_VLS],
+    high: [u32; MAX_VLS],
+    high_limit_bytes: Option<u64>,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct BuffersArgs {
+    dedicated: [u32; MAX_VLS],
+    shared: [u32; MAX_VLS],
+    overall_shared: u32,
 }
 
 impl EgressArgs {
@@ -86,7 +108,23 @@ impl EgressArgs {
                 MAX_VLS - 1
             )));
         }
-        Ok(Egress { sc_to_vl: self.sc_to_vl, vl_mtus: self.vl_mtus })
+        let arbitration = |args: ArbitrationArgs| {
+            let ArbitrationArgs { low, high, high_limit_bytes } = args;
+            Box::new(Arbitration { low, high, high_limit_bytes })
+        };
+        let buffers = |args: BuffersArgs| {
+            Box::new(Buffers {
+                dedicated: args.dedicated.map(u64::from),
+                shared: args.shared.map(u64::from),
+                overall_shared: args.overall_shared.into(),
+            })
+        };
+        Ok(Egress {
+            sc_to_vl: self.sc_to_vl,
+            vl_mtus: self.vl_mtus,
+            arbitration: self.arbitration.map(arbitration),
+            buffers: self.buffers.map(buffers),
+        })
     }
 }
 
@@ -120,15 +158,24 @@ pub struct SwitchPortArgs {
     egress: EgressArgs,
     pkeys_in: Option<Vec<u16>>,
     pkeys_out: Option<Vec<u16>>,
+    sc_to_sc: Vec<(PortNum, ScToSc)>,
 }
 
 impl SwitchPortArgs {
     pub fn build(self) -> PyResult<SwitchPortConfig> {
+        let exists = |sc: &u8| usize::from(*sc) < SERVICE_CHANNELS;
+        if !self.sc_to_sc.iter().all(|(_, table)| table.iter().all(exists)) {
+            return Err(PyValueError::new_err(format!(
+                "an SC to SC table names an SC that is not 0 to {}",
+                SERVICE_CHANNELS - 1
+            )));
+        }
         Ok(SwitchPortConfig {
             state: port_state(self.state)?,
             egress: self.egress.build()?,
             pkeys_in: self.pkeys_in.map(sorted),
             pkeys_out: self.pkeys_out.map(sorted),
+            sc_to_sc: self.sc_to_sc.into(),
         })
     }
 }

@@ -1,15 +1,16 @@
 //! The fabric engine as a Python object: numbers, bytes and tuples in, the same out. It stands alone, driven by its
 //! caller, or in a carrier; both look the same.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use engine::api::Engine;
 use engine::config::{End, PortNum};
-use engine::counters::DROP_NAMES;
+use engine::counters::{DROP_NAMES, Drop};
 use engine::link::rule::{FaultRule, Tally};
 use engine::link::vl_counters::{Uncounted, VlCounters};
 use engine::link::wire_counters::WireCounters;
-use engine::outputs::PortId;
+use engine::outputs::{Output, PortId};
 use engine::packet::Packets;
 use engine::port::Address;
 use engine::port_errors::{PortError, PortErrors};
@@ -17,14 +18,14 @@ use engine::random::Stream;
 use engine::share::WorkerId;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PySequence};
+use pyo3::types::{PyBytes, PyList, PySequence, PyTuple};
 use tap::shared::Shared;
 
 use crate::capture_ring::CaptureRing;
 use crate::fabric_args::{
     EndArgs, FlowArgs, LinkArgs, PortArgs, RuleArgs, SwitchPortArgs, linear_table, multicast_table,
 };
-use crate::fabric_results::{ErrorRow, LaneStatus, VlRow, WireCounts, counted_tuple, output_tuple};
+use crate::fabric_results::{ErrorRow, LaneStatus, Outputs, VlRow, WireCounts, counted_tuple};
 
 /// Who drives the engine: the caller alone, or a carrier, whose thread does so as well.
 enum Inner {
@@ -37,12 +38,18 @@ pub struct FabricEngine {
     inner: Inner,
     /// The drop reasons of Python, by number.
     drops: Vec<Py<PyAny>>,
+    outputs: Outputs,
+    /// Taken from a carrier, and not handed on yet.
+    taken: VecDeque<Output>,
     /// How many elements there are; only calls of this object add any. Of ports, the workers that have them.
     ports: Vec<WorkerId>,
     switches: usize,
     directions: usize,
     tallies: usize,
 }
+
+/// The drop reason with which a port refused what it was to send, and the next deadline.
+type Sent = (Option<Py<PyAny>>, Option<u64>);
 
 pub fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
     if (number as usize) < known {
@@ -52,17 +59,26 @@ pub fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
 }
 
 impl FabricEngine {
-    fn over(inner: Inner, drops: Vec<Py<PyAny>>) -> PyResult<Self> {
+    fn over(py: Python<'_>, inner: Inner, drops: Vec<Py<PyAny>>) -> PyResult<Self> {
         if drops.len() != DROP_NAMES.len() {
             let text = format!("{} drop reasons were given, there are {}", drops.len(), DROP_NAMES.len());
             return Err(PyValueError::new_err(text));
         }
-        Ok(FabricEngine { inner, drops, ports: Vec::new(), switches: 0, directions: 0, tallies: 0 })
+        Ok(FabricEngine {
+            inner,
+            drops,
+            outputs: Outputs::import(py)?,
+            taken: VecDeque::new(),
+            ports: Vec::new(),
+            switches: 0,
+            directions: 0,
+            tallies: 0,
+        })
     }
 
     /// Make the engine of a carrier, which has no elements yet.
-    pub fn carried(shared: Arc<Shared>, drops: Vec<Py<PyAny>>) -> PyResult<Self> {
-        FabricEngine::over(Inner::Carried(shared), drops)
+    pub fn carried(py: Python<'_>, shared: Arc<Shared>, drops: Vec<Py<PyAny>>) -> PyResult<Self> {
+        FabricEngine::over(py, Inner::Carried(shared), drops)
     }
 
     /// Change the engine, that of each worker: at `now`, or when the clock of a thread says. Python goes on while this waits.
@@ -117,6 +133,32 @@ impl FabricEngine {
         self.ports[index] = owner;
     }
 
+    /// Return the next output. Args: takes: those that a carrier has are taken from it when there is none here.
+    fn next_output<'py>(&mut self, py: Python<'py>, takes: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (outputs, drops) = (&self.outputs, &self.drops);
+        match &mut self.inner {
+            Inner::Alone(engine) => {
+                let output = engine.poll_output();
+                output.map(|output| outputs.object(py, engine.packets(), drops, output)).transpose()
+            }
+            Inner::Carried(shared) => {
+                if takes && self.taken.is_empty() {
+                    self.taken = py.detach(|| shared.take_outputs())?;
+                }
+                let output = self.taken.pop_front();
+                output.map(|output| outputs.object(py, &mut Packets::default(), drops, output)).transpose()
+            }
+        }
+    }
+
+    fn reason(&self, py: Python<'_>, drop: Option<Drop>) -> Option<Py<PyAny>> {
+        drop.map(|drop| self.drops[drop as usize].clone_ref(py))
+    }
+
+    fn sent(&mut self, py: Python<'_>, drop: Option<Drop>) -> Sent {
+        (self.reason(py, drop), self.deadline(py))
+    }
+
     fn port(&self, port: u32) -> PyResult<()> {
         known("HFI ports", port, self.ports.len())
     }
@@ -144,8 +186,8 @@ fn no_token(token: u64) -> PyErr {
 #[pymethods]
 impl FabricEngine {
     #[new]
-    fn new(drops: Vec<Py<PyAny>>) -> PyResult<Self> {
-        FabricEngine::over(Inner::Alone(Box::default()), drops)
+    fn new(py: Python<'_>, drops: Vec<Py<PyAny>>) -> PyResult<Self> {
+        FabricEngine::over(py, Inner::Alone(Box::default()), drops)
     }
 
     fn add_port(&mut self, py: Python<'_>) -> u32 {
@@ -246,6 +288,13 @@ impl FabricEngine {
         Ok(())
     }
 
+    fn set_flow(&mut self, py: Python<'_>, now: u64, direction: u32, flow: FlowArgs) -> PyResult<()> {
+        self.direction(direction)?;
+        let flow = flow.build()?;
+        self.change(py, now, |engine, now| engine.set_flow(now, direction, &flow));
+        Ok(())
+    }
+
     fn set_tally(&mut self, py: Python<'_>, tally: u32, seen: u64, hits: u64) {
         self.tallies = self.tallies.max(tally as usize + 1);
         let shared = Arc::new(Tally::new(seen, hits));
@@ -290,7 +339,14 @@ impl FabricEngine {
         Ok(())
     }
 
-    /// Return the drop reason with which the port refused the packet.
+    /// Return the drop reason with which the port refused the data, and the next deadline.
+    fn send(&mut self, py: Python<'_>, now: u64, port: u32, data: &[u8]) -> PyResult<Sent> {
+        self.port(port)?;
+        let drop = self.input(py, port, now, |engine, now| engine.send(now, port, data));
+        Ok(self.sent(py, drop))
+    }
+
+    /// Return the drop reason with which the port refused the packet, and the next deadline.
     #[expect(
         clippy::too_many_arguments,
         reason = "they are those of Engine.inject, and a tuple more would cost each packet"
@@ -304,37 +360,31 @@ impl FabricEngine {
         slid: u32,
         dlid: u32,
         pkey: u16,
-    ) -> PyResult<Option<Py<PyAny>>> {
+    ) -> PyResult<Sent> {
         self.port(port)?;
         let address = Address { slid, dlid, pkey };
         let drop = self.input(py, port, now, |engine, now| {
             let packet = engine.packets().copy(packet);
             engine.inject(now, port, packet, address)
         });
-        Ok(drop.map(|drop| self.drops[drop as usize].clone_ref(py)))
+        Ok(self.sent(py, drop))
     }
 
-    /// Return the drop reason with which port 0 refused the packet.
-    #[expect(clippy::too_many_arguments, reason = "they are those of Engine.direct")]
+    /// Return the drop reason with which port 0 refused the data.
     fn direct(
         &mut self,
         py: Python<'_>,
         now: u64,
         port: u32,
         out_port: PortNum,
-        packet: &[u8],
-        slid: u32,
-        pkey: u16,
+        data: &[u8],
     ) -> PyResult<Option<Py<PyAny>>> {
         self.port(port)?;
         if !self.look(py, |engine| engine.is_port0(port)) {
             return Err(PyValueError::new_err(format!("port {port} is not port 0 of a switch")));
         }
-        let drop = self.input(py, port, now, |engine, now| {
-            let packet = engine.packets().copy(packet);
-            engine.direct(now, port, out_port, packet, slid, pkey)
-        });
-        Ok(drop.map(|drop| self.drops[drop as usize].clone_ref(py)))
+        let drop = self.input(py, port, now, |engine, now| engine.direct(now, port, out_port, data));
+        Ok(self.reason(py, drop))
     }
 
     fn keep(&mut self, py: Python<'_>, token: u64) -> PyResult<()> {
@@ -358,40 +408,26 @@ impl FabricEngine {
     #[getter]
     fn deadline(&mut self, py: Python<'_>) -> Option<u64> {
         match &mut self.inner {
+            _ if !self.taken.is_empty() => Some(0),
             Inner::Alone(engine) if engine.has_output() => Some(0),
             Inner::Alone(engine) => engine.deadline(),
             Inner::Carried(shared) => py.detach(|| shared.deadline()),
         }
     }
 
-    /// Do what is due, and return all outputs and the next deadline.
-    fn step<'py>(
-        &mut self,
-        py: Python<'py>,
-        now: u64,
-    ) -> PyResult<(Option<Bound<'py, PyList>>, Option<u64>)> {
-        self.handle_timeout(py, now);
-        let outputs = self.take_outputs(py)?;
-        let outputs = if outputs.is_empty() { None } else { Some(outputs) };
-        Ok((outputs, self.deadline(py)))
+    fn poll_output<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.next_output(py, true)
     }
 
-    fn take_outputs<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let outputs = PyList::empty(py);
-        match &mut self.inner {
-            Inner::Alone(engine) => {
-                while let Some(output) = engine.poll_output() {
-                    outputs.append(output_tuple(py, engine.packets(), output)?)?;
-                }
-            }
-            Inner::Carried(shared) => {
-                let mut packets = Packets::default();
-                for output in py.detach(|| shared.take_outputs())? {
-                    outputs.append(output_tuple(py, &mut packets, output)?)?;
-                }
-            }
+    /// Do what is due, and return all outputs and the next deadline.
+    fn step<'py>(&mut self, py: Python<'py>, now: u64) -> PyResult<(Bound<'py, PyTuple>, Option<u64>)> {
+        self.handle_timeout(py, now);
+        let mut outputs = Vec::new();
+        while let Some(output) = self.next_output(py, outputs.is_empty())? {
+            outputs.push(output);
         }
-        Ok(outputs)
+        let outputs = if outputs.is_empty() { PyTuple::empty(py) } else { PyTuple::new(py, outputs)? };
+        Ok((outputs, self.deadline(py)))
     }
 
     fn is_stopped(&mut self, py: Python<'_>, port: u32) -> PyResult<bool> {
@@ -409,7 +445,7 @@ impl FabricEngine {
     fn lanes(&mut self, py: Python<'_>, direction: u32) -> PyResult<Option<LaneStatus>> {
         self.direction(direction)?;
         let lanes = self.look(py, |engine| engine.lanes(direction));
-        Ok(lanes.map(|lanes| (lanes.credits, lanes.waiting, lanes.fecn_marked)))
+        Ok(lanes.map(|lanes| (lanes.credits, lanes.waiting, lanes.occupied, lanes.fecn_marked)))
     }
 
     fn vl_counters(

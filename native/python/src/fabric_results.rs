@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 /// Credits and waiting bytes of each VL; packets marked with FECN.
-pub type LaneStatus = (Vec<u64>, Vec<u64>, u64);
+pub type LaneStatus = (Vec<u64>, Vec<u64>, Vec<u64>, u64);
 /// Packets, bytes, nanoseconds waited, discards, overflows, FECN and BECN of one VL.
 pub type VlRow = (u64, u64, u64, u64, u64, u64, u64);
 /// Multicast, FECN, BECN, errors and recent errors of one direction.
@@ -40,27 +40,56 @@ pub fn counted_tuple<'py>(py: Python<'py>, counted: &Counted) -> PyResult<Bound<
     }
 }
 
-/// Each output begins with what it is: 0 delivered, 1 observed, 2 flow changed, 3 rule spent.
-pub fn output_tuple<'py>(
-    py: Python<'py>,
-    packets: &mut Packets,
-    output: Output,
-) -> PyResult<Bound<'py, PyTuple>> {
-    let mut bytes = |mut packet: Packet| {
-        packets.seal(&mut packet);
-        let bytes = PyBytes::new(py, &packet);
-        packets.recycle(packet);
-        bytes
-    };
-    match output {
-        Output::Delivered { time, port, packet, token, in_port } => {
-            (0u8, (time, port, bytes(packet), token, in_port)).into_pyobject(py)
-        }
-        Output::Observed { time, direction, packet, drop } => {
-            let drop = drop.map(|drop| drop as u8);
-            (1u8, (time, direction, bytes(packet), drop)).into_pyobject(py)
-        }
-        Output::FlowChanged { time, port, stopped } => (2u8, (time, port, stopped)).into_pyobject(py),
-        Output::RuleSpent { time, rule } => (3u8, (time, rule)).into_pyobject(py),
+/// The classes of `hfi_sim.engine.outputs`, and what is in them.
+pub struct Outputs {
+    /// `tuple.__new__`, which makes a named tuple of its fields at once; its class would ask each by name.
+    make: Py<PyAny>,
+    delivered: Py<PyAny>,
+    observed: Py<PyAny>,
+    flow_changed: Py<PyAny>,
+    rule_spent: Py<PyAny>,
+}
+
+impl Outputs {
+    pub fn import(py: Python<'_>) -> PyResult<Self> {
+        let module = py.import("hfi_sim.engine.outputs")?;
+        let class = |name: &str| module.getattr(name).map(Bound::unbind);
+        Ok(Outputs {
+            make: py.get_type::<PyTuple>().getattr("__new__")?.unbind(),
+            delivered: class("Delivered")?,
+            observed: class("Observed")?,
+            flow_changed: class("FlowChanged")?,
+            rule_spent: class("RuleSpent")?,
+        })
+    }
+
+    /// Return an output as Python has it. Args: drops: the drop reasons of Python, by number.
+    pub fn object<'py>(
+        &self,
+        py: Python<'py>,
+        packets: &mut Packets,
+        drops: &[Py<PyAny>],
+        output: Output,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut bytes = |mut packet: Packet| {
+            packets.seal(&mut packet);
+            let bytes = PyBytes::new(py, &packet);
+            packets.recycle(packet);
+            bytes
+        };
+        let (class, fields) = match output {
+            Output::Delivered { time, port, packet, token, in_port } => {
+                (&self.delivered, (time, port, bytes(packet), token, in_port).into_pyobject(py)?)
+            }
+            Output::Observed { time, direction, packet, drop } => {
+                let drop = drop.map(|drop| &drops[drop as usize]);
+                (&self.observed, (time, direction, bytes(packet), drop).into_pyobject(py)?)
+            }
+            Output::FlowChanged { time, port, stopped } => {
+                (&self.flow_changed, (time, port, stopped).into_pyobject(py)?)
+            }
+            Output::RuleSpent { time, rule } => (&self.rule_spent, (time, rule).into_pyobject(py)?),
+        };
+        self.make.bind(py).call1((class, fields))
     }
 }

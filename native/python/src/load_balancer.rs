@@ -63,16 +63,16 @@ impl EjfatPipeline {
         Ok(EjfatPipeline { shared: Shared::new()? })
     }
 
-    /// Put rows in the place of whole tables, all at once.
-    fn set_tables(&self, py: Python<'_>, tables: Vec<(String, Vec<RowArgs>)>) -> PyResult<()> {
+    /// Change tables, all at once: each with its rows in the place of all it had, or only with these changed.
+    fn set_tables(&self, py: Python<'_>, tables: Vec<(String, bool, Vec<RowArgs>)>) -> PyResult<()> {
         let before = py.detach(|| Arc::clone(&self.shared.lock().tables));
         let mut snapshot = (*before).clone();
-        for (name, rows) in tables {
+        for (name, anew, rows) in tables {
             let rows: Vec<Row> = rows
                 .into_iter()
                 .map(|(values, masks, action, args)| Row { values, masks, action, args })
                 .collect();
-            snapshot.set(&name, &rows).map_err(PyValueError::new_err)?;
+            snapshot.set(&name, &rows, anew).map_err(PyValueError::new_err)?;
         }
         py.detach(|| self.shared.lock().tables = Arc::new(snapshot));
         Ok(())

@@ -180,6 +180,11 @@ impl Carrier {
         next
     }
 
+    /// Whether frames that have arrived wait to be written.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting_since.is_some()
+    }
+
     /// Write the frames that have arrived, run the apps on theirs, and hand over what is for other workers.
     pub fn flush(&mut self, now: u64) {
         self.waiting_since = None;

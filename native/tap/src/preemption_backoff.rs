@@ -25,11 +25,9 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Rest after a full burst if others need the processor, at most until then: nanoseconds on the clock.
-    pub fn after_full_burst(&mut self, until: u64) {
-        if self.is_due(preemptions()) {
-            std::thread::sleep(REST.min(Duration::from_nanos(until.saturating_sub(now()))));
-        }
+    /// Whether to rest after a full burst: others need the processor.
+    pub fn after_full_burst(&mut self) -> bool {
+        self.is_due(preemptions())
     }
 
     /// Whether to rest. `preemptions` is the number of times that the thread has been preempted since it started.
@@ -42,6 +40,11 @@ impl Rest {
         self.hold = self.hold.saturating_sub(1);
         due
     }
+}
+
+/// Rest, at most until then: nanoseconds on the clock.
+pub fn rest(until: u64) {
+    std::thread::sleep(REST.min(Duration::from_nanos(until.saturating_sub(now()))));
 }
 
 /// Make the sleeps of the calling thread precise; the default slack of 50 us is as long as a rest.

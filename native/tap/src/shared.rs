@@ -207,6 +207,9 @@ impl Shared {
 
     /// When there is something to do, if no thread does it.
     pub fn deadline(&self) -> Option<u64> {
+        if self.runs.load(Ordering::Acquire) {
+            return None;
+        }
         let mut all = self.lock_all();
         let due = |carrier: &mut Carrier| {
             if carrier.outbox.is_empty() { carrier.deadline() } else { Some(0) }

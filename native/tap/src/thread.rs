@@ -11,12 +11,15 @@ use engine::share::WorkerId;
 
 use crate::carrier::BUFFER;
 use crate::clock::{Timer, now};
-use crate::preemption_backoff::{Rest, sleep_exactly};
+use crate::preemption_backoff::{Rest, rest, sleep_exactly};
 use crate::shared::{NEVER, Shared, WAKE};
 
 const TIME: u64 = u64::MAX - 1;
 /// What is due so soon is waited for without going to sleep, at least and at most: see `Timer::cost`.
 const SPIN_NS: (u64, u64) = (3_000, 30_000);
+
+/// What a burst has brought into the fabric is written before a rest, if that does not take longer.
+const BEFORE_REST_NS: u64 = 50_000;
 
 /// The running threads, one for each worker.
 pub struct Threads {
@@ -90,7 +93,9 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> {
     let worker = &shared.workers[number as usize];
     let mut buffer = vec![0u8; BUFFER];
-    let mut rest = Rest::default();
+    let mut backoff = Rest::default();
+    // until when at the latest a rest has to wait that is due
+    let mut rests_by = None;
     sleep_exactly();
     let spin = timer.cost()?.clamp(SPIN_NS.0, SPIN_NS.1);
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
@@ -125,13 +130,23 @@ fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> 
         if !carrier.lost.is_empty() || (!had_outputs && !carrier.outbox.is_empty()) {
             shared.notice.raise();
         }
+        let is_waiting = carrier.is_waiting();
         drop(guard);
-        if overrun {
-            rest.after_full_burst(until);
+        if overrun && backoff.after_full_burst() {
+            rests_by = Some(time + BEFORE_REST_NS);
         }
         // looked at after the wake signal was cleared, which may have been for this
         if shared.stop.load(Ordering::Acquire) {
             return Ok(());
+        }
+        if let Some(latest) = rests_by {
+            if time < latest && (is_waiting || until <= time + spin) {
+                // what was read is still on its way
+                ready = 0;
+                continue;
+            }
+            rest(until);
+            rests_by = None;
         }
         ready = wait(shared, number, timer, until, spin, &mut events)?;
     }

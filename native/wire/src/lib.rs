@@ -125,6 +125,14 @@ pub fn l2(packet: &[u8]) -> u8 {
     lrh16b::L2.get(packet) as u8
 }
 
+/// Whether data is one 16B packet by its size, its L2 and its Length; nothing else is looked at.
+#[inline]
+pub fn is_whole(data: &[u8]) -> bool {
+    (MIN_PACKET..=MAX_PACKET).contains(&data.len())
+        && u32::from(l2(data)) == lrh16b::L2_16B
+        && length(data) == data.len()
+}
+
 /// The virtual Ethernet switch id: 12 bits.
 #[inline]
 pub fn vesw_id(packet: &[u8]) -> u16 {

@@ -210,7 +210,9 @@ impl<'a> Worker<'a> {
             self.figure.handed += handed as u64;
             self.engine.handle_timeout(now);
             let mut is_busy = self.take() | (handed > 0);
-            if elapsed < self.shared.send_for {
+            // on a busy machine a thread may begin when the time is over
+            let is_late = self.figure.sent == 0 && !self.senders.is_empty();
+            if elapsed < self.shared.send_for || is_late {
                 is_busy |= self.send(now);
             } else if !is_done && self.has_arrived() {
                 is_done = true;

@@ -5,7 +5,7 @@
 
 local mgmt = Proto("opa_mgmt", "OPA management")
 
--- generated: attributes (made by `make generated` from hfi_sim/mad/header.py, hfi_sim/pma/attributes.py, hfi_sim/sa/message.py, hfi_sim/sa/records.py, hfi_sim/sa/records_ib.py, hfi_sim/sma/attributes/congestion.py, hfi_sim/sma/attributes/node.py, hfi_sim/sma/attributes/notice.py, hfi_sim/sma/attributes/port_info.py, hfi_sim/sma/attributes/tables.py, hfi_sim/smp/header.py; do not edit)
+-- generated: attributes (made by `make generated` from hfi_sim/mad/header.py, hfi_sim/pma/attributes.py, hfi_sim/sa/message.py, hfi_sim/sa/records.py, hfi_sim/sa/records_ib.py, hfi_sim/sa/records_tables.py, hfi_sim/sma/attributes/congestion.py, hfi_sim/sma/attributes/node.py, hfi_sim/sma/attributes/notice.py, hfi_sim/sma/attributes/port_info.py, hfi_sim/sma/attributes/tables.py, hfi_sim/smp/header.py; do not edit)
 local attributes = {}
 attributes.smp = {title = "SMP header", size = 8, rows = {
   {"mkey", 0, 8, ProtoField.uint64("opa_mgmt.smp.mkey", "mkey", base.HEX, nil, nil, "management key")},
@@ -262,6 +262,11 @@ attributes.led_info = {title = "LedInfo", size = 8, rows = {
 attributes.sc_to_sc = {title = "SCtoSC", size = 32, rows = {
   {"scs", 0, 1, ProtoField.uint8("opa_mgmt.sc_to_sc.scs", "scs", base.DEC, nil, nil, "service channel that each leaves on"), count = 32},
 }}
+attributes.sc_to_sc_multi_set = {title = "SCtoSCMultiSet", size = 96, rows = {
+  {"ingress", 0, 32, ProtoField.bytes("opa_mgmt.sc_to_sc_multi_set.ingress", "ingress", base.NONE, "ports by which packets come in: bit n is port n")},
+  {"egress", 32, 32, ProtoField.bytes("opa_mgmt.sc_to_sc_multi_set.egress", "egress", base.NONE, "ports by which they leave, likewise")},
+  {"scs", 64, 1, ProtoField.uint8("opa_mgmt.sc_to_sc_multi_set.scs", "scs", base.DEC, nil, nil, "service channel that each leaves on"), count = 32},
+}}
 attributes.sc_to_sl = {title = "SCtoSL", size = 32, rows = {
   {"sls", 0, 1, ProtoField.uint8("opa_mgmt.sc_to_sl.sls", "sls", base.DEC, nil, nil, "service level of each service channel"), count = 32},
 }}
@@ -453,6 +458,55 @@ attributes.vl_arbitration_table_record = {title = "VLArbitrationTableRecord", si
   {"reserved_6", 6, 2, ProtoField.uint16("opa_mgmt.vl_arbitration_table_record.reserved_6", "reserved_6", base.HEX, nil, nil, "0")},
   {"elements", 8, 256, ProtoField.bytes("opa_mgmt.vl_arbitration_table_record.elements", "elements", base.NONE, "the section")},
 }}
+attributes.sc_to_sc_record = {title = "SCtoSCRecord", size = 40, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.sc_to_sc_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"in_port", 4, 1, ProtoField.uint8("opa_mgmt.sc_to_sc_record.in_port", "in_port", base.DEC, nil, nil, "number of the port that they come by")},
+  {"out_port", 5, 1, ProtoField.uint8("opa_mgmt.sc_to_sc_record.out_port", "out_port", base.DEC, nil, nil, "number of the port that they leave by")},
+  {"reserved_6", 6, 2, ProtoField.uint16("opa_mgmt.sc_to_sc_record.reserved_6", "reserved_6", base.HEX, nil, nil, "0")},
+  {"table", 8, 32, ProtoField.bytes("opa_mgmt.sc_to_sc_record.table", "table", base.NONE, "the SC of each SC")},
+}}
+attributes.buffer_control_table_record = {title = "BufferControlTableRecord", size = 140, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.buffer_control_table_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"port_num", 4, 1, ProtoField.uint8("opa_mgmt.buffer_control_table_record.port_num", "port_num", base.DEC, nil, nil, "its number on its node")},
+  {"reserved_5", 5, 3, ProtoField.uint24("opa_mgmt.buffer_control_table_record.reserved_5", "reserved_5", base.HEX, nil, nil, "0")},
+  {"table", 8, 132, ProtoField.bytes("opa_mgmt.buffer_control_table_record.table", "table", base.NONE, "BufferControl")},
+}}
+attributes.cable_info_record = {title = "CableInfoRecord", size = 72, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.cable_info_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"port_num", 4, 1, ProtoField.uint8("opa_mgmt.cable_info_record.port_num", "port_num", base.DEC, nil, nil, "its number on its node")},
+  {"length", 5, 1, ProtoField.uint8("opa_mgmt.cable_info_record.length", "length", base.DEC, nil, 0xFE, "bytes less one; of a request: up to 127")},
+  {"reserved_6", 5, 1, ProtoField.uint8("opa_mgmt.cable_info_record.reserved_6", "reserved_6", base.HEX, nil, 0x1, "0")},
+  {"address", 6, 2, ProtoField.uint16("opa_mgmt.cable_info_record.address", "address", base.DEC, nil, 0xFFF0, "where they begin, 128 to 255")},
+  {"port_type", 7, 1, ProtoField.uint8("opa_mgmt.cable_info_record.port_type", "port_type", base.DEC, nil, 0xF, "what the port is, as in PortInfo")},
+  {"memory", 8, 64, ProtoField.bytes("opa_mgmt.cable_info_record.memory", "memory", base.NONE, "the bytes")},
+}}
+attributes.congestion_info_record = {title = "CongestionInfoRecord", size = 12, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.congestion_info_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"reserved_4", 4, 4, ProtoField.uint32("opa_mgmt.congestion_info_record.reserved_4", "reserved_4", base.HEX, nil, nil, "0")},
+  {"congestion_info", 8, 4, ProtoField.bytes("opa_mgmt.congestion_info_record.congestion_info", "congestion_info", base.NONE, "CongestionInfo")},
+}}
+attributes.switch_congestion_record = {title = "SwitchCongestionRecord", size = 84, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.switch_congestion_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"reserved_4", 4, 4, ProtoField.uint32("opa_mgmt.switch_congestion_record.reserved_4", "reserved_4", base.HEX, nil, nil, "0")},
+  {"setting", 8, 76, ProtoField.bytes("opa_mgmt.switch_congestion_record.setting", "setting", base.NONE, "the setting")},
+}}
+attributes.switch_port_congestion_record = {title = "SwitchPortCongestionRecord", size = 12, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.switch_port_congestion_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"port_num", 4, 1, ProtoField.uint8("opa_mgmt.switch_port_congestion_record.port_num", "port_num", base.DEC, nil, nil, "its number on its node")},
+  {"reserved_5", 5, 3, ProtoField.uint24("opa_mgmt.switch_port_congestion_record.reserved_5", "reserved_5", base.HEX, nil, nil, "0")},
+  {"setting", 8, 4, ProtoField.bytes("opa_mgmt.switch_port_congestion_record.setting", "setting", base.NONE, "the setting")},
+}}
+attributes.hfi_congestion_record = {title = "HfiCongestionRecord", size = 206, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.hfi_congestion_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"reserved_4", 4, 4, ProtoField.uint32("opa_mgmt.hfi_congestion_record.reserved_4", "reserved_4", base.HEX, nil, nil, "0")},
+  {"setting", 8, 198, ProtoField.bytes("opa_mgmt.hfi_congestion_record.setting", "setting", base.NONE, "the setting")},
+}}
+attributes.hfi_congestion_control_record = {title = "HfiCongestionControlRecord", size = 138, rows = {
+  {"lid", 0, 4, ProtoField.uint32("opa_mgmt.hfi_congestion_control_record.lid", "lid", base.HEX, nil, nil, "LID of the port, or of port 0 of its switch")},
+  {"block", 4, 2, ProtoField.uint16("opa_mgmt.hfi_congestion_control_record.block", "block", base.DEC, nil, nil, "number of the block")},
+  {"reserved_6", 6, 2, ProtoField.uint16("opa_mgmt.hfi_congestion_control_record.reserved_6", "reserved_6", base.HEX, nil, nil, "0")},
+  {"table", 8, 130, ProtoField.bytes("opa_mgmt.hfi_congestion_control_record.table", "table", base.NONE, "the limit and 64 entries")},
+}}
 attributes.mc_member_record = {title = "MCMemberRecord", size = 56, rows = {
   {"mgid", 0, 16, ProtoField.bytes("opa_mgmt.mc_member_record.mgid", "mgid", base.NONE, "GID of the group; 0 in a join: make one")},
   {"port_gid", 16, 16, ProtoField.bytes("opa_mgmt.mc_member_record.port_gid", "port_gid", base.NONE, "GID of the member")},
@@ -593,15 +647,15 @@ attributes.ib_node_record = {title = "NodeRecord", size = 108, rows = {
   {"reserved_2", 2, 2, ProtoField.uint16("opa_mgmt.ib_node_record.reserved_2", "reserved_2", base.HEX, nil, nil, "0")},
   {"base_version", 4, 1, ProtoField.uint8("opa_mgmt.ib_node_record.base_version", "base_version", base.HEX, nil, nil, "0x80")},
   {"class_version", 5, 1, ProtoField.uint8("opa_mgmt.ib_node_record.class_version", "class_version", base.HEX, nil, nil, "0x80")},
-  {"node_type", 6, 1, ProtoField.uint8("opa_mgmt.ib_node_record.node_type", "node_type", base.DEC, nil, nil, "1 HFI, 2 switch")},
-  {"num_ports", 7, 1, ProtoField.uint8("opa_mgmt.ib_node_record.num_ports", "num_ports", base.DEC, nil, nil, "ports of the node")},
-  {"system_image_guid", 8, 8, ProtoField.uint64("opa_mgmt.ib_node_record.system_image_guid", "system_image_guid", base.HEX, nil, nil, "GUID of the system")},
+  {"node_type", 6, 1, ProtoField.uint8("opa_mgmt.ib_node_record.node_type", "node_type", base.DEC, {[0x1] = "HFI", [0x2] = "switch"}, nil, "HFI or switch")},
+  {"num_ports", 7, 1, ProtoField.uint8("opa_mgmt.ib_node_record.num_ports", "num_ports", base.DEC, nil, nil, "ports with a cable; a switch's port 0 does not count")},
+  {"system_image_guid", 8, 8, ProtoField.uint64("opa_mgmt.ib_node_record.system_image_guid", "system_image_guid", base.HEX, nil, nil, "GUID of the whole system")},
   {"node_guid", 16, 8, ProtoField.uint64("opa_mgmt.ib_node_record.node_guid", "node_guid", base.HEX, nil, nil, "GUID of the node")},
-  {"port_guid", 24, 8, ProtoField.uint64("opa_mgmt.ib_node_record.port_guid", "port_guid", base.HEX, nil, nil, "GUID of the port")},
-  {"partition_cap", 32, 2, ProtoField.uint16("opa_mgmt.ib_node_record.partition_cap", "partition_cap", base.DEC, nil, nil, "P_Keys that its tables hold")},
-  {"device_id", 34, 2, ProtoField.uint16("opa_mgmt.ib_node_record.device_id", "device_id", base.HEX, nil, nil, "number of the device")},
+  {"port_guid", 24, 8, ProtoField.uint64("opa_mgmt.ib_node_record.port_guid", "port_guid", base.HEX, nil, nil, "GUID of the port that was asked")},
+  {"partition_cap", 32, 2, ProtoField.uint16("opa_mgmt.ib_node_record.partition_cap", "partition_cap", base.DEC, nil, nil, "entries of the partition table")},
+  {"device_id", 34, 2, ProtoField.uint16("opa_mgmt.ib_node_record.device_id", "device_id", base.HEX, nil, nil, "device, by its vendor")},
   {"revision", 36, 4, ProtoField.uint32("opa_mgmt.ib_node_record.revision", "revision", base.HEX, nil, nil, "revision of the device")},
-  {"local_port_num", 40, 1, ProtoField.uint8("opa_mgmt.ib_node_record.local_port_num", "local_port_num", base.DEC, nil, nil, "number of the port")},
+  {"local_port_num", 40, 1, ProtoField.uint8("opa_mgmt.ib_node_record.local_port_num", "local_port_num", base.DEC, nil, nil, "the port that the question came by")},
   {"vendor_id", 41, 3, ProtoField.uint24("opa_mgmt.ib_node_record.vendor_id", "vendor_id", base.HEX, nil, nil, "OUI of the vendor")},
   {"node_description", 44, 64, ProtoField.bytes("opa_mgmt.ib_node_record.node_description", "node_description", base.NONE, "its name, filled up with zeros")},
 }}
@@ -810,6 +864,7 @@ local SUBNET = {
   [0x20] = {attributes.sm_info, 26},
   [0x31] = {attributes.led_info, 8},
   [0x81] = {attributes.sc_to_sc, 32},
+  [0x94] = {attributes.sc_to_sc_multi_set, 96},
   [0x82] = {attributes.sc_to_sl, 32},
   [0x83] = {attributes.sc_to_vl, 32},
   [0x84] = {attributes.sc_to_vl, 32},
@@ -839,6 +894,14 @@ local ADMINISTRATION = {
   [0x33] = {attributes.p_key_table_record, 72},
   [0x35] = {attributes.ib_path_record, 64},
   [0x36] = {attributes.vl_arbitration_table_record, 264},
+  [0x13] = {attributes.sc_to_sc_record, 40},
+  [0x8C] = {attributes.buffer_control_table_record, 140},
+  [0x88] = {attributes.cable_info_record, 72},
+  [0x91] = {attributes.congestion_info_record, 12},
+  [0x92] = {attributes.switch_congestion_record, 84},
+  [0x93] = {attributes.switch_port_congestion_record, 12},
+  [0x94] = {attributes.hfi_congestion_record, 206},
+  [0x95] = {attributes.hfi_congestion_control_record, 138},
   [0x38] = {attributes.mc_member_record, 56},
   [0x39] = {attributes.trace_record, 40},
   [0x80] = {attributes.sl_to_sc_record, 40},

@@ -1,4 +1,5 @@
 -- Reliable connections of this project, below opa16b.lua: L4 type 0x7A, 28 bytes of header, big-endian.
+-- Messages of o2iblnd go on to its dissector, if that is installed.
 
 local rc = Proto("opa_rc", "OPA RC")
 
@@ -47,6 +48,20 @@ local truncated = ProtoExpert.new("opa_rc.truncated", "Truncated", expert.group.
 local unknown = ProtoExpert.new("opa_rc.opcode.unknown", "Unknown opcode", expert.group.PROTOCOL, expert.severity.WARN)
 rc.experts = {truncated, unknown}
 
+-- Names of dissectors by the magic that their messages begin with, in either byte order.
+local UPPER = {[0x0BE91B91] = "kib", [0x911BE90B] = "kib"}
+
+-- Calls the dissector of what is carried, or shows it as bytes if there is none.
+local function hand_on(range, packet, tree, branch)
+  local name = range:len() >= 4 and UPPER[range:range(0, 4):uint()]
+  local found, upper = pcall(Dissector.get, name or "")
+  if name and found and upper then
+    upper:call(range:tvb(), packet, tree)
+  else
+    branch:add(payload, range)
+  end
+end
+
 function rc.dissector(buffer, packet, tree)
   packet.cols.protocol:set("OPA RC")
   local branch = tree:add(rc, buffer())
@@ -76,7 +91,7 @@ function rc.dissector(buffer, packet, tree)
   packet.cols.info:set(title)
   if buffer:len() > HEADER_SIZE then
     packet.cols.info:append(string.format(", %d bytes", buffer:len() - HEADER_SIZE))
-    branch:add(payload, buffer(HEADER_SIZE))
+    hand_on(buffer(HEADER_SIZE), packet, tree, branch)
   end
   return buffer:len()
 end

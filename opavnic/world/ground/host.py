@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.base import Netdev
@@ -37,6 +37,9 @@ class WantedVesw(Protocol):
         """Bytes of Ethernet payload."""
 
 
+Attach = Callable[[Any], None]
+
+
 @dataclass(slots=True)
 class Interface:
     """One VNIC that the lab file requests for a host."""
@@ -52,6 +55,8 @@ class Interface:
     """The small IP stack on the netdev, in a lab in memory."""
     app_netdev: MemoryNetdev | None = None
     """The same netdev, if an app of this process uses it."""
+    attach: Attach | None = None
+    """Called with each netdev that has been made and set up for it: makes it the port of a bridge."""
 
     def __str__(self) -> str:
         return f"{self.host}/{self.vesw.name}"
@@ -79,6 +84,12 @@ class GroundHost:
         """What went wrong while netdevs were made or set up."""
         self.reserved = names_asked_for(interfaces)
         """Names reserved for interfaces of the lab file."""
+        self.lost = ""
+        """Why the host is gone although the lab runs; empty while it is there."""
+        self.speed = 0
+        """How fast its links are, in Mb/s, for programs such as ethtool; 0: not said."""
+        self.on_change: Callable[[], None] = _nothing
+        """Called when a netdev has been made, or its IP addresses have changed."""
         self._names_beside: dict[int, str] = {}
         """Interface names of vports that the lab file does not mention, including those that are gone."""
 
@@ -121,6 +132,10 @@ class GroundHost:
         except NetdevError as error:
             self.trouble.append(f"{self.name}: {error}")
             raise
+        if self.speed:
+            netdev.set_speed(self.speed)
+        netdev.on_ip_addresses(lambda: self.on_change())
+        self.on_change()
         if 1 <= vport_num <= len(self.interfaces):
             interface = self.interfaces[vport_num - 1]
             interface.netdev = netdev
@@ -141,6 +156,10 @@ class GroundHost:
 
     def close(self) -> None:
         """Release everything that this host has created."""
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 def names_asked_for(interfaces: Iterable[Interface]) -> set[str]:

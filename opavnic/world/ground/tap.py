@@ -31,15 +31,23 @@ class TapHost(GroundHost):
         alias: str,
         *,
         vnet_hdr: bool = False,
+        where: str = "",
     ) -> None:
         """Start watching the namespace (None: the machine itself); `alias` marks the interfaces created there.
 
-        Args:  vnet_hdr: create TAPs that can leave checksums and segmentation to the datapath.
+        Args:  vnet_hdr: create TAPs that can leave checksums and segmentation to the datapath. where: what people call
+               the namespace, if not by the name of its file.
         """
         super().__init__(name, interfaces)
         self.namespace = namespace
+        self._where = where
         self.is_machine = namespace is None
         self._factory = TapFactory(namespace, asyncio.get_running_loop(), alias, vnet_hdr=vnet_hdr)
+
+    @property
+    def namespace_name(self) -> str | None:
+        """What people call its network namespace."""
+        return self._where or super().namespace_name
 
     def _taken(self, name: str) -> bool:
         return super()._taken(name) or self.has_interface(name)
@@ -60,6 +68,8 @@ class TapHost(GroundHost):
                 links.add_ip(netdev.ifindex, interface.address)
             announce_addresses(self.namespace, netdev.name)
             links.set_up(netdev.ifindex, True)
+            if interface.attach is not None:
+                interface.attach(netdev)
         except NetdevError as error:
             self.trouble.append(f"{interface}: {error}")
             log.error("[%s] %s", interface, error)

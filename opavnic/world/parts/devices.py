@@ -99,7 +99,7 @@ async def host_devices(world: World, hosts: Iterable[str], path: Path | None) ->
     for name in hosts if path is not None else ():
         host = world.hosts[name]
         own = [UmadService(port, world.clock) for port in host.ports]
-        trees[name] = hfi_tree(name, host.hfis, own)
+        trees[name] = hfi_tree(host.hfis, own)
         services += own
     devices = HostDevices(trees, services)
     with contextlib.ExitStack() as ends:

@@ -21,28 +21,40 @@ class FabricManagement(RunningPart):
         self._world = world
         self._seen: tuple[PortState, int] = (PortState.DOWN, LID_NONE)
         self._since = world.clock.time()
+        self._announced = False
 
     def follow(self, _: PortEvent) -> None:
         """Note when the port changed hands or state."""
         port = self._world.em_port
         if self._seen != (seen := (port.state, port.sm_lid)):
             self._seen, self._since = seen, self._world.clock.time()
+            self._announced = self._is_announced(self._master())
 
     def status(self) -> dict[str, Any]:
         port = self._world.em_port
         if port.sm_lid == LID_NONE:
             return {"state": AWAITED}
-        at = next(
-            (name for name, host in self._world.hosts.items() if port.sm_lid in map(_lid, host.ports)), ""
-        )
+        at = self._master()
         return {
-            "state": "active"
-            if port.state is PortState.ACTIVE
-            else f"the port of the EM is {port.state.name}",
+            "state": self._state(port.state, at),
             "sm_lid": int(port.sm_lid),
             "host": at,
             "for_s": round(self._world.clock.time() - self._since, 1),
         }
+
+    def _state(self, em_port: PortState, at: str) -> str:
+        if self._announced and not self._is_announced(at):
+            return f"gone: the fabric manager on {at} has ended; what it has set stays"
+        return "active" if em_port is PortState.ACTIVE else f"the port of the EM is {em_port.name}"
+
+    def _master(self) -> str:
+        """Return the host with the LID of the master; empty: it is on none."""
+        sm_lid = self._world.em_port.sm_lid
+        return next((name for name, host in self._world.hosts.items() if sm_lid in map(_lid, host.ports)), "")
+
+    def _is_announced(self, host: str) -> bool:
+        """Say whether a program on a host announces a subnet manager (issmN is open); not every manager does."""
+        return bool(host) and any(port.is_sm for port in self._world.hosts[host].ports)
 
 
 def _lid(port: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -24,7 +25,10 @@ def test_measurement_that_fails_ends_with_its_reason_in_one_line(
     monkeypatch.setattr(em, "bench_em", fails)
     assert main(["bench", "em", "--vports", "10", "--json"]) == 1
     shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", "opavnic: 10 vports: not converged within 600 s\n")
+    said = "10 vports: not converged within 600 s"
+    assert (shown.out, json.loads(shown.err)) == ("", {"error": said, "hint": None, "exit_code": 1})
+    assert main(["bench", "em", "--vports", "10"]) == 1
+    assert capsys.readouterr().err == f"opavnic: {said}\n"
 
 
 def test_load_balancer_that_fails_does_so_too(

@@ -193,12 +193,33 @@ def test_install_dissectors_copies_them(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_bench_has_all_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "ejfat", "--rounds", "1", "--seconds", "0.05", "--no-taps", "--json"]) == 0
+    assert (
+        main(
+            [
+                "bench",
+                "ejfat",
+                "--rounds",
+                "1",
+                "--seconds",
+                "0.05",
+                "--no-taps",
+                "--changes",
+                "100",
+                "--json",
+            ]
+        )
+        == 0
+    )
     result = json.loads(capsys.readouterr().out)
-    assert {row["what"] for row in result["figures"]} == {"pipeline", "live in a lab in memory", "UDP relay"}
+    assert {row["what"] for row in result["figures"]} == {
+        "pipeline alone, in memory",
+        "live in a lab, in memory",
+        "UDP relay",
+    }
     assert all(row["packets_per_second"] > 0 and row["lost"] == 0 for row in result["figures"])
     assert result["skipped"]["TAPs"] == "asked for"
-    kinds = {row["by"] for row in result["figures"] if row["what"] == "pipeline"}
+    assert [row["what"] for row in result["control"]] == ["reserve and free", "register a worker"]
+    kinds = {row["by"] for row in result["figures"] if row["what"] == "pipeline alone, in memory"}
     assert kinds == ({"python", "native"} if has_native() else {"python"})
     assert ("native" in kinds) == ("native" not in result["skipped"]) == bool(result["ratios"])
 
@@ -208,7 +229,7 @@ def control_plane(tmp_path: Path) -> Iterator[str]:
     """A control plane in a thread of its own, behind a Unix socket."""
     address = f"unix:{tmp_path}/cp.sock"
     instance = InstanceAddresses(ip_address("10.7.0.1"))
-    plane = PlaneConfig(mac=1, instances=(instance,), sync_host="10.7.0.1")
+    plane = PlaneConfig(mac=1, instances=(instance,))
     started, loop = threading.Event(), asyncio.new_event_loop()
     ended = asyncio.Event()
 
@@ -252,7 +273,7 @@ def test_admin_reserves_shows_and_frees(control_plane: str, capsys: pytest.Captu
     for wrong, where in (
         (["reserve", "x", "--strategy", "best"], operator),
         (["status"], operator + "lb/77"),
-        (["remove-senders", "10.7.0.77"], uri),
+        (["remove-senders", "10.7.0.77"], operator + "lb/77"),
     ):
         code, out, error = admin(*wrong, uri=where)
         assert (code, out, error.count("\n")) == (2, "", 1), error

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from ejfat.control.balancer import LoadBalancer, Strategy
 from ejfat.control.calendar import Claim
-from ejfat.control.demands import NOBODY, SlotRange, check, fill, place, ranges_of
+from ejfat.control.demands import NOBODY, SlotRange, check, fill, place
+from ejfat.control.demands import ranges as ranges_of
 from ejfat.control.members import ReceiverCounters, Worker
 from ejfat.control.programming import Target
+from ejfat.control.stored import parts_of, restore
 from ejfat.errors import BadRequestError
 
 NAMES = {1: "one", 2: "two", 3: "three"}
@@ -48,7 +50,7 @@ def test_demands_any_at_all_give_a_whole_calendar(
     assert len(calendar) == 512
     assert NOBODY not in calendar
     assert all(owner in (NOBODY, calendar[slot]) for slot, owner in enumerate(demanded))
-    assert sum(item.length for member in NAMES for item in ranges_of(calendar, member)) == 512
+    assert sum(item.length for member in NAMES for item in ranges_of(calendar).get(member, [])) == 512
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_slots_of_a_worker_that_leaves_are_given_away_and_come_back_with_it() ->
     second, _ = balancer.register(worker(2), 0.0)
     balancer.advance(0.0)
     assert balancer.slots() == {1: 100, 2: 412}
-    assert balancer.slot_ranges(first) == [SlotRange(0, 100)]
+    assert balancer.slots_by_member()[first.member_id] == [SlotRange(0, 100)]
 
     def report(ready: bool, now: float) -> None:
         for session in (first, second):
@@ -101,7 +103,7 @@ def test_demands_and_strategy_outlive_a_restart() -> None:
     balancer = LoadBalancer(Target(0, with_v1=True), "run", strategy=Strategy.EXPLICIT, family=4)
     balancer.register(worker(1, SlotRange(7, 3), SlotRange(-1, 2)), 0.0)
     balancer.advance(0.0)
-    again = LoadBalancer.restore(balancer.snapshot(), Target, balancer.policy, 10.0)
+    again = restore(parts_of(balancer), Target, balancer.policy, 10.0)
     assert (again.strategy, again.family) == (Strategy.EXPLICIT, 4)
     assert again.sessions[1].worker.slot_demands == (SlotRange(7, 3), SlotRange(-1, 2))
     assert again.slots() == {1: 5}

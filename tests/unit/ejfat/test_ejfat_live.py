@@ -44,7 +44,6 @@ class Wire:
         plane = PlaneConfig(
             mac=int.from_bytes(LB_MAC, "big"),
             instances=(InstanceAddresses(LB, ip_address("fd00::1")),),
-            sync_host=str(LB),
             policy=Policy(lead_s=0.1),
         )
         state = tmp_path / "state.db" if tmp_path else None

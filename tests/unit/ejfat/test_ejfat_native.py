@@ -223,7 +223,8 @@ def test_choice_falls_back_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> N
     choice = make_pipeline("auto")
     assert (choice.pipeline.backend, choice.reason) == (
         "python",
-        "the native pipeline is not built here; with cargo on PATH: make native",
+        "the native pipeline is not built here; install a wheel, or from source with cargo on PATH "
+        "(in a checkout: make native)",
     )
     with pytest.raises(BadRequestError, match="is not built here"):
         make_pipeline("native")

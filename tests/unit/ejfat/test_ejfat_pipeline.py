@@ -182,3 +182,11 @@ def test_clear_sets_all_counters_to_zero(pipeline: Pipeline) -> None:
     pipeline.counters.clear()
     assert pipeline.counters.rx_packets == pipeline.counters.tx_bytes == pipeline.counters.balance == 0
     assert not pipeline.counters.lbs
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_packet_whose_ttl_is_used_up_is_counted_under_its_version(pipeline: Pipeline, version: int) -> None:
+    lb = UDPLB2(tick=5) if version == 2 else UDPLB3(tick=5, slot_select=5)
+    assert pipeline.process(frame(lb, ttl=1)).drop is Drop.TTL
+    counters = pipeline.counters.lbs[2]
+    assert (counters.rx_v2, counters.rx_v3) == ((1, 0) if version == 2 else (0, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
 from hfi_sim.link.arbiter import Arbiter
-from hfi_sim.link.config import FlowControl
+from hfi_sim.link.config import Arbitration, FlowControl, arbiter_of
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.wire.lrh16b import Lrh16B, sc_of
 from hfi_sim.wire.packet import build_packet
@@ -32,9 +33,9 @@ def test_shares_of_bytes_are_the_weights_whatever_the_sizes(weights: list[int], 
     lanes = range(len(weights))
     sent = [0] * len(weights)
     for _ in range(200):
-        vl = arbiter.choose(lanes)
-        arbiter.sent(vl, sizes[vl])
-        sent[vl] += sizes[vl]
+        turn = arbiter.choose(lanes)
+        arbiter.sent(turn, sizes[turn.vl])
+        sent[turn.vl] += sizes[turn.vl]
     per_weight = [sent[vl] / weights[vl] for vl in lanes]
     biggest = max(sizes[vl] / weights[vl] for vl in lanes)
     assert max(per_weight) - min(per_weight) <= 2 * biggest
@@ -47,18 +48,20 @@ def test_lane_that_was_silent_has_saved_up_nothing() -> None:
     arbiter.woke(1)
     turns = []
     for _ in range(10):
-        turns.append(vl := arbiter.choose([0, 1]))
-        arbiter.sent(vl, SIZE)
+        turn = arbiter.choose([0, 1])
+        arbiter.sent(turn, SIZE)
+        turns.append(turn.vl)
     assert Counter(turns) == {0: 5, 1: 5}
 
 
 @pytest.mark.parametrize(("limit", "low"), [(None, 0), (0, 50), (3 * SIZE, 20)])
 def test_high_priority_goes_first_up_to_its_limit(limit: int | None, low: int) -> None:
-    arbiter = Arbiter([1, 1], high=[1], high_limit_bytes=limit)
+    arbiter = Arbiter([1, 0], [0, 1], limit)
     turns = []
     for _ in range(100):
-        turns.append(vl := arbiter.choose([0, 1]))
-        arbiter.sent(vl, SIZE)
+        turn = arbiter.choose([0, 1])
+        arbiter.sent(turn, SIZE)
+        turns.append(turn.vl)
     assert turns.count(0) == low
 
 
@@ -152,3 +155,69 @@ def test_packet_of_high_priority_overtakes_all_that_waits() -> None:
 def test_arbitration_out_of_range_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(FabricError, match=message):
         FlowControl(**options)  # type: ignore[arg-type]
+
+
+def test_tables_of_a_port_share_the_bottleneck_and_what_they_leave_out_goes_last() -> None:
+    pair = Pair(FlowControl(vls=3))
+    out = pair.fabric.switches["sw0"].ports[2]
+    pair.ports[0].set_arbitration(Arbitration((3, 1, *[0] * 14)))
+    out.set_arbitration(Arbitration((3, 1, *[0] * 14)))
+    for _ in range(1000):
+        for sc in range(3):
+            pair.send(sc)
+    pair.clock.advance(1000 * SIZE * 8 / RATE_BPS)
+    sums = pair.bytes_by_lane()
+    assert sums[0] == pytest.approx(750 * SIZE, rel=0.01)
+    assert sums[1] == pytest.approx(250 * SIZE, rel=0.01)
+    assert sums[2] <= 2 * SIZE  # when the first one was sent, nothing else was there
+    out.set_arbitration(None)
+    pair.ports[0].set_arbitration(None)
+    pair.clock.advance(10)
+    assert len(pair.got) == 3000
+    assert pair.fabric.drops() == {}
+    assert pair.fabric.balance() == {}
+
+
+@given(
+    low=st.lists(st.integers(0, 400), min_size=2, max_size=5),
+    high=st.lists(st.integers(0, 400), min_size=2, max_size=5),
+    limit=st.none() | st.integers(0, 30_000),
+)
+def test_no_lane_of_a_table_with_a_limit_starves(low: list[int], high: list[int], limit: int | None) -> None:
+    vls = min(len(low), len(high))
+    arbiter = Arbiter(low[:vls], high[:vls], limit)
+    turns = Counter[int]()
+    for _ in range(4000):
+        turn = arbiter.choose(range(vls))
+        arbiter.sent(turn, SIZE)
+        turns[turn.vl] += 1
+    if limit is None and any(high[:vls]):
+        assert set(turns) == {vl for vl in range(vls) if high[vl]}
+    elif any(low[:vls]) or any(high[:vls]):
+        assert {vl for vl in range(vls) if high[vl]} <= set(turns)
+        assert set(turns) <= {vl for vl in range(vls) if high[vl] or low[vl]}
+    else:
+        assert set(turns) == set(range(vls))
+
+
+def test_vl15_goes_before_all_that_tables_name() -> None:
+    arbiter = FlowControl(vls=16)
+    shared = arbiter_of(arbiter, Arbitration((1,) * 16, (1,) * 16, 0), 16)
+    assert shared is not None
+    for _ in range(20):
+        turn = shared.choose(range(16))
+        assert turn.vl == 15
+        shared.sent(turn, SIZE)
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        (((1,) * 15,), "there are weights of 15 VLs of low priority; there are 16"),
+        (((1,) * 16, (0,) * 15 + (40_000,)), "VL 15 has the weight 40000 in the table of high priority"),
+        (((1,) * 16, (0,) * 16, -1), "the limit of high priority is -1 bytes, below 0"),
+    ],
+)
+def test_tables_out_of_range_are_refused(tables: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(FabricError, match=message):
+        Arbitration(*tables)

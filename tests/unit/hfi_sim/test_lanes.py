@@ -10,7 +10,7 @@ from hfi_sim.counters import Drop
 from hfi_sim.errors import FabricError
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
-from hfi_sim.link.config import FlowControl
+from hfi_sim.link.config import Buffers, FlowControl
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.topology import Topology, clos
@@ -249,3 +249,113 @@ def test_flow_control_out_of_range_is_refused(options: dict[str, object], messag
 def test_sc_to_vl_map_puts_service_classes_where_it_says() -> None:
     assert FlowControl(vls=3).map()[:4] == (0, 1, 2, 0)
     assert FlowControl(vls=2, sc_to_vl=(1,) * 32).map()[0] == 1
+
+
+# --- buffers that change while packets wait and are under way ------------------------------------------------
+
+
+def occupied(bed: Bed) -> set[int]:
+    """Return what is anywhere under way, in bytes."""
+    return {
+        each
+        for link in bed.fabric.links
+        for direction in link.directions
+        if direction.lanes is not None
+        for each in (*direction.lanes.occupied, *direction.lanes.waiting)
+    }
+
+
+def test_smaller_buffers_take_no_more_until_what_is_there_has_left() -> None:
+    bed = Bed()
+    out = bed.fabric.switches["leaf1"].ports
+    (to_h3,) = (port for port in out.values() if port.link and bed.ports["h3"] in port.link.ends)
+    bed.ports["h3"].stall()
+    for number in range(60):
+        bed.send("h1", "h3", number=number)
+    bed.clock.advance(1)
+    before = bed.lanes("leaf1", "h3")
+    to_h3.set_buffers(Buffers((3000, 3000, *[0] * 14), (0,) * 16, 0))
+    assert bed.lanes("leaf1", "h3").occupied == before.occupied
+    assert bed.lanes("leaf1", "h3").credits == (0, 3000)
+    bed.ports["h3"].resume()
+    bed.clock.advance(1)
+    bed.ports["h3"].stall()
+    for number in range(60, 120):
+        bed.send("h1", "h3", number=number)
+    bed.clock.advance(1)
+    assert bed.lanes("leaf1", "h3").occupied == (2 * 1032, 0)
+    to_h3.set_buffers(None)  # more room: what waits goes on at once
+    bed.clock.advance(1)
+    assert bed.lanes("leaf1", "h3").occupied == before.occupied
+    bed.ports["h3"].resume()
+    bed.clock.advance(1)
+    assert bed.numbers("h3") == list(range(120))
+    assert occupied(bed) == {0}
+    assert bed.fabric.drops() == {}
+    assert bed.fabric.balance() == {}
+
+
+def test_shared_room_is_for_who_comes_and_never_more_than_all_may_have() -> None:
+    bed = Bed()
+    (to_h3,) = (
+        port
+        for port in bed.fabric.switches["leaf1"].ports.values()
+        if port.link and bed.ports["h3"] in port.link.ends
+    )
+    # VL 14 shares the lane of VL 0, VL 15 that of VL 1: what they have is added up
+    to_h3.set_buffers(Buffers((1000, 1064, *[0] * 12, 1064, 1000), (3096, 4128, *[0] * 14), 5160))
+    bed.ports["h3"].stall()
+    for number in range(20):
+        bed.send("h1", "h3", sc=0, number=number)
+    bed.clock.advance(1)
+    assert bed.lanes("leaf1", "h3").occupied == (5 * 1032, 0)
+    for number in range(20):
+        bed.send("h2", "h3", sc=1, number=number)
+    bed.clock.advance(1)
+    assert bed.lanes("leaf1", "h3").occupied == (5 * 1032, 4 * 1032)
+    assert bed.lanes("leaf1", "h3").credits == (0, 0)
+    bed.ports["h3"].resume()
+    bed.clock.advance(1)
+    assert len(bed.got["h3"]) == 40
+    assert occupied(bed) == {0}
+    assert bed.fabric.drops() == {}
+
+
+def test_lane_without_any_room_still_sends_packet_by_packet() -> None:
+    bed = Bed()
+    for switch in bed.fabric.switches.values():
+        for port in switch.ports.values():
+            port.set_buffers(Buffers((0,) * 16, (0,) * 16, 0))
+    for number in range(50):
+        bed.send("h1", "h3", number=number)
+        bed.send("h2", "h3", number=number, sc=1)
+    bed.clock.advance(1)
+    assert len(bed.got["h3"]) == 100
+    assert bed.fabric.balance() == {}
+    assert bed.fabric.drops() == {}
+
+
+def test_credits_of_a_link_change_in_mid_run_and_each_packet_arrives() -> None:
+    bed = Bed()
+    bed.ports["h3"].stall()
+    for number in range(200):
+        bed.send("h1", "h3", number=number)
+    flows = [
+        FlowControl(vls=4, buffer_bytes=20_000),
+        FlowControl(vls=1),
+        FlowControl(vls=3, weights=(1, 2, 3)),
+    ]
+    for number, link in enumerate(bed.fabric.links):
+        link.flow = flows[number % 3]
+        bed.clock.advance(0.001)
+    bed.ports["h3"].resume()
+    for number in range(200, 260):
+        bed.send("h1", "h3", number=number)
+    bed.clock.advance(1)
+    assert bed.numbers("h3") == list(range(260))
+    assert occupied(bed) == {0}
+    assert bed.fabric.drops() == {}
+    assert bed.fabric.balance() == {}
+    with pytest.raises(FabricError, match="a link gets credits when it is laid, or never"):
+        bed.fabric.links[0].flow = None
+    assert bed.fabric.links[0].flow == flows[0]

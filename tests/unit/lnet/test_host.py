@@ -15,9 +15,9 @@ from hfi_sim.topology import single_switch
 from lnet.errors import CommandError, ProtocolError
 from lnet.host import LnetHost
 from lnet.networks import parse_networks
-from lnet.nid import Nid
+from lnet.nid import NetType, Nid
 from lnet.node import Interface
-from lnet.ping import build_ping_info, parse_ping_info
+from lnet.ping import FEATURE_BASE, PingInfo
 from lnet.tx import TxKind
 from opavnic.world.world import World
 
@@ -52,7 +52,7 @@ def make_hosts() -> dict[str, LnetHost]:
 async def test_ping_tells_the_nids_of_the_peer() -> None:
     hosts = make_hosts()
     hosts["b"].ctl.net_add("o2ib4", ["ib1"])
-    output, code = await hosts["a"].execute("ping", {"nid": str(B_NID)})
+    output, code = await hosts["a"].execute("ping", {"nids": [str(B_NID)]})
     assert code == 0
     assert output == (
         "ping:\n"
@@ -209,12 +209,26 @@ async def test_command_that_does_not_exist_is_refused(command: str) -> None:
         await make_hosts()["a"].execute(command, {})
 
 
+@pytest.mark.parametrize("kind", [kind for kind in range(25) if kind != NetType.LO])
+async def test_ping_answer_with_a_nid_of_any_network_type_is_read_whole(kind: int) -> None:
+    wire = PingInfo(((B_NID, True), (Nid.parse("10.1.1.1@o2ib7"), False))).build()
+    foreign = Nid.from_wire(kind << 48 | 5)
+    read = PingInfo.parse(wire[:32] + foreign.wire.to_bytes(8, "little") + wire[40:])
+    assert read.nids == ((foreign, True), (Nid.parse("10.1.1.1@o2ib7"), False))
+
+
+async def test_ping_answer_without_status_has_its_interfaces_up() -> None:
+    assert PingInfo.parse(PingInfo(((B_NID, False),), features=FEATURE_BASE).build()).nids == ((B_NID, True),)
+
+
 async def test_ping_information_reads_back_and_bad_bytes_are_refused() -> None:
-    nids = [(B_NID, True), (Nid.parse("10.1.1.1@o2ib7"), False)]
-    wire = build_ping_info(nids)
-    assert parse_ping_info(wire) == nids
+    info = PingInfo(((B_NID, True), (Nid.parse("10.1.1.1@o2ib7"), False)), sequence=7)
+    wire = info.build()
+    assert wire[16:24] == (9 << 48).to_bytes(8, "little"), "0@lo comes first"
+    assert PingInfo.parse(wire) == info
+    assert PingInfo.parse(info.build(">")) == info
     for length in range(len(wire)):
         with pytest.raises(ProtocolError):
-            parse_ping_info(wire[:length])
+            PingInfo.parse(wire[:length])
     with pytest.raises(ProtocolError, match="magic"):
-        parse_ping_info(b"\0" + wire[1:])
+        PingInfo.parse(b"\0" + wire[1:])

@@ -48,6 +48,7 @@ def test_first_message_connects_and_waits_for_the_answer() -> None:
         ({"connparams": ConnParams(0, 256, 4096)}, "queue depth 0"),
         ({"connparams": ConnParams(8, 257, 4096)}, "257 RDMA fragments"),
         ({"connparams": ConnParams(8, 256, 8192)}, "message size 8192"),
+        ({"connparams": ConnParams(8, 256, 100)}, "message size 100"),
     ],
 )
 def test_peer_that_answers_otherwise_than_asked_is_closed_with_the_reason(
@@ -76,7 +77,8 @@ def test_peer_that_answers_otherwise_than_asked_is_closed_with_the_reason(
         ({"connparams": ConnParams(9, 256, 4096)}, RejectReason.MSG_QUEUE_SIZE),
         ({"connparams": ConnParams(0, 256, 4096)}, RejectReason.MSG_QUEUE_SIZE),
         ({"connparams": ConnParams(8, 257, 4096)}, RejectReason.RDMA_FRAGS),
-        ({"connparams": ConnParams(8, 256, 1024)}, RejectReason.FATAL),
+        ({"connparams": ConnParams(8, 256, 4097)}, RejectReason.FATAL),
+        ({"connparams": ConnParams(8, 256, 147)}, RejectReason.FATAL),
     ],
 )
 def test_request_that_does_not_fit_is_refused_with_the_reason(
@@ -84,6 +86,59 @@ def test_request_that_does_not_fit_is_refused_with_the_reason(
 ) -> None:
     scene = Scene()
     assert scene.refused(scene.connreq(**changes)) is reason
+
+
+def test_smaller_message_size_of_the_peer_is_taken_and_kept_to() -> None:
+    scene = Scene()
+    scene.lnd.put(PEER, bytes(81), 0.0)
+    opened = scene.opened()
+    scene.lnd.conns.established(opened.key, scene.connack(connparams=ConnParams(8, 256, 200)), 0.0)
+    scene.lnd.put(PEER, bytes(80), 0.0)
+    scene.lnd.get(PEER, 1 << 20, 0.0)
+    sent = scene.sent()
+    assert [message.type for message in sent] == [MsgType.PUT_REQ, MsgType.IMMEDIATE, MsgType.GET_REQ]
+    assert all(len(message.build()) <= 200 for message in sent)
+    assert sent[2].desc is not None
+    assert sent[2].desc.nob == 1 << 20
+
+
+@pytest.mark.parametrize("size", [148, 1024, 4096])
+def test_request_with_a_smaller_message_size_is_accepted_with_it(size: int) -> None:
+    scene = Scene()
+    params = ConnParams(8, 256, size)
+    scene.lnd.conns.requested(scene.lnd.conns.new_key(), "ib0", 7, scene.connreq(connparams=params), 0.0)
+    (accepted,) = scene.actions()
+    assert isinstance(accepted, AcceptConn)
+    assert KibMsg.parse(accepted.private).connparams == params
+
+
+def test_request_in_the_byte_order_of_a_big_endian_peer_is_accepted() -> None:
+    scene = Scene()
+    request = KibMsg.parse(scene.connreq()).build(">")
+    scene.lnd.conns.requested(scene.lnd.conns.new_key(), "ib0", 7, request, 0.0)
+    (accepted,) = scene.actions()
+    assert isinstance(accepted, AcceptConn)
+
+
+@pytest.mark.parametrize(
+    ("rej", "reason"),
+    [
+        (KibRej(9), "refused by the peer: EARLY"),
+        (KibRej(4, version=0x11), "CONN_UNCOMPAT, it speaks version 0x11, not 0x12"),
+        (KibRej(77), "refused by the peer: reason 77"),
+    ],
+)
+def test_refusal_is_named_and_the_peer_is_tried_again(rej: KibRej, reason: str) -> None:
+    scene = Scene()
+    scene.lnd.put(PEER, b"x", 0.0)
+    scene.lnd.conns.rejected(scene.opened().key, rej.build(), 0.0)
+    (route,) = scene.lnd.nis[OWN.net].ni_data.ibn_routes[PEER]
+    assert reason in route.last_error
+    scene.lnd.on_timer(1.0)
+    again = scene.opened()
+    scene.lnd.conns.established(again.key, scene.connack(), 1.0)
+    (sent,) = scene.sent()
+    assert sent.payload == b"x"
 
 
 def test_request_that_is_no_request_is_refused() -> None:

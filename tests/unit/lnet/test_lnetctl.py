@@ -190,6 +190,30 @@ def test_import_takes_all_over_and_shows_what_was_asked_for(ctl: Lnetctl) -> Non
     assert len(ctl.net_show()["net"]) == 2
 
 
+def test_what_is_imported_can_be_removed_with_the_same_file(ctl: Lnetctl) -> None:
+    empty = ctl.export_yaml()
+    ctl.import_yaml(CONFIG)
+    assert ctl.export_yaml() != empty
+    assert ctl.remove_yaml(format_yaml(ctl.export_yaml())) == {}
+    assert ctl.export_yaml() == {}
+    assert refused(lambda: ctl.remove_yaml(CONFIG))[0] == "ENOENT"
+
+
+def test_removal_with_an_unknown_interface_removes_nothing(ctl: Lnetctl) -> None:
+    ctl.import_yaml(CONFIG)
+    before = ctl.export_yaml()
+    net = "net:\n  - net type: o2ib0\n    local NI(s): [{interfaces: [ib7]}]\n"
+    targets = format_yaml({"o2ibs": before["o2ibs"]})
+    assert refused(lambda: ctl.remove_yaml(targets + net))[0] == "ENODEV"
+    assert ctl.export_yaml() == before
+
+
+def test_import_names_what_it_does_not_apply(ctl: Lnetctl) -> None:
+    assert ctl.import_yaml("global:\n  discovery: 1\nnuma:\n  range: 0\n") == {
+        "import": [{"not applied": "global, numa"}]
+    }
+
+
 def test_export_reads_back_as_the_same_configuration(rig: LnetRig, ctl: Lnetctl) -> None:
     ctl.import_yaml(CONFIG)
     exported = format_yaml(ctl.export_yaml())
@@ -221,3 +245,57 @@ def test_import_that_cannot_be_done_changes_nothing(ctl: Lnetctl, old: str, new:
     before = ctl.export_yaml()
     assert refused(lambda: ctl.import_yaml(CONFIG.replace(old, new)))[0] == code
     assert ctl.export_yaml() == before
+
+
+def test_check_finds_an_address_on_the_port_of_another_host(rig: LnetRig) -> None:
+    ctl = Lnetctl(
+        rig.hosts["a"].node, lambda addr: "a" if str(addr) in A else "b" if str(addr) in B else None
+    )
+    ctl.o2ibs_add(A_NID, A)
+    ctl.o2ibs_add(B_NID, [B[0], B[1]])
+    assert ctl.o2ibs_check("o2ib0")["check"][0]["status"] == "ok"
+    ctl.o2ibs_del(B_NID)
+    ctl.o2ibs_del(A_NID)
+    ctl.o2ibs_add(A_NID, A)
+    ctl.o2ibs_add(B_NID, [B[0], "10.1.1.4"])
+    (finding, _) = ctl.o2ibs_check("o2ib0")["check"][0]["findings"]
+    assert finding["descr"] == f"address 10.1.1.4 of {B_NID} is on host a, the NID is on host b"
+    assert finding["right"] == "addresses of host b"
+
+
+def test_status_names_the_hfi_port_and_follows_the_rate_of_its_link(rig: LnetRig, ctl: Lnetctl) -> None:
+    clock = rig.world.clock
+    assert isinstance(clock, ManualClock)
+
+    def device() -> dict[str, Any]:
+        return dict(ctl.net_status("o2ib0")["net_status"][0]["devices"][1])
+
+    assert device() == {
+        "interface": "ib1",
+        "hfi port": "a-ib1:1",
+        "ip": "10.1.1.3",
+        "state": "PORT_ACTIVE",
+        "speed_gbps": 100.0,
+    }
+    fault = rig.world.faults.add("rate on a-ib1 rate=25G")
+    clock.advance(0)
+    assert (device()["state"], device()["speed_gbps"]) == ("PORT_DEGRADE", 25.0)
+    rig.world.faults.remove(fault.number)
+    clock.advance(0)
+    assert (device()["state"], device()["speed_gbps"]) == ("PORT_ACTIVE", 100.0)
+
+
+def test_last_error_of_a_route_is_gone_when_it_is_up(rig: LnetRig, ctl: Lnetctl) -> None:
+    node, clock = rig.hosts["a"].node, rig.world.clock
+    assert isinstance(clock, ManualClock)
+    for fault in (None, "link-down on b-ib0 for=20s"):
+        if fault:
+            rig.world.faults.add(fault)
+        node.put(Nid.parse(B_NID), b"x")
+        clock.advance(10)
+    (route, *_) = ctl.net_status("o2ib0")["net_status"][0]["routes"]
+    assert "last error" in route
+    clock.advance(20)
+    (route, *_) = ctl.net_status("o2ib0")["net_status"][0]["routes"]
+    assert route["state"] == "up"
+    assert "last error" not in route

@@ -11,19 +11,18 @@ from hypothesis import strategies as st
 
 from hfi_sim.wire.header import Header
 from lnet import layouts
+from lnet.cksum import Char, cksum
 from lnet.codes import LnetMsgType, MsgType, RejectReason
 from lnet.errors import ProtocolError
 from lnet.layouts import HEADER_SIZE
 from lnet.lnet_hdr import LnetHdr
 from lnet.msg import (
     IBLND_MSG_SIZE,
-    IMMEDIATE_MAX,
     ConnParams,
     KibMsg,
     KibRej,
     RdmaDesc,
     RdmaFrag,
-    cksum,
 )
 
 U16, U32, U64 = st.integers(0, 0xFFFF), st.integers(0, 0xFFFFFFFF), st.integers(0, 0xFFFFFFFFFFFFFFFF)
@@ -73,9 +72,9 @@ def declared_body(message: KibMsg, order: str) -> bytes:
     return b"".join(parts[name]() if name in parts else getattr(message, name) for name in body)
 
 
-@given(MESSAGES, st.sampled_from("<>"), st.booleans())
+@given(MESSAGES, st.sampled_from("<>"), st.sampled_from([None, *Char]))
 def test_message_built_and_parsed_is_the_same_and_agrees_with_the_layout(
-    message: KibMsg, order: str, checksum: bool
+    message: KibMsg, order: str, checksum: Char | None
 ) -> None:
     wire = message.build(order, checksum=checksum)
     assert KibMsg.parse(wire) == message
@@ -159,17 +158,20 @@ def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
             continue
 
 
-@given(MESSAGES, st.integers(0, 10_000), st.integers(1, 255))
-def test_damage_is_noticed_by_the_checksum(message: KibMsg, at: int, flip: int) -> None:
-    wire = bytearray(message.build(checksum=True))
+@given(MESSAGES, st.integers(0, 10_000), st.integers(1, 255), st.sampled_from(Char))
+def test_damage_is_noticed_by_the_checksum(message: KibMsg, at: int, flip: int, char: Char) -> None:
+    wire = bytearray(message.build(checksum=char))
     at = at % len(wire)
     wire[at] ^= flip
     try:
         parsed = KibMsg.parse(bytes(wire))
     except ProtocolError:
         return
-    # a damaged version is for the handshake to refuse, and a checksum of 0 means that there is none
-    assert parsed.version != 0x12 or 12 <= at < 16
+    # a damaged version is for the handshake to refuse, a checksum of 0 means that there is none, and a sum that is
+    # right in the other form is believed
+    other = Char.SIGNED if char is Char.UNSIGNED else Char.UNSIGNED
+    believed = cksum(bytes(wire[:12] + bytes(4) + wire[16:]), other) == int.from_bytes(wire[12:16], "little")
+    assert parsed.version != 0x12 or 12 <= at < 16 or believed
 
 
 def test_wrong_magic_is_named() -> None:
@@ -199,10 +201,22 @@ def test_other_version_is_read_as_far_as_its_header() -> None:
 
 
 def test_checksum_known_answers() -> None:
-    assert cksum(b"") == 1
-    assert cksum(b"\x01\x02") == 4
-    assert cksum(b"\x80" + bytes(25)) == 1, "the top bit comes round"
-    assert cksum(bytes(8)) == 1, "0 would mean that there is none"
+    for char in Char:
+        assert cksum(b"", char) == 1
+        assert cksum(b"\x01\x02", char) == 4
+        assert cksum(b"\x40" + bytes(26), char) == 1, "the top bit comes round"
+        assert cksum(bytes(8), char) == 1, "0 would mean that there is none"
+    assert cksum(b"\x80\x01", Char.UNSIGNED) == 0x101
+    assert cksum(b"\x80\x01", Char.SIGNED) == 0xFFFFFF02
+    assert cksum(b"\x01\xfe", Char.SIGNED) == 1, "a sum of 0 is sent as 1"
+
+
+@pytest.mark.parametrize("char", Char)
+def test_checksum_of_a_kernel_with_either_char_is_understood(char: Char) -> None:
+    message = KibMsg(MsgType.IMMEDIATE, hdr=bytes(72), payload=bytes(range(256)))
+    wire = message.build(checksum=char)
+    assert wire != message.build(checksum=next(other for other in Char if other is not char))
+    assert KibMsg.parse(wire) == message
 
 
 def test_field_too_wide_is_the_callers_mistake() -> None:
@@ -211,7 +225,9 @@ def test_field_too_wide_is_the_callers_mistake() -> None:
 
 
 def test_largest_immediate_fills_a_message() -> None:
-    wire = KibMsg(MsgType.IMMEDIATE, hdr=bytes(72), payload=bytes(IMMEDIATE_MAX)).build()
+    wire = KibMsg(
+        MsgType.IMMEDIATE, hdr=bytes(72), payload=bytes(ConnParams(8, 256, IBLND_MSG_SIZE).immediate_max)
+    ).build()
     assert len(wire) == IBLND_MSG_SIZE
 
 

@@ -62,9 +62,25 @@ def test_network_of_another_type_is_refused_with_the_one_that_is_supported(net: 
         Nid.parse(f"10.1.1.2@{net}")
 
 
-def test_wire_nid_of_unknown_network_type_is_refused() -> None:
-    with pytest.raises(NidError, match="unknown network type 99"):
-        Nid.from_wire(99 << 48)
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (2, "10.1.1.2@tcp3"),
+        (13, "167837954@gni3"),
+        (14, "10.1.1.2@gip3"),
+        (15, "167837954@ptlf3"),
+        (16, "167837954@kfi3"),
+        (17, "a010102@<17:3>"),
+        (18, "10.1.1.2@efa3"),
+        (19, "a010102@<19:3>"),
+        (1, "a010102@<1:3>"),
+        (99, "a010102@<99:3>"),
+    ],
+)
+def test_wire_nid_of_another_network_type_is_printed_as_lustre_does(kind: int, text: str) -> None:
+    wire = kind << 48 | 3 << 32 | 0x0A010102
+    assert str(Nid.from_wire(wire)) == text
+    assert Nid.from_wire(wire).wire == wire
 
 
 @given(st.text(max_size=30))

@@ -177,6 +177,20 @@ def test_route_counts_its_time_down() -> None:
     route.went_down(10.0, "gone")
     route.went_down(11.0, "still gone")
     assert route.down_for(12.0) == 2.0
+    assert route.last_error == "still gone"
     route.came_up(13.0)
     assert route.down_for(20.0) == 3.0
-    assert route.last_error == "still gone"
+    assert route.last_error == ""
+
+
+def test_new_mesh_goes_on_with_the_route_that_was_next() -> None:
+    peer = Nid.parse("10.1.1.5@o2ib0")
+    devices = [KibDev(f"ib{i}", IPv4Address(f"10.1.1.{2 + i}")) for i in range(3)]
+    ips = [IPv4Address(f"10.1.1.{5 + i}") for i in range(3)]
+    routes = KibRoutes(peer, make_mesh(peer, ips[:1], devices), next=1)
+    routes.replace(make_mesh(peer, ips, devices))
+    assert str(routes.routes[routes.next]) == "10.1.1.3->10.1.1.6", "in the place of one that is gone"
+    routes.replace(make_mesh(peer, ips[1:], devices[1:]))
+    assert str(routes.routes[routes.next]) == "10.1.1.3->10.1.1.6", "kept, at another place"
+    routes.replace([])
+    assert routes.next == 0

@@ -91,6 +91,43 @@ def test_quirk_port_event_turns_the_carrier_of_a_closed_vnic_on() -> None:
     assert netdev.carrier
 
 
+class RecordingOffload:
+    """Notes at which state of the device it was told that frames will pass, and how they are sent then."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[bool, bool, int]] = []
+
+    def changed(self) -> None:
+        """Told afterwards, which may be too late."""
+
+    def will_pass(self, adapter: Adapter) -> None:
+        self.told.append((adapter.netdev.carrier, adapter.netdev.dormant, adapter.forwarding.info.vesw_id))
+
+    def sync_vnic(self, adapter: Adapter) -> None:
+        """Nothing was counted elsewhere."""
+
+
+def test_what_carries_the_frames_is_told_before_the_host_may_send() -> None:
+    bench, offload = VnicBench(), RecordingOffload()
+    adapter, netdev = bench.add()
+    adapter.offload = offload
+    adapter.apply(config(vesw_id=7, config_state=ConfigState.DROP_ALL))
+    assert netdev.open() == 0
+    assert offload.told == [], "the device stays dormant"
+    adapter.apply(config(vesw_id=7))
+    assert offload.told.pop() == (True, True, 7)
+    adapter.apply(config(vesw_id=8))
+    assert offload.told.pop() == (False, False, 8), "it goes down and up with another virtual switch"
+    netdev.stop()
+    netdev.open()
+    assert offload.told.pop() == (False, False, 8)
+    adapter.port_changed(False)
+    adapter.port_changed(True)
+    assert offload.told.pop() == (False, False, 8)
+    adapter.apply(config(vesw_id=8, eth_mtu=1400))
+    assert offload.told == [], "it passes already"
+
+
 def test_base_mac_is_given_to_the_netdev_even_when_no_host_would_take_it() -> None:
     bench = VnicBench()
     adapter, netdev = bench.add()

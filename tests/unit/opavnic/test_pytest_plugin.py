@@ -104,7 +104,9 @@ async def test_unknown_host(hosts):
 """
     result = run(tmp_path, source, "--fabric-seed=5", "--fabric-pcap=never", "-n", "2")
     assert 'unknown topology "clso" (nearest: "clos"; known: single-switch, fat-tree' in result.stdout
-    assert "fabric_options: unknown option 'jiter_s' (known: routing, flow" in result.stdout
+    assert (
+        'fabric_options: unknown option "jiter_s" (nearest: "jitter_s"; known: routing, flow' in result.stdout
+    )
     assert re.search(r'unknown host "h7" \(nearest: "h\d"; known: h1, h2\)', result.stdout)
     assert "1 failed, 1 passed, 2 errors" in result.stdout
     assert not list(tmp_path.glob(".fabric/*"))

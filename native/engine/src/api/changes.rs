@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Engine;
 use crate::config::{PortConfig, PortNum, PortState, SwitchPortConfig};
 use crate::link::capture::CaptureRing;
-use crate::link::config::LinkConfig;
+use crate::link::config::{FlowControl, LinkConfig};
 use crate::link::rule::{FaultRule, Tally};
 use crate::outputs::{DirectionId, PortId, SwitchId};
 use crate::switch::{LinearTable, MulticastTable};
@@ -17,10 +17,12 @@ impl Engine {
         let is_open = config.state != PortState::Down;
         let changed = &mut self.ports[port as usize];
         changed.config = config;
+        let switch = changed.switch;
         if let Some(leaving) = changed.leaving {
-            self.directions[leaving as usize].set_sc_to_vl(changed.config.egress.sc_to_vl.as_ref());
+            self.directions[leaving as usize].set_egress(&mut self.state, now, &changed.config.egress);
+            self.settle(now);
         }
-        if let Some(switch) = changed.switch {
+        if let Some(switch) = switch {
             self.open_port0(switch, is_open.then_some(port));
         }
     }
@@ -32,11 +34,11 @@ impl Engine {
             return;
         }
         switch.port0 = port0;
-        self.lookahead = None;
         let shows = switch.shows();
         for direction in switch.arriving() {
             self.directions[direction as usize].set_shows(&mut self.state, shows);
         }
+        self.forget_links();
     }
 
     /// Let an HFI port keep what arrives, as if the host were busy, or go on in order.
@@ -62,9 +64,10 @@ impl Engine {
         self.handle_timeout(now);
         let port = self.switches[switch as usize].port(port);
         if let Some(leaving) = port.leaving {
-            self.directions[leaving as usize].set_sc_to_vl(config.egress.sc_to_vl.as_ref());
+            self.directions[leaving as usize].set_egress(&mut self.state, now, &config.egress);
         }
         port.configure(config);
+        self.settle(now);
     }
 
     /// Swap in new forwarding tables, both at once.
@@ -79,9 +82,19 @@ impl Engine {
     pub fn set_link(&mut self, now: u64, direction: DirectionId, config: &LinkConfig) {
         self.handle_timeout(now);
         let first = (direction & !1) as usize;
-        self.lookahead = None;
+        self.forget_links();
         for direction in &mut self.directions[first..first + 2] {
             direction.configure(&mut self.state, now, config);
+        }
+        self.settle(now);
+    }
+
+    /// Give both directions of a link with credits others; what waits or is on its way is conserved.
+    pub fn set_flow(&mut self, now: u64, direction: DirectionId, flow: &FlowControl) {
+        self.handle_timeout(now);
+        let first = (direction & !1) as usize;
+        for direction in &mut self.directions[first..first + 2] {
+            direction.set_flow(&mut self.state, now, flow);
         }
         self.settle(now);
     }
@@ -89,7 +102,7 @@ impl Engine {
     /// Replace the faults of one direction, whose tallies were set before.
     pub fn set_rules(&mut self, now: u64, direction: DirectionId, rules: Vec<FaultRule>) {
         self.handle_timeout(now);
-        self.lookahead = None;
+        self.forget_links();
         self.directions[direction as usize].set_rules(rules);
     }
 
@@ -105,7 +118,7 @@ impl Engine {
     /// Report the packets of one direction, or no more.
     pub fn observe(&mut self, now: u64, direction: DirectionId, on: bool) {
         self.handle_timeout(now);
-        self.lookahead = None;
+        self.forget_links();
         self.directions[direction as usize].observe(on);
     }
 

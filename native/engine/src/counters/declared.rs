@@ -38,6 +38,9 @@ pub enum Drop {
     SwPkeyIn,
     /// The switch port from which it is to leave enforces partitions, and does not admit the P_Key.
     SwPkeyOut,
+    /// The table SCtoSC of the switch ports where it arrived and is to leave has no service channel of data
+    /// for it.
+    SwSc,
     /// The packet is longer than the MTU of its VL at the switch port from which it is to leave.
     SwMtu,
     /// The switch is off or booting.
@@ -102,7 +105,7 @@ pub enum Drop {
 }
 
 /// Their names, by number.
-pub const DROP_NAMES: [&str; 44] = [
+pub const DROP_NAMES: [&str; 45] = [
     "tx_port_down",
     "tx_malformed",
     "tx_slid",
@@ -118,6 +121,7 @@ pub const DROP_NAMES: [&str; 44] = [
     "sw_port_down",
     "sw_pkey_in",
     "sw_pkey_out",
+    "sw_sc",
     "sw_mtu",
     "sw_down",
     "rx_port_down",

@@ -1,64 +1,120 @@
-//! Which virtual lane of a link sends next: two priorities, and within each the bytes in proportion to weights.
+//! Which virtual lane of a link sends next: two tables, and within each the bytes in proportion to weights.
 //!
 //! A lane that has nothing to send, or no credits, is passed over and saves up nothing: its turn is not kept for it.
-//! Source and differences: hfi_sim/link/arbiter.py.
+//! A lane that is in no table sends when no other can. Source and differences: hfi_sim/link/arbiter.py.
 
-use super::config::{FlowControl, MAX_VLS};
+use super::config::MAX_VLS;
+
+/// What a lane of weight 1 is charged for a byte; the quotient by every weight from 1 to 16 is whole.
+const SCALE: u64 = 720_720;
+/// The tables, in their order; the first and the last are those of lanes that are in neither of the real ones.
+const FIRST: usize = 0;
+const HIGH: usize = 1;
+const LOW: usize = 2;
+const REST: usize = 3;
+const TABLES: usize = 4;
+
+/// How lanes share a wire; index: lane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// Weights in the table of low priority; 0: it has no turn there.
+    pub low: [u32; MAX_VLS],
+    /// Weights in that of high priority, likewise.
+    pub high: [u32; MAX_VLS],
+    /// After so many bytes by the high one a packet by the low one goes first, if there is one; None: never.
+    pub high_limit_bytes: Option<u64>,
+    /// A lane that goes before all others.
+    pub first: Option<usize>,
+}
+
+/// Who sends, and which table has given it the turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    pub vl: usize,
+    table: usize,
+}
 
 /// One direction of a link. It is told what was sent, and asked what to send. Sets of VLs are bits.
 #[derive(Debug)]
 pub struct Arbiter {
-    weights: Vec<u32>,
-    high: u16,
-    limit: Option<u64>,
+    shares: Shares,
+    /// Who is in each table.
+    members: [u16; TABLES],
     high_run: u64,
-    /// Bytes over weight, of each VL: the one with the least is next.
-    served: [f64; MAX_VLS],
-    /// What the VL that was served last had, in the low and the high table: one that wakes up begins there.
-    level: [f64; 2],
+    /// Bytes times `SCALE` over weight, by table and VL: of those in a table the one with the least is next.
+    served: [[u128; MAX_VLS]; TABLES],
+    /// What the VL that was served last had, by table: one that wakes up begins there.
+    level: [u128; TABLES],
 }
 
 impl Arbiter {
-    pub fn new(flow: &FlowControl) -> Self {
+    /// Begin with nothing sent.
+    pub fn new(shares: Shares) -> Self {
+        let of = |weights: &[u32; MAX_VLS]| {
+            let bit = |(vl, weight): (usize, &u32)| u16::from(*weight > 0) << vl;
+            weights.iter().enumerate().map(bit).sum::<u16>()
+        };
+        let first = shares.first.map_or(0, |vl| 1 << vl);
+        let (high, low) = (of(&shares.high) & !first, of(&shares.low) & !first);
         Arbiter {
-            weights: flow.weights.clone(),
-            high: flow.high,
-            limit: flow.high_limit_bytes,
+            shares,
+            members: [first, high, low, !(first | high | low)],
             high_run: 0,
-            served: [0.0; MAX_VLS],
-            level: [0.0; 2],
+            served: [[0; MAX_VLS]; TABLES],
+            level: [0; TABLES],
         }
     }
 
-    fn is_high(&self, vl: usize) -> bool {
-        self.high >> vl & 1 == 1
+    /// The rules by which it shares.
+    pub fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// Note that a VL can send now and could not before.
     pub fn woke(&mut self, vl: usize) {
-        self.served[vl] = self.served[vl].max(self.level[usize::from(self.is_high(vl))]);
+        for table in 0..TABLES {
+            if self.members[table] >> vl & 1 == 1 {
+                self.served[table][vl] = self.served[table][vl].max(self.level[table]);
+            }
+        }
     }
 
     /// Return which of these VLs, at least one, sends its next packet.
-    pub fn choose(&self, ready: u16) -> usize {
-        let (high, low) = (ready & self.high, ready & !self.high);
-        let low_is_due = low != 0 && self.limit.is_some_and(|limit| self.high_run > limit);
-        let candidates = if high == 0 || low_is_due { low } else { high };
+    pub fn choose(&self, ready: u16) -> Turn {
+        let mut table = (FIRST..REST).find(|table| ready & self.members[*table] != 0).unwrap_or(REST);
+        let is_over = || self.shares.high_limit_bytes.is_some_and(|limit| self.high_run > limit);
+        if table == HIGH && ready & self.members[LOW] != 0 && is_over() {
+            table = LOW;
+        }
+        let candidates = ready & self.members[table];
         let mut best = candidates.trailing_zeros() as usize;
         for vl in best + 1..MAX_VLS {
-            if candidates >> vl & 1 == 1 && self.served[vl] < self.served[best] {
+            if candidates >> vl & 1 == 1 && self.served[table][vl] < self.served[table][best] {
                 best = vl;
             }
         }
-        best
+        Turn { vl: best, table }
+    }
+
+    /// Return the turn of a VL that sends because nobody else wants to.
+    pub fn alone(&self, vl: usize) -> Turn {
+        let table = (FIRST..REST).find(|table| self.members[*table] >> vl & 1 == 1).unwrap_or(REST);
+        Turn { vl, table }
     }
 
     /// Note that a VL has sent `size` bytes.
-    pub fn sent(&mut self, vl: usize, size: u64) {
-        let is_high = self.is_high(vl);
-        self.high_run = if is_high { self.high_run + size } else { 0 };
-        self.level[usize::from(is_high)] = self.served[vl];
-        self.served[vl] += size as f64 / f64::from(self.weights[vl]);
+    pub fn sent(&mut self, turn: Turn, size: u64) {
+        let Turn { vl, table } = turn;
+        if table != FIRST {
+            self.high_run = if table == HIGH { self.high_run + size } else { 0 };
+        }
+        let weight = match table {
+            HIGH => self.shares.high[vl],
+            LOW => self.shares.low[vl],
+            _ => 1,
+        };
+        self.level[table] = self.served[table][vl];
+        self.served[table][vl] += u128::from(size * SCALE / u64::from(weight));
     }
 }
 
@@ -66,48 +122,64 @@ impl Arbiter {
 mod tests {
     use super::*;
 
-    fn arbiter(weights: &[u32], high: u16, high_limit_bytes: Option<u64>) -> Arbiter {
-        Arbiter::new(&FlowControl {
-            buffer_bytes: 1 << 16,
-            sc_to_vl: [0; 32],
-            fecn_bytes: 1 << 15,
-            weights: weights.to_vec(),
-            high,
-            high_limit_bytes,
-        })
+    fn arbiter(low: &[u32], high: &[u32], high_limit_bytes: Option<u64>) -> Arbiter {
+        let mut shares = Shares { high_limit_bytes, ..Shares::default() };
+        shares.low[..low.len()].copy_from_slice(low);
+        shares.high[..high.len()].copy_from_slice(high);
+        Arbiter::new(shares)
     }
 
     fn sent_bytes(arbiter: &mut Arbiter, sizes: &[u64], packets: usize) -> Vec<u64> {
         let mut bytes = vec![0; sizes.len()];
         for _ in 0..packets {
-            let vl = arbiter.choose((1 << sizes.len()) - 1);
-            arbiter.sent(vl, sizes[vl]);
-            bytes[vl] += sizes[vl];
+            let turn = arbiter.choose((1 << sizes.len()) - 1);
+            arbiter.sent(turn, sizes[turn.vl]);
+            bytes[turn.vl] += sizes[turn.vl];
         }
         bytes
     }
 
     #[test]
     fn bytes_are_shared_by_weight_whatever_the_sizes() {
-        let bytes = sent_bytes(&mut arbiter(&[1, 3], 0, None), &[200, 1000], 8000);
+        let bytes = sent_bytes(&mut arbiter(&[1, 3], &[], None), &[200, 1000], 8000);
         assert!((bytes[1] as f64 / bytes[0] as f64 - 3.0).abs() < 0.01, "{bytes:?}");
     }
 
     #[test]
     fn high_priority_starves_the_others_unless_limited() {
-        assert_eq!(sent_bytes(&mut arbiter(&[1, 1], 2, None), &[100, 100], 50), [0, 5000]);
-        assert_eq!(sent_bytes(&mut arbiter(&[1, 1], 2, Some(399)), &[100, 100], 50), [1000, 4000]);
+        assert_eq!(sent_bytes(&mut arbiter(&[1, 0], &[0, 1], None), &[100, 100], 50), [0, 5000]);
+        assert_eq!(sent_bytes(&mut arbiter(&[1, 0], &[0, 1], Some(399)), &[100, 100], 50), [1000, 4000]);
     }
 
     #[test]
     fn lane_that_wakes_up_has_saved_nothing() {
-        let mut arbiter = arbiter(&[1, 1], 0, None);
+        let mut arbiter = arbiter(&[1, 1], &[], None);
         for _ in 0..100 {
-            arbiter.sent(0, 1000);
+            arbiter.sent(arbiter.alone(0), 1000);
         }
         arbiter.woke(1);
-        assert_eq!(arbiter.choose(0b11), 1);
-        arbiter.sent(1, 2000);
-        assert_eq!(arbiter.choose(0b11), 0);
+        assert_eq!(arbiter.choose(0b11).vl, 1);
+        arbiter.sent(arbiter.alone(1), 2000);
+        assert_eq!(arbiter.choose(0b11).vl, 0);
+    }
+
+    #[test]
+    fn lane_in_no_table_sends_when_no_other_can_and_the_first_before_all() {
+        let mut shares = Shares { first: Some(3), ..Shares::default() };
+        shares.high[0] = 1;
+        shares.low[1] = 1;
+        let mut arbiter = Arbiter::new(shares);
+        for (ready, vl) in [(0b1111, 3), (0b0111, 0), (0b0110, 1), (0b0100, 2)] {
+            let turn = arbiter.choose(ready);
+            assert_eq!(turn.vl, vl);
+            assert_eq!(arbiter.alone(vl), turn);
+            arbiter.sent(turn, 100);
+        }
+    }
+
+    #[test]
+    fn lane_in_both_tables_gets_its_share_of_either() {
+        // whenever VL 0 has had more than 99 bytes by the high table, the low one gives a turn to one of both
+        assert_eq!(sent_bytes(&mut arbiter(&[1, 1], &[1, 0], Some(99)), &[100, 100], 100), [7500, 2500]);
     }
 }

@@ -1,5 +1,9 @@
 //! How a link is set up, and how packets leave by it, as an engine is told: replaced whole.
 
+use std::iter::Sum;
+
+use super::arbiter::Shares;
+
 /// More than any link has; keeps what a wire computes within 64 bits.
 pub const MAX_RATE_BPS: u64 = 1 << 62;
 pub const SERVICE_CHANNELS: usize = 32;
@@ -8,6 +12,9 @@ pub const MAX_VLS: usize = 16;
 pub const MTU_HEADROOM: u64 = 124;
 /// The VL of each service channel.
 pub type ScToVl = [u8; SERVICE_CHANNELS];
+
+/// The service channel on which each leaves.
+pub type ScToSc = [u8; SERVICE_CHANNELS];
 
 /// A link as an engine sees it, the same in both directions; its credits are set up once, with the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +43,88 @@ pub struct FlowControl {
     pub high: u16,
     /// After this many bytes of those, one packet of another VL goes first, if any waits; None: never.
     pub high_limit_bytes: Option<u64>,
+    /// Room at the receiving end beside those buffers, for packets of any VL whose own is full.
+    pub shared_bytes: u64,
+}
+
+/// Add up what VLs have that share a lane: the VL modulo their number. Lanes beyond that number have nothing.
+fn of_lanes<T: Copy + Default + Sum>(of_vls: &[T; MAX_VLS], vls: usize) -> [T; MAX_VLS] {
+    std::array::from_fn(|lane| {
+        if lane < vls { of_vls.iter().skip(lane).step_by(vls).copied().sum() } else { T::default() }
+    })
+}
+
+impl FlowControl {
+    pub fn vls(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// How the lanes of a direction share its wire. Those there are beyond the VLs are being left.
+    pub fn shares(&self, arbitration: Option<&Arbitration>) -> Shares {
+        let vls = self.vls();
+        let is_high = |vl: &usize| self.high >> vl & 1 == 1;
+        let mut shares = match arbitration {
+            Some(arbitration) => Shares {
+                low: of_lanes(&arbitration.low, vls),
+                high: of_lanes(&arbitration.high, vls),
+                high_limit_bytes: arbitration.high_limit_bytes,
+                first: (vls == MAX_VLS).then_some(MAX_VLS - 1),
+            },
+            None => {
+                let weight = |lane: usize| self.weights.get(lane).copied().unwrap_or(0);
+                Shares {
+                    low: std::array::from_fn(|lane| if is_high(&lane) { 0 } else { weight(lane) }),
+                    high: std::array::from_fn(|lane| if is_high(&lane) { weight(lane) } else { 0 }),
+                    high_limit_bytes: self.high_limit_bytes,
+                    first: None,
+                }
+            }
+        };
+        shares.low[vls..].fill(1);
+        if let Some(first) = shares.first {
+            (shares.low[first], shares.high[first]) = (0, 0);
+        }
+        shares
+    }
+
+    /// What the lanes of a direction may occupy at its far end.
+    pub fn rooms(&self, buffers: Option<&Buffers>) -> Buffers {
+        let vls = self.vls();
+        match buffers {
+            Some(buffers) => Buffers {
+                dedicated: of_lanes(&buffers.dedicated, vls),
+                shared: of_lanes(&buffers.shared, vls),
+                overall_shared: buffers.overall_shared,
+            },
+            None => Buffers {
+                dedicated: std::array::from_fn(|lane| if lane < vls { self.buffer_bytes } else { 0 }),
+                shared: std::array::from_fn(|lane| if lane < vls { self.shared_bytes } else { 0 }),
+                overall_shared: self.shared_bytes,
+            },
+        }
+    }
+}
+
+/// How VLs share a wire: the tables VLArb of a port, the weights of all entries of a VL added up; index: VL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arbitration {
+    /// In the table of low priority; 0: it has no turn there.
+    pub low: [u32; MAX_VLS],
+    /// In that of high priority, likewise.
+    pub high: [u32; MAX_VLS],
+    /// As in `FlowControl`.
+    pub high_limit_bytes: Option<u64>,
+}
+
+/// Room at the far end of a link that packets of each VL may occupy, in bytes; index: VL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Room for nothing but its packets.
+    pub dedicated: [u64; MAX_VLS],
+    /// How much it may have of what all share.
+    pub shared: [u64; MAX_VLS],
+    /// What all share.
+    pub overall_shared: u64,
 }
 
 /// How packets leave a port by its link, as the subnet manager says.
@@ -46,6 +135,10 @@ pub struct Egress {
     pub sc_to_vl: Option<ScToVl>,
     /// MTU of each VL in bytes, see `MTU_HEADROOM`; 0: nothing leaves on it. None: no limits.
     pub vl_mtus: Option<[u32; MAX_VLS]>,
+    /// How VLs share the wire of a link with credits; None: as the link has it.
+    pub arbitration: Option<Box<Arbitration>>,
+    /// What VLs may occupy at the far end of a link with credits; None: as the link has it.
+    pub buffers: Option<Box<Buffers>>,
 }
 
 impl Egress {

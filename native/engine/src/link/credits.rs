@@ -1,16 +1,22 @@
 //! Virtual lanes with credits: a link direction that loses nothing, because a full receiver stops its sender.
 //!
-//! Each VL of a direction has a buffer at the receiving end. A packet goes on the wire only when that buffer has room
-//! (credit). The room is free again when the packet has left the receiver: a switch has put every copy of it on the
+//! Each VL of a direction has a buffer at the receiving end, and perhaps a part of what all share there. A packet goes on
+//! the wire only when there is room for it (credit), or nothing else of its VL is there: hardware passes on a packet that is
+//! longer than a buffer as it comes. The room is free again when the packet has left the receiver: a switch has put every copy of it on the
 //! next wire, or an HFI has passed it to its host. So a host that reads nothing fills its port's buffer, then the
 //! switch's, and so on back to the sender, on that VL alone.
 //!
 //! If a link has several VLs, packets wait for the wire at its near end, and the arbiter selects the next one.
+//!
+//! All of this can change while packets wait or are under way. Those stay on the lane that they are on: what waits goes by
+//! the new rules, what is under way gives its room back there. Until then a lane may occupy more than it now may. Lanes that
+//! are no longer used stay until they are empty, with a weight of 1 and no room of their own, so they send packet by packet.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::arbiter::Arbiter;
-use super::config::{FlowControl, ScToVl};
+use super::config::{Buffers, Egress, FlowControl, ScToVl};
 use super::wire::Wire;
 use crate::counters::Drop;
 use crate::events::Event;
@@ -25,6 +31,8 @@ pub struct LanesStatus {
     pub credits: Vec<u64>,
     /// Bytes that wait for credits, or for the wire.
     pub waiting: Vec<u64>,
+    /// Bytes on the wire and at the receiving end.
+    pub occupied: Vec<u64>,
     /// Packets that this direction has marked.
     pub fecn_marked: u64,
 }
@@ -38,21 +46,16 @@ struct Waiting {
     space: Option<SpaceId>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Lane {
-    credits: u64,
+    /// Bytes on the wire and at the receiving end.
+    occupied: u64,
     queue: VecDeque<Waiting>,
     queued: u64,
     /// Nanoseconds, but for what waits now.
     waited: u64,
     /// When the first packet that waits began to, unless a packet of this VL was being sent then.
     since: u64,
-}
-
-impl Lane {
-    fn can_send(&self) -> bool {
-        self.queue.front().is_some_and(|first| self.credits >= first.packet.len() as u64)
-    }
 }
 
 /// The VLs of one direction of a link: credits, and the packets that wait for them.
@@ -70,7 +73,10 @@ pub struct Lanes {
     vls_on_wire: VecDeque<u8>,
     buffer_bytes: u64,
     fecn_bytes: u64,
+    /// Those included that are no longer used.
     lanes: Vec<Lane>,
+    /// What each may occupy; index: lane.
+    rooms: Buffers,
     /// The VL that sent last.
     last_vl: usize,
     /// None: there is only one VL.
@@ -83,13 +89,6 @@ pub struct Lanes {
 impl Lanes {
     /// Begin with nothing waiting and all credits.
     pub fn new(direction: DirectionId, source: Option<PortId>, flow: &FlowControl, limit: u64) -> Self {
-        let lane = |_: &u32| Lane {
-            credits: flow.buffer_bytes,
-            queue: VecDeque::new(),
-            queued: 0,
-            waited: 0,
-            since: 0,
-        };
         Lanes {
             limit,
             stopped: false,
@@ -99,15 +98,16 @@ impl Lanes {
             vls_on_wire: VecDeque::new(),
             buffer_bytes: flow.buffer_bytes,
             fecn_bytes: flow.fecn_bytes,
-            lanes: flow.weights.iter().map(lane).collect(),
+            lanes: flow.weights.iter().map(|_| Lane::default()).collect(),
+            rooms: flow.rooms(None),
             last_vl: 0,
-            arbiter: (flow.weights.len() > 1).then(|| Arbiter::new(flow)),
+            arbiter: (flow.vls() > 1).then(|| Arbiter::new(flow.shares(None))),
             wire_event: 0,
             fecn_marked: 0,
         }
     }
 
-    /// How many there are.
+    /// How many there are, those included that are no longer used.
     pub fn vls(&self) -> usize {
         self.lanes.len()
     }
@@ -117,15 +117,77 @@ impl Lanes {
         self.vls_on_wire.front().copied().unwrap_or_default()
     }
 
-    /// Let packets that enter from now on take these VLs, modulo the number of those that there are.
-    pub fn map(&mut self, sc_to_vl: &ScToVl) {
-        self.sc_to_vl = sc_to_vl.map(|vl| vl % self.lanes.len() as u8);
+    /// Take new settings; see the module. Packets that enter from now on take the VLs that their service channels have,
+    /// modulo the number of VLs.
+    pub fn set_up(
+        &mut self,
+        wire: &mut Wire,
+        state: &mut State,
+        now: u64,
+        flow: &FlowControl,
+        egress: &Egress,
+    ) {
+        let blocked = self.blocked(0..self.lanes.len());
+        let before = self.lanes.len();
+        let lanes = before.max(flow.vls());
+        self.lanes.resize_with(lanes, Lane::default);
+        self.buffer_bytes = flow.buffer_bytes;
+        self.fecn_bytes = flow.fecn_bytes;
+        self.sc_to_vl = egress.sc_to_vl.unwrap_or(flow.sc_to_vl).map(|vl| vl % flow.vls() as u8);
+        self.rooms = flow.rooms(egress.buffers.as_deref());
+        let shares = flow.shares(egress.arbitration.as_deref());
+        let is_new = |arbiter: &Arbiter| lanes > before || *arbiter.shares() != shares;
+        if lanes > 1 && self.arbiter.as_ref().is_none_or(is_new) {
+            self.arbiter = Some(Arbiter::new(shares));
+        }
+        self.go_on(wire, state, now, blocked);
+        self.wake(state, now);
+        if let Some(most) = self.lanes.iter().map(|lane| lane.queued).max() {
+            self.stop_at(state, now, most);
+        }
+    }
+
+    /// Return how much of what all share is occupied.
+    fn shared_used(&self) -> u64 {
+        let over = |(lane, own): (&Lane, &u64)| lane.occupied.saturating_sub(*own);
+        self.lanes.iter().zip(&self.rooms.dedicated).map(over).sum()
+    }
+
+    /// Return how many bytes of a VL the receiving end has room for now.
+    fn free(&self, vl: usize) -> u64 {
+        let (occupied, own) = (self.lanes[vl].occupied, self.rooms.dedicated[vl]);
+        let left = own.saturating_sub(occupied);
+        let shared = self.rooms.shared[vl].saturating_sub(occupied.saturating_sub(own));
+        if shared == 0 {
+            return left;
+        }
+        left + shared.min(self.rooms.overall_shared.saturating_sub(self.shared_used()))
+    }
+
+    /// Return whether a packet may be sent now: there is room for it, or nothing of its VL is under way.
+    fn has_room(&self, vl: usize, size: u64) -> bool {
+        self.lanes[vl].occupied == 0 || size <= self.free(vl)
+    }
+
+    /// Return, as bits, which VLs have something to send, and no room for it.
+    fn blocked(&self, mut vls: Range<usize>) -> u16 {
+        let mut bits = 0;
+        for vl in &mut vls {
+            let first = self.lanes[vl].queue.front();
+            bits |= u16::from(first.is_some_and(|first| !self.has_room(vl, first.packet.len() as u64))) << vl;
+        }
+        bits
+    }
+
+    fn can_send(&self, vl: usize) -> bool {
+        self.lanes[vl].queue.front().is_some_and(|first| self.has_room(vl, first.packet.len() as u64))
     }
 
     pub fn status(&self) -> LanesStatus {
         LanesStatus {
-            credits: self.lanes.iter().map(|lane| lane.credits).collect(),
+            credits: (0..self.lanes.len()).map(|vl| self.free(vl)).collect(),
             waiting: self.lanes.iter().map(|lane| lane.queued).collect(),
+            occupied: self.lanes.iter().map(|lane| lane.occupied).collect(),
             fecn_marked: self.fecn_marked,
         }
     }
@@ -156,9 +218,9 @@ impl Lanes {
             packet = state.packets.with_fecn(packet);
             self.fecn_marked += 1;
         }
-        let lane = &self.lanes[vl];
-        if lane.queue.is_empty() && lane.credits >= size && self.wire_is_for(wire, now, vl, size) {
-            self.lanes[vl].credits -= size;
+        if self.lanes[vl].queue.is_empty() && self.has_room(vl, size) && self.wire_is_for(wire, now, vl, size)
+        {
+            self.lanes[vl].occupied += size;
             self.vls_on_wire.push_back(vl as u8);
             wire.enter(&mut state.events, now, packet, hops, delay_ns);
             return;
@@ -175,7 +237,12 @@ impl Lanes {
         if self.arbiter.is_some() {
             self.wake_for_wire(wire, state, now);
         }
-        if !self.stopped && self.lanes[vl].queued >= self.buffer_bytes {
+        self.stop_at(state, now, self.lanes[vl].queued);
+    }
+
+    /// Stop the sender if as much as this, too much, waits on a VL.
+    fn stop_at(&mut self, state: &mut State, now: u64, queued: u64) {
+        if !self.stopped && queued >= self.buffer_bytes {
             self.stop(state, now, true);
         }
     }
@@ -187,7 +254,7 @@ impl Lanes {
         if self.wire_event != 0 || wire.free_from() > now {
             return false;
         }
-        arbiter.sent(vl, size);
+        arbiter.sent(arbiter.alone(vl), size);
         self.take_wire(wire, vl);
         true
     }
@@ -216,7 +283,7 @@ impl Lanes {
 
     fn ahead(&self, vl: usize) -> u64 {
         let lane = &self.lanes[vl];
-        lane.queued + self.buffer_bytes - lane.credits
+        lane.queued + lane.occupied
     }
 
     /// Return what the first packet on the wire is to give back, and take it off.
@@ -240,18 +307,23 @@ impl Lanes {
     /// Take a credit that has come back, and send what waited for it.
     pub fn give_back(&mut self, wire: &mut Wire, state: &mut State, now: u64, credit: Credit) {
         let vl = usize::from(credit.vl);
-        let lane = &mut self.lanes[vl];
-        let before = lane.credits;
-        lane.credits += credit.size;
+        let affected = if self.rooms.overall_shared > 0 { 0..self.lanes.len() } else { vl..vl + 1 };
+        let blocked = self.blocked(affected);
+        self.lanes[vl].occupied -= credit.size;
+        self.go_on(wire, state, now, blocked);
+    }
+
+    /// Send what can go now that there may be room; there was none for the VLs of `blocked` before.
+    fn go_on(&mut self, wire: &mut Wire, state: &mut State, now: u64, blocked: u16) {
         if let Some(arbiter) = &mut self.arbiter {
-            if lane.queue.front().is_some_and(|first| before < first.packet.len() as u64) {
+            for vl in (0..self.lanes.len()).filter(|vl| blocked >> vl & 1 == 1) {
                 arbiter.woke(vl);
             }
             self.wake_for_wire(wire, state, now);
             return;
         }
-        while self.lanes[vl].can_send() {
-            self.send_next(wire, state, now, vl);
+        while self.can_send(0) {
+            self.send_next(wire, state, now, 0);
         }
         self.wake(state, now);
     }
@@ -263,7 +335,7 @@ impl Lanes {
         lane.since = now;
         let Some(next) = lane.queue.pop_front() else { return };
         let size = next.packet.len() as u64;
-        lane.credits -= size;
+        lane.occupied += size;
         lane.queued -= size;
         self.vls_on_wire.push_back(vl as u8);
         wire.enter(&mut state.events, now, next.packet, next.hops, next.delay_ns);
@@ -274,8 +346,7 @@ impl Lanes {
 
     /// The VLs that can send now, as bits.
     fn ready(&self) -> u16 {
-        let bit = |(vl, lane): (usize, &Lane)| u16::from(lane.can_send()) << vl;
-        self.lanes.iter().enumerate().map(bit).sum()
+        (0..self.lanes.len()).map(|vl| u16::from(self.can_send(vl)) << vl).sum()
     }
 
     /// Send now, or as soon as the wire is free.
@@ -321,10 +392,10 @@ impl Lanes {
         loop {
             let ready = self.ready();
             let Some(arbiter) = self.arbiter.as_mut().filter(|_| ready != 0) else { break };
-            let vl = arbiter.choose(ready);
-            let size = self.lanes[vl].queue.front().map_or(0, |first| first.packet.len());
-            arbiter.sent(vl, size as u64);
-            self.send_next(wire, state, now, vl);
+            let turn = arbiter.choose(ready);
+            let size = self.lanes[turn.vl].queue.front().map_or(0, |first| first.packet.len());
+            arbiter.sent(turn, size as u64);
+            self.send_next(wire, state, now, turn.vl);
             if wire.free_from() > now {
                 if self.ready() != 0 {
                     self.schedule_wire(wire, state);

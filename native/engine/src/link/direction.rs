@@ -10,10 +10,11 @@ use super::observe::Observer;
 use super::queue::Queue;
 use super::rule::FaultRule;
 use super::vl_counters::{Uncounted, VlCounters, VlTally};
-use super::wire::{Shows, Wire};
+use super::wire::{Next, Shows, Wire};
 use super::wire_counters::{WireCounters, WireTally, is_marked};
 use crate::config::End;
 use crate::counters::{Drop, Passing};
+use crate::forwarding::SC_MANAGEMENT;
 use crate::outputs::{DirectionId, PortId};
 use crate::packet::{Packet, Travelling, sc};
 use crate::random::Stream;
@@ -53,8 +54,10 @@ pub struct Direction {
 /// What few packets ask.
 #[derive(Debug)]
 struct Vls {
-    /// The VL of each service channel as the link has it; without credits it has one queue.
-    link_sc_to_vl: ScToVl,
+    /// How its credits are set up; None: it has none, and one queue.
+    flow: Option<FlowControl>,
+    /// As the port says.
+    egress: Egress,
     /// The VL of each service channel.
     sc_to_vl: ScToVl,
     /// What each VL has carried; None: there has always been one only.
@@ -79,9 +82,8 @@ impl Direction {
         streams: (Stream, Stream),
     ) -> Self {
         let (source, target) = ends;
-        let link_sc_to_vl = flow.map_or([0; SERVICE_CHANNELS], |flow| flow.sc_to_vl);
         let source: Option<PortId> = if let End::Hfi(port) = source { Some(port) } else { None };
-        Direction {
+        let mut direction = Direction {
             target,
             counters: Passing::default(),
             mark: Mark::default(),
@@ -99,8 +101,16 @@ impl Direction {
             observer: Observer::new(number),
             carried: WireTally::default(),
             tallies_vls: false,
-            vls: Box::new(Vls { link_sc_to_vl, sc_to_vl: link_sc_to_vl, tally: None, too_long: 0 }),
-        }
+            vls: Box::new(Vls {
+                flow: flow.cloned(),
+                egress: Egress::default(),
+                sc_to_vl: [0; SERVICE_CHANNELS],
+                tally: None,
+                too_long: 0,
+            }),
+        };
+        direction.map();
+        direction
     }
 
     #[inline]
@@ -305,10 +315,10 @@ impl Direction {
         state.packets.recycle(packet);
     }
 
-    /// Take the packet whose arrival is due.
+    /// Take the packet whose arrival is due, and say which one is the next: whoever takes it schedules that.
     #[inline]
-    pub fn arrive(&mut self, state: &mut State) -> Option<Travelling> {
-        let (packet, hops) = self.wire.take_due(&mut state.events)?;
+    pub fn arrive(&mut self, state: &mut State) -> Option<(Travelling, Option<Next>)> {
+        let (packet, hops, next) = self.wire.take_due()?;
         self.change(state);
         self.counters.leave(packet.len());
         self.carried.carried(&packet);
@@ -320,7 +330,7 @@ impl Direction {
             Room::Queue(_) => None,
             Room::Lanes(lanes) => Some(lanes.arrived(state, &packet)),
         };
-        Some(Travelling { packet, hops, space })
+        Some((Travelling { packet, hops, space }, next))
     }
 
     /// Go on where the wire has become free.
@@ -398,16 +408,43 @@ impl Direction {
         self.observer.detach(ring);
     }
 
-    /// Let packets travel on the VLs of a table; None: as the link has it. Those that wait or are on the wire stay on the
-    /// VL that they are on.
-    pub fn set_sc_to_vl(&mut self, table: Option<&ScToVl>) {
-        self.vls.sc_to_vl = *table.unwrap_or(&self.vls.link_sc_to_vl);
-        let mut vls = if table.is_some() { MAX_VLS } else { 1 };
-        if let Room::Lanes(lanes) = &mut self.room {
-            lanes.map(&self.vls.sc_to_vl);
-            vls = lanes.vls();
+    /// Take other credits, of a link that has some; what waits and what is on its way stays, on the VL that it is on.
+    pub fn set_flow(&mut self, state: &mut State, now: u64, flow: &FlowControl) {
+        if self.vls.flow.as_ref().is_some_and(|before| before != flow) {
+            self.vls.flow = Some(flow.clone());
+            self.set_up(state, now);
         }
-        if !self.tallies_vls && vls > 1 {
+    }
+
+    /// Let packets leave as a port says. Those that wait or are on the wire stay on the VL that they are on.
+    pub fn set_egress(&mut self, state: &mut State, now: u64, egress: &Egress) {
+        if *egress != self.vls.egress {
+            self.vls.egress = egress.clone();
+            self.set_up(state, now);
+        }
+    }
+
+    fn set_up(&mut self, state: &mut State, now: u64) {
+        self.change(state);
+        self.map();
+        let Vls { flow, egress, .. } = &*self.vls;
+        if let (Room::Lanes(lanes), Some(flow)) = (&mut self.room, flow) {
+            lanes.set_up(&mut self.wire, state, now, flow, egress);
+        }
+    }
+
+    /// Note on which VL of the port each service channel is, and count VLs where there may be several.
+    fn map(&mut self) {
+        let Vls { flow, egress, .. } = &*self.vls;
+        let mut of_link = flow.as_ref().map_or([0; SERVICE_CHANNELS], |flow| flow.sc_to_vl);
+        // or an MTU that a fabric manager sets for data could shut it out
+        of_link[SC_MANAGEMENT as usize] = MAX_VLS as u8 - 1;
+        let alone = if egress.sc_to_vl.is_some() { MAX_VLS } else { 1 };
+        let vls = flow.as_ref().map_or(alone, FlowControl::vls);
+        self.vls.sc_to_vl = egress.sc_to_vl.unwrap_or(of_link);
+        if let Some(tally) = &mut self.vls.tally {
+            tally.grow(vls);
+        } else if vls > 1 {
             self.tallies_vls = true;
             self.vls.tally = Some(VlTally::new(vls));
         }
@@ -421,12 +458,19 @@ impl Direction {
     // --- looking ---------------------------------------------------------------------------------------------
 
     /// After how long at the earliest a packet that enters shows outside: at once where something reports it, else when
-    /// it arrives at an HFI port; None: never here.
+    /// it arrives at an HFI port; None: never here. Not looked at: that a sender is stopped, which only an input does, and
+    /// that one goes on.
     pub fn shows_after(&self) -> Option<u64> {
-        if self.observer.reports || self.is_disturbed || matches!(self.room, Room::Lanes(_)) {
+        if self.observer.reports || self.is_disturbed {
             return Some(0);
         }
         self.wire.outward_latency()
+    }
+
+    /// Whether a packet that enters has no other effect than to arrive: nobody looks at it or disturbs it, and no credit
+    /// comes back.
+    pub fn is_plain(&self) -> bool {
+        !self.observer.reports && !self.is_disturbed && matches!(self.room, Room::Queue(_))
     }
 
     /// Whether the sender is to stop for lack of credits.

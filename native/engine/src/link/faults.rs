@@ -172,19 +172,21 @@ pub fn flip_bits(packets: &mut Packets, packet: &mut Packet, bits: u64, stream: 
         return;
     }
     packets.seal(packet);
-    packet.set_origin(Origin::Unknown);
     let end = (packet.len() - (TRAILER - 4)).max(HEADER + 1);
     let span = (end - HEADER) as u64 * 8;
     let plain = packet.clone();
-    let damaged = &mut packets.own(packet)[HEADER..];
-    let bit = |bytes: &[u8], position: u64| bytes[(position / 8) as usize] >> (position % 8) & 1;
-    for last in span - bits.min(span)..span {
-        let drawn = stream.word() % (last + 1);
-        // a bit that was chosen before is the one that differs
-        let is_new = bit(damaged, drawn) == bit(&plain[HEADER..], drawn);
-        let position = if is_new { drawn } else { last };
-        damaged[(position / 8) as usize] ^= 1 << (position % 8);
-    }
+    packets.change(packet, |mut own| {
+        own.set_origin(Origin::Unknown);
+        let damaged = &mut own.bytes[HEADER..];
+        let bit = |bytes: &[u8], position: u64| bytes[(position / 8) as usize] >> (position % 8) & 1;
+        for last in span - bits.min(span)..span {
+            let drawn = stream.word() % (last + 1);
+            // a bit that was chosen before is the one that differs
+            let is_new = bit(damaged, drawn) == bit(&plain[HEADER..], drawn);
+            let position = if is_new { drawn } else { last };
+            damaged[(position / 8) as usize] ^= 1 << (position % 8);
+        }
+    });
     packets.recycle(plain);
 }
 

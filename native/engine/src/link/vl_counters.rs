@@ -64,6 +64,11 @@ impl VlTally {
         VlTally(vec![VlCounters::default(); vls])
     }
 
+    /// Count so many VLs, if there are not as many.
+    pub fn grow(&mut self, vls: usize) {
+        self.0.resize(vls.max(self.0.len()), VlCounters::default());
+    }
+
     /// Count a packet that has arrived.
     pub fn carried(&mut self, vl: u8, size: usize) {
         let counters = &mut self.0[usize::from(vl)];

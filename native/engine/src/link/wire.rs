@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use wire::{HEADER, L4_FM, l4};
 
 use super::config::{LinkConfig, MAX_RATE_BPS};
-use crate::events::{Event, Events};
+use crate::events::{Event, Events, Place};
 use crate::outputs::DirectionId;
 use crate::packet::Packet;
 use crate::random::{CHANCE_BITS, Stream};
@@ -44,14 +44,23 @@ pub enum Shows {
 }
 
 impl Shows {
+    /// Where the arrival of a packet happens.
     #[inline]
-    fn has(self, packet: &[u8]) -> bool {
+    fn place(self, packet: &[u8]) -> Place {
         match self {
-            Shows::Nothing => false,
-            Shows::Mads => packet.len() >= HEADER && l4(packet) == L4_FM,
-            Shows::Everything => true,
+            Shows::Everything => Place::Port,
+            Shows::Mads if packet.len() >= HEADER && l4(packet) == L4_FM => Place::Switch,
+            _ => Place::Inside,
         }
     }
+}
+
+/// The first packet on a wire, while its arrival is no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    pub arrival: u64,
+    pub number: u64,
+    pub place: Place,
 }
 
 /// Serialization, latency and jitter. It has no limit: what feeds it has one.
@@ -66,6 +75,8 @@ pub struct Wire {
     /// What the last packet takes beyond `free_at`, in nanoseconds times the rate.
     remainder: u64,
     last_arrival: u64,
+    /// The last packet's length and what it takes: whole nanoseconds, and the rest times the rate.
+    measured: (usize, u64, u64),
     on_wire: VecDeque<OnWire>,
     pub jitter: Stream,
 }
@@ -81,6 +92,7 @@ impl Wire {
             free_at: 0,
             remainder: 0,
             last_arrival: 0,
+            measured: (0, 0, 0),
             on_wire: VecDeque::new(),
             jitter,
         }
@@ -103,6 +115,7 @@ impl Wire {
         let busy = i128::from(self.free_at) - i128::from(now);
         let mut left = busy * i128::from(self.rate_bps) + i128::from(self.remainder);
         self.rate_bps = rate_bps;
+        self.measured = (0, 0, 0);
         if left <= 0 {
             return;
         }
@@ -174,18 +187,38 @@ impl Wire {
         self.put(events, now, packet, hops, after_ns, 0);
     }
 
+    /// Return what a packet takes of which `done` has left: whole nanoseconds, and the rest times the rate.
+    #[inline]
+    fn taken(&mut self, packet: &[u8], done: u64) -> (u64, u64) {
+        let (len, whole, rest) = self.measured;
+        if len == packet.len() && done == 0 {
+            // most have the length of the one before, and a division takes longer than all else here
+            return (whole, rest);
+        }
+        let work = work(packet) - done;
+        let (whole, rest) = (work / self.rate_bps, work % self.rate_bps);
+        if done == 0 {
+            self.measured = (packet.len(), whole, rest);
+        }
+        (whole, rest)
+    }
+
     /// Put a packet behind those on the wire, after whose last bit it takes `after_ns`. `done`: how much of it has left,
     /// in nanoseconds times the rate.
     #[inline]
     fn put(&mut self, events: &mut Events, now: u64, packet: Packet, hops: u32, after_ns: u64, done: u64) {
-        let mut work = work(&packet) - done;
+        let (mut taken, rest) = self.taken(&packet, done);
         if self.free_at < now {
             self.free_at = now;
+            self.remainder = rest;
         } else {
-            work += self.remainder;
+            self.remainder += rest;
+            if self.remainder >= self.rate_bps {
+                self.remainder -= self.rate_bps;
+                taken += 1;
+            }
         }
-        self.remainder = work % self.rate_bps;
-        self.free_at = self.free_at.saturating_add(work / self.rate_bps);
+        self.free_at = self.free_at.saturating_add(taken);
         let mut arrival = self.free_from().saturating_add(after_ns);
         if arrival < self.last_arrival {
             arrival = self.last_arrival;
@@ -195,20 +228,20 @@ impl Wire {
         self.last_arrival = arrival;
         let number = events.number();
         if self.on_wire.is_empty() {
-            events.push(arrival, number, Event::Arrival(self.direction), self.shows.has(&packet));
+            events.push(arrival, number, Event::Arrival(self.direction), self.shows.place(&packet));
         }
         self.on_wire.push_back(OnWire { arrival, number, packet, hops, after_ns });
     }
 
-    /// Take the first packet, whose arrival is due.
+    /// Take the first packet, whose arrival is due, and say which one is the next: its event is not scheduled yet.
     #[inline]
-    pub fn take_due(&mut self, events: &mut Events) -> Option<(Packet, u32)> {
-        let first = self.on_wire.pop_front()?;
-        if let Some(next) = self.on_wire.front() {
-            let shows = self.shows.has(&next.packet);
-            events.push(next.arrival, next.number, Event::Arrival(self.direction), shows);
-        }
-        Some((first.packet, first.hops))
+    pub fn take_due(&mut self) -> Option<(Packet, u32, Option<Next>)> {
+        let OnWire { packet, hops, .. } = self.on_wire.pop_front()?;
+        let next = self.on_wire.front().map(|next| {
+            let OnWire { arrival, number, .. } = *next;
+            Next { arrival, number, place: self.shows.place(&next.packet) }
+        });
+        Some((packet, hops, next))
     }
 
     /// Forget everything on the wire, and return its packets in order.
@@ -237,6 +270,19 @@ mod tests {
 
     fn packet(len: usize) -> Packet {
         vec![0; len][..].into()
+    }
+
+    /// Take the first packet as an engine does, and return its hops.
+    fn take_due(wire: &mut Wire, events: &mut Events) -> Option<u32> {
+        let (_, hops, next) = wire.take_due()?;
+        if let Some(Next { arrival, number, place }) = next {
+            events.push(arrival, number, Event::Arrival(0), place);
+        }
+        Some(hops)
+    }
+
+    fn pop(events: &mut Events) -> Option<(u64, u64)> {
+        events.pop_due(u64::MAX, false).map(|due| (due.when, due.number))
     }
 
     fn arrivals(wire: &Wire) -> Vec<u64> {
@@ -289,12 +335,12 @@ mod tests {
         wire.configure(&mut events, 150, &config(4_000_000_000, 1000));
         assert_eq!(arrivals(&wire), [115, 150 + 100 + 15, 150 + 300 + 15]);
         assert_eq!((wire.backlog(150), wire.free_from()), (150, 450));
-        assert_eq!(events.pop_due(u64::MAX), Some((115, 1, Event::Arrival(0))));
-        assert!(wire.take_due(&mut events).is_some());
+        assert_eq!(pop(&mut events), Some((115, 1)));
+        assert!(take_due(&mut wire, &mut events).is_some());
         wire.configure(&mut events, 200, &config(16_000_000_000, 0));
         assert_eq!(arrivals(&wire), [200 + 13 + 15, 200 + 63 + 15]);
-        assert_eq!(events.pop_due(u64::MAX), Some((228, 6, Event::Arrival(0))));
-        assert_eq!(events.pop_due(u64::MAX), None, "the event of the old rate is cancelled");
+        assert_eq!(pop(&mut events), Some((228, 6)));
+        assert_eq!(pop(&mut events), None, "the event of the old rate is cancelled");
     }
 
     #[test]
@@ -310,7 +356,7 @@ mod tests {
             assert!(wire.cut(&mut events).count() > 0);
         }
         assert!(events.memory() <= 4);
-        assert_eq!(events.pop_due(u64::MAX), None);
+        assert_eq!(pop(&mut events), None);
     }
 
     #[test]
@@ -336,14 +382,14 @@ mod tests {
         for _ in 0..3 {
             wire.enter(&mut events, 0, packet(100), 4, 0);
         }
-        assert_eq!(events.pop_due(u64::MAX), Some((110, 1, Event::Arrival(0))));
+        assert_eq!(pop(&mut events), Some((110, 1)));
         assert_eq!(events.next_inner(), None);
-        assert_eq!(wire.take_due(&mut events).map(|(_, hops)| hops), Some(4));
+        assert_eq!(take_due(&mut wire, &mut events), Some(4));
         assert_eq!(events.next_inner(), Some(210));
         assert_eq!(wire.cut(&mut events).count(), 2);
         wire.enter(&mut events, 20, packet(50), 0, 0);
-        assert_eq!(events.pop_due(u64::MAX), Some((80, 4, Event::Arrival(0))));
-        assert!(wire.take_due(&mut events).is_some());
-        assert_eq!(events.pop_due(u64::MAX), None);
+        assert_eq!(pop(&mut events), Some((80, 4)));
+        assert!(take_due(&mut wire, &mut events).is_some());
+        assert_eq!(pop(&mut events), None);
     }
 }

@@ -30,6 +30,7 @@ pub fn one_lane() -> FlowControl {
         weights: vec![1],
         high: 0,
         high_limit_bytes: None,
+        shared_bytes: 0,
     }
 }
 

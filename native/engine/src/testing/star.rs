@@ -47,15 +47,15 @@ pub fn address(from: PortId, to: PortId) -> Address {
 /// Build a packet with a frame of so many bytes, 60 or more, that begins with `mark`, and its ICRC.
 pub fn packet(packets: &mut Packets, address: Address, frame: usize, mark: u64) -> Packet {
     let (pad, len) = sizes(frame);
-    let mut packet = packets.take(len);
-    let bytes = packets.own(&mut packet);
     let Address { slid, dlid, pkey } = address;
     let fields = HeaderFields { slid, dlid, sc: 0, rc: 0, pkey, entropy: 0, vesw_id: 2 };
-    HeaderWords::new(&fields).write(bytes);
-    bytes[VNIC_HEADER..VNIC_HEADER + frame].fill(0x5a);
-    bytes[VNIC_HEADER..VNIC_HEADER + 8].copy_from_slice(&mark.to_le_bytes());
-    seal(bytes, pad, true);
-    packet
+    packets.make(len, |own| {
+        let bytes = own.bytes;
+        HeaderWords::new(&fields).write(bytes);
+        bytes[VNIC_HEADER..VNIC_HEADER + frame].fill(0x5a);
+        bytes[VNIC_HEADER..VNIC_HEADER + 8].copy_from_slice(&mark.to_le_bytes());
+        seal(bytes, pad, true);
+    })
 }
 
 /// Read the mark of a packet.

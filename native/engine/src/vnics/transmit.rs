@@ -1,7 +1,5 @@
 //! From a host into the fabric: cut, encapsulate, seal, count. The reference is opavnic/transmit.py.
 
-use std::sync::Arc;
-
 use offload::segment::Segments;
 use offload::vnet::VnetHeader;
 use wire::flow::hash15;
@@ -88,7 +86,7 @@ impl Vnics {
         let Ok(mut segments) = Segments::new(&buffer[..len], header, &parsed) else {
             return slot.malformed(len);
         };
-        let config = Arc::clone(&slot.config);
+        let config = &*slot.config;
         let bucket = bucket.unwrap_or_else(|| hash15(padded, &parsed));
         let encap = config.encap(padded, &parsed, bucket);
         let way = Way {
@@ -132,14 +130,14 @@ impl Vnics {
         };
         slot.tx_balance.leave(len);
         let (pad, size) = sizes(len);
-        let packets = uplink.packets();
-        let mut packet = packets.take(size);
-        let bytes = packets.own(&mut packet);
-        segments.write_next(&mut bytes[VNIC_HEADER..VNIC_HEADER + len]);
-        way.words.write(bytes);
-        seal(bytes, pad, self.icrc);
-        packet.set_sealed(self.icrc);
-        packet.set_origin(segments.origin());
+        let icrc = self.icrc;
+        let packet = uplink.packets().make(size, |mut own| {
+            segments.write_next(&mut own.bytes[VNIC_HEADER..VNIC_HEADER + len]);
+            way.words.write(own.bytes);
+            seal(own.bytes, pad, icrc);
+            own.set_sealed(icrc);
+            own.set_origin(segments.origin());
+        });
         let drop = uplink.send(port, packet, way.address);
         slot.counters.tx.attempt(len);
         if drop.is_none() {

@@ -14,7 +14,16 @@ from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MAD_SIZE, MadHeader, MadStatus
 from hfi_sim.mad.message import Mad
 from hfi_sim.mad.rmpp import RMPP_VERSION, Rmpp, RmppFlag, RmppType
-from hfi_sim.mad.transfers import ACK_S, MAX_MESSAGE, MAX_TO_ONE, Departures
+from hfi_sim.mad.transfers import (
+    ACK_S,
+    MAX_ARRIVING_BYTES,
+    MAX_LEAVING_BYTES,
+    MAX_MESSAGE,
+    MAX_TO_ONE,
+    Arrivals,
+    Departures,
+    MessageKey,
+)
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 
 SA = 0x03
@@ -155,3 +164,27 @@ def test_any_bytes_after_the_header_are_taken_or_counted(wire: bytes, method: in
     clock.advance(100)
     assert len(answers) == 1
     assert pair.fabric.balance() == {}
+
+
+def test_messages_that_arrive_do_not_fill_the_memory() -> None:
+    arrivals = Arrivals()
+    keys = [MessageKey(1, tid, SA, 0x12) for tid in range(8)]
+    heads = {key: sa_mad(0x12, tid=key.tid).build() for key in keys}
+    for number in range(1, 2 + MAX_ARRIVING_BYTES // len(keys) // MAD_SIZE):
+        rmpp = Rmpp(RMPP_VERSION, RmppType.DATA, 0, RmppFlag.ACTIVE, 0, number, 0).build()
+        for key, head in heads.items():
+            arrivals.receive(0.0, key, (head[:24] + rmpp + head[36:]).ljust(MAD_SIZE, b"\0"))
+    assert 0 < arrivals.size <= MAX_ARRIVING_BYTES
+    assert len(arrivals) == len(keys) - 1, "the oldest has given way"
+    arrivals.expire(1e6)
+    assert (len(arrivals), arrivals.size) == (0, 0)
+
+
+def test_messages_that_leave_do_not_fill_the_memory() -> None:
+    departures: Departures[None] = Departures()
+    message = sa_mad(0x92, bytes(MAX_MESSAGE - 200)).build()
+    room = MAX_LEAVING_BYTES // len(message)
+    assert [departures.begin(0.0, lid, message, None) for lid in range(room + 1)] == [True] * room + [False]
+    while (due := departures.next_deadline()) is not None:
+        departures.expire(due)
+    assert departures.begin(1e6, 77, message, None), "once nobody has acknowledged the others"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hfi_sim.clock import ManualClock
 from hfi_sim.fabric import Fabric
 from hfi_sim.mad.rmpp import Reassembly, Rmpp, Segmented
+from hfi_sim.mad.transfers import MAX_MESSAGE
 from hfi_sim.umad.abi import UmadError
 from hfi_sim.umad.file import UmadFile
 from hfi_sim.umad.service import UmadService
@@ -33,7 +34,7 @@ def table(data: bytes, method: int = 0x92, tid: int = 5, mgmt_class: int = 3) ->
 def test_message_survives_loss_and_disorder(length: int, seed: int, vendor: bool) -> None:
     chance = random.Random(seed)
     whole = table(bytes(i * 7 & 0xFF for i in range(length)), mgmt_class=0x32 if vendor else 3)
-    sender, receiver = Segmented(whole), Reassembly(1 << 20)
+    sender, receiver = Segmented(whole), Reassembly()
     for _ in range(1000):
         segments = list(sender.due())
         chance.shuffle(segments)
@@ -145,10 +146,10 @@ def test_message_that_nobody_acknowledges_comes_back() -> None:
     assert received(talk.server.read(BIG) or b"").status == errno.ETIMEDOUT
 
 
-def test_message_longer_than_a_read_is_refused_and_does_not_fill_the_memory() -> None:
+def test_message_longer_than_any_is_refused_and_does_not_fill_the_memory() -> None:
     talk = Talk()
     with pytest.raises(UmadError) as info:
-        talk.server.write(0.0, message(talk.serving, table(bytes(1 << 20)), talk.pair.a.lid))
+        talk.server.write(0.0, message(talk.serving, table(bytes(MAX_MESSAGE)), talk.pair.a.lid))
     assert info.value.errno == errno.EINVAL
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.errors import WireError
 from hfi_sim.mad.header import RmppHeader
-from hfi_sim.sa import records, records_ib
+from hfi_sim.sa import records, records_ib, records_tables
 from hfi_sim.sa.attributes import SaAttrId
 from hfi_sim.sa.message import DATA_AT, SaHeader, SaMessage, stride, table_header
 from hfi_sim.sa.record import SaRecord
@@ -25,7 +25,6 @@ SIZES: dict[type[SaRecord], int] = {
     records.LftRecord: 72,
     records.MftRecord: 72,
     records.PartitionTableRecord: 72,
-    records.VlArbitrationRecord: 264,
     records.SlToScRecord: 40,
     records.ScToVlRecord: 40,
     records.McMemberRecord: 56,
@@ -36,6 +35,15 @@ SIZES: dict[type[SaRecord], int] = {
     records.TraceRecord: 40,
     records.FabricInfoRecord: 408,
     records.ClassPortInfo: 80,
+    records_tables.ScToScRecord: 40,
+    records_tables.VlArbitrationRecord: 264,
+    records_tables.BufferControlRecord: 140,
+    records_tables.CableInfoRecord: 72,
+    records_tables.CongestionInfoRecord: 12,
+    records_tables.SwitchCongestionRecord: 84,
+    records_tables.SwitchPortCongestionRecord: 12,
+    records_tables.HfiCongestionRecord: 206,
+    records_tables.HfiCongestionControlRecord: 138,
     records_ib.IbPathRecord: 64,
     records_ib.IbNodeRecord: 108,
     records_ib.IbMcMemberRecord: 52,

@@ -8,6 +8,7 @@ from hfi_sim.clock import ManualClock
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
+from hfi_sim.link.config import FlowControl
 from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.attributes import SubnetAttrId
 from hfi_sim.mad.header import MadClass, MadHeader, Method
@@ -26,6 +27,8 @@ H2 = (1, 2, 1)
 class Managed:
     """The fabric and its manager."""
 
+    flow: FlowControl | None = None
+    """The credits of its links; None: they have none."""
     clock: ManualClock = field(default_factory=ManualClock)
     heard: list[MadRequest] = field(default_factory=list)
     fabric: Fabric = field(init=False)
@@ -39,9 +42,9 @@ class Managed:
         self.fabric = Fabric(self.clock, seed=3, engine=PythonEngine)
         self.h1, self.h2 = (self.fabric.add_hfi(name).ports[1] for name in ("h1", "h2"))
         self.sw0, self.sw1 = (self.fabric.add_switch(name, ports=4) for name in ("sw0", "sw1"))
-        self.fabric.connect(self.h1, self.sw0.ports[1])
-        self.fabric.connect(self.sw0.ports[2], self.sw1.ports[3])
-        self.fabric.connect(self.sw1.ports[1], self.h2)
+        self.fabric.connect(self.h1, self.sw0.ports[1], flow=self.flow)
+        self.fabric.connect(self.sw0.ports[2], self.sw1.ports[3], flow=self.flow)
+        self.fabric.connect(self.sw1.ports[1], self.h2, flow=self.flow)
         self.h1.set_pkeys([PKEY_LIMITED_MANAGEMENT, PKEY_FULL_MANAGEMENT])
         self.h1.mad.give_rest_to(self.heard.append)
 

@@ -8,13 +8,17 @@ from collections.abc import Iterator
 import pytest
 
 from hfi_sim.counters import Drop
+from hfi_sim.link.config import Arbitration, Buffers, FlowControl
 from hfi_sim.mad.attributes import SubnetAttrId as Attr
 from hfi_sim.mad.header import MadStatus, Method
 from hfi_sim.port_state import PortState
 from hfi_sim.sma.attributes.node import NodeDescription, NodeInfo, SwitchInfo
-from hfi_sim.sma.attributes.notice import LinkStateData, Notice, TrapNumber
+from hfi_sim.sma.attributes.notice import CapabilityData, LinkStateData, Notice, NoticeType, TrapNumber
 from hfi_sim.sma.attributes.port_info import PortInfo, PortStateInfo
-from hfi_sim.sma.attributes.tables import LedInfo
+from hfi_sim.sma.attributes.tables import BufferControl, LedInfo
+from hfi_sim.sma.traps import TrapQueue
+from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.packet import build_packet
 from unit.hfi_sim.sma.managed_fabric import H2, SELF, SW0, SW1, Managed, data_of, status_of
 
 ONE = 0x01000000
@@ -32,7 +36,7 @@ def port_info(managed: Managed, path: tuple[int, ...] | int, number: int = 1) ->
 
 
 def set_port(managed: Managed, path: tuple[int, ...], number: int, **values: object) -> PortInfo:
-    wanted = PortInfo(**{"lid": 9, "neighbor_mtu": (0x77,) * 16, **values})  # type: ignore[arg-type]
+    wanted = PortInfo(**{"lid": 9, "master_sm_lid": 1, "neighbor_mtu": (0x77,) * 16, **values})  # type: ignore[arg-type]
     return PortInfo.parse(managed.get(path, Attr.PORT_INFO, ONE | number, wanted.build()))
 
 
@@ -141,6 +145,17 @@ def test_at_protection_2_nothing_is_read_until_the_lease_is_over(managed: Manage
     assert managed.ask(H2, Attr.PORT_INFO, ONE | 1) is not None
 
 
+def test_a_program_on_the_node_needs_the_mkey_as_well(managed: Managed) -> None:
+    """ib_mad hands the SMPs of the node's own programs to the driver without the flag that ignores the M_Key."""
+    set_port(managed, SELF, 1, mkey=0x1234, mkey_protect=1)
+    led = LedInfo(1 << 31).build()
+    assert managed.ask(SELF, Attr.LED_INFO, ONE, led) is None
+    shown = managed.ask(SELF, Attr.PORT_INFO, ONE | 1)
+    assert shown is not None
+    assert PortInfo.parse(data_of(shown)).mkey == 0
+    assert managed.ask(SELF, Attr.LED_INFO, ONE, led, mkey=0x1234) is not None
+
+
 # --- what is set takes effect --------------------------------------------------------------------------------
 
 
@@ -155,6 +170,35 @@ def test_ports_go_from_init_by_armed_to_active_and_no_other_way(managed: Managed
         assert state_of(managed) == state
         assert port_info(managed, SW1, 1).neighbor_normal
     assert (managed.h2.lid, managed.h2.lmc) == (9, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "values", "lid"),
+    [
+        (PortState.INIT, {"lid": 0}, 0),
+        (PortState.INIT, {"lid": 0, "master_sm_lid": 0}, 0),
+        (PortState.ACTIVE, {"lid": 0}, None),
+        (PortState.ACTIVE, {"master_sm_lid": 0}, 9),
+        (PortState.INIT, {"lid": 0xF00001}, None),
+        (PortState.INIT, {"lid": 0x1000009}, None),
+        (PortState.INIT, {"master_sm_lid": 0xF00001}, 9),
+        (PortState.INIT, {"lid": 9, "lmc": 1}, None),
+    ],
+)
+def test_lid_that_a_port_may_not_have_is_invalid_and_left_alone(
+    managed: Managed, state: PortState, values: dict[str, int], lid: int | None
+) -> None:
+    for step in range(PortState.ARMED, state + 1):
+        set_port(managed, H2, 1, lid=7, master_sm_lid=1, state=step)
+    before = managed.h2.lid
+    wanted = PortInfo(**{"lid": 9, "master_sm_lid": 1, "port_error_action": 5, **values}).build()  # type: ignore[arg-type]
+    answer = managed.ask(H2, Attr.PORT_INFO, ONE | 1, wanted)
+    assert answer is not None
+    is_valid = state is PortState.INIT and values.get("lid", 9) == 0
+    assert status_of(answer) == (MadStatus.OK if is_valid else MadStatus.INVALID)
+    assert managed.h2.lid == (before if lid is None else lid)
+    is_whole = values.get("lid", 0) >> 24
+    assert managed.h2.settings.info.port_error_action == (0 if is_whole else 5), "the rest holds all the same"
 
 
 def test_states_of_many_ports_are_set_at_once(managed: Managed) -> None:
@@ -205,12 +249,145 @@ def test_lanes_and_their_mtus_reach_the_engine_and_vl15_stays_open(managed: Mana
     assert managed.ask(H2, Attr.NODE_INFO) is not None
 
 
+@pytest.mark.parametrize("flow", [None, FlowControl(vls=8), FlowControl(vls=2, sc_to_vl=(1,) * 32)])
+def test_an_mtu_of_0_for_all_other_lanes_leaves_management_its_own(flow: FlowControl | None) -> None:
+    managed = Managed(flow)
+    for path, number in ((SW0, 2), (SW1, 3), (SW1, 1), (H2, 1)):
+        set_port(managed, path, number, neighbor_mtu=(0x70, *[0] * 15))
+    assert managed.get(H2, Attr.SC_TO_VLT, ONE)[15] == 15
+    assert managed.ask(H2, Attr.NODE_INFO) is not None
+    assert managed.fabric.balance() == {}
+
+
 def test_service_levels_are_where_senders_find_them(managed: Managed) -> None:
     levels = bytes([1, 0, 15, *([15] * 29)])
     assert managed.get(H2, Attr.SL_TO_SC, 0, levels)[:32] == levels
     settings = managed.h2.settings
     assert [settings.sc_of(sl) for sl in range(3)] == [1, 0, None]
     assert managed.get(H2, Attr.SC_TO_SL, 0, bytes(32))[:32] == bytes(32)
+
+
+def test_service_channels_between_ports_of_a_switch_reach_the_engine(managed: Managed) -> None:
+    ports = managed.sw1.ports
+    to_2, to_3 = bytes([2] * 15 + [15] + [4] * 16), bytes([3] * 32)
+    sent = managed.get(SW1, Attr.SC_TO_SC, 2 << 24 | 1 << 8 | 2, to_2 + to_3)
+    assert sent[:64] == to_2 + to_3
+    assert ports[1].sc_to_sc == {2: tuple(to_2), 3: tuple(to_3)}
+    shown = managed.get(SW1, Attr.SC_TO_SC, 3 << 24 | 1 << 8 | 1)
+    assert shown[:96] == bytes(range(32)) + to_2 + to_3
+    managed.get(SW1, Attr.SC_TO_SC, ONE | 0x30000 | 1 << 8 | 1, to_3)
+    assert all(port.sc_to_sc == dict.fromkeys(ports, tuple(to_3)) for port in ports.values())
+    managed.get(SW1, Attr.SC_TO_SC, ONE | 0x10000 | 2 << 8 | 2, bytes(range(32)))
+    assert list(ports[2].sc_to_sc) == [1]
+    assert list(ports[3].sc_to_sc) == [1, 2, 3, 4]
+    assert managed.ask(H2, Attr.NODE_INFO) is not None
+
+
+def multiset(ingress: int, egress: int, table: bytes) -> bytes:
+    return ingress.to_bytes(32, "big") + egress.to_bytes(32, "big") + table
+
+
+def test_a_multiset_has_a_table_for_many_pairs_of_ports(managed: Managed) -> None:
+    ports = managed.sw1.ports
+    blocks = multiset(0b1010, 0b10100, bytes([2] * 32)) + multiset(0b10, 0b1000, bytes([15] * 32))
+    assert managed.get(SW1, Attr.SC_TO_SC_MULTISET, 2 << 24, blocks)[: len(blocks)] == blocks
+    assert ports[1].sc_to_sc == {2: (2,) * 32, 3: (15,) * 32, 4: (2,) * 32}
+    assert ports[3].sc_to_sc == {2: (2,) * 32, 4: (2,) * 32}
+    assert not ports[2].sc_to_sc
+
+
+@pytest.mark.parametrize(
+    ("attr_id", "attr_mod", "data"),
+    [
+        (Attr.SC_TO_SC, ONE | 1 << 8 | 2, bytes([32] * 32)),
+        (Attr.SC_TO_SC, ONE | 1 << 8 | 9, bytes([1] * 32)),
+        (Attr.SC_TO_SC, 4 << 24 | 1 << 8 | 2, bytes([1] * 128)),
+        (Attr.SC_TO_SC_MULTISET, ONE, multiset(2, 4, bytes([99] * 32))),
+        (Attr.SC_TO_SC_MULTISET, ONE, multiset(2 | 1 << 200, 4, bytes([1] * 32))),
+        (Attr.SC_TO_SC_MULTISET, ONE, multiset(3, 4, bytes([1] * 32))),
+        (Attr.SC_TO_SC_MULTISET, 255 << 24, multiset(2, 4, bytes([1] * 32))),
+    ],
+)
+def test_a_table_of_channels_or_ports_that_are_not_there_is_refused_whole(
+    managed: Managed, attr_id: int, attr_mod: int, data: bytes
+) -> None:
+    answer = managed.ask(SW1, attr_id, attr_mod, data)
+    assert answer is not None
+    assert status_of(answer) == MadStatus.INVALID
+    assert not any(port.sc_to_sc for port in managed.sw1.ports.values())
+
+
+def arbitration_table(*entries: tuple[int, int]) -> bytes:
+    return b"".join(bytes(entry) for entry in entries).ljust(256, b"\0")
+
+
+def test_tables_of_arbitration_reach_the_engine_with_the_limit_of_high_priority(managed: Managed) -> None:
+    low = arbitration_table((0, 30), (1, 10), (0, 30), (20, 9))
+    assert managed.get(H2, Attr.VL_ARB, ONE, low)[:256] == low
+    assert managed.h2.arbitration == Arbitration((60, 10, *[0] * 14), (0,) * 16, 0)
+    managed.get(H2, Attr.VL_ARB, ONE | 1 << 16, arbitration_table((2, 5)))
+    set_port(managed, H2, 1, vl_high_limit=3)
+    assert managed.h2.arbitration == Arbitration((60, 10, *[0] * 14), (0, 0, 5, *[0] * 13), 3 * 4096)
+    set_port(managed, H2, 1, vl_high_limit=255)
+    assert managed.h2.arbitration is not None
+    assert managed.h2.arbitration.high_limit_bytes is None
+    for section in (0, 1):
+        managed.get(H2, Attr.VL_ARB, ONE | section << 16, bytes(256))
+    assert managed.h2.arbitration is None
+    managed.get(SW1, Attr.VL_ARB, ONE | 0x100, low)
+    assert all(port.arbitration is not None for port in managed.sw1.ports.values())
+    refused = managed.ask(H2, Attr.VL_ARB, ONE | 4 << 16, low)
+    assert refused is not None
+    assert status_of(refused) == MadStatus.INVALID
+
+
+def test_buffers_are_counted_in_the_units_of_the_port(managed: Managed) -> None:
+    unit = 8 << port_info(managed, H2).buffer_alloc
+    block = struct.pack(">HH64H", 0, 100, *(value for vl in range(32) for value in (vl, 2 * vl)))
+    assert managed.get(H2, Attr.BUFFER_CONTROL, ONE, block)[:132] == block
+    assert managed.h2.buffers == Buffers(
+        tuple(vl * unit for vl in range(16)), tuple(2 * vl * unit for vl in range(16)), 100 * unit
+    )
+    managed.get(SW1, Attr.BUFFER_CONTROL, 2 << 24 | 1, block.ljust(136, b"\0") + bytes(136))
+    assert managed.sw1.ports[1].buffers == managed.h2.buffers
+    assert managed.sw1.ports[2].buffers == Buffers((0,) * 16, (0,) * 16, 0)
+    assert managed.ask(H2, Attr.NODE_INFO) is not None
+
+
+def test_a_port_says_what_the_credits_of_its_link_are() -> None:
+    flow = FlowControl(vls=2, buffer_bytes=32 << 10, shared_bytes=16 << 10)
+    managed = Managed(flow)
+    info = port_info(managed, H2)
+    unit = 8 << info.buffer_alloc
+    assert info.overall_buffer_space * unit == 80 << 10
+    control = BufferControl.parse(managed.get(H2, Attr.BUFFER_CONTROL, ONE))
+    assert control.overall_shared * unit == 16 << 10
+    assert [vl["dedicated"] * unit for vl in control.vls[:3]] == [32 << 10, 32 << 10, 0]
+    assert managed.fabric.balance() == {}
+
+
+def test_a_port_counts_what_it_has_dropped_for_the_pkey_from_what_was_set(managed: Managed) -> None:
+    managed.become_manager()
+    for port in (*managed.sw0.ports.values(), *managed.sw1.ports.values()):
+        port.state = PortState.ACTIVE
+    for end in (managed.h1, managed.h2):
+        end.set_state(PortState.ACTIVE)
+    managed.h1.set_pkeys([*managed.h1.pkeys.entries, 0x8005])
+    lrh = Lrh16B(1, 4, l4=0x55, pkey=0x8005)
+
+    def shown_after(packets: int) -> int:
+        for _ in range(packets):
+            managed.h1.send(build_packet(lrh, bytes(40), managed.fabric.icrc))
+        managed.clock.advance(0.01)
+        return port_info(managed, H2).pkey_violations
+
+    assert shown_after(0) == 0
+    assert shown_after(3) == 3
+    set_port(managed, H2, 1, lid=4, pkey_violations=0, state=PortState.ACTIVE)
+    assert shown_after(2) == 2
+    managed.sw1.ports[1].enforce_pkeys([0x8001], inbound=False)
+    assert shown_after(4) == 2
+    assert port_info(managed, SW1, 1).pkey_violations == 4
 
 
 def test_a_port_is_disabled_and_trains_again(managed: Managed) -> None:
@@ -227,16 +404,16 @@ def test_a_port_is_disabled_and_trains_again(managed: Managed) -> None:
     ("path", "attr_id", "attr_mod", "size"),
     [
         (H2, Attr.VL_ARB, ONE | 1 << 16, 256),
+        (H2, Attr.VL_ARB, ONE | 2 << 16, 256),
         (H2, Attr.BUFFER_CONTROL, ONE, 132),
         (SW1, Attr.SC_TO_VLR, ONE | 1, 32),
         (SW1, Attr.SC_TO_VLNT, ONE | 1, 32),
-        (SW1, Attr.SC_TO_SC, ONE | 1 << 8 | 2, 32),
         (SW1, Attr.SWITCH_CONGESTION_SETTING, 0, 76),
         (H2, Attr.HFI_CONGESTION_SETTING, 0, 198),
         (H2, Attr.HFI_CONGESTION_CONTROL, ONE, 130),
     ],
 )
-def test_tables_without_an_effect_are_kept(
+def test_tables_are_read_back_as_they_were_set(
     managed: Managed, path: tuple[int, ...], attr_id: int, attr_mod: int, size: int
 ) -> None:
     data = bytes(number % 16 + 1 for number in range(size))
@@ -289,6 +466,27 @@ def test_a_switch_tells_of_a_link_until_it_is_heard(managed: Managed) -> None:
     assert managed.ask(SW1, Attr.NODE_INFO) is not None
 
 
+def test_an_hfi_tells_that_it_describes_itself_otherwise(managed: Managed) -> None:
+    managed.become_manager()
+    managed.traps()
+    managed.h2.hfi.describe("node7")
+    managed.clock.advance(0.01)
+    (trap,) = managed.traps()
+    notice = Notice.parse(trap.mad[32:])
+    assert (notice.trap_number, notice.producer) == (TrapNumber.CAPABILITY_CHANGE, 1)
+    data = CapabilityData.parse(notice.data)
+    assert data == CapabilityData(lid=managed.h2.lid, description_changed=True)
+    assert NodeDescription.parse(managed.get(H2, Attr.NODE_DESCRIPTION)).name == "node7"
+
+
+def test_ports_say_where_a_manager_may_run(managed: Managed) -> None:
+    managed.h2.mgmt_allowed = False
+    assert not port_info(managed, H2).mgmt_allowed
+    assert not port_info(managed, SW1, 1).mgmt_allowed, "of the HFI that is behind it"
+    assert port_info(managed, SELF).mgmt_allowed
+    assert port_info(managed, SW1, 3).mgmt_allowed, "between switches"
+
+
 def test_nobody_tells_a_manager_that_has_not_said_where_it_is(managed: Managed) -> None:
     managed.fabric.set_link(managed.fabric.links[2], False)
     managed.clock.advance(10)
@@ -303,3 +501,15 @@ def test_a_trap_that_nobody_represses_ends(managed: Managed) -> None:
     heard = managed.traps()
     assert len(heard) == 6
     assert {Notice.parse(mad.mad[32:]).trap_number for mad in heard} == {TrapNumber.CAPABILITY_CHANGE}
+
+
+def test_as_many_traps_of_one_type_wait_as_on_hfi1() -> None:
+    queue = TrapQueue()
+
+    def add(tid: int, kind: NoticeType) -> bool:
+        return queue.add(0.0, tid, kind, bytes(24) + tid.to_bytes(8, "big"), 1.0)
+
+    assert [add(tid, NoticeType.SECURITY) for tid in range(101)] == [True] * 100 + [False]
+    assert add(200, NoticeType.URGENT), "another type has room of its own"
+    queue.repress(7)
+    assert add(300, NoticeType.SECURITY)

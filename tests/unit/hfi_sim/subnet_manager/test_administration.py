@@ -28,6 +28,7 @@ from hfi_sim.sa.records import (
     NodeRecord,
     PartitionTableRecord,
     PortInfoRecord,
+    ScToVlRecord,
     ServiceRecord,
     SmInfoRecord,
     SwitchInfoRecord,
@@ -35,14 +36,25 @@ from hfi_sim.sa.records import (
     VfInfoRecord,
 )
 from hfi_sim.sa.records_ib import IbMcMemberRecord, IbNodeRecord, IbPathRecord
+from hfi_sim.sa.records_tables import (
+    BufferControlRecord,
+    CableInfoRecord,
+    CongestionInfoRecord,
+    HfiCongestionControlRecord,
+    HfiCongestionRecord,
+    ScToScRecord,
+    SwitchCongestionRecord,
+    SwitchPortCongestionRecord,
+    VlArbitrationRecord,
+)
 from hfi_sim.sma.attributes.node import NodeDescription, NodeInfo
-from hfi_sim.sma.attributes.notice import TrapNumber
-from hfi_sim.sma.attributes.port_info import PortInfo
+from hfi_sim.sma.attributes.notice import CapabilityData, TrapNumber
+from hfi_sim.sma.attributes.port_info import MtuCode, PortInfo
 from hfi_sim.sma.attributes.tables import SmInfo
-from hfi_sim.subnet_manager.administration.membership import FIRST_MLID
 from hfi_sim.subnet_manager.administration.question import gid_of
 from hfi_sim.subnet_manager.administration.subscriptions import MAX_OF_ONE
-from hfi_sim.types import is_multicast_lid
+from hfi_sim.subnet_manager.groups import Announced
+from hfi_sim.types import LIDS_OF_JOINED_GROUPS, is_multicast_lid
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
 from unit.hfi_sim.subnet_manager.subnet import MGID, VNIC_MGID, Subnet
@@ -138,6 +150,79 @@ def test_virtual_fabrics_are_the_partitions(subnet: Subnet) -> None:
     assert [record.index for record in by_pkey] == [1]
 
 
+def test_tables_of_lanes_are_those_that_an_smp_shows(subnet: Subnet) -> None:
+    ends = 2 * len(subnet.fabric.links)
+    sections = subnet.table(VlArbitrationRecord, SaAttrId.VL_ARBITRATION_RECORD)
+    assert sorted({(r.lid, r.port_num) for r in sections if r.lid == subnet.h1.lid}) == [(subnet.h1.lid, 1)]
+    assert {record.block for record in sections} == {0, 1, 2, 3}
+    buffers = subnet.table(BufferControlRecord, SaAttrId.BUFFER_CONTROL_RECORD)
+    assert len(buffers) >= ends
+    maps = subnet.table(ScToScRecord, SaAttrId.SC_TO_SC_RECORD)
+    assert {record.table for record in maps} == {bytes(range(32))}
+    leaf = subnet.fabric.switches["leaf0"]
+    assert (
+        sum(record.lid == leaf.lid for record in maps)
+        == sum(p.link is not None for p in leaf.ports.values()) ** 2
+    )
+    subnet.h1.set_sc_to_vl((3, *range(1, 15), 15, *[0] * 16))
+    asked = ScToVlRecord(lid=subnet.h1.lid)
+    mask = ScToVlRecord.mask("lid")
+    (shown,) = subnet.table(ScToVlRecord, SaAttrId.SC_TO_VLT_RECORD, asked, mask=mask)
+    assert shown.table[:3] == bytes((3, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("mask", "address", "length", "status"),
+    [
+        ((), 128, 127, SaStatus.INSUFFICIENT_COMPONENTS),
+        (("length", "address"), 0, 63, SaStatus.INVALID),
+        (("length", "address"), 200, 100, SaStatus.INVALID),
+    ],
+)
+def test_cable_is_read_within_its_upper_page(
+    subnet: Subnet, mask: tuple[str, ...], address: int, length: int, status: int
+) -> None:
+    asked = CableInfoRecord(address=address, length=length)
+    bits = CableInfoRecord.mask(*mask)
+    request = SaMessage.request(Method.GET_TABLE, SaAttrId.CABLE_INFO_RECORD, asked, mask=bits)
+    assert subnet.ask(request).header.status == status
+
+
+def test_both_ends_of_a_cable_show_one_cable(subnet: Subnet) -> None:
+    asked = CableInfoRecord(address=128, length=127)
+    mask = CableInfoRecord.mask("length", "address")
+    found = subnet.table(CableInfoRecord, SaAttrId.CABLE_INFO_RECORD, asked, mask=mask)
+    pages: dict[tuple[int, int], bytes] = {}
+    for record in found:
+        key = record.lid, record.port_num
+        pages[key] = pages.get(key, b"") + record.memory[: record.length + 1]
+    assert {len(page) for page in pages.values()} == {128}
+    links = subnet.table(LinkRecord, SaAttrId.LINK_RECORD)
+    assert len(pages) == len(links)
+    assert all(pages[link.from_lid, link.from_port] == pages[link.to_lid, link.to_port] for link in links)
+    serials = {page[68:84] for page in pages.values()}
+    assert len(serials) == len(links) // 2
+    assert all(
+        sum(page[:63]) & 0xFF == page[63] and sum(page[64:95]) & 0xFF == page[95] for page in pages.values()
+    )
+
+
+def test_tables_of_congestion_are_of_the_nodes_that_have_them(subnet: Subnet) -> None:
+    assert len(subnet.table(CongestionInfoRecord, SaAttrId.CONGESTION_INFO_RECORD)) == 5 + 3
+    assert len(subnet.table(SwitchCongestionRecord, SaAttrId.SWITCH_CONGESTION_RECORD)) == 3
+    assert len(subnet.table(HfiCongestionRecord, SaAttrId.HFI_CONGESTION_RECORD)) == 5
+    assert len(subnet.table(HfiCongestionControlRecord, SaAttrId.HFI_CONGESTION_CONTROL_RECORD)) == 5
+    ports = subnet.table(SwitchPortCongestionRecord, SaAttrId.SWITCH_PORT_CONGESTION_RECORD)
+    assert {record.lid for record in ports} == {switch.lid for switch in subnet.fabric.switches.values()}
+
+
+def test_tables_that_hold_nothing_say_so(subnet: Subnet) -> None:
+    for attr_id in (SaAttrId.QUARANTINED_NODE_RECORD, SaAttrId.DEVICE_GROUP_NAME_RECORD):
+        assert subnet.ask(SaMessage.request(Method.GET_TABLE, attr_id)).header.status == SaStatus.NO_RECORDS
+    request = SaMessage.request(Method.GET_TABLE, SaAttrId.SWITCH_COST_RECORD)
+    assert subnet.ask(request).header.status == MadStatus.UNSUPPORTED
+
+
 def test_what_it_does_not_know_it_says(subnet: Subnet) -> None:
     for method, attr_id in ((Method.GET, 0x7777), (Method.SET, SaAttrId.NODE_RECORD)):
         assert subnet.ask(SaMessage.request(method, attr_id)).header.status == MadStatus.UNSUPPORTED
@@ -222,7 +307,7 @@ def test_who_has_joined_hears_the_group_and_who_has_left_does_not(subnet: Subnet
     heard = hear_group(subnet.h2)
     mlid = lid_of_group(subnet.join(subnet.h1, VNIC_MGID))
     assert is_multicast_lid(mlid)
-    assert mlid >= FIRST_MLID
+    assert mlid in LIDS_OF_JOINED_GROUPS
     multicast(subnet, subnet.h1, mlid, b"early")
     assert lid_of_group(subnet.join(subnet.h2, VNIC_MGID)) == mlid
     multicast(subnet, subnet.h1, mlid, b"hello")
@@ -285,6 +370,31 @@ def test_a_member_whose_port_goes_away_is_no_member_any_more(subnet: Subnet) -> 
     assert [member.port_gid for member in members] == [gid_of(subnet.h1.guid)]
     subnet.fabric.set_link(subnet.h2.link, True)
     assert not subnet.h2.multicast_lids
+
+
+def test_a_group_that_was_made_here_is_told_of_and_nobodys_to_join(subnet: Subnet) -> None:
+    notices = subnet.hear(subnet.h2, TrapNumber.GROUP_ADDED)
+    group = Announced(VNIC_MGID, 0x8002, 9000)
+    groups = subnet.manager.groups
+    groups.assign({0xF00002: [subnet.h1, subnet.h2]})
+    groups.announce(0xF00002, group)
+    asked_for = McMemberRecord(mgid=VNIC_MGID)
+    by_mgid = McMemberRecord.mask("mgid")
+    assert len(subnet.table(McMemberRecord, SaAttrId.MC_MEMBER_RECORD)) == 1, "one of each group"
+    found = subnet.table(McMemberRecord, SaAttrId.MC_MEMBER_RECORD, asked_for, mask=by_mgid)
+    assert [(r.mgid, r.port_gid, r.pkey, r.mlid, r.mtu) for r in found] == [
+        (VNIC_MGID, gid_of(port.guid), 0x8002, 0xF0000002, MtuCode.MTU_10240)
+        for port in (subnet.h1, subnet.h2)
+    ]
+    assert subnet.join(subnet.h1, VNIC_MGID).header.status == SaStatus.DENIED
+    assert subnet.leave(subnet.h1, VNIC_MGID).header.status == SaStatus.INVALID
+    asked = VfInfoRecord(mgid=VNIC_MGID)
+    (fabric,) = subnet.table(VfInfoRecord, SaAttrId.VF_INFO_RECORD, asked, mask=VfInfoRecord.mask("mgid"))
+    assert fabric.pkey == 0x8002
+    assert [notice.data[:16] for notice in notices] == [VNIC_MGID]
+    groups.announce(0xF00002, None)
+    asked_again = SaMessage.request(Method.GET_TABLE, SaAttrId.MC_MEMBER_RECORD, McMemberRecord())
+    assert subnet.ask(asked_again).header.status == SaStatus.NO_RECORDS
 
 
 def test_both_forms_see_one_group(subnet: Subnet) -> None:
@@ -358,6 +468,14 @@ def test_a_capability_is_told(subnet: Subnet) -> None:
     subnet.h2.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
     subnet.clock.advance(1)
     assert [notice.issuer_lid for notice in heard] == [subnet.h2.lid]
+
+
+def test_a_description_is_told_and_shown(subnet: Subnet) -> None:
+    heard = subnet.hear(subnet.h1, TrapNumber.CAPABILITY_CHANGE)
+    subnet.h2.hfi.describe("node7")
+    subnet.clock.advance(1)
+    assert [CapabilityData.parse(notice.data).description_changed for notice in heard] == [True]
+    assert "node7" in {name_of(node) for node in subnet.table(NodeRecord, SaAttrId.NODE_RECORD)}
 
 
 def test_reports_are_repeated_until_they_are_acknowledged(subnet: Subnet) -> None:

@@ -245,7 +245,7 @@ def test_program_that_does_not_read_loses_mads_and_they_are_counted(ground: Grou
     agent_on(server, 5)
     for tid in range(MAX_UNREAD // 2048 + 3):
         ground.pair.b.mad.send(ground.pair.a.lid, ema(method=5, tid=tid))
-        ground.clock.advance()
+        ground.clock.advance(1e-3)
     assert ground.pair.a.mad.counters.drops == {Drop.MAD_UNREAD: 3}
     assert ground.pair.fabric.balance() == {}
     assert received(server.read(BIG) or b"").mad[8:16] == bytes(8), "the first is still there"

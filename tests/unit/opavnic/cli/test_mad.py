@@ -67,7 +67,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
 
 async def test_only_agent_of_a_lab_needs_no_lid(tmp_path: Path, run: Callable[..., Any]) -> None:
     async with served(tmp_path, "h1"):
-        code, out, err = await run("mad", "get", "vesw-port-info")
+        code, out, err = await run("mad", "get", "vesw-port-info", "--json")
         assert (code, err) == (0, "")
         assert json.loads(out)["vesw_id"] == 2
         assert (await run("mad", "set", "class-port-info", "trap_pkey=0x7fff"))[0] == 0

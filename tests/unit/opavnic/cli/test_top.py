@@ -14,19 +14,17 @@ import subprocess
 import sys
 import termios
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from ipaddress import IPv4Address
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from lab_in_memory import answering
 from opavnic.cli.main import main
-from opavnic.lab.daemon import lab_routes
 from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.logs import LogHub
-from opavnic.lab.runtime import Journal, LabDir, process_start_time
+from opavnic.lab.runtime import LabDir
 from opavnic.world.parts.control import ControlServer
 
 LAB = """
@@ -37,31 +35,12 @@ vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
 PING_BYTES = 98
 
 
-@pytest.fixture(autouse=True)
-def _own_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+pytestmark = pytest.mark.usefixtures("own_runtime")
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[LabDir]:
-    """The directory of a lab that runs in this process."""
-    lab = LabDir(tmp_path / "run" / "x")
-    lab.acquire()
-    lab.save(Journal("x", os.getpid(), process_start_time(os.getpid()) or 0))
-    yield lab
-    lab.release()
-
-
-@contextlib.asynccontextmanager
-async def served(directory: LabDir) -> AsyncIterator[Lab]:
+def served(directory: LabDir) -> AbstractAsyncContextManager[Lab]:
     """A lab in memory that answers at its control socket."""
-    hub = LogHub(directory.log_file)
-    async with Lab(parse_lab(LAB, "lab.yaml"), netdev="memory") as lab:
-        server = ControlServer(directory.control_socket, lab_routes(lab, hub, lab.stop))
-        await server.start()
-        yield lab
-        await server.close()
-    hub.close()
+    return answering(directory, LAB)
 
 
 @pytest.fixture
@@ -99,7 +78,7 @@ async def nothing() -> None:
 async def test_json_line_says_what_passed_vnics_and_links(directory: LabDir, run: Callable[..., Any]) -> None:
     async with served(directory) as lab:
         await pinging(lab)()  # from now on the hosts know each other's addresses
-        code, out, err = await run("-n", "1", "--json", meanwhile=pinging(lab))
+        code, out, err = await run("-c", "1", "--json", meanwhile=pinging(lab))
         assert (code, err) == (0, "")
         data = json.loads(out)
         assert {"time", "seconds", "lab", "vnics", "links", "drops"} <= data.keys()
@@ -121,7 +100,7 @@ async def test_loss_is_named_by_link_and_reason(directory: LabDir, run: Callable
     async with served(directory) as lab:
         await pinging(lab)()
         lab.world.faults.add("loss on h2 l4=ethernet count=2")
-        code, out, _ = await run("-n", "1", "--json", meanwhile=pinging(lab, answered=3, timeout_s=1.0))
+        code, out, _ = await run("-c", "1", "--json", meanwhile=pinging(lab, answered=3, timeout_s=3.0))
         assert code == 0
         data = json.loads(out)
         lost = {
@@ -134,7 +113,7 @@ async def test_loss_is_named_by_link_and_reason(directory: LabDir, run: Callable
             2, rel=0.01
         )
         assert all("h2:1" in name for name in lost)
-        assert json.loads((await run("-n", "1", "--json", meanwhile=pinging(lab)))[1])["drops"] == {}
+        assert json.loads((await run("-c", "1", "--json", meanwhile=pinging(lab)))[1])["drops"] == {}
 
 
 async def test_without_a_terminal_table_follows_table_and_nothing_is_escaped(
@@ -143,7 +122,7 @@ async def test_without_a_terminal_table_follows_table_and_nothing_is_escaped(
     async with served(directory) as lab:
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("COLUMNS", "20")
-        code, out, err = await run("-n", "2", "-s", "load", meanwhile=pinging(lab))
+        code, out, err = await run("-c", "2", "--sort", "load", meanwhile=pinging(lab))
         assert (code, err) == (0, "")
         assert out.count("lab x: datapath python, EM builtin") == 2
         assert out.count("host vesw interface state tx pkt/s tx bit/s rx pkt/s rx bit/s drops/s") == 2
@@ -170,7 +149,7 @@ async def test_vnic_that_is_gone_by_a_crash_is_shown_and_counts_on_when_it_is_ba
             assert await lab.manager.em.wait_converged(60)
 
         intervals = iter((pinging(lab, 200, 200), crash, mend, pinging(lab)))
-        code, out, _ = await run("-n", "4", "--json", meanwhile=lambda: next(intervals)())
+        code, out, _ = await run("-c", "4", "--json", meanwhile=lambda: next(intervals)())
         busy, gone, back, again = map(packets, out.splitlines())
         assert code == 0
         assert busy[0] == "up"
@@ -189,7 +168,9 @@ async def test_lab_that_ends_meanwhile_is_told_in_one_line(
         async def end() -> None:
             directory.control_socket.unlink()
 
-        assert await run("--json", meanwhile=end) == (1, "", "opavnic: lab x has ended\n")
+        code, out, err = await run("--json", meanwhile=end)
+        assert (code, out) == (1, "")
+        assert json.loads(err) == {"error": "lab x has ended", "hint": None, "exit_code": 1}
 
 
 @contextlib.asynccontextmanager
@@ -253,7 +234,7 @@ async def test_interrupt_is_a_quiet_end(
 
 
 @pytest.mark.parametrize(
-    ("delay", "seconds"), [([], 1), (["-d", "2"], 2), (["-d", "500ms"], 0.5), (["--delay", "5m"], 300)]
+    ("delay", "seconds"), [([], 1), (["-i", "2"], 2), (["-i", "500ms"], 0.5), (["--interval", "5m"], 300)]
 )
 async def test_delay_is_a_time_with_a_unit_or_in_seconds(
     delay: list[str],
@@ -270,24 +251,24 @@ async def test_delay_is_a_time_with_a_unit_or_in_seconds(
 
     monkeypatch.setattr("opavnic.cli.top._pause", pause)
     async with stand_in(directory, said(), said(uptime_s=2.0)):
-        assert await asyncio.to_thread(main, ["top", "-n", "1", *delay]) == 0
+        assert await asyncio.to_thread(main, ["top", "-c", "1", *delay]) == 0
     assert paused == [seconds]
 
 
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
-        (["--delay", "0"], "'0' is not a time from 10ms to 24h"),
-        (["-d", "9ms"], "'9ms' is not a time from 10ms to 24h"),
-        (["-d", "25h"], "'25h' is not a time from 10ms to 24h"),
-        (["-d", "-1"], "'-1' is not a time from 10ms to 24h"),
-        (["-d", "nan"], "'nan' is not a time from 10ms to 24h"),
-        (["-d", "inf"], "'inf' is not a time from 10ms to 24h"),
-        (["-d", "soon"], "'soon' is not a time from 10ms to 24h"),
-        (["-d", "5M"], "'5M' is not a time from 10ms to 24h"),
-        (["-n", "0"], "greater than or equal to 1"),
+        (["--interval", "0"], "'0' is not a time from 10ms to 24h"),
+        (["-i", "9ms"], "'9ms' is not a time from 10ms to 24h"),
+        (["-i", "25h"], "'25h' is not a time from 10ms to 24h"),
+        (["-i", "-1"], "'-1' is not a time from 10ms to 24h"),
+        (["-i", "nan"], "'nan' is not a time from 10ms to 24h"),
+        (["-i", "inf"], "'inf' is not a time from 10ms to 24h"),
+        (["-i", "soon"], "'soon' is not a time from 10ms to 24h"),
+        (["-i", "5M"], "'5M' is not a time from 10ms to 24h"),
+        (["-c", "0"], "greater than or equal to 1"),
         (["--count", "-3"], "greater than or equal to 1"),
-        (["-s", "size"], "'name', 'load'"),
+        (["--sort", "size"], "'name', 'load'"),
     ],
 )
 def test_wrong_value_is_one_line_with_what_would_be_right(
@@ -382,7 +363,7 @@ async def test_terminal_shows_a_picture_that_keys_change_and_end(
     directory: LabDir, terminal: Callable[..., Terminal]
 ) -> None:
     async with served(directory):
-        screen = terminal("-d", "0.1")
+        screen = terminal("-i", "0.1")
         await screen.shows("lab x: datapath python, EM builtin")
         await screen.shows("q: end, s: by load")
         await screen.shows("h1:1->sw0:2")
@@ -396,7 +377,7 @@ async def test_picture_follows_the_size_of_the_terminal(
     directory: LabDir, terminal: Callable[..., Terminal]
 ) -> None:
     async with served(directory):
-        screen = terminal("-d", "1000", rows=24)
+        screen = terminal("-i", "1000", rows=24)
         assert "more" not in await screen.shows("em:1->sw0:1")
         screen.resize(4)
         await screen.shows("... and 2 more")
@@ -417,7 +398,7 @@ async def test_terminal_is_given_back_when_the_program_is_ended(
     directory: LabDir, terminal: Callable[..., Terminal], end: Callable[[Terminal], None], code: int
 ) -> None:
     async with served(directory):
-        screen = terminal("-d", "1000")
+        screen = terminal("-i", "1000")
         await screen.shows("q: end")
         end(screen)
         assert await screen.end() == (code, "")
@@ -427,7 +408,7 @@ async def test_terminal_is_lent_to_the_shell_while_the_program_is_stopped(
     directory: LabDir, terminal: Callable[..., Terminal]
 ) -> None:
     async with served(directory):
-        screen = terminal("-d", "1000")
+        screen = terminal("-i", "1000")
         await screen.shows("q: end")
         screen.press(b"\x1a")
         await screen.shows(CLEARED)
@@ -443,7 +424,7 @@ async def test_lab_that_ends_under_a_picture_is_told_behind_it(
     terminal: Callable[..., Terminal], directory: LabDir
 ) -> None:
     async with served(directory):
-        screen = terminal("-d", "0.1")
+        screen = terminal("-i", "0.1")
         await screen.shows("q: end")
         directory.control_socket.unlink()
         assert await screen.end() == (1, "opavnic: lab x has ended\n")
@@ -453,7 +434,7 @@ async def test_last_picture_stays_where_the_count_ends_it(
     directory: LabDir, terminal: Callable[..., Terminal]
 ) -> None:
     async with served(directory):
-        screen = terminal("-d", "0.1", "-n", "2")
+        screen = terminal("-i", "0.1", "-c", "2")
         assert await screen.end() == (0, "")
         await screen.shows("lab x: datapath python")
         await screen.shows("h2:1->sw0:3")

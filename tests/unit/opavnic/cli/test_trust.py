@@ -40,7 +40,7 @@ COMMANDS_OF_LABS = [
     "prune",
     "logs",
     "logs --lab false",
-    "top -n 1",
+    "top -c 1",
     "exec h1 -- true",
     "shell h1",
     "capture -c 1",

@@ -16,6 +16,7 @@ from hfi_sim.hfi import HfiPort
 from hfi_sim.wire.lrh16b import becn_of
 from native_module import needs_native
 from opavnic.datapath.native import NativeDatapath
+from opavnic.datapath.selection import NOT_BUILT
 from opavnic.engine import threaded
 from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
 from opavnic.errors import DatapathUnavailableError
@@ -169,5 +170,6 @@ async def test_closed_datapath_leaves_a_fabric_that_can_be_taken_down(bench: Ben
 
 async def test_native_datapath_that_is_not_built_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threaded, "load_native", lambda: None)
+    monkeypatch.setattr(threaded, "why_not_native", lambda: NOT_BUILT)
     with pytest.raises(DatapathUnavailableError, match="make native"):
         native_carrier()

@@ -12,7 +12,10 @@ from opavnic.errors import DatapathUnavailableError
 
 @pytest.fixture
 def unbuilt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "load_native", lambda: None)
+    def refuse(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr(selection.importlib, "import_module", refuse)
 
 
 @pytest.fixture
@@ -36,6 +39,15 @@ def test_auto_without_native_falls_back_and_says_how_to_get_it() -> None:
     choice = choose_datapath("auto")
     assert choice.name == "python"
     assert "make native" in choice.reason
+
+
+def test_native_module_that_cannot_be_loaded_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise ImportError("libc.so.6: version `GLIBC_2.34' not found")
+
+    monkeypatch.setattr(selection.importlib, "import_module", refuse)
+    assert selection.load_native() is None
+    assert choose_datapath("auto").reason.startswith("the native module cannot be loaded: libc.so.6: version")
 
 
 @pytest.mark.usefixtures("unbuilt")

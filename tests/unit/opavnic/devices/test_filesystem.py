@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import select
 import stat
 import struct
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 from hfi_sim.clock import ManualClock
 from hfi_sim.errors import WireError
 from hfi_sim.fabric import Fabric
+from hfi_sim.mad.rmpp import RMPP_VERSION, Rmpp, RmppFlag, RmppType
+from hfi_sim.sma.facts import node_description_of
 from hfi_sim.umad.abi import ENABLE_PKEY, REGISTER_AGENT2
 from hfi_sim.umad.service import UmadService
-from opavnic.devices import fuse
 from opavnic.devices.filesystem import MAX_HANDLES, FileSystem
 from opavnic.devices.fuse import Opcode
 from opavnic.devices.hfi_tree import hfi_tree
@@ -36,7 +38,7 @@ class Ground:
         self.clock = ManualClock()
         self.pair: Pair = make_pair(Fabric(self.clock, timer_resolution_s=1e-3))
         self.service = UmadService(self.pair.a, self.clock)
-        self.tree = hfi_tree("h1", [self.pair.a.hfi], [self.service])
+        self.tree = hfi_tree([self.pair.a.hfi], [self.service])
         self.files = FileSystem(self.tree)
         self.kernel = Kernel(self.files)
         self.pair.b.mad.register_agent(0x34, OUI, [1], lambda asked: asked.mad[:3] + b"\x81" + asked.mad[4:])
@@ -79,6 +81,25 @@ def test_sysfs_is_what_libibumad_reads(ground: Ground) -> None:
     assert port.link is not None
     port.link.hold_down("test", True)
     assert text(base + "state") == "1: DOWN\n", "as it is when the file is opened"
+
+
+def test_description_can_be_written_and_is_told(ground: Ground) -> None:
+    kernel, hfi = ground.kernel, ground.pair.a.hfi
+    told: list[str] = []
+    ground.pair.a.on_description(lambda port: told.append(port.hfi.description))
+    assert kernel.text("infiniband/hfi1_0/node_desc") == f"{hfi.name}\n"
+    error, fh = kernel.open("infiniband/hfi1_0/node_desc", os.O_WRONLY)
+    assert not error
+    assert (
+        kernel.call(Opcode.SETATTR, kernel.walk("infiniband/hfi1_0/node_desc"), struct.pack("<I", 8)).error
+        == 0
+    )
+    for _ in range(2):
+        assert kernel.write(fh, b"node7 hfi1_0\n" + bytes(100)).error == 0
+    assert kernel.text("infiniband/hfi1_0/node_desc") == "node7 hfi1_0\n"
+    assert told == ["node7 hfi1_0"]
+    assert node_description_of(ground.pair.a).name == "node7 hfi1_0"
+    assert kernel.open("infiniband/hfi1_0/fw_ver", os.O_WRONLY)[0] == errno.EACCES
 
 
 def test_directories_list_what_is_in_them(ground: Ground) -> None:
@@ -138,12 +159,73 @@ def test_read_waits_for_a_mad_and_poll_is_woken(ground: Ground) -> None:
     assert kernel.poll(fh) & select.POLLIN
 
 
-def test_write_in_several_parts_is_refused_and_not_taken_for_several_messages(ground: Ground) -> None:
+def long_message(size: int, number: int = 1) -> bytes:
+    """Return a request of subnet administration with `size` bytes of records, which its agent leaves to the kernel."""
+    head = struct.pack(">4BHHQHHI", 0x80, 3, 0x80, 0x12, 0, 0, number, 0x12, 0, 0)
+    rmpp = Rmpp(RMPP_VERSION, RmppType.DATA, 0, RmppFlag.ACTIVE, 0, 0, 0).build()
+    return head + rmpp + bytes(20) + random.Random(number).randbytes(size)
+
+
+def sa_agent(ground: Ground, *methods: int) -> int:
+    """Return the handle of a program with an agent of subnet administration that leaves RMPP to the kernel."""
+    _, fh = ground.kernel.open("dev/umad0", os.O_RDWR)
+    ground.kernel.ioctl(fh, ENABLE_PKEY, b"")
+    assert not ground.kernel.ioctl(fh, REGISTER_AGENT2, register2(3, *methods, oui=0, rmpp=1)).error
+    return int(fh)
+
+
+@pytest.mark.parametrize("size", [BIG - 200, BIG - 120, BIG, 3 * BIG, 3 * BIG + 4567])
+def test_message_longer_than_a_request_is_written_and_read_as_one(ground: Ground, size: int) -> None:
+    writer, reader = sa_agent(ground), sa_agent(ground, 0x12)
+    kernel = ground.kernel
+    data = message(0, long_message(size), ground.pair.a.lid)
+    assert kernel.write_in_pieces(writer, data) == len(data)
+    ground.clock.advance(1)
+    kernel.take()
+    assert kernel.read_in_pieces(reader, len(data) - 1) == errno.ENOSPC, "and it stays"
+    got = kernel.read_in_pieces(reader, 4 * BIG)
+    assert isinstance(got, bytes)
+    assert received(got).length == len(got) == len(data)
+    assert received(got).mad[56:] == long_message(size)[56:]
+    assert kernel.poll(reader) & select.POLLIN == 0
+
+
+def test_threads_that_read_long_messages_at_once_get_one_each(ground: Ground) -> None:
+    writer, reader = sa_agent(ground), sa_agent(ground, 0x12)
+    kernel = ground.kernel
+    messages = [long_message(2 * BIG, number) for number in (1, 2)]
+    for mad in messages:
+        assert kernel.write_in_pieces(writer, message(0, mad, ground.pair.a.lid)) > 0
+        ground.clock.advance(1)
+        kernel.take()
+    kernel.lengths = {1: 4 * BIG, 2: 4 * BIG}
+    found = {1: b"", 2: b""}
+    for _ in range(3):
+        for tid, data in found.items():
+            found[tid] += kernel.replies[kernel.read(reader, BIG, len(data), tid=tid)].body
+    assert [received(data).mad[56:] for data in found.values()] == [mad[56:] for mad in messages]
+
+
+def test_rest_of_a_read_whose_thread_has_ended_is_nobody_elses(ground: Ground) -> None:
+    writer, reader = sa_agent(ground), sa_agent(ground, 0x12)
+    kernel = ground.kernel
+    kernel.write_in_pieces(writer, message(0, long_message(2 * BIG), ground.pair.a.lid))
+    ground.clock.advance(1)
+    kernel.lengths = {77: 4 * BIG}
+    assert len(kernel.replies[kernel.read(reader, BIG)].body) == BIG
+    assert kernel.replies[kernel.read(reader, BIG, BIG, tid=78)].body == b""
+    assert kernel.replies[kernel.read(reader, BIG, flags=os.O_NONBLOCK)].error == errno.EAGAIN
+    assert kernel.replies[kernel.read(reader, BIG, BIG)].body == b"", "a new read has begun"
+
+
+def test_write_in_pieces_is_refused_as_a_whole(ground: Ground) -> None:
     fh = ground.program()
-    data = message(0, ema(), ground.pair.b.lid).ljust(fuse.MAX_WRITE, b"\0")
-    assert ground.kernel.write(fh, data).error == errno.EINVAL
-    rest = struct.pack("<QQIIQI4x", fh, fuse.MAX_WRITE, 100, 0, 0, 0) + bytes(100)
-    assert ground.kernel.call(Opcode.WRITE, 1, rest).error == errno.EINVAL
+    data = message(0, ema(), ground.pair.b.lid).ljust(2 * BIG, b"\0")
+    assert ground.kernel.write_in_pieces(fh, data) == -errno.EINVAL, "no MAD has so many bytes"
+    assert ground.kernel.write(fh, bytes(100), BIG).error == errno.EINVAL, "part of nothing"
+    ground.kernel.memory = None
+    assert ground.kernel.write(fh, data[:BIG]).error == errno.EINVAL, "nobody knows how long it is"
+    ground.send(fh)
 
 
 def test_read_that_is_interrupted_takes_nothing(ground: Ground) -> None:

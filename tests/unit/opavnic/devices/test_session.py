@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hfi_sim.umad.abi import UmadError
-from opavnic.devices import session as session_module
 from opavnic.devices.fuse import REQUEST_MAX, Opcode
+from opavnic.devices.memory import WaitingCall
 from opavnic.devices.session import Session
 from opavnic.devices.tree import DeviceFile, Tree
 
@@ -88,13 +88,14 @@ async def test_program_whose_memory_cannot_be_written_holds_up_only_itself(
     asked, goes_on = threading.Event(), threading.Event()
     filled: list[tuple[int, int, bytes]] = []
 
-    def slow(tid: int, _device: int, size: int, data: bytes) -> bool:
+    def slow(call: WaitingCall, data: bytes) -> bool:
         asked.set()
         assert goes_on.wait(60)
-        filled.append((tid, size, data))
+        filled.append((call.tid, call.length, data))
         return True
 
-    monkeypatch.setattr(session_module, "fill_read_buffer", slow)
+    monkeypatch.setattr(WaitingCall, "find", lambda tid, _device, _number: WaitingCall(tid, 0, 100))
+    monkeypatch.setattr(WaitingCall, "write", slow)
     session = serve(kernel, lambda _session: None)
     reply = await ask(kernel, Opcode.OPEN, 3, bytes(8))
     (fh,) = struct.unpack_from("<Q", reply, 16)

@@ -22,7 +22,7 @@ def test_example_is_right(file: Path) -> None:
 
 def test_schema_in_docs_is_that_of_the_model() -> None:
     schema = json.loads((EXAMPLES.parent / "docs" / "em.schema.json").read_text())
-    assert schema == EmConfig.model_json_schema(), "opavnic em schema > docs/em.schema.json"
+    assert schema == EmConfig.model_json_schema(), "opavnic schema em > docs/em.schema.json"
 
 
 @pytest.mark.parametrize(

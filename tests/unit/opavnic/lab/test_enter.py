@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from pathlib import Path
 from opavnic.lab.enter import become
 from opavnic.lab.runtime import LabDir
-journal = SimpleNamespace(lab="x", namespaces=[], hosts=["me"], stopped=False)
+journal = SimpleNamespace(lab="x", namespaces=[], guests=[], hosts=["me"], stopped=False)
 become(LabDir(Path("/nowhere")), journal, "me", ["grep", "SigIgn", "/proc/self/status"])
 """
 

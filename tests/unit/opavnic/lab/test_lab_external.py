@@ -82,12 +82,30 @@ async def test_vnics_come_up_once_somebody_manages_the_fabric() -> None:
             assert await lab.manager.em.verify() == []
 
 
+async def test_fabric_manager_that_has_ended_is_said() -> None:
+    async with lab_in_memory(LAB) as lab:
+        port = lab.world.hosts["h1"].port
+        port.set_sm(True)  # as opafmd does: it opens issm0
+        with fabric_manager(lab, "h1"):
+            await asyncio.sleep(20.0)
+            assert lab.status()["parts"]["fabric manager"]["state"] == "active"
+        port.set_sm(False)
+        part = lab.status()["parts"]["fabric manager"]
+        assert part["state"] == "gone: the fabric manager on h1 has ended; what it has set stays"
+        assert part["host"] == "h1"
+        port.set_sm(True)
+        assert lab.status()["parts"]["fabric manager"]["state"] == "active", "it has been started again"
+
+
 async def test_settings_that_contradict_the_lab_file_are_said() -> None:
     async with lab_in_memory(LAB) as lab:
         with fabric_manager(lab, "h1", pkeys=(0x8003,)) as manager:
             await asyncio.sleep(20.0)
             trouble = lab.status()["parts"]["Ethernet Manager"]["trouble"]
             assert "pkey 0x8002 is not in the table of h1:1 (" in trouble
+            assert lab.manager is not None
+            differences = {difference.what for difference in await lab.manager.em.verify()}
+            assert "the group of virtual switch 'blue' (2) has 0 members, 2 are wanted" in differences
             for port in lab.world.fabric.hfi_ports():
                 manager.set_pkeys(port, (0x8002,))
             await asyncio.sleep(20.0)

@@ -381,6 +381,7 @@ def test_every_lab_of_the_page_about_fabrics_is_right_and_names_every_key_and_fa
     labs = re.findall(r"^```yaml\n(.*?)^```", page, flags=re.M | re.S)
     assert [parse_lab(text, "fabric.md").name for text in labs] == [
         "shaped",
+        "racks",
         "managed",
         "links",
         "lossless",

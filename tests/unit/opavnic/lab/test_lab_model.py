@@ -143,8 +143,8 @@ def test_apps_beside_a_fabric_manager_are_refused() -> None:
         ),
         (
             ("name: two-hosts", "nmae: two-hosts\nname: x"),
-            'lab.yaml:1: nmae: unknown key "nmae" (known: name, fabric, hosts, vesws, em, subnet_manager, apps, '
-            "faults, seed, datapath, driver_quirks, icrc; nearest: name)",
+            'lab.yaml:1: nmae: unknown key "nmae" (known: name, fabric, hosts, vesws, em, subnet_manager, '
+            "uplinks, apps, faults, seed, datapath, driver_quirks, ...; nearest: name)",
         ),
         (("name: two-hosts\n", ""), 'lab.yaml:1: name: key "name" is missing'),
         (
@@ -152,8 +152,9 @@ def test_apps_beside_a_fabric_manager_are_refused() -> None:
             'lab.yaml:2: hosts.h2: key "h2" appears twice (first in line 2)',
         ),
         (
-            ("h2: {}}", "h2: {netns: hst}}"),
-            "lab.yaml:2: hosts.h2.netns: should be 'own' or 'host', not 'hst'",
+            ("h2: {}}", "h2: {netns: a/b}}"),
+            'lab.yaml:2: hosts.h2.netns: "a/b" should be own, host, the name of a network namespace as `ip netns` '
+            "lists it, or an absolute path",
         ),
         (
             ("members: [h1, h2]", "members: [h1, h1]"),

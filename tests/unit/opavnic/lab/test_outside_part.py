@@ -73,7 +73,7 @@ async def test_lab_made_in_python_is_held_to_its_check_too() -> None:
 
 
 def test_schema_has_its_sections(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lab-schema"]) == 0
+    assert main(["schema", "lab"]) == 0
     schema = yaml.safe_load(capsys.readouterr().out)
     assert "weather" in schema["properties"]
     assert "weather" in schema["$defs"]["Host"]["properties"]

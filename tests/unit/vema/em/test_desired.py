@@ -87,6 +87,10 @@ def test_every_mistake_is_listed_at_once() -> None:
                 {"id": 4096, "name": "b", "mtu": 9000},
                 {"id": 7, "name": "c", "pkey": 0x0002, "members": ["h1", "h1"]},
                 {"id": 7, "name": "c", "default_ports": ["h9"], "members": ["h1"], "multicast_lid": 5},
+                {"id": 9, "name": "e", "multicast_lid": 0xF01005},
+                {"id": 10, "name": "f", "multicast_lid": 0xFFFF00},
+                {"id": 11, "name": "g", "multicast_lid": 0xF00009},
+                {"id": 12, "name": "h", "multicast_lid": 0xF00008},
                 {"id": 8, "name": "d", "rc": {"ipv4": 8}, "qos": {"unicast": {"pcp_to_sc": [1]}}},
             ],
         }
@@ -102,8 +106,11 @@ def test_every_mistake_is_listed_at_once() -> None:
         "vesws[3].name: name 'c' is already that of vesws[2]",
         'vesws[3].default_ports[0]: "h9" is not a member (known: h1; nearest: h1)',
         "vesws[3].multicast_lid: 0x5 is not a multicast LID",
-        "vesws[4].rc.ipv4: should be less than or equal to 7, not 8",
-        "vesws[4].qos.unicast.pcp_to_sc: 1 values; a service channel is given for each of 8 priorities",
+        "vesws[4].multicast_lid: 0xf01005 is one that subnet administration gives to groups of programs",
+        "vesws[5].multicast_lid: 0xffff00 is the group by which Ethernet Managers elect their master",
+        "vesws[7].multicast_lid: 0xf00008 is that of vesws[8], by its id",
+        "vesws[8].rc.ipv4: should be less than or equal to 7, not 8",
+        "vesws[8].qos.unicast.pcp_to_sc: 1 values; a service channel is given for each of 8 priorities",
     ):
         assert any(expected in line for line in listed), f"{expected!r} not in {listed}"
 

@@ -1,0 +1,32 @@
+"""The plain forwarder beside `--interface`: sends each IPv4 frame back to where it came from, without any lookup.
+
+It reads and writes as the load balancer's Python port does.
+`python -m opavnic_bench.ejfat.reflect INTERFACE`: it prints `ready` and runs until it is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from ejfat.live.ports import PacketPort
+
+
+async def reflect(interface: str) -> None:
+    """Send frames back until cancelled. Swapped addresses have the same checksums."""
+    port = PacketPort(interface)
+    gone = asyncio.Event()
+
+    def back(frame: bytes) -> None:
+        if frame[12:14] == b"\x08\x00":
+            port.send(frame[6:12] + frame[:6] + frame[12:26] + frame[30:34] + frame[26:30] + frame[34:])
+
+    port.start(back, lambda _reason: gone.set())
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    await gone.wait()
+    port.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(reflect(sys.argv[1]))

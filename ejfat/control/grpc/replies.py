@@ -1,0 +1,97 @@
+"""The replies that describe a reservation: addresses, status, health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address
+
+from google.protobuf.struct_pb2 import Struct
+
+from ejfat.control.grpc import messages
+from ejfat.control.health import Issue, issues_of, issues_of_addresses, issues_of_worker
+from ejfat.control.members import SessionState
+from ejfat.control.pb import loadbalancer_pb2 as pb
+from ejfat.control.plane import ControlPlane, Reservation
+from ejfat.schema import SLOTS
+
+
+def reservation_reply(
+    plane: ControlPlane, reservation: Reservation, *, token: str = "", uri: str = ""
+) -> pb.ReserveLoadBalancerReply:
+    """Return the addresses of a reservation; one of an IP version that it does not have is empty.
+
+    Args:    token: of the reservation, for who made it. uri: with that token.
+    """
+    config = plane.config
+    addresses, family = config.instances[reservation.instance], reservation.balancer.family
+    return pb.ReserveLoadBalancerReply(
+        token=token,
+        ejfatUri=uri,
+        lbId=str(reservation.reservation_id),
+        syncIpv4Address=str(addresses.ipv4 or ""),
+        syncIpv6Address=str(addresses.ipv6 or ""),
+        syncUdpPort=config.sync_port + reservation.instance,
+        dataIpv4Address="" if family == 6 else str(addresses.ipv4 or ""),
+        dataIpv6Address="" if family == 4 else str(addresses.ipv6 or ""),
+        dataMinPort=config.data_min_port,
+        dataMaxPort=config.data_max_port,
+        fpgaLbId=reservation.instance,
+        strategy=reservation.balancer.strategy.value,
+    )
+
+
+def overview_row(plane: ControlPlane, reservation: Reservation, now: float) -> pb.Overview:
+    """Return a reservation in an overview, in which no address is empty, because E2SAR's `lbadm` parses each."""
+    reply = reservation_reply(plane, reservation)
+    for kind, none in (("Ipv4", IPv4Address(0)), ("Ipv6", IPv6Address(0))):
+        for name in (f"sync{kind}Address", f"data{kind}Address"):
+            if not getattr(reply, name):
+                setattr(reply, name, str(none))
+    return pb.Overview(
+        name=reservation.balancer.name, reservation=reply, status=status_reply(plane, reservation, now)
+    )
+
+
+def status_reply(plane: ControlPlane, reservation: Reservation, now: float) -> pb.LoadBalancerStatusReply:
+    """Return the status of a reservation and of its workers."""
+    balancer, number = reservation.balancer, reservation.reservation_id
+    slots, ranges = balancer.slots(), balancer.slots_by_member()
+    epoch = balancer.epochs.current
+    addresses = plane.config.instances[reservation.instance].all
+    reply = pb.LoadBalancerStatusReply(
+        timestamp=messages.timestamp(now),
+        currentEpoch=epoch.number if epoch else 0,
+        currentPredictedEventNumber=balancer.ticks.latest(now) or 0,
+        senderAddresses=sorted(map(str, balancer.senders)),
+        slotResolution=SLOTS,
+        healthIssues=_issues(
+            [*issues_of(balancer, now), *issues_of_addresses(addresses, plane.conflicts, now)]
+        ),
+    )
+    for session in balancer.sessions.values():
+        if session.state is not SessionState.GONE:
+            row = messages.worker_status(
+                session, slots.get(session.session_id, 0), ranges.get(session.member_id, [])
+            )
+            row.healthIssues.extend(_issues(issues_of_worker(session, plane.history, number, now)))
+            reply.workers.append(row)
+    if balancer.expires_at is not None:
+        reply.expiresAt.CopyFrom(messages.timestamp(balancer.expires_at))
+    return reply
+
+
+def _issues(found: Iterable[Issue]) -> list[pb.HealthIssue]:
+    rows = []
+    for issue in found:
+        details = Struct()
+        details.update(issue.details)
+        rows.append(
+            pb.HealthIssue(
+                type=issue.kind,
+                severity=issue.severity,
+                message=issue.message,
+                details=details,
+                detected_at=messages.timestamp(issue.since),
+            )
+        )
+    return rows

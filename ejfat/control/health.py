@@ -1,0 +1,87 @@
+"""What is wrong with a reservation or a worker at present, as operators and clients are told it.
+
+Source: the public control plane's health checks: names, severities, and the check for a worker that gets packets and
+    reports none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ejfat.control.balancer import LoadBalancer
+from ejfat.control.history import History
+from ejfat.control.members import STALE_S, Session, SessionState
+from ejfat.control.programming import IpAddress
+
+_RECENT_S = 60.0
+"""Seconds for which refused sync messages count as an issue of the present."""
+
+
+class Severity(StrEnum):
+    """How bad an issue is."""
+
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One thing that is wrong."""
+
+    kind: str
+    """Its name for programs, such as `receiver_silent`."""
+    severity: Severity
+    message: str
+    since: float
+    """Unix time."""
+    details: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Another host has an address of the load balancer."""
+
+    mac: str
+    since: float
+    at: float
+    """When it was last seen."""
+
+
+def issues_of_addresses(
+    addresses: Iterable[IpAddress], conflicts: Mapping[IpAddress, Conflict], now: float
+) -> Iterator[Issue]:
+    """Yield what is wrong with the addresses of a reservation."""
+    for address in addresses:
+        conflict = conflicts.get(address)
+        if conflict is not None and now - conflict.at <= _RECENT_S:
+            message = f"{conflict.mac} has {address} too: packets go to one of two hosts"
+            yield Issue("address_conflict", Severity.ERROR, message, conflict.since)
+
+
+def issues_of(balancer: LoadBalancer, now: float) -> Iterator[Issue]:
+    """Yield what is wrong with a reservation as a whole."""
+    refused, at = balancer.refused_syncs, balancer.refused_at
+    if at is not None and now - at <= _RECENT_S:
+        counts = ", ".join(f"{drop.partition(':')[2]} {count}" for drop, count in refused.items())
+        details = {str(drop): float(count) for drop, count in refused.items()}
+        yield Issue("sync_refused", Severity.WARNING, f"sync messages were refused: {counts}", at, details)
+    present = [session for session in balancer.sessions.values() if session.state is not SessionState.GONE]
+    if present and not balancer.ready:
+        since = max(session.reported_at for session in present)
+        message = f"none of {len(present)} workers is ready; the last calendar stays in force"
+        yield Issue("no_receiver_ready", Severity.ERROR, message, since, {"workers": float(len(present))})
+
+
+def issues_of_worker(session: Session, history: History, reservation: int, now: float) -> Iterator[Issue]:
+    """Yield what is wrong with a worker."""
+    name, silence = session.worker.name, now - session.reported_at
+    if session.state is SessionState.DRAINING and silence >= STALE_S:
+        message = f"{name} has not reported for {silence:.0f} s and gets no slots in new epochs"
+        since = session.reported_at + STALE_S
+        yield Issue("receiver_silent", Severity.WARNING, message, since, {"silence_s": silence})
+    stall = history.stall(reservation, session.session_id, now)
+    if stall is not None:
+        message = f"{name} was sent {stall.packets:.0f} packets and reports to have received none of them"
+        yield Issue("receiver_packet_stall", Severity.ERROR, message, stall.since, {"packets": stall.packets})

@@ -1,0 +1,201 @@
+"""An end-to-end check of a reservation: its own worker and sender on this host, and events through the load balancer.
+
+It registers as a worker with every port, asks for the whole calendar, sends events of several packets, and says what it
+found at each step: addresses, senders, next hop, ports, loss, split events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ejfat.control.feedback import Gains
+from ejfat.control.pb import loadbalancer_pb2 as pb
+from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
+from ejfat.errors import EjfatError
+from ejfat.live.feedback import Measured, Reporter, call, channel_to
+from ejfat.live.sockets import ReceivePlan, Receiver, SendPlan, send_events
+from ejfat.reassembly import Event
+from ejfat.segmentation import Segmenter
+from ejfat.uri import EjfatUri, Endpoint, IpAddress
+
+_LOOK_S = 0.2
+"""Seconds between two looks at the status."""
+_FIRST_TICK = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorPlan:
+    """What is checked, and how."""
+
+    uri: EjfatUri
+    address: IpAddress
+    """Of this host, towards the load balancer."""
+    port: int = 10000
+    port_bits: int = 2
+    events: int = 200
+    size: int = 20_000
+    """Bytes of an event: several packets."""
+    version: int = 2
+    control: str = ""
+    ca: Path | None = None
+    patience_s: float = 30.0
+    """How long to wait for slots, and for the last event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check."""
+
+    check: str
+    ok: bool
+    text: str
+
+
+@dataclass(slots=True)
+class Examination:
+    """All findings, in the order of the checks."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is well."""
+        return all(finding.ok for finding in self.findings)
+
+    def note(self, check: str, ok: bool, text: str) -> bool:
+        """Add a finding; return whether it is good."""
+        self.findings.append(Finding(check, ok, text))
+        return ok
+
+
+async def examine(plan: DoctorPlan, show: Callable[[Finding], None] = lambda finding: None) -> Examination:
+    """Check a reservation from this host; later checks are left out if an earlier one makes them pointless.
+
+    Args:    show: called with each finding as it comes.
+    """
+    found = _Shown(show=show)
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            await _examine(plan, found, stack)
+    except EjfatError as error:
+        found.note("end", False, str(error))
+    return found
+
+
+@dataclass(slots=True)
+class _Shown(Examination):
+    show: Callable[[Finding], None] = lambda finding: None
+
+    def note(self, check: str, ok: bool, text: str) -> bool:
+        self.findings.append(Finding(check, ok, text))
+        self.show(self.findings[-1])
+        return ok
+
+
+async def _examine(plan: DoctorPlan, found: Examination, stack: contextlib.AsyncExitStack) -> None:
+    uri = plan.uri
+    channel = await stack.enter_async_context(channel_to(uri, plan.control, plan.ca))
+    stub = pb_grpc.LoadBalancerStub(channel)
+    version: Any = await call(stub.Version, pb.VersionRequest(), uri.token)
+    found.note("control plane", True, f"answers: {version.build}, {version.compatTag}")
+    question = pb.LoadBalancerStatusRequest(lbId=uri.lb_id)
+    status: Any = await call(stub.LoadBalancerStatus, question, uri.token)
+    senders = ", ".join(status.senderAddresses) or "none"
+    if not found.note(
+        "senders", str(plan.address) in status.senderAddresses, f"{plan.address} among {senders}"
+    ):
+        return
+    data = next((one for one in uri.data if one.ip.version == plan.address.version), None)
+    if data is None:
+        found.note("addresses", False, f"the URI has no data address of IPv{plan.address.version}")
+        return
+    found.note("addresses", True, f"data to {data}, sync to {uri.sync or 'nowhere'}")
+    others = [worker.name for worker in status.workers]
+    if not found.note("workers", not others, f"present: {', '.join(others) or 'none but this one'}"):
+        return
+    receiver = Receiver(
+        ReceivePlan(listen=Endpoint(plan.address, plan.port), port_bits=plan.port_bits, timeout_s=2.0)
+    )
+    receiver.start()
+    stack.callback(receiver.close)
+    reporter = Reporter(uri, _worker(plan), Gains(), control=plan.control, ca=plan.ca)
+    stack.push_async_callback(reporter.close)
+    found.note("next hop", True, f"session {await reporter.register()}: this host answers the load balancer")
+
+    def measure() -> Measured:
+        return Measured(receiver.fill, receiver.counters(), receiver.dequeued, receiver.enqueue_errors)
+
+    reporting = asyncio.create_task(reporter.report(measure))
+    stack.callback(reporting.cancel)
+    slots = await _wait_for_slots(plan, stub, question)
+    if found.note("tables", slots == status.slotResolution, f"{slots} of {status.slotResolution} slots"):
+        await _send_and_count(plan, data, receiver, found)
+    after: Any = await call(stub.LoadBalancerStatus, question, uri.token)
+    issues = [
+        one.message for one in (*after.healthIssues, *(i for w in after.workers for i in w.healthIssues))
+    ]
+    found.note("health", not issues, "; ".join(issues) or "no issues")
+
+
+def _worker(plan: DoctorPlan) -> pb.RegisterRequest:
+    return pb.RegisterRequest(
+        name="doctor",
+        weight=1.0,
+        ipAddress=str(plan.address),
+        udpPort=plan.port,
+        portRange=pb.PortRange.Name(plan.port_bits),
+    )
+
+
+async def _wait_for_slots(plan: DoctorPlan, stub: Any, question: pb.LoadBalancerStatusRequest) -> int:
+    """Return the slots that this worker has, once that is all of them or patience ends."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + plan.patience_s
+    while True:
+        status = await call(stub.LoadBalancerStatus, question, plan.uri.token)
+        slots = sum(int(worker.slotsAssigned) for worker in status.workers if worker.name == "doctor")
+        if slots == status.slotResolution or loop.time() > deadline:
+            return slots
+        await asyncio.sleep(_LOOK_S)
+
+
+async def _send_and_count(plan: DoctorPlan, data: Endpoint, receiver: Receiver, found: Examination) -> None:
+    """Send events with every entropy and count what arrives: whole events, packets, ports."""
+    entropies = random.Random(plan.events)
+    what = SendPlan(
+        target=data,
+        segmenter=Segmenter(version=plan.version, mtu=1500, ip_version=data.ip.version),
+        rate_hz=200.0,
+        first_tick=None if plan.uri.sync is not None else _FIRST_TICK,
+        sync=plan.uri.sync if plan.uri.sync and plan.uri.sync.ip.version == data.ip.version else None,
+    )
+    payload = random.Random(0).randbytes(plan.size)
+    consumed = asyncio.create_task(_collect(receiver, plan.events))
+    sent = await send_events(what, iter([payload] * plan.events), lambda: entropies.getrandbits(16))
+    try:
+        whole = await asyncio.wait_for(consumed, plan.patience_s)
+    except TimeoutError:
+        whole = receiver.counters().events_complete
+    counters = receiver.counters()
+    found.note(
+        "loss", counters.packets == sent.packets, f"{counters.packets} of {sent.packets} packets arrived"
+    )
+    found.note("events", whole == sent.events, f"{whole} of {sent.events} events arrived whole")
+    ports = receiver.ports_used()
+    wanted = 1 << plan.port_bits
+    found.note("ports", len(ports) == wanted, f"{len(ports)} of {wanted} ports got events")
+
+
+async def _collect(receiver: Receiver, count: int) -> int:
+    whole = 0
+    async for what in receiver.results():
+        whole += isinstance(what, Event)
+        if whole == count:
+            break
+    return whole

@@ -1,0 +1,111 @@
+"""What the network says about the load balancer: another host with one of its addresses, packets that did not arrive.
+
+Source: RFC 5227 and RFC 4862 (conflicts), RFC 792 and RFC 4443 (unreachable).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from ejfat.control.health import Conflict
+from ejfat.control.programming import IpAddress
+from ejfat.pipeline.ip import ICMP, ICMPV6, Ip, parse_outer
+from hfi_sim.wire.internet_checksum import checksum
+
+log = logging.getLogger("ejfat.live.watch")
+_TELL_S = 10.0
+_ARP = bytes.fromhex("0806000108000604")
+_ICMP, _ICMPV6 = bytes([ICMP]), bytes([ICMPV6])
+_UNREACHABLE = 3
+_CODES4 = {
+    0: "network",
+    1: "host",
+    2: "protocol",
+    3: "port",
+    4: "fragmentation_needed",
+    9: "network_prohibited",
+    10: "host_prohibited",
+    13: "prohibited",
+}
+_CODES6 = {
+    0: "no_route",
+    1: "prohibited",
+    2: "beyond_scope",
+    3: "address",
+    4: "port",
+    5: "source_policy",
+    6: "route_rejected",
+}
+_UNREACHABLE6, _TOO_BIG6 = 1, 2
+_SOLICITATION, _ADVERTISEMENT = 135, 136
+
+
+class Watch:
+    """Looks at frames that are handled elsewhere; counts nothing twice."""
+
+    def __init__(self, mac: Callable[[], bytes], own: Iterable[IpAddress], now: Callable[[], float]) -> None:
+        """Args:  mac: returns the node's MAC (6 bytes). own: its addresses. now: Unix time."""
+        self._mac = mac
+        self._own = {address.packed: address for address in own}
+        self._now = now
+        self._told_at = float("-inf")
+        self.conflicts: dict[IpAddress, Conflict] = {}
+        """By the address that another host has too."""
+        self.unreachable: Counter[str] = Counter()
+        """Messages that a packet of this load balancer did not arrive, by ICMP version and reason."""
+
+    def see(self, frame: bytes) -> None:
+        """Look at a frame from the port, which may be any bytes."""
+        if frame[12:20] == _ARP and len(frame) >= 42:
+            self._claim(frame[28:32], frame[22:28])
+            return
+        if frame[23:24] == _ICMP or frame[20:21] == _ICMPV6:  # where the protocol is; most frames are UDP
+            ip = parse_outer(frame)
+            if isinstance(ip, Ip) and ip.protocol == (ICMP if ip.version == 4 else ICMPV6):
+                self._see_icmp(frame, ip)
+
+    def announcements(self) -> list[bytes]:
+        """Return the frames that make a host with one of the addresses known, to it and to this one."""
+        return [self._announce4(ip) if len(ip) == 4 else self._announce6(ip) for ip in self._own]
+
+    def _see_icmp(self, frame: bytes, ip: Ip) -> None:
+        message = frame[ip.l4 :]
+        if len(message) < 8:
+            return
+        kind, code, said = message[0], message[1], message[8:]
+        if ip.protocol == ICMP:
+            if kind == _UNREACHABLE and said[12:16] in self._own:
+                self.unreachable[f"icmpv4:{_CODES4.get(code, f'code_{code}')}"] += 1
+        elif kind == _UNREACHABLE6 and said[8:24] in self._own:
+            self.unreachable[f"icmpv6:{_CODES6.get(code, f'code_{code}')}"] += 1
+        elif kind == _TOO_BIG6 and said[8:24] in self._own:
+            self.unreachable["icmpv6:too_big"] += 1
+        elif kind == _ADVERTISEMENT or (kind == _SOLICITATION and not any(ip.source(frame))):
+            self._claim(message[8:24], frame[6:12])
+
+    def _claim(self, address: bytes, mac: bytes) -> None:
+        found = self._own.get(address)
+        if found is None or mac == self._mac():
+            return
+        now, text = self._now(), mac.hex(":")
+        known = self.conflicts.get(found)
+        since = known.since if known is not None and known.mac == text else now
+        self.conflicts[found] = Conflict(text, since, now)
+        if now - self._told_at >= _TELL_S:
+            self._told_at = now
+            log.error("%s says that it has %s too: packets go to one of two hosts", text, found)
+
+    def _announce4(self, ip: bytes) -> bytes:
+        mac = self._mac()
+        return (b"\xff" * 6 + mac + _ARP + b"\x00\x01" + mac + ip + bytes(6) + ip).ljust(60, b"\0")
+
+    def _announce6(self, ip: bytes) -> bytes:
+        group = b"\xff\x02" + bytes(9) + b"\x01\xff" + ip[13:]
+        body = bytes(4) + ip
+        front = bytes(16) + group + b"\x00\x00\x00\x18\x00\x00\x00\x3a"
+        icmp_sum = checksum(front + b"\x87\x00\x00\x00" + body)
+        header = b"\x60\x00\x00\x00\x00\x18\x3a\xff" + bytes(16) + group
+        ethernet = b"\x33\x33\xff" + ip[13:] + self._mac() + b"\x86\xdd"
+        return ethernet + header + b"\x87\x00" + icmp_sum.to_bytes(2, "big") + body

@@ -1,0 +1,237 @@
+"""Bridges, their ports and what they have learnt, and the other links that lead out of a namespace: requests, notices.
+
+Linux tells of an address that a bridge learns when it is new, when it has moved to another port, and when it is gone;
+not when it is seen again.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
+
+from hfi_sim.errors import NetdevError
+from hfi_sim.netdev.netlink import (
+    IFF_UP,
+    RTM_DELLINK,
+    RTM_DELNEIGH,
+    RTM_GETLINK,
+    RTM_GETNEIGH,
+    RTM_NEWLINK,
+    RTM_NEWNEIGH,
+    LinkClient,
+)
+from hfi_sim.types import MacAddr, mac_text
+
+BRIDGE: Final = "bridge"
+VETH: Final = "veth"
+_RTM_NEWROUTE: Final = 24
+_RTM_GETROUTE: Final = 26
+_NLM_F_ACK: Final = 0x4
+_NLM_F_CREATE_EXCL: Final = 0x600
+_NLM_F_DUMP: Final = 0x300
+_AF_BRIDGE: Final = 7
+_AF_BRIDGE_MESSAGES: Final = frozenset({RTM_NEWNEIGH, RTM_DELNEIGH})
+_NTF_SELF: Final = 0x02
+_NUD_PERMANENT: Final = 0x80
+_NDA_LLADDR: Final = 2
+_NDA_VLAN: Final = 5
+_NDA_MASTER: Final = 9
+_HEADER_BYTES: Final = 16
+_NDMSG: Final = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, type
+_ATTRIBUTE: Final = struct.Struct("=HH")  # length with these four bytes, type
+_VETH_INFO_PEER: Final = 1
+_IFINFOMSG: Final = struct.Struct("=BxHiII")
+_IFLA_ADDRESS: Final = 1
+_IFLA_IFNAME: Final = 3
+_IFLA_LINKINFO: Final = 18
+_IFLA_NET_NS_FD: Final = 28
+_IFLA_INFO_KIND: Final = 1
+_IFLA_INFO_DATA: Final = 2
+_NLA_F_NESTED: Final = 0x8000
+_IFF_LOOPBACK: Final = 0x8
+_RT_TABLE_MAIN: Final = 254
+_RTPROT_BOOT: Final = 3
+_RTN_UNICAST: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFacts:
+    """What decides whether an interface can be the port of a bridge, or is one."""
+
+    ifindex: int
+    name: str
+    kind: str
+    """bridge, veth, tun, ...; empty: hardware, or the loopback."""
+    master: int
+    """The interface index of the bridge (or bond) whose port it is; 0: of none."""
+    up: bool
+    address: MacAddr
+    alias: str
+    loopback: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FdbEntry:
+    """An address in the forwarding database of a bridge, or its end."""
+
+    bridge: int
+    """Interface index of the bridge."""
+    port: int
+    """Interface index of its port; that of the bridge for the addresses of the bridge itself."""
+    mac: MacAddr
+    vlan: int
+    gone: bool = False
+
+
+class BridgeClient(LinkClient):
+    """Requests about bridges and ways out of one namespace. A request that the kernel refuses raises NetdevError."""
+
+    def facts(self, name: str) -> LinkFacts | None:
+        """Return what there is under a name; None: nothing."""
+        return next((link for link in self.links_now() if link.name == name), None)
+
+    def links_now(self) -> list[LinkFacts]:
+        """Return all interfaces of the namespace."""
+        answers = self._request(ifinfmsg(), RTM_GETLINK, _NLM_F_DUMP, {}, "list the interfaces")
+        return [parse_facts(data) for kind, data in answers if kind == RTM_NEWLINK]
+
+    def add_bridge(self, name: str, mac: MacAddr) -> None:
+        """Make a bridge with an address of its own, without spanning tree."""
+        self._add(name, mac, BRIDGE)
+
+    def add_veth(self, name: str, mac: MacAddr, peer: str, peer_mac: MacAddr, peer_namespace: int) -> None:
+        """Make a pair of interfaces, one here, the other in the namespace behind a descriptor."""
+        attributes = b"".join(
+            _attribute(kind, value)
+            for kind, value in (
+                (_IFLA_IFNAME, peer.encode() + b"\0"),
+                (_IFLA_ADDRESS, peer_mac),
+                (_IFLA_NET_NS_FD, struct.pack("=I", peer_namespace)),
+            )
+        )
+        told = _attribute(_VETH_INFO_PEER, _IFINFOMSG.pack(0, 0, 0, 0, 0) + attributes)
+        self._add(name, mac, VETH, told)
+
+    def _add(self, name: str, mac: MacAddr, kind: str, data: bytes = b"") -> None:
+        info = _attribute(_IFLA_INFO_KIND, kind.encode() + b"\0")
+        if data:
+            info += _attribute(_IFLA_INFO_DATA | _NLA_F_NESTED, data)
+        body = _IFINFOMSG.pack(0, 0, 0, 0, 0)
+        body += _attribute(_IFLA_IFNAME, name.encode() + b"\0") + _attribute(_IFLA_ADDRESS, mac)
+        body += _attribute(_IFLA_LINKINFO | _NLA_F_NESTED, info)
+        self._exchange(RTM_NEWLINK, _NLM_F_CREATE_EXCL | _NLM_F_ACK, body, f"make {kind} {name}")
+
+    def delete(self, ifindex: int) -> None:
+        """Remove an interface."""
+        self._request(ifinfmsg(), RTM_DELLINK, 0, {"index": ifindex}, f"remove interface #{ifindex}")
+
+    def set_master(self, ifindex: int, bridge: int) -> None:
+        """Make an interface the port of a bridge; 0: of none."""
+        self._set(ifindex, f"master #{bridge}", attrs=[("IFLA_MASTER", bridge)])
+
+    def listen_to(self, ifindex: int, mac: MacAddr, on: bool) -> None:
+        """Add an address to the list of those that an interface listens to, as `bridge fdb add MAC dev DEV self` does.
+
+        Harmless where that is so already.
+        """
+        body = _NDMSG.pack(_AF_BRIDGE, ifindex, _NUD_PERMANENT, _NTF_SELF, 0) + _attribute(_NDA_LLADDR, mac)
+        kind, flags = (RTM_NEWNEIGH, _NLM_F_CREATE_EXCL) if on else (RTM_DELNEIGH, 0)
+        try:
+            self._exchange(kind, flags | _NLM_F_ACK, body, f"address {mac_text(mac)} of interface #{ifindex}")
+        except NetdevError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOENT):
+                raise
+
+    def forwarding(self, bridge: int) -> list[FdbEntry]:
+        """Return the forwarding database of a bridge."""
+        body = _NDMSG.pack(_AF_BRIDGE, 0, 0, 0, 0)
+        answers = self._exchange(RTM_GETNEIGH, _NLM_F_DUMP, body, "read forwarding databases")
+        entries = (fdb_entry(kind, data) for kind, data in answers)
+        return [entry for entry in entries if entry is not None and entry.bridge == bridge]
+
+    def add_default_route(self, gateway: ipaddress.IPv4Address) -> None:
+        """Send what has no route of its own to a gateway. Raises NetdevError, EEXIST where there is such a route."""
+        fields = {
+            "family": socket.AF_INET,
+            "dst_len": 0,
+            "table": _RT_TABLE_MAIN,
+            "proto": _RTPROT_BOOT,
+            "scope": 0,
+            "type": _RTN_UNICAST,
+            "attrs": [("RTA_GATEWAY", str(gateway))],
+        }
+        self._request(rtmsg(), _RTM_NEWROUTE, _NLM_F_CREATE_EXCL, fields, f"route to {gateway}")
+
+    def ipv4_routes(self) -> Iterator[tuple[ipaddress.IPv4Network, int]]:
+        """Yield the IPv4 routes of the namespace: the destination, and the interface index or 0."""
+        fields = {"family": socket.AF_INET}
+        for kind, data in self._request(rtmsg(), _RTM_GETROUTE, _NLM_F_DUMP, fields, "read the routes"):
+            if kind != _RTM_NEWROUTE:
+                continue
+            route = rtmsg(data)
+            route.decode()
+            first = ipaddress.IPv4Address(route.get_attr("RTA_DST") or 0)
+            yield ipaddress.IPv4Network(f"{first}/{route['dst_len']}"), route.get_attr("RTA_OIF") or 0
+
+
+def parse_facts(message: bytes) -> LinkFacts:
+    """Read an RTM_NEWLINK or RTM_DELLINK message, header included."""
+    link = ifinfmsg(message)
+    link.decode()
+    info = link.get_attr("IFLA_LINKINFO")
+    address = link.get_attr("IFLA_ADDRESS")
+    return LinkFacts(
+        ifindex=link["index"],
+        name=link.get_attr("IFLA_IFNAME") or "",
+        kind=(info.get_attr("IFLA_INFO_KIND") or "") if info is not None else "",
+        master=link.get_attr("IFLA_MASTER") or 0,
+        up=bool(link["flags"] & IFF_UP),
+        address=MacAddr(bytes.fromhex(address.replace(":", "")) if address else bytes(6)),
+        alias=link.get_attr("IFLA_IFALIAS") or "",
+        loopback=bool(link["flags"] & _IFF_LOOPBACK),
+    )
+
+
+def fdb_entry(kind: int, message: bytes) -> FdbEntry | None:
+    """Read a message of neighbours: None where it tells nothing of the forwarding database of a bridge."""
+    if kind not in _AF_BRIDGE_MESSAGES or message[_HEADER_BYTES] != _AF_BRIDGE:
+        return None
+    _, ifindex, _, flags, _ = _NDMSG.unpack_from(message, _HEADER_BYTES)
+    mac, vlan, master = b"", 0, 0
+    offset = _HEADER_BYTES + _NDMSG.size
+    while offset + _ATTRIBUTE.size <= len(message):
+        length, attribute = _ATTRIBUTE.unpack_from(message, offset)
+        if length < _ATTRIBUTE.size:
+            return None
+        value = message[offset + _ATTRIBUTE.size : offset + length]
+        if attribute == _NDA_LLADDR:
+            mac = value
+        elif attribute == _NDA_VLAN and len(value) == 2:
+            vlan = int.from_bytes(value, "little")
+        elif attribute == _NDA_MASTER and len(value) == 4:
+            master = int.from_bytes(value, "little")
+        offset += (length + 3) & ~3
+    if not master or len(mac) != 6 or flags & _NTF_SELF:
+        return None
+    return FdbEntry(master, ifindex, MacAddr(mac), vlan, gone=kind == RTM_DELNEIGH)
+
+
+def unused_link_network(
+    taken: list[ipaddress.IPv4Network], pool: ipaddress.IPv4Network
+) -> ipaddress.IPv4Network | None:
+    """Return the first network of four addresses in a pool that overlaps none of those taken; None: there is none."""
+    return next(
+        (net for net in pool.subnets(new_prefix=30) if not any(net.overlaps(other) for other in taken)), None
+    )
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + bytes(-len(value) % 4)

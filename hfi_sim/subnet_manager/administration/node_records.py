@@ -1,0 +1,172 @@
+"""Records of what each node's own agent says: tables of lanes and channels, buffers, cables, congestion.
+
+They are asked of the agents as a subnet manager asks, without packets: what an SMP would show, a record shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from hfi_sim.hfi import HfiPort
+from hfi_sim.mad.attributes import SubnetAttrId
+from hfi_sim.mad.header import MAD_SIZE, MadStatus
+from hfi_sim.sa.attributes import SaStatus
+from hfi_sim.sa.records import ScToVlRecord
+from hfi_sim.sa.records_tables import (
+    BufferControlRecord,
+    CableInfoRecord,
+    CongestionInfoRecord,
+    HfiCongestionControlRecord,
+    HfiCongestionRecord,
+    ScToScRecord,
+    SwitchCongestionRecord,
+    SwitchPortCongestionRecord,
+    VlArbitrationRecord,
+)
+from hfi_sim.sma import answers
+from hfi_sim.sma.attributes.port_info import PortType
+from hfi_sim.sma.facts import Port, port_num_of
+from hfi_sim.sma.node import Node
+from hfi_sim.sma.node import Question as Smp
+from hfi_sim.subnet_manager.administration.fabric_records import ends, lid_of, ports
+from hfi_sim.subnet_manager.administration.question import Question, RefusedError
+from hfi_sim.subnet_manager.view import View
+from hfi_sim.switch import SwitchPort, SwitchPort0
+
+_ONE: Final = 1 << 24
+"""In an attribute modifier: one port, or one block."""
+_SECTIONS: Final = 4
+_PLUG_FIRST: Final = 128
+_PLUG_LAST: Final = 255
+_READ_AT_ONCE: Final = 64
+
+
+def _end_of(port: Port) -> HfiPort | SwitchPort0:
+    """Return where the agent of a port's node is."""
+    return port.switch.port0 if isinstance(port, SwitchPort) else port
+
+
+def _told(port: Port, attr_id: int, attr_mod: int, size: int) -> bytes | None:
+    """Return what the agent of a port's node answers to a Get; None: it has no such thing."""
+    node = Node(_end_of(port), _no_links)
+    smp = Smp(attr_id=attr_id, attr_mod=attr_mod, is_set=False, data=bytes(MAD_SIZE), in_port=0)
+    status, data = answers.answer(node, smp)
+    return data[:size].ljust(size, b"\0") if status is MadStatus.OK else None
+
+
+def _no_links(_links: Iterable[object], _up: bool, _who: str) -> None:
+    """Bring no links up or down: a Get does not."""
+
+
+def sc_to_vl(view: View, attr_id: SubnetAttrId) -> Iterator[ScToVlRecord]:
+    """Yield the VL of each SC at each port: of SCtoVLt, SCtoVLnt or SCtoVLr."""
+    for port in ports(view):
+        number = port_num_of(port)
+        if (table := _told(port, attr_id, _ONE | number, 32)) is not None:
+            yield ScToVlRecord(lid=lid_of(port), port_num=number, table=table)
+
+
+def sc_to_sc(view: View) -> Iterator[ScToScRecord]:
+    """Yield the SC of each SC between any two ports of each switch that are not down."""
+    for into in ports(view):
+        if not isinstance(into, SwitchPort):
+            continue
+        for out in into.switch.ports.values():
+            modifier = _ONE | into.port_num << 8 | out.port_num
+            if out.link is not None and out.link.up:
+                table = _told(into, SubnetAttrId.SC_TO_SC, modifier, 32)
+                if table is not None:
+                    yield ScToScRecord(
+                        lid=lid_of(into), in_port=into.port_num, out_port=out.port_num, table=table
+                    )
+
+
+def vl_arbitration(view: View) -> Iterator[VlArbitrationRecord]:
+    """Yield the sections of each port's VL arbitration table."""
+    for port in ports(view):
+        number = port_num_of(port)
+        for block in range(_SECTIONS):
+            elements = _told(port, SubnetAttrId.VL_ARB, _ONE | block << 16 | number, 256)
+            if elements is not None:
+                yield VlArbitrationRecord(lid=lid_of(port), port_num=number, block=block, elements=elements)
+
+
+def buffer_control(view: View) -> Iterator[BufferControlRecord]:
+    """Yield the buffers of each port."""
+    for port in ports(view):
+        number = port_num_of(port)
+        table = _told(port, SubnetAttrId.BUFFER_CONTROL, _ONE | number, 132)
+        if table is not None:
+            yield BufferControlRecord(lid=lid_of(port), port_num=number, table=table)
+
+
+def cables(view: View, question: Question) -> Iterator[CableInfoRecord]:
+    """Yield what a request wants to read of each port's cable, 64 bytes a record.
+
+    Raises:  RefusedError: it does not say what, or that is outside of the plug's upper page.
+    Source:  opa-fm, sa_CableInfoRecord.c.
+    """
+    asked = question.message.one(CableInfoRecord)
+    if not CableInfoRecord.names(question.mask) >= {"length", "address"}:
+        raise RefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+    first, last = asked.address, asked.address + asked.length
+    if not _PLUG_FIRST <= first <= last <= _PLUG_LAST:
+        raise RefusedError(SaStatus.INVALID)
+    for port in ports(view):
+        if isinstance(port, SwitchPort0):
+            continue
+        number = port_num_of(port)
+        for address in range(first, last + 1, _READ_AT_ONCE):
+            length = min(last - address, _READ_AT_ONCE - 1)
+            modifier = address << 19 | length << 13 | number
+            memory = _told(port, SubnetAttrId.CABLE_INFO, modifier, _READ_AT_ONCE)
+            if memory is not None:
+                yield CableInfoRecord(
+                    lid=lid_of(port),
+                    port_num=number,
+                    length=length,
+                    address=address,
+                    port_type=PortType.STANDARD,
+                    memory=memory,
+                )
+
+
+def congestion_infos(view: View) -> Iterator[CongestionInfoRecord]:
+    """Yield what each node can do about congestion."""
+    for port in ends(view):
+        if (info := _told(port, SubnetAttrId.CONGESTION_INFO, 0, 4)) is not None:
+            yield CongestionInfoRecord(lid=lid_of(port), congestion_info=info)
+
+
+def switch_congestion(view: View) -> Iterator[SwitchCongestionRecord]:
+    """Yield the congestion setting of each switch."""
+    for switch in view.switches:
+        if (setting := _told(switch.port0, SubnetAttrId.SWITCH_CONGESTION_SETTING, 0, 76)) is not None:
+            yield SwitchCongestionRecord(lid=switch.lid, setting=setting)
+
+
+def switch_port_congestion(view: View) -> Iterator[SwitchPortCongestionRecord]:
+    """Yield the congestion setting of each port of a switch."""
+    attr_id = SubnetAttrId.SWITCH_PORT_CONGESTION_SETTING
+    for port in ports(view):
+        if isinstance(port, HfiPort):
+            continue
+        number = port_num_of(port)
+        if (setting := _told(port, attr_id, _ONE | number, 4)) is not None:
+            yield SwitchPortCongestionRecord(lid=lid_of(port), port_num=number, setting=setting)
+
+
+def hfi_congestion(view: View) -> Iterator[HfiCongestionRecord]:
+    """Yield the congestion setting of each HFI port."""
+    for port in view.ports:
+        if (setting := _told(port, SubnetAttrId.HFI_CONGESTION_SETTING, 0, 198)) is not None:
+            yield HfiCongestionRecord(lid=port.lid, setting=setting)
+
+
+def hfi_congestion_control(view: View) -> Iterator[HfiCongestionControlRecord]:
+    """Yield the first block of each HFI port's congestion control table: no further one is used here."""
+    for port in view.ports:
+        table = _told(port, SubnetAttrId.HFI_CONGESTION_CONTROL, _ONE, 130)
+        if table is not None:
+            yield HfiCongestionControlRecord(lid=port.lid, table=table)

@@ -1,0 +1,36 @@
+"""The terminal while `opavnic status -w` runs: the status, updated in place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from rich.console import Group
+from rich.text import Text
+
+from opavnic.cli.output import as_rich
+from opavnic.cli.status import status_items
+from opavnic.cli.top_screen import Screen
+
+_QUIT: Final = "q"
+
+
+def watch_status(ask: Callable[[], dict[str, Any]], interval_s: float, *, whole: bool = False) -> None:
+    """Show what `ask` returns until the key q or a signal; it is asked again after each interval.
+
+    Args:  whole: list everything, as for `status_items`.
+    """
+    with Screen() as screen:
+        while True:
+            screen.show(_picture(ask(), interval_s, whole))
+            end = time.monotonic() + interval_s
+            while (left := end - time.monotonic()) > 0:
+                if screen.wait(left) == _QUIT:
+                    return
+
+
+def _picture(data: dict[str, Any], interval_s: float, whole: bool) -> Group:
+    lines = [line for item in status_items(data, whole=whole) for line in as_rich(item)]
+    hint = Text(f"every {interval_s:g} s; q: end", "dim", no_wrap=True)
+    return Group(hint, *lines)

@@ -1,0 +1,1 @@
+"""Where virtual switches lead out of a lab: bridges, NICs, virtual machines, NAT."""

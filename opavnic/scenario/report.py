@@ -1,0 +1,161 @@
+"""A page about one test: its fabric, what passed it by time and place, events, faults, counters. It opens offline.
+
+One HTML file without scripts; the drawings are SVG within it. Text of tests, programs and packets is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from hfi_sim.topology import Topology
+from hfi_sim.topology.draw import as_svg
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import l4_of
+from hfi_sim.wire.summary import summarize
+
+if TYPE_CHECKING:
+    from hfi_sim.trace import TraceRecord
+    from opavnic.scenario.scenario import Scenario
+
+PACKETS_DRAWN: Final = 2000
+"""The last packets of a test that are drawn; the packet file has more."""
+PLACES_DRAWN: Final = 48
+_WIDTH, _ROW, _LEFT, _TOP, _BOTTOM = 1100, 18, 190, 10, 30
+_TICKS: Final = 8
+_COLOURS: Final[dict[int, str]] = {L4.ETHERNET: "#2f6f9f", L4.FM: "#4d8a3d"}
+_OTHER, _DROPPED = "#7f6a9a", "#c0392b"
+_STYLE: Final = """
+body { font: 14px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 1200px; padding: 0 1rem; color: #222; }
+h1 { font-size: 1.25rem; } h2 { font-size: 1.05rem; margin-top: 2rem; border-bottom: 1px solid #ccc; }
+pre, code, td { font-family: ui-monospace, monospace; font-size: 12px; } pre { background: #f5f5f5; padding: .8rem; overflow: auto; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: .1rem .8rem .1rem 0; vertical-align: top; }
+td.n { text-align: right; } .failed { color: #c0392b; } .drawing { overflow: auto; max-height: 75vh; } svg { max-width: 100%; height: auto; }
+"""  # noqa: E501 - a style sheet
+
+
+def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repeat: str) -> str:
+    """Return the page of a test.
+
+    Args:  name: of the test. outcome: passed or failed. failure: what went wrong, as pytest prints it; may be empty.
+           repeat: the command that runs it again.
+    """
+    parts = [
+        "<!doctype html>",
+        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>',
+        f"<style>{_STYLE}</style></head><body>",
+        f'<h1>{escape(name)} <span class="{escape(outcome)}">{escape(outcome)}</span></h1>',
+        f"<p>Seed {scenario.seed}. Again: <code>{escape(repeat)}</code></p>",
+    ]
+    if failure:
+        parts += ["<h2>Failure</h2>", f"<pre>{escape(failure)}</pre>"]
+    parts += ["<h2>Fabric</h2>", f'<div class="drawing">{_topology(scenario)}</div>']
+    parts += ["<h2>Packets by time and place</h2>", *_packets(scenario)]
+    parts += ["<h2>Faults</h2>", _faults(scenario)]
+    parts += ["<h2>Drops</h2>", _drops(scenario)]
+    parts += ["<h2>Events</h2>", _events(scenario), "</body></html>"]
+    return "\n".join(parts) + "\n"
+
+
+def _topology(scenario: Scenario) -> str:
+    drawing = as_svg(Topology.of_fabric(scenario.fabric), is_down=scenario.links_down.__contains__)
+    return drawing.partition("?>\n")[2]  # without the declaration of an XML document
+
+
+# --- packets -----------------------------------------------------------------------------------------------
+
+
+def _packets(scenario: Scenario) -> Iterator[str]:
+    records = list(scenario.trace.records)[-PACKETS_DRAWN:]
+    if not records:
+        yield "<p>No packet entered a link.</p>"
+        return
+    places = list(dict.fromkeys(record.direction for record in records))
+    shown = sorted(places[:PLACES_DRAWN])
+    yield (
+        f"<p>{scenario.trace.packets} packets entered links; the last {len(records)} are drawn, where each did. "
+        f'Blue: Ethernet. Green: MADs. <span class="failed">Red crosses: dropped.</span> Point at one to read it.'
+        + (f" {len(places) - len(shown)} more links are left out." if len(places) > len(shown) else "")
+        + "</p>"
+    )
+    yield f'<div class="drawing">{_packet_drawing(records, shown)}</div>'
+
+
+def _packet_drawing(records: Sequence[TraceRecord], places: Sequence[str]) -> str:
+    begin, end = records[0].time_s, records[-1].time_s
+    span = (end - begin) or 1e-9
+    row = {place: _TOP + _ROW * (index + 0.5) for index, place in enumerate(places)}
+    height = _TOP + _ROW * len(places) + _BOTTOM
+
+    def x(when: float) -> float:
+        return _LEFT + (when - begin) / span * (_WIDTH - _LEFT - 20)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" '
+        'font-family="monospace" font-size="11" role="img" aria-label="packets by time and place">'
+    ]
+    for place in places:
+        parts.append(f'<text x="0" y="{row[place] + 4:.1f}">{escape(place)}</text>')
+        parts.append(
+            f'<line x1="{_LEFT}" y1="{row[place]:.1f}" x2="{_WIDTH - 20}" y2="{row[place]:.1f}" stroke="#e5e5e5"/>'
+        )
+    for tick in range(_TICKS + 1):
+        when = begin + span * tick / _TICKS
+        parts.append(
+            f'<text x="{x(when):.1f}" y="{height - 8}" text-anchor="middle">{(when - begin) * 1e3:.3f} ms</text>'
+        )
+    parts += [
+        _mark(record, x(record.time_s), row[record.direction], begin)
+        for record in records
+        if record.direction in row
+    ]
+    return "\n".join([*parts, "</svg>"])
+
+
+def _mark(record: TraceRecord, x: float, y: float, begin: float) -> str:
+    said = f"{(record.time_s - begin) * 1e3:.6f} ms {record.direction}: {summarize(record.packet)}"
+    if record.drop is not None:
+        shape = f'<path d="M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8" stroke="{_DROPPED}" stroke-width="2">'
+        return f"{shape}<title>{escape(said)}, dropped: {escape(str(record.drop))}</title></path>"
+    colour = _COLOURS.get(l4_of(record.packet), _OTHER)
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"><title>{escape(said)}</title></circle>'
+
+
+# --- tables ------------------------------------------------------------------------------------------------
+
+
+def _faults(scenario: Scenario) -> str:
+    rows = scenario.fault_log or scenario.faults.show()
+    return _table(
+        ("number", "fault", "state", "seen", "hits"),
+        [(row["number"], row["fault"], row["state"], row["seen"], row["hits"]) for row in rows],
+        "No fault was set.",
+    )
+
+
+def _drops(scenario: Scenario) -> str:
+    rows = [
+        (element, reason, count)
+        for element, reasons in scenario.fabric.drops().items()
+        for reason, count in reasons.items()
+    ]
+    return _table(("element", "reason", "packets"), rows, "Nothing was dropped.")
+
+
+def _events(scenario: Scenario) -> str:
+    rows = [(f"{when * 1e3:.6f} ms", text) for when, text in scenario.timeline.events]
+    return _table(("time", "what"), rows, "Nothing happened.")
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]], nothing: str) -> str:
+    rows = list(rows)
+    if not rows:
+        return f"<p>{nothing}</p>"
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    body = "\n".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>\n{body}</table>"
+
+
+def _cell(value: object) -> str:
+    return f'<td class="n">{value}</td>' if isinstance(value, int) else f"<td>{escape(str(value))}</td>"

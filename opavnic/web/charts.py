@@ -1,0 +1,215 @@
+"""Scenes as options of ECharts. Sans-IO. Text is drawn on a canvas or as rich text, never as HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from hfi_sim.quantities import rate_text, rounded_rate
+from opavnic.web.scene import LinkView, NodeView, Scene
+
+GOOD, BUSY, FULL, DOWN, FAULTY = "#8a97a5", "#d9a514", "#d35400", "#c0392b", "#8e44ad"
+"""Colours of links: idle, above a third of their rate, above three quarters, down, with a fault."""
+PATH: Final = "#1668b8"
+_KINDS: Final = {
+    "host": ("roundRect", "#4d8a3d"),
+    "switch": ("rect", "#2f6f9f"),
+    "manager": ("roundRect", "#6b6b6b"),
+}
+_BUSY_LOAD, _FULL_LOAD = 1 / 3, 3 / 4
+_BOX: Final = (72, 24)
+_GAP: Final = 6
+_LABEL_WIDTH: Final = 30
+"""Width in pixels of a node below which its name is shown only where the pointer is: it would not fit."""
+_DRAWN_WIDTH: Final = 850
+"""Width in pixels that a drawing has at least on a screen of 1400."""
+_FAINT: Final = 0.15
+
+Hop = tuple[str, str]
+
+
+def topology(seen: Scene, vesw: str | None = None, path: Collection[Hop] = ()) -> dict[str, Any]:
+    """Return the drawing of a fabric.
+
+    Args:  vesw: what is not on this virtual switch is drawn faintly. path: pairs of nodes whose links are marked.
+    """
+    rows = Counter(node.at[1] for node in seen.nodes)
+    width = min(_BOX[0], _DRAWN_WIDTH / max(rows.values(), default=1) - _GAP)
+    many = width < _LABEL_WIDTH
+    marked = {frozenset(hop) for hop in path}
+    return {
+        "animation": False,
+        "aria": {"enabled": True, "label": {"description": described(seen)}},
+        "tooltip": {"renderMode": "richText", "confine": True},
+        "series": [
+            {
+                "type": "graph",
+                "layout": "none",
+                "roam": True,
+                "zoom": 1,
+                "edgeSymbol": ["none", "none"],
+                "label": {"show": not many, "color": "#fff", "fontSize": 11},
+                "emphasis": {"label": {"show": True}, "scale": False},
+                "labelLayout": {"hideOverlap": True},
+                "data": [_node(node, vesw, (max(width, _GAP), _BOX[1])) for node in seen.nodes],
+                "links": _links(seen.links, marked),
+            }
+        ],
+    }
+
+
+def described(seen: Scene) -> str:
+    """Return the drawing in words, for those who do not see it."""
+    hosts = sum(node.kind == "host" for node in seen.nodes)
+    switches = sum(node.kind == "switch" for node in seen.nodes)
+    down = [link.name for link in seen.links if not link.up]
+    said = f"Fabric of lab {seen.lab}: {hosts} HFIs of hosts, {switches} switches, {len(seen.links)} links"
+    return f"{said}, down: {', '.join(down)}." if down else f"{said}, all up."
+
+
+def _node(node: NodeView, vesw: str | None, size: tuple[float, float]) -> dict[str, Any]:
+    symbol, colour = _KINDS[node.kind]
+    lines = [node.name, node.kind if node.lid is None else f"{node.kind}, LID {node.lid:#x}"]
+    lines += [", ".join(sorted(node.vesws))] if node.vesws else []
+    lines += [node.wrong] if node.wrong else []
+    lines += [f"faults: {', '.join(map(str, node.faults))}"] if node.faults else []
+    shown = vesw is None or node.kind == "switch" or vesw in node.vesws
+    return {
+        "id": node.name,
+        "name": node.name,
+        "x": node.at[0],
+        "y": node.at[1],
+        "symbol": symbol,
+        "symbolSize": list(size),
+        "itemStyle": {
+            "color": DOWN if node.wrong else FAULTY if node.faults else colour,
+            "opacity": 1 if shown else _FAINT,
+        },
+        "tooltip": {"formatter": _plain("\n".join(lines))},
+    }
+
+
+def _links(links: Sequence[LinkView], marked: Collection[frozenset[str]]) -> list[dict[str, Any]]:
+    seen: dict[frozenset[str], int] = {}
+    rows = []
+    for link in links:
+        pair = frozenset((link.a, link.b))
+        beside = seen.get(pair, 0)  # parallel cables are bent, each more than the one before
+        seen[pair] = beside + 1
+        rows.append(
+            {
+                "source": link.a,
+                "target": link.b,
+                "value": link.name,
+                "lineStyle": {
+                    "color": PATH if pair in marked and link.up else colour(link),
+                    "width": 5 if pair in marked else 2 + 4 * link.load,
+                    "type": "solid" if link.up else "dashed",
+                    "curveness": 0.12 * beside,
+                    "opacity": 1,
+                },
+                "tooltip": {"formatter": _plain("\n".join(link_lines(link)))},
+            }
+        )
+    return rows
+
+
+def colour(link: LinkView) -> str:
+    """Return the colour of a link: what is worst about it decides."""
+    if not link.up:
+        return DOWN
+    if link.faults:
+        return FAULTY
+    if link.load > _FULL_LOAD:
+        return FULL
+    return BUSY if link.load > _BUSY_LOAD else GOOD
+
+
+def link_lines(link: LinkView) -> list[str]:
+    """Return what is to be said of a link, a line each."""
+    lines = [
+        f"{link.name}  {rate_text(link.rate_bps)}  {'up' if link.up else 'down'}",
+        f"{link.a} -> {link.b}: {rounded_rate(link.bits_forth)}",
+        f"{link.b} -> {link.a}: {rounded_rate(link.bits_back)}",
+        f"{link.packets:,.0f} packets/s",
+    ]
+    if link.drops:
+        lines.append(f"{link.drops:,.0f} drops/s")
+    if link.faults:
+        lines.append(f"faults: {', '.join(map(str, link.faults))}")
+    return lines
+
+
+def plot(title: str, unit: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, Any]:
+    """Return a plot over time.
+
+    Args:  series: points (seconds since the Epoch, value), oldest first, by name.
+    """
+    return {
+        "animation": False,
+        "aria": {"enabled": True},
+        "title": {"text": title, "left": 0, "textStyle": {"fontSize": 13}},
+        "tooltip": {"trigger": "axis", "renderMode": "richText"},
+        "legend": {"top": 0, "right": 10},
+        "grid": {"left": 60, "right": 20, "top": 40, "bottom": 25},
+        "xAxis": {"type": "time"},
+        "yAxis": {"type": "value", "name": unit, "min": 0},
+        "series": [
+            {
+                "type": "line",
+                "name": name,
+                "showSymbol": False,
+                "data": [[when * 1000, value] for when, value in points],
+            }
+            for name, points in series.items()
+        ],
+    }
+
+
+def timeline(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return events of the Ethernet Manager over time, a row for each kind.
+
+    Args:  events: as GET /em/events answers.
+    """
+    kinds = list(dict.fromkeys(event["kind"] for event in events))
+    return {
+        "animation": False,
+        "aria": {"enabled": True},
+        "tooltip": {"renderMode": "richText"},
+        "grid": {"left": 140, "right": 20, "top": 20, "bottom": 25},
+        "xAxis": {"type": "time"},
+        "yAxis": {"type": "category", "data": kinds, "inverse": True},
+        "series": [
+            {
+                "type": "scatter",
+                "symbolSize": 9,
+                "data": [
+                    {
+                        "value": [event["time"] * 1000, event["kind"]],
+                        "tooltip": {"formatter": _plain(f"{clock_text(event['time'])}  {event_text(event)}")},
+                    }
+                    for event in events
+                ],
+            }
+        ],
+    }
+
+
+def event_text(event: Mapping[str, Any]) -> str:
+    """Return an event of the Ethernet Manager in a line, without its time."""
+    where = f"{event['port']}" if event["port"] else ""
+    if event["vport_num"]:
+        where += f" vport {event['vport_num']}"
+    return " ".join(part for part in (event["kind"], where, event["text"]) if part)
+
+
+def clock_text(seconds: float) -> str:
+    """Return the time of day, UTC, of a moment in seconds since the Epoch: 13:05:07.250."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S.%f")[:-3]
+
+
+def _plain(text: str) -> str:
+    """Return text for a formatter of ECharts, which would replace {a} and read {style|text}."""
+    return text.replace("{", "(").replace("}", ")")

@@ -1,0 +1,1 @@
+"""What the pages show: the fabric, a VNIC, the timeline, apps and parts."""

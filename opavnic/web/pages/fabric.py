@@ -1,0 +1,219 @@
+"""The fabric: drawn, with what is chosen in it beside the drawing, its faults, paths and captures."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from nicegui import ui
+from nicegui.events import EChartPointClickEventArguments
+
+from hfi_sim.quantities import rounded_rate
+from opavnic.lab.errors import LabError
+from opavnic.web import charts
+from opavnic.web.pages.frame import frame
+from opavnic.web.pages.redraw import redraw
+from opavnic.web.scene import LinkView, NodeView, Scene
+from opavnic.web.watch import Watch
+
+ALL: Final = "all virtual switches"
+CAPTURE_S: Final = 10
+_LEGEND: Final = (
+    (charts.GOOD, "idle"),
+    (charts.BUSY, "busy"),
+    (charts.FULL, "full"),
+    (charts.FAULTY, "fault set"),
+    (charts.DOWN, "down"),
+)
+
+
+class FabricPage:
+    """One open page."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._seen: Scene | None = None
+        self._chosen: LinkView | NodeView | None = None
+        self._path: list[charts.Hop] = []
+        self._again: Callable[[], Awaitable[None]] = frame(watch, "Fabric", self._show)
+        with ui.row().classes("w-full no-wrap items-stretch"):
+            with ui.column().classes("grow"):
+                self._tools()
+                self._chart = ui.echart({"series": []}, on_point_click=self._clicked)
+                self._chart.classes("w-full h-[70vh] border rounded").props(
+                    'role=img data-testid="fabric" aria-label="Drawing of the fabric"'
+                )
+                with ui.row().classes("gap-4 text-sm"):
+                    for colour, meaning in _LEGEND:
+                        with ui.row().classes("gap-1 items-center"):
+                            ui.element("span").style(f"width:24px;height:4px;background:{colour}")
+                            ui.label(meaning)
+            self._side = (
+                ui.column().classes("w-96 shrink-0 gap-1").props('role=region aria-label="What is chosen"')
+            )
+        self._drawn: dict[str, Any] = {}
+        self._told: object = None
+
+    def _tools(self) -> None:
+        with ui.row().classes("items-end w-full"):
+            self._choose = (
+                ui.select([], label="Choose a host, switch or link", with_input=True, on_change=self._picked)
+                .classes("w-72")
+                .props("clearable")
+            )
+            self._vesw = ui.select([ALL], value=ALL, label="Virtual switch", on_change=self._redraw)
+            self._vesw.classes("w-48")
+            self._from = ui.select([], label="Path from").classes("w-32")
+            self._to = ui.select([], label="to").classes("w-32")
+            ui.button("Show path", on_click=self._show_path).props("flat")
+
+    # --- what is to be seen ------------------------------------------------------------------------------
+
+    async def _show(self, seen: Scene) -> None:
+        self._seen = seen
+        names = [node.name for node in seen.nodes] + [link.name for link in seen.links]
+        if self._choose.options != names:
+            self._choose.set_options(names)
+        hosts = [node.name for node in seen.nodes if node.kind == "host"]
+        if self._from.options != hosts:
+            self._from.set_options(hosts)
+            self._to.set_options(hosts)
+        vesws = [ALL, *seen.vesws]
+        if self._vesw.options != vesws:
+            self._vesw.set_options(vesws, value=self._vesw.value if self._vesw.value in vesws else ALL)
+        self._redraw()
+        self._tell()
+
+    def _redraw(self) -> None:
+        if self._seen is None:
+            return
+        vesw = None if self._vesw.value in (None, ALL) else self._vesw.value
+        drawn = charts.topology(self._seen, vesw, self._path)
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self._chart.props["aria-label"] = drawn["aria"]["label"]["description"]
+            redraw(self._chart, drawn)
+
+    def _tell(self) -> None:
+        """Tell of what is chosen; what has not changed is not drawn again, so that the keyboard's focus stays."""
+        seen = self._seen
+        if seen is None:
+            return
+        name = self._chosen.name if self._chosen is not None else ""
+        self._chosen = seen.link(name) or seen.node(name)
+        told = (self._chosen, seen.faults, seen.drops, tuple(self._path))
+        if told == self._told:
+            return
+        self._told = told
+        self._side.clear()
+        with self._side:
+            if isinstance(self._chosen, LinkView):
+                self._tell_link(self._chosen)
+            elif self._chosen is not None:
+                self._tell_node(self._chosen, seen)
+            self._tell_faults(seen)
+            self._tell_drops(seen)
+
+    def _tell_link(self, link: LinkView) -> None:
+        ui.label(link.name).classes("text-lg font-mono")
+        for line in charts.link_lines(link)[1:]:
+            ui.label(line).classes("text-sm")
+        with ui.row():
+            if link.up:
+                self._button("Cut", f"link-down on {link.name}")
+            self._button("Lose 10%", f"loss on {link.name} 10%")
+            self._button("Delay 1 ms", f"delay on {link.name} delay=1ms")
+            self._capture(link.name)
+
+    def _tell_node(self, node: NodeView, seen: Scene) -> None:
+        ui.label(node.name).classes("text-lg font-mono")
+        ui.label(node.kind if node.lid is None else f"{node.kind}, LID {node.lid:#x}").classes("text-sm")
+        if node.wrong:
+            ui.label(node.wrong).classes("text-red-800")
+        for vnic, pace in seen.vnics:
+            if vnic.host == node.host and node.kind == "host":
+                target = f"/vnic/{quote(vnic.host, safe='')}/{quote(vnic.interface, safe='')}"
+                with ui.row().classes("gap-2 text-sm"):
+                    ui.link(f"{vnic.interface} on {vnic.vesw}", target)
+                    ui.label(f"{vnic.state}, sends {rounded_rate(pace.tx_bits)}")
+        with ui.row():
+            if node.kind == "switch":
+                self._button("Reboot", f"switch-reboot on {node.name} for=2s")
+            if node.kind == "host":
+                self._button("Crash the driver", f"crash on {node.host} for=2s")
+            self._capture(node.name)
+
+    def _tell_faults(self, seen: Scene) -> None:
+        ui.separator()
+        ui.label("Faults").classes("font-bold")
+        for fault in seen.faults:
+            with ui.row().classes("items-center no-wrap text-sm"):
+                ui.label(f"{fault.number}: {fault.text} ({fault.state}, hit {fault.hits} of {fault.seen})")
+                ui.button("Remove", on_click=lambda number=fault.number: self._remove(number)).props(
+                    f'flat dense aria-label="Remove fault {fault.number}"'
+                )
+        field = ui.input("Set a fault", placeholder="loss on h1 20% l4=ethernet for=10s").classes("w-full")
+        field.on("keydown.enter", lambda: self._set(field.value or ""))
+
+    def _tell_drops(self, seen: Scene) -> None:
+        if not seen.drops:
+            return
+        ui.separator()
+        ui.label("Drops").classes("font-bold")
+        for element, reason, count in seen.drops[:20]:
+            ui.label(f"{element}: {reason} {count:,}").classes("text-sm font-mono")
+
+    # --- what a person does ------------------------------------------------------------------------------
+
+    def _button(self, text: str, fault: str) -> None:
+        ui.button(text, on_click=lambda: self._set(fault)).props("outline dense")
+
+    def _capture(self, place: str) -> None:
+        query = urlencode({"on": place, "seconds": CAPTURE_S})
+        ui.link(f"Capture {CAPTURE_S} s", f"/capture.pcapng?{query}").props("download")
+
+    def _clicked(self, event: EChartPointClickEventArguments) -> None:
+        if self._seen is None:
+            return
+        if event.data_type == "edge":
+            data: Any = event.data  # declared as a number or text; of an edge it is the row of the chart
+            self._pick(str(data.get("value", "")))
+        else:
+            self._pick(str(event.name))
+
+    def _pick(self, name: str) -> None:
+        self._choose.set_value(name)
+
+    def _picked(self) -> None:
+        name = self._choose.value or ""
+        if self._seen is not None:
+            self._chosen = self._seen.link(name) or self._seen.node(name)
+            self._tell()
+
+    async def _show_path(self) -> None:
+        if not self._from.value or not self._to.value or self._from.value == self._to.value:
+            ui.notify("choose two hosts", type="warning")
+            return
+        try:
+            found = await self._watch.get(
+                "/routes?" + urlencode({"from": self._from.value, "to": self._to.value})
+            )
+        except LabError as error:
+            ui.notify(str(error), type="negative")
+            return
+        nodes = [[place.rsplit(":", 1)[0] for place in path] for path in found["paths"]]
+        self._path = [hop for path in nodes for hop in pairwise(path) if hop[0] != hop[1]]
+        self._redraw()
+
+    async def _set(self, fault: str) -> None:
+        await self._change("/faults", {"fault": fault})
+
+    async def _remove(self, number: int) -> None:
+        await self._change("/faults/remove", {"number": number})
+
+    async def _change(self, path: str, body: dict[str, object]) -> None:
+        if wrong := await self._watch.change(path, body):
+            ui.notify(wrong, type="negative")
+        await self._again()

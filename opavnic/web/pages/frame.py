@@ -1,0 +1,67 @@
+"""What every page has: the head with the lab's name and the ways to the other pages, and the look once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from nicegui import ui
+
+from opavnic.lab.errors import LabError
+from opavnic.web.scene import Scene
+from opavnic.web.watch import LOOK_S, Watch
+
+_PAGES: Final = (
+    ("Fabric", "/"),
+    ("VNICs", "/vnics"),
+    ("Timeline", "/timeline"),
+    ("Apps and parts", "/parts"),
+)
+
+Show = Callable[[Scene], Awaitable[None] | None]
+
+
+def frame(watch: Watch, title: str, show: Show) -> Callable[[], Awaitable[None]]:
+    """Draw the head of a page, and call `show` with what is to be seen, now and once a second while the page is open.
+
+    Returns: a function that looks at once, as after a change.
+    """
+    ui.page_title(f"{title} - opavnic")
+    with ui.header().classes("items-center gap-6 py-2 bg-slate-800"):
+        ui.label("opavnic").classes("font-bold text-lg")
+        with ui.row().classes("gap-4").props('role=navigation aria-label="Pages"'):
+            for name, target in _PAGES:
+                here = "underline" if name == title else "no-underline"
+                ui.link(name, target).classes(f"text-white {here}")
+        ui.space()
+        lab = ui.label().classes("font-mono").props('data-testid="lab"')
+    summary = ui.label().classes("text-sm text-slate-600")
+    wrong = (
+        ui.label()
+        .classes("w-full bg-red-100 text-red-900 p-2 rounded font-bold")
+        .props('role=alert data-testid="alert"')
+    )
+    wrong.set_visibility(False)
+
+    async def look(*, fresh: bool = False) -> None:
+        try:
+            seen = await watch.look(fresh=fresh)
+        except LabError as error:
+            wrong.set_text(str(error))
+            wrong.set_visibility(True)
+            return
+        lost = ", ".join(f"{name} {count:+}" for name, count in seen.unaccounted.items())
+        wrong.set_text(f"packets not accounted for (a bug): {lost}" if lost else "")
+        wrong.set_visibility(bool(lost))
+        lab.set_text(seen.lab)
+        summary.set_text(f"{seen.summary}; {seen.mads:,.0f} MADs/s")
+        done = show(seen)
+        if done is not None:
+            await done
+
+    ui.timer(LOOK_S, look)
+
+    async def again() -> None:
+        await look(fresh=True)
+
+    return again

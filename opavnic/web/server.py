@@ -1,0 +1,115 @@
+"""Serves the pages of one lab on an address of the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlencode
+
+import uvicorn
+from fastapi import FastAPI, HTTPException
+from fastapi.responses import StreamingResponse
+from nicegui import ui
+
+from opavnic.lab.errors import LabError
+from opavnic.observe.capture_copy import NUMBER_HEADER
+from opavnic.web.guard import Guard
+from opavnic.web.pages.fabric import FabricPage
+from opavnic.web.pages.parts import parts_page
+from opavnic.web.pages.timeline import timeline_page
+from opavnic.web.pages.vnics import vnic_page, vnics_page
+from opavnic.web.watch import Watch
+
+CAPTURE_MAX_S: Final = 3600
+_CHUNK: Final = 1 << 16
+
+
+def application(watch: Watch, lab: str) -> FastAPI:
+    """Return the pages of a lab as an application, not guarded yet. The library allows one for each process."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/capture.pcapng")
+    async def capture(on: str, seconds: int = 10) -> StreamingResponse:
+        if not 0 < seconds <= CAPTURE_MAX_S:
+            raise HTTPException(400, f"seconds={seconds} is not 1 to {CAPTURE_MAX_S}")
+        try:
+            stream = await asyncio.to_thread(watch.stream, "/capture?" + urlencode({"on": on}))
+        except LabError as error:
+            raise HTTPException(400, str(error)) from None
+        number = int(stream.headers[NUMBER_HEADER])
+
+        async def end() -> None:
+            """End the capture in time; it may have ended because the lab or the browser has gone."""
+            await asyncio.sleep(seconds)
+            await watch.change("/capture/end", {"number": number})
+
+        ending = asyncio.ensure_future(end())
+
+        loop = asyncio.get_running_loop()
+
+        def chunks() -> Iterator[bytes]:
+            try:
+                while data := stream.read1(_CHUNK):
+                    yield data
+            finally:
+                stream.close()
+                loop.call_soon_threadsafe(ending.cancel)
+
+        answer = StreamingResponse(chunks(), media_type="application/x-pcapng")
+        answer.headers["content-disposition"] = f'attachment; filename="{lab}.pcapng"'
+        return answer
+
+    @ui.page("/")
+    def fabric() -> None:
+        FabricPage(watch)
+
+    @ui.page("/vnics")
+    def vnics() -> None:
+        vnics_page(watch)
+
+    @ui.page("/vnic/{host}/{interface}")
+    def vnic(host: str, interface: str) -> None:
+        vnic_page(watch, host, interface)
+
+    @ui.page("/timeline")
+    def timeline() -> None:
+        timeline_page(watch)
+
+    @ui.page("/parts")
+    def parts() -> None:
+        parts_page(watch)
+
+    ui.run_with(app, title=f"{lab} - opavnic", language="en-US", show_welcome_message=False)
+    return app
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises LabError: the address cannot be used."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(64)
+    except OSError as error:
+        sock.close()
+        raise LabError(f"cannot listen on {host} port {port}: {error.strerror}") from error
+    return sock
+
+
+def hosts_of(host: str, port: int) -> set[str]:
+    """Return what browsers may call an address that is served."""
+    names = {f"[{host}]" if ":" in host else host, "localhost"}
+    return {f"{name}:{port}" for name in names}
+
+
+def serve(app: FastAPI, sock: socket.socket, token: str) -> None:
+    """Serve until SIGINT or SIGTERM, which the caller then gets."""
+    host, port = sock.getsockname()[:2]
+    guarded = Guard(app, token, hosts_of(host, port))
+    config = uvicorn.Config(
+        guarded, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1
+    )
+    uvicorn.Server(config).run(sockets=[sock])

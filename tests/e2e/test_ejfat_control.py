@@ -1,0 +1,87 @@
+"""The control plane of a lab, reached by programs on its hosts over TCP, with and without TLS."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opavnic.lab.errors import LabError
+from opavnic.lab.lab import Lab
+from opavnic.lab.loader import parse_lab
+
+pytestmark = pytest.mark.timeout(300)
+EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
+CHECKS = [
+    "control plane",
+    "senders",
+    "addresses",
+    "workers",
+    "next hop",
+    "tables",
+    "loss",
+    "events",
+    "ports",
+    "health",
+]
+FILE = """
+name: ejfat-control-{pid}
+hosts: {{lb: {{}}, w1: {{}}}}
+vesws:
+  - {{id: 7, name: daq, subnet: 10.7.0.0/24, members: [lb, w1]}}
+apps:
+  - {{kind: ejfat-lb, host: lb, options: {{port: 18123{options}}}}}
+em: {{}}
+"""
+
+
+def certificate(directory: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
+    command += " -subj /CN=localhost -addext subjectAltName=DNS:localhost -out cert.pem -keyout key.pem"
+    subprocess.run(command.split(), check=True, capture_output=True, timeout=60, cwd=directory)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_program_on_a_host_reaches_the_control_plane_with_the_uri_alone(
+    tmp_path: Path, tls: bool
+) -> None:
+    options, trust = "", []
+    if tls:
+        certificate(tmp_path)
+        options = f", tls_cert: {tmp_path}/cert.pem, tls_key: {tmp_path}/key.pem"
+        trust = ["--ca", str(tmp_path / "cert.pem")]
+    text = FILE.format(pid=os.getpid(), options=options)
+    async with Lab(parse_lab(text, str(tmp_path / "x.yaml"))) as lab:
+        (app,) = lab.status()["apps"]
+        assert app["uri"].startswith("ejfats://" if tls else "ejfat://")
+        assert "@localhost:18123/" in app["uri"]
+        asked = await lab.run("w1", [*EJFAT, "admin", "status", "--json", "--uri", app["uri"], *trust])
+        assert asked.returncode == 0, asked.stderr
+        assert json.loads(asked.stdout)["slotResolution"] == 512
+        checked = await lab.run(
+            "w1", [*EJFAT, "doctor", "--address", "10.7.0.2", "--json", "--uri", app["uri"], *trust]
+        )
+        told = json.loads(checked.stdout)
+        assert told["ok"], told
+        assert [one["check"] for one in told["checks"]] == CHECKS
+        stranger = ["--address", "10.7.0.99", "--uri", app["uri"], *trust]
+        refused = await lab.run("w1", [*EJFAT, "doctor", *stranger])
+        assert refused.returncode == 1
+        assert "FAIL senders: 10.7.0.99 among 10.7.0.2" in refused.stdout
+        if tls:
+            stranger = await lab.run("w1", [*EJFAT, "admin", "status", "--uri", app["uri"]])
+            assert stranger.returncode == 1, "the certificate is not one that the system trusts"
+
+
+async def test_tls_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    text = FILE.format(pid=os.getpid(), options=f", tls_cert: {tmp_path}/no.pem, tls_key: {tmp_path}/no.pem")
+    with pytest.raises(LabError, match=r"no\.pem"):
+        async with Lab(parse_lab(text, str(tmp_path / "x.yaml"))):
+            pass

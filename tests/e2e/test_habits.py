@@ -1,0 +1,173 @@
+"""A lab as a person asks about it: check, status on a terminal of 80 columns, save, completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+import yaml
+
+from processes import child
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = [sys.executable, "-c", "from opavnic.cli.start import start; start()"]
+LIMIT_S = 60.0
+COLORS = re.compile(r"\x1b\[[0-9;]*m")
+TREE = """
+name: habits-tree
+fabric: {topology: {kind: fat-tree, k: 4}}
+hosts: {h1: {}, h2: {}, h3: {}, h4: {}}
+vesws:
+  - {id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2, h3]}
+  - {id: 3, name: red, pkey: 0x8003, mtu: 9000, subnet: 10.9.3.0/24, members: [h3, h4]}
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path_factory.mktemp("habits") / "run")}
+
+
+def opavnic(environment: dict[str, str], *words: object, code: int = 0) -> str:
+    done = subprocess.run(
+        [*PROGRAM, *map(str, words)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def lab(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    file = tmp_path_factory.mktemp("tree") / "lab.yaml"
+    file.write_text(TREE)
+    opavnic(environment, "up", file, "-d")
+    yield environment
+    opavnic(environment, "down")
+
+
+def on_terminal(environment: dict[str, str], *words: str) -> list[str]:
+    """Return what a command shows on a terminal of 80 columns."""
+    master, slave = pty.openpty()
+    ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    plain = {
+        name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
+    }
+    ends = {"stdin": slave, "stdout": slave, "stderr": slave}
+    with child([*PROGRAM, *words], env={**plain, "TERM": "xterm"}, **ends) as process:
+        os.close(slave)
+        shown = b""
+        deadline = time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline and select.select([master], [], [], LIMIT_S)[0]:
+            try:
+                shown += os.read(master, 1 << 16)
+            except OSError:  # the last of its ends is closed
+                break
+        assert process.wait(LIMIT_S) == 0
+    os.close(master)
+    return shown.decode().replace("\r\n", "\n").splitlines()
+
+
+def test_status_fits_80_columns_and_keeps_addresses_whole(lab: dict[str, str]) -> None:
+    lines = [COLORS.sub("", line) for line in on_terminal(lab, "status")]
+    assert max(map(len, lines)) <= 80
+    vnics = [line for line in lines if re.match(r"h\d ", line)]
+    assert len(vnics) == 5
+    assert all(re.search(r" [0-9a-f:]{17} ", line) and line.rstrip().endswith(" up") for line in vnics)
+
+
+@pytest.mark.parametrize("words", ["em show vports", "em show vesws", "mad get 0x11 --lid 2"])
+def test_tables_fit_80_columns(words: str, lab: dict[str, str]) -> None:
+    assert max(len(COLORS.sub("", line)) for line in on_terminal(lab, *words.split())) <= 80
+
+
+def test_output_in_a_pipe_is_plain_text(lab: dict[str, str]) -> None:
+    for words in ("status", "topo"):
+        shown = opavnic(lab, *words.split())
+        assert shown.isascii()
+        assert "\x1b" not in shown
+        assert [line for line in shown.splitlines() if line != line.rstrip()] == []
+
+
+def test_check_finds_that_everybody_reaches_everybody_of_its_own(lab: dict[str, str]) -> None:
+    found = json.loads(opavnic(lab, "check", "--json"))
+    assert found["ok"] is found["isolated"] is found["oversize_refused"] is True
+    assert found["failures"] == []
+    pairs = {(one["vesw"], one["from"], one["to"]) for one in found["pairs"]}
+    assert pairs == {
+        *(("blue", a, b) for a in ("h1", "h2", "h3") for b in ("h1", "h2", "h3") if a != b),
+        ("red", "h3", "h4"),
+        ("red", "h4", "h3"),
+    }
+    assert all(one["ipv4"] and one["ipv6"] and one["mtu"] for one in found["pairs"])
+
+
+def test_check_finds_what_is_cut_off_and_fails(lab: dict[str, str]) -> None:
+    opavnic(lab, "fault", "add", "loss", "on", "h1", "100%", "l4=ethernet")
+    try:
+        found = json.loads(opavnic(lab, "check", "--json", "--timeout", "200ms", code=1))
+        assert {one["from"] for one in found["failures"]} | {one["to"] for one in found["failures"]} >= {"h1"}
+        assert all("h1" in (one["from"], one["to"]) for one in found["failures"])
+        links = opavnic(lab, "status").split("dropped at", 1)[1]
+        assert "link_fault" in links
+    finally:
+        opavnic(lab, "fault", "clear")
+
+
+def test_state_that_is_saved_comes_up_again(environment: dict[str, str], tmp_path: Path) -> None:
+    file, changed, saved = (tmp_path / name for name in ("lab.yaml", "em.yaml", "saved.yaml"))
+    file.write_text(TREE.replace("habits-tree", "habits-saved"))
+    blue = {"id": 2, "name": "blue", "pkey": 0x8002, "mtu": 2000, "members": ["h1", "h2"]}
+    red = {"id": 3, "name": "red", "pkey": 0x8003, "mtu": 9000, "members": ["h3", "h4"]}
+    changed.write_text(
+        yaml.safe_dump({"fabric": {"id": 1}, "mac": "locally-administered", "vesws": [blue, red]})
+    )
+    named = ("--lab", "habits-saved")
+    opavnic(environment, "up", file, "-d")
+    try:
+        opavnic(environment, "em", "apply", changed, *named)
+        opavnic(environment, "fault", "add", "delay", "on", "h1", "delay=5us", *named)
+        opavnic(environment, "save", saved, *named)
+        opavnic(environment, "down", "habits-saved")
+        opavnic(environment, "up", saved, "-d")
+        assert opavnic(environment, "save", *named) == saved.read_text()
+        vnics = opavnic(environment, "status", "-o", "csv", *named).splitlines()[1:5]
+        assert [line.split(",")[0] + line.split(",")[2] for line in vnics] == [
+            "h1blue",
+            "h2blue",
+            "h3red",
+            "h4red",
+        ]
+    finally:
+        subprocess.run([*PROGRAM, "down", "habits-saved"], env=environment, check=False, timeout=LIMIT_S)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("exec h", ["h1", "h2", "h3", "h4"]), ("status --lab hab", ["habits-tree"])],
+)
+def test_shell_completes_names_of_a_running_lab(words: str, found: list[str], lab: dict[str, str]) -> None:
+    line = f"opavnic {words}".split(" ")
+    asking = {
+        **lab,
+        "_OPAVNIC_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(line),
+        "COMP_CWORD": str(len(line) - 1),
+    }
+    assert opavnic(asking).split() == found

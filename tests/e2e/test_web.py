@@ -1,0 +1,170 @@
+"""The web view of a real lab in a real browser: Debian's Chromium without a window."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from permission import require
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = "chromium"
+PATIENCE_MS = 60_000
+LAB = """
+name: web
+hosts: {h1: {}, h2: {}}
+vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
+"""
+PING = ("exec", "h1", "--", "ping", "-c", "1", "-W", "1", "10.9.2.2")
+
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """The program, with a lab that runs for all tests of this module."""
+    require([CHROMIUM])
+    directory = tmp_path_factory.mktemp("web")
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    (directory / "lab.yaml").write_text(LAB)
+    up = run("up", directory / "lab.yaml", "-d")
+    try:
+        assert up.returncode == 0, up.stderr
+        yield run
+    finally:
+        run("down")
+        run("prune")
+
+
+@pytest.fixture(scope="module")
+def url(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the web view of the lab is served, with the token."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "opavnic.cli.main", "web", "--port", "0"],
+        env={**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path_factory.getbasetemp() / "web0" / "run")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    try:
+        yield server.stdout.readline().strip()
+    finally:
+        server.send_signal(signal.SIGTERM)
+        _, said = server.communicate(timeout=60)
+    assert (server.returncode, said) == (0, "end with Ctrl-C\n")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium without a window."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(
+            executable_path=shutil.which(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(url: str, browser: Browser) -> Iterator[Page]:
+    """The page of the fabric; whatever goes wrong in the browser fails the test."""
+    wrong: list[str] = []
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: _elsewhere(request.url, url, wrong))
+    page.goto(url)
+    page.get_by_test_id("lab").get_by_text("web").wait_for()
+    yield page
+    context.close()
+    assert wrong == []
+
+
+def _elsewhere(asked: str, url: str, wrong: list[str]) -> None:
+    ours = url.split("/?")[0].removeprefix("http://")
+    if not asked.startswith((f"http://{ours}/", f"ws://{ours}/", "data:", "blob:")):
+        wrong.append(f"{asked} is not of this server")
+
+
+def choose(page: Page, name: str) -> None:
+    field = page.get_by_label("Choose a host, switch or link")
+    field.fill(name)
+    page.get_by_role("option", name=name, exact=True).click()
+
+
+def drawn(page: Page) -> str:
+    """What the drawing says of itself to those who do not see it."""
+    return page.get_by_test_id("fabric").get_attribute("aria-label") or ""
+
+
+def test_link_cut_on_the_page_goes_down_and_mended_comes_back(page: Page, program: Program) -> None:
+    assert "token" not in page.url
+    assert program(*PING).returncode == 0
+    choose(page, "h2:1--sw0:3")
+    page.get_by_role("button", name="Cut").click()
+    page.get_by_text("link-down on h2:1--sw0:3").wait_for()
+    page.wait_for_function("document.querySelector('[data-testid=fabric]').ariaLabel.includes('down: h2')")
+    assert program(*PING).returncode == 1
+    page.get_by_role("button", name="Remove fault 1").click()
+    page.wait_for_function("document.querySelector('[data-testid=fabric]').ariaLabel.includes('all up')")
+    wait_for_ping(program)
+
+
+def wait_for_ping(program: Program) -> None:
+    """Wait until the fabric has found its routes anew."""
+    assert program("exec", "h1", "--", "ping", "-c", "1", "-w", "30", "10.9.2.2").returncode == 0
+
+
+def test_pages_show_vnic_and_events(page: Page) -> None:
+    page.get_by_role("link", name="VNICs").click()
+    page.get_by_role("link", name="h1/blue").click()
+    page.get_by_test_id("vnic").get_by_text("h1/blue: blue, up").wait_for()
+    page.get_by_role("cell", name="10.9.2.1/24").wait_for()
+    page.get_by_role("link", name="Timeline").click()
+    page.get_by_text("vport-configured h2:1 vport 1").wait_for()
+
+
+def test_capture_is_downloaded_and_holds_what_passed(page: Page, program: Program, tmp_path: Path) -> None:
+    choose(page, "h1")
+    target = page.get_by_role("link", name="Capture 10 s").get_attribute("href") or ""
+    with ThreadPoolExecutor() as pool:
+        pings = pool.submit(program, "exec", "h1", "--", "ping", "-q", "-i", "0.1", "-c", "60", "10.9.2.2")
+        with page.expect_download(timeout=PATIENCE_MS) as found:
+            page.evaluate("place => { location.href = place }", target.replace("seconds=10", "seconds=4"))
+        found.value.save_as(tmp_path / "got.pcapng")
+        assert pings.result().returncode == 0
+    shown = program("decode", tmp_path / "got.pcapng")
+    assert shown.returncode == 0, shown.stderr
+    assert "10.9.2.2" in shown.stdout or "ethernet" in shown.stdout.lower()
+
+
+def test_stranger_and_wrong_fault_are_told_so(page: Page, url: str) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(url.split("?")[0], timeout=30)  # noqa: S310 - of this test
+    field = page.get_by_label("Set a fault")
+    field.fill("loss on nobody 10%")
+    field.press("Enter")
+    page.get_by_text("nobody").last.wait_for()

@@ -1,0 +1,181 @@
+"""Load balancers in a chain: two and three control planes over the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from ejfat.control.chains import aggregate
+from ejfat.control.members import ReceiverCounters, Session, SessionState, Worker
+from ejfat.control.pb import loadbalancer_pb2 as pb
+from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
+from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.live.app import AppConfig, LbApp
+from ejfat.uri import EjfatUri
+
+LONG_S = 60.0
+
+
+class Balancer:
+    """A load balancer with a reservation, and a client with its token; every worker answers ARP."""
+
+    def __init__(self, number: int, state: Path | None = None) -> None:
+        addresses = InstanceAddresses(ip_address(f"10.0.0.{number}"))
+        plane = PlaneConfig(mac=0x020000000000 + number, instances=(addresses,))
+        self.app = LbApp(AppConfig(plane, "127.0.0.1:0", state=state, period_s=LONG_S), self.take)
+        self.uri = EjfatUri(host="-", port=1024)
+
+    def take(self, frame: bytes) -> None:
+        if frame[12:14] == b"\x08\x06":
+            reply = frame[6:12] + b"\x02\x09" + frame[38:42] + frame[12:20]
+            reply += b"\0\2\x02\x09" + frame[38:42] + frame[38:42] + frame[22:32]
+            asyncio.get_running_loop().call_soon(self.app.receive, reply)
+
+    async def start(self) -> Balancer:
+        await self.app.start()
+        self.uri = self.app.reserve("run", [])
+        return self
+
+    async def call(self, rpc: str, request: Any) -> Any:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{self.uri.port}") as channel:
+            metadata = (("authorization", f"Bearer {self.uri.token}"),)
+            return await getattr(pb_grpc.LoadBalancerStub(channel), rpc)(
+                request, metadata=metadata, timeout=LONG_S
+            )
+
+    async def chain_to(self, other: Balancer, **values: Any) -> str:
+        wanted: dict[str, Any] = {"ejfatUri": str(other.uri), "ipFamily": pb.IPV4, "weight": 1} | values
+        request = pb.ChainLoadBalancerRequest(lbId=self.uri.lb_id, **wanted)
+        return str((await self.call("ChainLoadBalancer", request)).chainId)
+
+    async def graph(self) -> Any:
+        return await self.call("GetChainGraph", pb.GetChainGraphRequest(lbId=self.uri.lb_id))
+
+    async def workers(self) -> list[Any]:
+        status = await self.call("LoadBalancerStatus", pb.LoadBalancerStatusRequest(lbId=self.uri.lb_id))
+        return list(status.workers)
+
+    async def until(self, holds: Callable[[list[Any]], bool]) -> list[Any]:
+        async with asyncio.timeout(LONG_S):
+            while not holds(workers := await self.workers()):  # noqa: ASYNC110 - nothing announces a report
+                await asyncio.sleep(0.02)
+        return workers
+
+    def session(self) -> Session:
+        return next(iter(self.app.plane.reservations.values())).balancer.sessions[1]
+
+
+@pytest.fixture
+async def run() -> AsyncIterator[Callable[..., Any]]:
+    async with contextlib.AsyncExitStack() as ends:
+
+        async def start(number: int, state: Path | None = None) -> Balancer:
+            balancer = Balancer(number, state)
+            ends.push_async_callback(balancer.app.stop)
+            return await balancer.start()
+
+        yield start
+
+
+async def _refused(call: Any) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code(), caught.value.details() or ""
+
+
+async def test_downstream_is_a_worker_upstream_and_reports_for_its_own(run: Callable[..., Any]) -> None:
+    up, down = await run(1), await run(2)
+    assert await down.chain_to(up, minFactor=0.5, maxFactor=2) == "1"
+    (worker,) = await up.until(lambda workers: up.session().state is SessionState.DRAINING)
+    assert (worker.name, worker.ipAddress, worker.udpPort) == ("chain-1", "10.0.0.2", 16384)
+    assert (worker.portRange, worker.keepLbHeader) == (pb.PORT_RANGE_16384, True)
+    worker = pb.RegisterRequest(lbId=down.uri.lb_id, name="w", weight=1, ipAddress="10.0.1.1", udpPort=10000)
+    await down.call("Register", worker)
+    counters = ReceiverCounters(events_received=7)
+    down.session().report(0.0, fill=0.5, control=0.25, ready=True, counters=counters)
+    (worker,) = await up.until(lambda workers: workers[0].totalEventsRecv == 7)
+    assert (worker.fillPercent, worker.controlSignal) == (0.5, 0.25)
+    assert up.session().state is SessionState.READY
+
+
+async def test_unchained_and_freed_balancers_deregister_upstream(run: Callable[..., Any]) -> None:
+    up, down = await run(1), await run(2)
+    chain = await down.chain_to(up)
+    request = pb.UnchainLoadBalancerRequest(lbId=down.uri.lb_id, chainId=chain)
+    await down.call("UnchainLoadBalancer", request)
+    assert await up.workers() == []
+    assert list((await down.graph()).edges) == []
+    code, text = await _refused(down.call("UnchainLoadBalancer", request))
+    assert (code, text) == (grpc.StatusCode.NOT_FOUND, "run has no chain '1'")
+    assert await down.chain_to(up) == "2"
+    down.app.plane.free(down.app.plane.get(down.uri.lb_id))
+    down.app.advance()
+    await up.until(lambda workers: not workers)
+
+
+async def test_graph_shows_the_way_upstream_and_a_circle_is_refused(run: Callable[..., Any]) -> None:
+    top, middle, bottom = await run(1), await run(2), await run(3)
+    await middle.chain_to(top)
+    await bottom.chain_to(middle)
+    graph = await bottom.graph()
+    assert not graph.cycleDetected
+    assert [(edge.downstreamDataIpv4, edge.upstreamDataIpv4) for edge in graph.edges] == [
+        ("10.0.0.3", "10.0.0.2"),
+        ("10.0.0.2", "10.0.0.1"),
+    ]
+    code, text = await _refused(top.chain_to(bottom))
+    assert code is grpc.StatusCode.FAILED_PRECONDITION
+    assert "in a circle" in text
+    assert await bottom.workers() == []
+
+
+async def test_what_cannot_be_chained_is_refused_and_says_why(run: Callable[..., Any]) -> None:
+    up, down, twin = await run(1), await run(2), await run(2)
+    bare = EjfatUri(host="127.0.0.1", port=up.uri.port)
+    invalid = grpc.StatusCode.INVALID_ARGUMENT
+    precondition = grpc.StatusCode.FAILED_PRECONDITION
+    closed = str(up.uri).replace(f":{up.uri.port}/", ":1025/")
+    for values, status, word in (
+        ({"ejfatUri": str(bare)}, invalid, "needs a token and a reservation"),
+        ({"ejfatUri": "http://x"}, invalid, "expected ejfat or ejfats"),
+        ({"ipFamily": pb.DUAL_STACK}, invalid, "expected IPV4 or IPV6"),
+        ({"ipFamily": pb.IPV6}, precondition, "run has no IPv6 address"),
+        ({"ejfatUri": str(twin.uri)}, precondition, "10.0.0.2 is an address of this load balancer too"),
+        ({"ejfatUri": closed}, grpc.StatusCode.UNAVAILABLE, "upstream 127.0.0.1:1025"),
+        ({"weight": -1}, grpc.StatusCode.UNAVAILABLE, "weight -1"),
+    ):
+        code, text = await _refused(down.chain_to(up, **values))
+        assert code is status, text
+        assert word in text
+    assert await up.workers() == []
+
+
+async def test_chain_outlives_a_restart(run: Callable[..., Any], tmp_path: Path) -> None:
+    up, down = await run(1), await run(2, tmp_path / "state.db")
+    await down.chain_to(up)
+    await down.app.stop()
+    assert [worker.name for worker in await up.workers()] == ["chain-1"]
+    up.session().report(0.0, fill=0, control=0, ready=True, counters=ReceiverCounters())
+    again = await run(2, tmp_path / "state.db")
+    await up.until(lambda workers: up.session().state is SessionState.DRAINING)
+    assert [edge.chainId for edge in (await again.graph()).edges] == ["1"]
+
+
+def test_reports_of_workers_become_one() -> None:
+    assert not aggregate([]).ready
+    workers = [
+        Session(n, n, Worker("w", ip_address("10.0.0.9"), 1), 0, 0, 1, fill=n / 4, control=n)
+        for n in (0, 1, 2)
+    ]
+    workers[0].state, workers[2].state = SessionState.DRAINING, SessionState.GONE
+    workers[0].counters.bytes_received = workers[1].counters.bytes_received = 5
+    total = aggregate(workers)
+    assert (total.fill, total.control, total.ready) == (0.125, 0.5, True)
+    assert total.counters.bytes_received == 10

@@ -1,0 +1,87 @@
+"""Workers behind a router: which MAC their packets get."""
+
+from __future__ import annotations
+
+import asyncio
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import pytest
+
+from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.errors import ControlError
+from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.routes import NextHops, Route, next_hop
+from opavnic.cli.main import main
+
+LINK = Route(ip_network("10.7.0.0/24"))
+DEFAULT = Route(ip_network("0.0.0.0/0"), ip_address("10.7.0.1"), 100)
+WORSE = Route(ip_network("0.0.0.0/0"), ip_address("10.7.0.2"), 200)
+LAB = Route(ip_network("10.9.0.0/16"), ip_address("10.7.0.9"))
+SIX = Route(ip_network("::/0"), ip_address("fe80::1"))
+GIVEN = {4: ip_address("10.7.0.254")}
+
+
+@pytest.mark.parametrize(
+    ("address", "routes", "gateways", "hop"),
+    [
+        ("10.7.0.5", [LINK, DEFAULT], {}, "10.7.0.5"),
+        ("10.7.0.5", [LINK, DEFAULT], GIVEN, "10.7.0.5"),
+        ("8.8.8.8", [LINK, WORSE, DEFAULT], {}, "10.7.0.1"),
+        ("8.8.8.8", [LINK, DEFAULT], GIVEN, "10.7.0.254"),
+        ("10.9.1.1", [LINK, DEFAULT, LAB], {}, "10.7.0.9"),
+        ("2001:db8::1", [LINK, DEFAULT, SIX], GIVEN, "fe80::1"),
+        ("8.8.8.8", [LINK], {}, "8.8.8.8"),
+        ("8.8.8.8", [], GIVEN, "10.7.0.254"),
+    ],
+)
+def test_next_hop(address: str, routes: list[Route], gateways: dict[int, object], hop: str) -> None:
+    assert str(next_hop(ip_address(address), routes, gateways)) == hop  # type: ignore[arg-type]
+
+
+async def test_worker_behind_a_gateway_gets_its_mac_and_one_that_is_silent_is_named() -> None:
+    asked: list[str] = []
+
+    def wire(frame: bytes) -> None:
+        target = str(ip_address(frame[38:42]))
+        asked.append(target)
+        if target == "10.7.0.254":
+            mac = b"\x02\0\0\0\0\xfe"
+            reply = frame[6:12] + mac + frame[12:20] + b"\0\2" + mac + frame[38:42] + frame[22:32]
+            asyncio.get_running_loop().call_soon(app.receive, reply)
+
+    plane = PlaneConfig(0x020000000001, (InstanceAddresses(ip_address("10.7.0.100")),))
+    app = LbApp(AppConfig(plane, next_hops=NextHops("", GIVEN)), wire)
+    app.program()
+    assert await app._resolve(ip_address("8.8.8.8")) == 0x0200000000FE
+    assert set(asked) == {"10.7.0.254"}
+    app.config = AppConfig(plane, next_hops=NextHops("", {4: ip_address("10.7.0.253")}))
+    with pytest.raises(ControlError, match=r"10\.7\.0\.253, the next hop to 8\.8\.8\.8, does not answer"):
+        await app._resolve(ip_address("8.8.8.8"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--gateway", "10.7.0.1", "--gateway", "10.7.0.2"], "10.7.0.1 is the one for IPv4"),
+        (["--gateway", "router"], "'router' is not an IP address"),
+        (["--token", "x", "--token-file", "/dev/null"], "give --token or --token-file, not both"),
+        (["--token-file", "/dev/null"], "/dev/null: 0 words, expected a token"),
+        (["--token-file", "/nowhere/token"], "No such file"),
+    ],
+)
+def test_options_of_the_program_that_are_wrong_are_one_line(
+    options: list[str], words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EJFAT_ADMIN_TOKEN", raising=False)
+    assert main(["ejfat", "lb", "--tap", "x0", "--ipv4", "10.7.0.100", *options]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_token_in_a_file_is_read(tmp_path: Path) -> None:
+    from ejfat.cli.lb import _token
+
+    (tmp_path / "token").write_text("secret\n")
+    assert _token("", tmp_path / "token", "--token") == "secret"

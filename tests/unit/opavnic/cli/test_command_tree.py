@@ -1,0 +1,167 @@
+"""The whole tree of commands: every one explains itself with an example, in 80 columns, with the same options."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from opavnic.cli.errors import ELSEWHERE, RENAMED
+from opavnic.cli.main import app, main
+
+COLUMNS = 80
+NO_DATA = {
+    # what prints nothing but what it did, or the data of others
+    "bench": "a group",
+    "completion": "prints a script",
+    "ejfat admin add-senders": "says nothing",
+    "ejfat admin free": "says nothing",
+    "ejfat admin remove-senders": "says nothing",
+    "ejfat install-dissectors": "says what it copied",
+    "ejfat lb": "runs until it is ended",
+    "exec": "prints what the program prints",
+    "install-dissectors": "says what it copied",
+    "lnetctl net add": "prints what lnetctl does: nothing",
+    "lnetctl net del": "prints what lnetctl does: nothing",
+    "lnetctl o2ibs add": "prints what lnetctl does: nothing",
+    "lnetctl o2ibs del": "prints what lnetctl does: nothing",
+    "mad record": "writes a file",
+    "man": "writes files",
+    "metrics": "prints the text format of Prometheus",
+    "save": "writes a lab file",
+    "schema": "prints JSON and nothing else",
+    "shell": "a shell",
+    "web": "prints a URL",
+}
+SHORT_OF_TWO = {
+    "-w": {"watch", "write"},  # as watch(1) and tcpdump(8) have them
+    "-i": {"driver", "interval"},  # as ethtool(8) and iostat(1) have them
+}
+"""Short options that are short for two long ones; no other may be."""
+SAME_THING = {
+    "--delay": "--interval",
+    "--diff": "--dry-run",
+    "--number": "--count",
+    "--to": "--dir, but for the far end of what is sent",
+}
+"""Spellings that no command may have, and the one that all have."""
+
+
+def commands() -> Iterator[tuple[str, Any, Any]]:
+    """Yield the words, the command and its context of everything that can be called."""
+    root = typer.main.get_command(app)
+    yield from _below("", root, root.make_context("opavnic", ["--help"], resilient_parsing=True))
+
+
+def _below(words: str, command: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
+    if words:
+        yield words, command, context
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        child = command.get_command(context, name)
+        inner = child.make_context(name, [], parent=context, resilient_parsing=True)
+        yield from _below(f"{words} {name}".strip(), child, inner)
+
+
+TREE = {words: (command, context) for words, command, context in commands()}
+LEAVES = {words: found for words, found in TREE.items() if not hasattr(found[0], "list_commands")}
+
+
+def options(words: str) -> list[Any]:
+    return [param for param in TREE[words][0].params if param.param_type_name == "option"]
+
+
+def names(words: str) -> set[str]:
+    return {name for option in options(words) for name in option.opts}
+
+
+@pytest.mark.parametrize("words", TREE)
+def test_help_fits_80_columns_and_is_not_cut(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    assert main([*words.split(), "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert [line for line in shown.splitlines() if len(line) > COLUMNS] == []
+    assert not re.search(r"\w\.\.\.$", shown, re.MULTILINE), "a line is cut"
+
+
+@pytest.mark.parametrize("words", LEAVES)
+def test_help_has_an_example_of_the_command(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main([*words.split(), "--help"])
+    _, example, text = capsys.readouterr().out.partition("Example:")
+    assert example
+    assert f"opavnic {'ps' if words == 'labs' else words}" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("words", LEAVES)
+def test_command_that_prints_data_prints_it_in_every_form(words: str) -> None:
+    found = names(words)
+    assert ("--json" in found) == ("-o" in found)
+    assert "--json" in found or words in NO_DATA
+
+
+def test_list_of_commands_without_data_is_true() -> None:
+    assert [words for words in NO_DATA if words not in TREE] == []
+    assert [words for words in NO_DATA if "--json" in names(words)] == []
+
+
+@pytest.mark.parametrize("words", LEAVES)
+def test_options_are_spelled_as_in_all_other_commands(words: str) -> None:
+    assert [
+        name for name in names(words) if name in SAME_THING and not words.endswith(("send", "selftest"))
+    ] == []
+    for option in options(words):
+        assert option.help, f"{option.opts} is not explained"
+        assert not re.match(r"[a-z]+ ", option.help), option.opts
+        if option.name == "lab_option" or "--lab" in option.opts:
+            assert option.envvar == "OPAVNIC_LAB"
+
+
+def test_short_option_is_short_for_one_long_option() -> None:
+    longs: dict[str, set[str]] = defaultdict(set)
+    for words in LEAVES:
+        for option in options(words):
+            short = [name for name in option.opts if not name.startswith("--")]
+            long = [name.removeprefix("--") for name in option.opts if name.startswith("--")]
+            for name in short:
+                longs[name] |= set(long)
+    drifted = {name: found for name, found in longs.items() if len(found) > 1}
+    assert drifted == SHORT_OF_TWO
+
+
+def test_old_spelling_is_gone_and_leads_to_the_new_one() -> None:
+    for (words, old), new in RENAMED.items():
+        assert old not in names(words)
+        assert new.split(",")[0] in names(words)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), ELSEWHERE.items())
+def test_word_of_another_tool_leads_to_ours(
+    theirs: str, ours: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert theirs not in TREE
+    assert ours.split(" ")[0] in TREE
+    assert main([theirs]) == 2
+    assert f"(did you mean: opavnic {ours})" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ("stauts", "did you mean: opavnic status"),
+        ("em aply x", "did you mean: opavnic em apply"),
+        ("lnetctl o2ibs shw", "did you mean: opavnic lnetctl o2ibs show"),
+        ("top -n 3", "it is now -c, --count"),
+        ("fm config -o x y", "see: opavnic fm config --help"),
+        ("xyzzy", "see: opavnic --help"),
+    ],
+)
+def test_slip_is_answered_with_what_is_near(
+    arguments: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments.split()) == 2
+    assert capsys.readouterr().err.endswith(f"({hint})\n")

@@ -1,0 +1,100 @@
+"""What `opavnic status` lists and what it sums up: all of a small lab, what is wrong of a large one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opavnic.cli.output import Sheet
+from opavnic.cli.status import status_items
+
+ENGINE = {
+    "name": "native",
+    "workers_wanted": "auto",
+    "workers": [{"engine": "native", "vnics": 1, "links": 1}],
+    "missed": 0,
+}
+
+
+def lab(size: int, **changes: Any) -> dict[str, Any]:
+    """Return the status of a lab of `size` hosts with a VNIC, a link and a drop of 1 packet each."""
+    names = [f"h{number}" for number in range(1, size + 1)]
+    vnic = {
+        "interface": "blue",
+        "vesw": "blue",
+        "vesw_id": 2,
+        "ip": "",
+        "mac": "",
+        "mtu": 1500,
+        "state": "up",
+    }
+    return {
+        "lab": "x",
+        "pid": 1,
+        "netdev": "tap",
+        "em": "builtin",
+        "mads": 0,
+        "driver_quirks": False,
+        "engine": ENGINE,
+        "datapath_reason": "",
+        "hosts": [
+            {"name": name, "lid": number, "vnics": [dict(vnic)]} for number, name in enumerate(names, 2)
+        ],
+        "links": [
+            {"name": name, "state": "up", "packets_forth": 2, "packets_back": 1, "drops": 0} for name in names
+        ],
+        "drops": {name: {"tx_dropped": 1} for name in names},
+        "apps": [],
+        **changes,
+    }
+
+
+def text(data: dict[str, Any], *, whole: bool = False) -> list[str]:
+    lines = []
+    for item in status_items(data, whole=whole):
+        if isinstance(item, Sheet):
+            lines += [" ".join(map(str, row)) for row in (item.columns, *item.rows)]
+        else:
+            lines.append(item)
+    return lines
+
+
+def test_small_lab_is_listed_whole() -> None:
+    data = lab(8)
+    assert text(data) == text(data, whole=True)
+    assert text(data).count("h8 up 2 1 0") == 1
+    assert not [line for line in text(data) if "--all" in line]
+
+
+def test_large_lab_fits_a_terminal_and_names_what_is_wrong() -> None:
+    data = lab(40)
+    data["hosts"][6]["vnics"][0]["state"] = "down"
+    data["links"][2]["state"] = "down"
+    data["links"][3]["drops"] = 5
+    data["drops"]["h4"] = {"packet_drop": 5}
+    lines = text(data)
+    assert len(lines) <= 23
+    assert lines[3:] == [
+        "h7 0x8 blue   1500 down",
+        "39 VNICs up; see: opavnic status --all",
+        "link state packets -> packets <- drops",
+        "h3 down 2 1 0",
+        "h4 up 2 1 5",
+        "38 links up without drops, 114 packets; see: opavnic status --all",
+        "dropped at reason packets",
+        "h1 and 38 more tx_dropped 39",
+        "h4 packet_drop 5",
+        "at 40 places in all; see: opavnic status --all",
+    ]
+
+
+def test_all_lists_every_vnic_link_and_drop() -> None:
+    lines = text(lab(40), whole=True)
+    assert "h40 0x29 blue   1500 up" in lines
+    assert "h40 up 2 1 0" in lines
+    assert "h40 tx_dropped 1" in lines
+    assert not [line for line in lines if "--all" in line]
+
+
+def test_what_a_part_has_nothing_to_say_of_is_left_out() -> None:
+    data = lab(1, parts={"uplinks": {"wan": {"state": "no default route", "out": ""}}})
+    assert text(data)[-1] == "uplinks wan state no default route"

@@ -1,0 +1,67 @@
+"""`pytest --fabric-report`: the page about a failed test."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TEST = """
+import pytest
+from scapy.layers.l2 import ARP
+from opavnic.scenario import ms
+
+@pytest.mark.topology("clos", leaves=2, spines=2, hosts_per_leaf=1)
+async def test_answer(hosts, em, lab):
+    await em.vesw("blue", members=hosts)
+    h1, h2 = hosts
+    h2.answer_arp()
+    lab.faults.add("loss on h2 100% l4=ethernet")
+    h1.send(ARP(pdst=h2.ip))
+    await h1.expect(ARP(op=2), within=ms(5))
+
+async def test_markup(hosts, lab):
+    lab.timeline.note("<script>alert(1)</script>")
+    lab.faults.add("link-down on h2")
+    assert "<b>" == "</pre>"
+
+async def test_good(hosts):
+    assert len(hosts) == 2
+"""
+
+
+def reports(pytester: pytest.Pytester, *arguments: str) -> dict[str, str]:
+    """Run the tests; return the text of each page by the name of its test."""
+    pytester.makepyfile(test_it=TEST)
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", *arguments)
+    result.assert_outcomes(failed=2, passed=1)
+    found = {}
+    for file in re.findall(r"^report: (.*\.html)$", result.stdout.str(), flags=re.M):
+        found[Path(file).stem.rpartition("test_it.py_")[2]] = Path(file).read_text(encoding="utf-8")
+    return found
+
+
+def test_failed_tests_get_a_page_that_opens_offline_and_says_what_happened(pytester: pytest.Pytester) -> None:
+    pages = reports(pytester, "--fabric-report")
+    assert set(pages) == {"test_answer", "test_markup"}
+    page = pages["test_answer"]
+    assert "no ARP(op=is-at) within 5 ms" in page
+    assert "link_fault" in page
+    assert page.count("dropped: link_fault") == 1
+    assert "loss on h2" in page
+    assert "--fabric-seed=1" in page
+    for text in pages.values():
+        assert "<script" not in text
+        assert not re.findall(r'(?:src|href)="http', text)
+        for drawing in re.findall(r"<svg.*?</svg>", text, flags=re.S):
+            ElementTree.fromstring(drawing)  # noqa: S314 - what the page itself drew
+    assert " down</title>" in pages["test_markup"]
+
+
+def test_without_the_option_there_is_no_page(pytester: pytest.Pytester) -> None:
+    assert reports(pytester) == {}

@@ -1,0 +1,120 @@
+"""What the web view shows of a lab in memory, asked over its control socket."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+
+import pytest
+
+from lab_in_memory import answering
+from opavnic.lab.errors import LabError
+from opavnic.lab.lab import Lab
+from opavnic.lab.runtime import LabDir
+from opavnic.web import charts
+from opavnic.web.scene import Scene
+from opavnic.web.watch import Watch
+
+LAB = """
+name: x
+fabric: {topology: {kind: clos, leaves: 2, spines: 2, hosts_per_leaf: 1}}
+hosts: {h1: {}, h2: {}}
+vesws:
+- {id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}
+- {id: 3, name: red, subnet: 10.9.3.0/24, members: [h1]}
+"""
+
+
+pytestmark = pytest.mark.usefixtures("own_runtime")
+
+
+async def ping(lab: Lab) -> None:
+    responder = lab.interface("h1", "blue").memory_host
+    assert responder is not None
+    assert await responder.ping(IPv4Address("10.9.2.2"), 5, 5.0) == 5
+
+
+def link_of(seen: Scene, node: str) -> str:
+    return next(link.name for link in seen.links if node in (link.a, link.b))
+
+
+async def test_nodes_links_and_vnics_are_those_of_the_lab(directory: LabDir) -> None:
+    async with answering(directory, LAB):
+        seen = await Watch(directory.control_socket).look()
+    hosts = {node.name: node for node in seen.nodes if node.kind == "host"}
+    assert set(hosts) == {"h1", "h2"}
+    assert hosts["h1"].vesws == {"blue", "red"}
+    assert hosts["h2"].vesws == {"blue"}
+    assert hosts["h1"].lid
+    assert sum(node.kind == "switch" for node in seen.nodes) == 4
+    assert all(link.up for link in seen.links)
+    assert len({node.at for node in seen.nodes}) == len(seen.nodes)
+
+
+async def test_traffic_shows_on_the_links_it_takes_in_its_direction(directory: LabDir) -> None:
+    async with answering(directory, LAB) as lab:
+        watch = Watch(directory.control_socket)
+        await watch.look()
+        await ping(lab)
+        seen = await watch.look(fresh=True)
+    for node in ("h1", "h2"):
+        link = seen.link(link_of(seen, node))
+        assert link is not None
+        assert link.bits_forth > 0
+        assert link.bits_back > 0
+    assert watch.history[-1][1]["h1", "blue"][0] > 0
+
+
+async def test_cut_link_and_its_fault_show_where_they_are(directory: LabDir) -> None:
+    async with answering(directory, LAB) as lab:
+        watch = Watch(directory.control_socket)
+        name = link_of(await watch.look(), "h2")
+        assert await watch.change("/faults", {"fault": f"link-down on {name}"}) == ""
+        seen = await watch.look(fresh=True)
+        link = seen.link(name)
+        assert link is not None
+        assert (link.up, link.faults) == (False, (1,))
+        assert charts.colour(link) == charts.DOWN
+        assert name in charts.described(seen)
+        assert [other.name for other in seen.links if other.faults] == [name]
+        assert await watch.change("/faults/remove", {"number": 1}) == ""
+        link = (await watch.look(fresh=True)).link(name)
+        assert link is not None
+        assert link.up
+        await lab.stop()
+
+
+async def test_wrong_fault_is_said_and_a_lab_that_ended_too(directory: LabDir) -> None:
+    watch = Watch(directory.control_socket)
+    async with answering(directory, LAB):
+        said = await watch.change("/faults", {"fault": "loss on h9 10%"})
+        assert "h9" in said
+    with pytest.raises(LabError):
+        await watch.look(fresh=True)
+
+
+async def test_pages_that_ask_within_a_second_share_a_look(directory: LabDir) -> None:
+    now = [0.0]
+    async with answering(directory, LAB):
+        watch = Watch(directory.control_socket, lambda: now[0])
+        first = await watch.look()
+        now[0] = 0.9
+        assert await watch.look() is first
+        now[0] = 1.1
+        assert await watch.look() is not first
+
+
+async def test_other_virtual_switches_are_faint_and_a_path_is_marked(directory: LabDir) -> None:
+    async with answering(directory, LAB):
+        seen = await Watch(directory.control_socket).look()
+    drawn = charts.topology(seen, "red", [("h1", "leaf1")])["series"][0]
+    opacity = {row["id"]: row["itemStyle"]["opacity"] for row in drawn["data"]}
+    assert opacity["h1"] == 1
+    assert opacity["h2"] < 1
+    marked = {row["value"] for row in drawn["links"] if row["lineStyle"]["color"] == charts.PATH}
+    assert marked == {link.name for link in seen.links if {link.a, link.b} == {"h1", "leaf1"}}
+
+
+def test_text_of_a_lab_is_no_markup_for_the_chart() -> None:
+    event = {"kind": "{a|x}", "port": "<b>h1</b>", "vport_num": 1, "text": "{b}", "time": 1.0}
+    row = charts.timeline([event])["series"][0]["data"][0]
+    assert "{" not in row["tooltip"]["formatter"]
