@@ -34,12 +34,15 @@ $(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.*
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || sh tools/install-packages.sh python3-venv
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	@rm -f opavnic/_native*.so  # a build that fails would leave it, and it would not fit these sources
 	$(BIN)/python -m pip install --quiet -e '.[dev,docs,web]' -e bench
 	@touch $@
 
 native: ## build the fast datapath again; `make venv` builds it too, where cargo is
 	@command -v cargo >/dev/null || { echo "no cargo here: https://rustup.rs, or Debian's package cargo" >&2; exit 1; }
+	@rm -f opavnic/_native*.so  # a build that fails would leave it, and it would not fit these sources
 	$(BIN)/python -m pip install --quiet --no-deps -e .
+	@ls opavnic/_native*.so >/dev/null 2>&1 || { echo "the native module was not built; what cargo says: cd native && cargo build --release" >&2; exit 1; }
 
 bench-peers: ## install the peers that `opavnic bench datapath` measures beside ours
 	@sh tools/install-packages.sh iperf3:iperf3 vde_switch:vde2 ovs-vswitchd:openvswitch-switch
