@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lnet.cksum import Char
+from lnet.codes import VERSION, VERSIONS
 
 CHECKS: Final = 4
 """How often a connection is checked within the timeout of a message, as in kiblnd_connd."""
@@ -46,6 +47,8 @@ class LndConfig:
     """Send a NOOP after this many seconds of silence, to check that the connection is alive (o2iblnd: keepalive)."""
     answer_s: float = 1.0
     """The same, while a message waits for an answer or a credit from the peer."""
+    version: int = VERSION
+    """The highest version of o2iblnd's protocol that is spoken: 0x12, or 0x11 as in old peers."""
     announce: bool = False
     """Announce the addresses of this node's devices to peers, and use theirs if no target is configured."""
     weighted: bool = False
@@ -94,6 +97,8 @@ class LndConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.peer_credits <= 0xFF:
             raise ValueError(f"peer_credits {self.peer_credits}, expected 1 to 255")
+        if self.version not in VERSIONS:
+            raise ValueError(f"version {self.version:#x}, expected {' or '.join(map(hex, VERSIONS))}")
         if not 0 <= self.health_sensitivity <= 1000:
             raise ValueError(f"health_sensitivity {self.health_sensitivity}, expected 0 to 1000")
         if not 0 <= self.retry_count <= 255:

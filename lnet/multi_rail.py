@@ -34,6 +34,7 @@ from lnet.ping import (
 )
 from lnet.rail_table import RailTable, is_multi_rail
 from lnet.rails import LocalNi, PeerNi, PeerState, RailPeer
+from lnet.stats import Traffic
 from lnet.tx import Report, SendDone, SendFailed, TxKind
 
 log = logging.getLogger("lnet.multi_rail")
@@ -50,6 +51,7 @@ class MultiRail:
         *,
         new_id: Callable[[], int],
         report: Callable[[Report], None],
+        traffic: Traffic,
     ) -> None:
         """Make it without interfaces. Args: as for RailTable."""
         self.config = config
@@ -62,11 +64,19 @@ class MultiRail:
             report=report,
             discover=self.discover,
             health_changed=self._health_changed,
+            traffic=traffic,
         )
         self._nis = nis
         self._conns = conns
         self._sequence = 1
         self._recovery: Deadlines[LocalNi | PeerNi] = Deadlines(lambda ni: ni.health.next_ping)
+
+    def reconfigure(self, config: LndConfig) -> None:
+        """Use other settings from the next message on; tell peers whether this node discovers them."""
+        discovery = self.config.discovery
+        self.config = self.table.config = config
+        if config.discovery != discovery:
+            self.tell()
 
     # --- what this node tells ------------------------------------------------------------------------------
 
