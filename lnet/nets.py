@@ -1,4 +1,4 @@
-"""The networks of a node with their devices, and its targets: adding, removing, and what routes become then. Sans-IO."""
+"""The networks of a node with their devices, and its targets: adding, removing, what routes become then. Sans-IO."""
 
 from __future__ import annotations
 

@@ -126,6 +126,7 @@ class RailTable:
     def drop_ni(self, peer: RailPeer, nid: Nid) -> None:
         """Remove an interface that a peer no longer has."""
         del peer.nis[nid]
+        self._traffic.forget(nid)
         if self.peers.get(nid) is peer:
             del self.peers[nid]
         for key in [key for key in peer.routes if key[1] == nid]:
@@ -134,6 +135,17 @@ class RailTable:
             if conn is not None:
                 self._conns.fail(conn.key, "the peer has no such interface any more", self.now)
             self._drop_route(peer, route)
+
+    def drop_peer(self, peer: RailPeer) -> None:
+        """Remove a peer; messages to it fail."""
+        peer.configured = False
+        for tx in [tx for tx in self if tx.to is peer]:
+            self.fail(tx, errno.EHOSTUNREACH, f"the peer {peer.primary} was removed")
+        for nid in list(peer.nis):
+            if nid in peer.nis:
+                self.drop_ni(peer, nid)
+        for ni in self._nis.values():
+            ni.ni_data.ibn_routes.pop(peer.primary, None)
 
     def _drop_route(self, peer: RailPeer, route: KibRoute) -> None:
         ni = self._nis.get(route.rt_nid.net)

@@ -81,6 +81,8 @@ class RailPeer:
     """The only source of messages to a peer without Multi-Rail."""
     waiting: list[RailTx] = field(default_factory=list)
     """Messages that wait for the discovery."""
+    asked: list[Callable[[SendFailed | None], None]] = field(default_factory=list)
+    """Called with how the discovery ends."""
     routes: dict[tuple[KibDev, Nid], KibRoute] = field(default_factory=dict)
 
     def route(self, local: LocalNi, remote: PeerNi) -> KibRoute:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from lnet import cli
 from lnet.cksum import Char
+from lnet.cli import command, load
 from lnet.config import LndConfig
 from lnet.errors import CommandError
 from lnet.host import LnetHost
@@ -45,11 +45,11 @@ async def lnetctl(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> AsyncIterator[Run]:
     """Runs lnetctl on the lab: returns exit code, stdout, stderr."""
-    monkeypatch.delenv(cli.ENV_HOST, raising=False)
+    monkeypatch.delenv(command.ENV_HOST, raising=False)
     server = ControlServer(tmp_path / "control.sock", lab.routes())
     await server.start()
     client = LabClient(tmp_path / "control.sock")
-    monkeypatch.setattr(cli, "lab_client", lambda lab, timeout_s=60.0: client)
+    monkeypatch.setattr(command, "lab_client", lambda lab, timeout_s=60.0: client)
 
     async def run(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()
@@ -328,7 +328,7 @@ async def test_host_is_implied_on_a_host(lnetctl: Run, monkeypatch: pytest.Monke
         2,
         "opavnic: net show: no host; give --host HOST, or run it with: opavnic exec HOST --\n",
     )
-    monkeypatch.setenv(cli.ENV_HOST, "b")
+    monkeypatch.setenv(command.ENV_HOST, "b")
     code, out, _ = await lnetctl("net", "show")
     assert yaml.safe_load(out)["net"][0]["local NI(s)"][0]["nid"] == "10.1.1.5@o2ib0"
 
@@ -348,7 +348,7 @@ async def test_command_without_a_host_is_called_by_its_own_name(
 async def test_send_that_takes_long_says_what_it_waits_for(
     lnetctl: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "SILENT_S", 0.0)
+    monkeypatch.setattr(load, "SILENT_S", 0.0)
     sent = asyncio.get_running_loop().create_future()
     real = LnetHost.send
 
@@ -360,9 +360,9 @@ async def test_send_that_takes_long_says_what_it_waits_for(
         asked(body)
         loop.call_soon_threadsafe(sent.set_result, None)
 
-    loop, asked = asyncio.get_running_loop(), cli.say
+    loop, asked = asyncio.get_running_loop(), load.say
     monkeypatch.setattr(LnetHost, "send", late)
-    monkeypatch.setattr(cli, "say", told)
+    monkeypatch.setattr(load, "say", told)
     code, _, err = await lnetctl("send", "--host", "a", "--to", "b", "--count", "1")
     assert code == 0
     assert err.startswith("opavnic: send: waiting for b; a message fails after the timeout in the lab file")

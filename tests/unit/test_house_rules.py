@@ -47,7 +47,7 @@ SHELLS = {
     "hfi_sim/precise_loop.py": "an event loop",
     "hfi_sim/private_file.py": "files",
     "hfi_sim/reliable/service.py": "takes a source of random numbers",
-    "lnet/cli.py": "commands: threads",
+    "lnet/cli": "commands: threads, files",
     "lnet/dissectors.py": "names files",
     "lnet/host.py": "asyncio: waits for reports",
     "lnet/lab.py": "control API, asyncio, files",

@@ -9,9 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnet.dlc import Quoted, error_yaml, format_yaml, parse_dlc
+from lnet.dlc import parse_dlc
 from lnet.errors import CommandError
 from lnet.networks import Bonding
+from lnet.yaml_text import Quoted, errors_yaml, format_yaml
 
 WHOLE = """\
 net:
@@ -188,7 +189,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_error_is_a_list_under_the_verb() -> None:
-    text = error_yaml("add", "o2ibs", CommandError(errno.EINVAL, 'bad "nid": x'))
+    text = errors_yaml([("add", "o2ibs", CommandError(errno.EINVAL, 'bad "nid": x'))])
     assert text == 'add:\n    - o2ibs:\n          errno: -22\n          descr: "bad \\"nid\\": x"\n'
     assert yaml.safe_load(text) == {"add": [{"o2ibs": {"errno": -22, "descr": 'bad "nid": x'}}]}
 
