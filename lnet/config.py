@@ -7,6 +7,7 @@ from typing import Final
 
 from lnet.cksum import Char
 from lnet.codes import VERSION, VERSIONS
+from lnet.tunables import CREDITS, PEER_TIMEOUT_S, NetTunables
 
 CHECKS: Final = 4
 """How often a connection is checked within the timeout of a message, as in kiblnd_connd."""
@@ -29,6 +30,12 @@ class LndConfig:
     six times its timeout, at least 20 s."""
     peer_credits: int = 8
     """Messages in flight on one connection (o2iblnd: peer_credits); offered to the peer as the queue depth."""
+    credits: int = CREDITS
+    """Messages in flight on one interface (o2iblnd: credits)."""
+    peer_timeout_s: int = PEER_TIMEOUT_S
+    """Shown as the tunable of that name; without effect, as there are no routers."""
+    peer_buffer_credits: int = 0
+    """The same."""
     max_frags: int = MAX_RDMA_FRAGS
     """Maximum fragments of one RDMA (o2iblnd: IBLND_MAX_RDMA_FRAGS)."""
     frag_bytes: int = 64 << 10
@@ -70,6 +77,16 @@ class LndConfig:
     """Multi-Rail: the longest wait between two recovery pings."""
     discovery: bool = True
     """Multi-Rail: ask a peer for its interfaces before the first message (peer discovery)."""
+
+    @property
+    def tunables(self) -> NetTunables:
+        """The tunables of a network for which none are given."""
+        return NetTunables(
+            peer_timeout=self.peer_timeout_s,
+            peer_credits=self.peer_credits,
+            peer_buffer_credits=self.peer_buffer_credits,
+            credits=self.credits,
+        )
 
     @property
     def attempt_s(self) -> float:

@@ -58,7 +58,7 @@ class LnetHost:
         )
         self.ctl = Lnetctl(self.node, owner_of, bonding_of)
         self._asking: set[asyncio.Future[Any]] = set()
-        self._questions = Questions(self.node, self._report_of, self._asking)
+        self.questions = Questions(self.node, self._report_of, self._asking)
         self._over: CommandError | None = None
         self._waiting: dict[int, asyncio.Future[Report]] = {}
         self._selftests: dict[Selftest, asyncio.Future[SelftestResult]] = {}
@@ -221,9 +221,9 @@ class LnetHost:
         Raises:  CommandError: refused, or unknown command.
         """
         self._check_running()
-        question = self._questions.COMMANDS.get(command)
+        question = self.questions.COMMANDS.get(command)
         if question is not None:
-            return await question(self._questions, args)
+            return await question(self.questions, args)
         method = getattr(self.ctl, command, None) if command in COMMANDS else None
         if method is None:
             raise CommandError(errno.EOPNOTSUPP, f"unknown command {command!r}")

@@ -65,7 +65,7 @@ class NetTable:
         if net in self._nis:
             raise CommandError(errno.EEXIST, f"network {net} exists already")
         nid = Nid(net, devs[0].addr)
-        tunables = tunables or NetTunables(peer_credits=self._rails.config.peer_credits)
+        tunables = tunables or self._rails.config.tunables
         ni = self._nis[net] = LnetNi(nid, KibNet(net, nid, devs, bonding=bonding, tunables=tunables))
         if bonding is Bonding.MULTI_RAIL:
             for dev in devs:

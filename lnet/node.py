@@ -120,7 +120,7 @@ class LnetNode:
 
         Raises:  ValueError: a value that does not fit.
         """
-        tunables = NetTunables(peer_credits=self.lnd.config.peer_credits).changed(dict(group.tunables))
+        tunables = self.lnd.config.tunables.changed(dict(group.tunables))
         return tunables if group.cpts is None else replace(tunables, cpts=group.cpts)
 
     def add_device(self, group: NetworkGroup) -> None:

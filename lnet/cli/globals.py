@@ -8,7 +8,7 @@ import typer
 
 from lnet.cli.command import Host, run_command
 from lnet.cli.not_built import SetGroup
-from lnet.settings import ALIASES, SETTABLE
+from lnet.settings import SETTABLE
 from opavnic.cli.common import AsJson, LabOption
 from opavnic.cli.group import command_group
 
@@ -42,9 +42,7 @@ def _add(name: str) -> None:
     command.__doc__ = (
         f"{_HELP[name]}\n\n\b\nExample:\n  opavnic lnetctl set {name} {_EXAMPLE.get(name, 1)} --host a\n"
     )
-    names = [name, *(alias for alias, real in ALIASES.items() if real == name)]
-    for one in names:
-        setting.command(one, hidden=one != name)(command)
+    setting.command(name)(command)
 
 
 for _name in SETTABLE:

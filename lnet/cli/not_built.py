@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from lnet.settings import ALIASES
 from opavnic.cli.group import CommandGroup
 from opavnic.cli.output import EXIT_USAGE, fail
 
@@ -65,3 +66,7 @@ class SetGroup(LnetctlGroup):
     """`lnetctl set`."""
 
     not_built = SET
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a setting, also by another name that it has in files."""
+        return super().resolve_command(ctx, [ALIASES.get(args[0], args[0]), *args[1:]])

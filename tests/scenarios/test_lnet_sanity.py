@@ -104,7 +104,7 @@ class Pair:
 
 def statuses(ctl: Lnetctl) -> dict[str, str]:
     """NIDs of `net show`, with their status."""
-    return {ni["nid"]: ni["status"] for net in ctl.net_show()["net"] for ni in net["local NI(s)"]}
+    return {ni["nid"]: ni["status"] for net in ctl.net_show()["net"][1:] for ni in net["local NI(s)"]}
 
 
 def sends_of(pair: Pair, status: str) -> int:

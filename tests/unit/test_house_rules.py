@@ -52,6 +52,7 @@ SHELLS = {
     "lnet/host.py": "asyncio: waits for reports",
     "lnet/lab.py": "control API, asyncio, files",
     "lnet/node.py": "takes a source of random numbers",
+    "lnet/questions.py": "asyncio: waits for reports",
     "lnet/section.py": "files",
     "lnet/rig.py": "takes a source of random numbers",
     "opavnic/cli": "commands: files, terminals, asyncio",

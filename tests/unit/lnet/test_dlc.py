@@ -130,7 +130,17 @@ def test_export_of_the_real_tool_is_read_and_what_is_not_applied_is_named() -> N
     document = parse_dlc(REAL)
     (group,) = document.nets
     assert (str(group), group.bonding) == ("o2ib0(ib0,ib1)", Bonding.MULTI_RAIL)
-    assert document.ignored == {"peer", "global", "udsp", "tunables", "lnd tunables"}
+    assert dict(group.tunables) == {
+        "peer_timeout": 180,
+        "peer_credits": 32,
+        "peer_buffer_credits": 0,
+        "credits": 256,
+    }
+    assert group.cpts == (0, 1)
+    (peer,) = document.peers
+    assert (str(peer.primary), peer.multi_rail) == ("10.1.1.5@o2ib0", True)
+    assert document.settings["transaction_timeout"] == 50
+    assert document.ignored == set()
 
 
 def test_printed_as_lnetctl_does() -> None:
@@ -143,7 +153,10 @@ def test_printed_as_lnetctl_does() -> None:
         ("", "expected keys"),
         ("o2ibs", "expected keys"),
         ("o2ibs: 5", "line 1: o2ibs: expected a list, not int"),
-        ("o2ib:\n  - nid: x", "line 1: o2ib: unknown key (known: net, net_status, o2ibs)"),
+        (
+            "o2ib:\n  - nid: x",
+            "line 1: o2ib: unknown key (known: discover, global, net, net_status, numa, o2ibs",
+        ),
         ("o2ibs:\n  - nid: 10.1.1.2@o2ib0\n", 'key "ips" is missing'),
         ("o2ibs:\n  - nid: 10.1.1.2@o2ib0\n    ips:\n", 'line 2: o2ibs[0]: key "ips" is missing'),
         ("o2ibs:\n  - nid: 10.1.1.2@o2ib0\n    ips:\n      - ip:\n", 'key "ip" is missing'),
