@@ -88,7 +88,7 @@ local KIB_MSG_SIZE = 48
 local KIB_MAGIC = 0xBE91B91
 local kib_msg = {
   {"magic", 0, 4, ProtoField.uint32("kib.magic", "magic", base.HEX, nil, nil, "0x0be91b91, in the byte order of the sender")},
-  {"version", 4, 2, ProtoField.uint16("kib.version", "version", base.HEX, nil, nil, "0x12")},
+  {"version", 4, 2, ProtoField.uint16("kib.version", "version", base.HEX, nil, nil, "0x12, or 0x11")},
   {"type", 6, 1, ProtoField.uint8("kib.type", "type", base.HEX, MSG_TYPE_NAMES, nil, "type of the message")},
   {"credits", 7, 1, ProtoField.uint8("kib.credits", "credits", base.DEC, nil, nil, "returned credits")},
   {"nob", 8, 4, ProtoField.uint32("kib.nob", "nob", base.DEC, nil, nil, "bytes of the whole message")},
@@ -131,7 +131,7 @@ local kib_frag = {
 local KIB_REJ_SIZE = 24
 local kib_rej = {
   {"magic", 0, 4, ProtoField.uint32("kib.rej.magic", "magic", base.HEX, nil, nil, "0x0be91b91, in the byte order of the sender")},
-  {"version", 4, 2, ProtoField.uint16("kib.rej.version", "version", base.HEX, nil, nil, "0x12")},
+  {"version", 4, 2, ProtoField.uint16("kib.rej.version", "version", base.HEX, nil, nil, "0x12, or 0x11")},
   {"why", 6, 1, ProtoField.uint8("kib.rej.why", "why", base.DEC, REJECT_REASON_NAMES, nil, "reason of the rejection")},
   {"padding", 7, 1, ProtoField.bytes("kib.rej.padding", "padding", base.NONE, "0")},
   {"incarnation", 8, 8, ProtoField.uint64("kib.rej.incarnation", "incarnation", base.HEX, nil, nil, "incarnation of the rejecting side")},
