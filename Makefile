@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.*
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || sh tools/install-packages.sh python3-venv
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[dev,docs,web]' -e bench
+	$(BIN)/python -m pip install --quiet -e '.[dev,docs,web,cluster]' -e bench
 	@touch $@
 
 native: ## build the fast datapath again; `make venv` builds it too, where cargo is
