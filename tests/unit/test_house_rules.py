@@ -55,6 +55,7 @@ SHELLS = {
     "lnet/section.py": "files",
     "lnet/rig.py": "takes a source of random numbers",
     "opavnic/cli": "commands: files, terminals, asyncio",
+    "opavnic/cluster/credentials.py": "files, the time of day",
     "opavnic/cluster/zenoh_transport.py": "a Zenoh session: asyncio, threads",
     "opavnic/web/pages": "pages of a server",
     "opavnic/web/server.py": "a server: sockets, asyncio",

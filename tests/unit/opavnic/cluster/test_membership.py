@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opavnic.cluster.errors import ClusterInputError, MessageError
-from opavnic.cluster.membership import Hello, Membership, NodeEvent, Role, node_name
+from opavnic.cluster.membership import RESERVED_S, Hello, Membership, NodeEvent, Role, node_name
 from opavnic.cluster.transport import NodeName, Presence
 
 LAB, OTHER_LAB = "aa" * 16, "bb" * 16
@@ -73,6 +73,13 @@ def test_second_coordinator_is_refused_with_what_to_do() -> None:
     )
 
 
+def test_member_that_says_it_is_coordinator_is_refused_where_credentials_name_another() -> None:
+    fabric = Membership(hello("m1", 5), coordinators=[NodeName("c")])
+    (event,) = fabric.appeared([hello("m2", 1, Role.COORDINATOR)])
+    assert event.state.reason == "node m2 may not be coordinator: the credentials name c"
+    assert said(fabric.appeared([COORDINATOR])) == [("c", Presence.JOINED, "")]
+
+
 def test_node_of_another_version_is_refused_with_both_versions() -> None:
     old = Hello.parse("301", "m9/member/7/whatever/that/means")
     (event,) = Membership(COORDINATOR).appeared([old])
@@ -129,6 +136,26 @@ def test_of_two_that_announce_one_name_at_one_moment_the_lower_life_stays() -> N
     goes.appeared([low])
     assert stays.own_refusal(is_announced=True) is None
     assert goes.own_refusal(is_announced=True) is not None
+
+
+def test_coordinator_admits_the_first_of_two_that_ask_for_one_name() -> None:
+    fabric = Membership(COORDINATOR)
+    first, second = hello("m1", 9), hello("m1", 2)
+    assert fabric.admit(first, 0.0) is None
+    assert fabric.admit(first, 0.1) is None
+    refusal = fabric.admit(second, 1.0)
+    assert refusal is not None
+    assert "a node of this name already" in refusal
+    fabric.appeared([first])
+    assert fabric.admit(second, 99.0) == refusal
+    fabric.vanished(first)
+    assert fabric.admit(second, 99.0) is None
+
+
+def test_name_of_a_node_that_was_admitted_and_never_came_is_free_again() -> None:
+    fabric = Membership(COORDINATOR)
+    fabric.admit(hello("m1", 9), 0.0)
+    assert fabric.admit(hello("m1", 2), RESERVED_S) is None
 
 
 @given(st.permutations([COORDINATOR, hello("d", 4, Role.COORDINATOR, LAB), hello("m", 6), hello("m", 5)]))
