@@ -59,7 +59,7 @@ def up(
     Example:
       opavnic up examples/two-hosts.yaml
       opavnic up examples/two-switches.yaml -d
-      opavnic up examples/two-machines.yaml --cluster --listen tls/192.0.2.1:7447 --credentials alpha/
+      opavnic up lab.yaml --cluster --listen tls/192.0.2.1:7447
     """
     from opavnic.lab.loader import load_lab
     from opavnic.lab.privileges import obtain

@@ -63,6 +63,7 @@ COMMANDS: Final = {
     "shell": LazyCommand("opavnic.cli.enter:shell", "Open a shell on a host of a lab."),
     "ethtool": LazyCommand("opavnic.cli.ethtool:ethtool", "Show a VNIC as ethtool shows one of the driver."),
     "topo": LazyCommand("opavnic.cli.topo:topo", "Show a fabric: cables, routes, drawings."),
+    "cluster": LazyCommand("opavnic.cli.cluster:app", "Fabrics over several machines: credentials."),
     "fault": LazyCommand("opavnic.cli.fault:app", "Inject and remove faults in a running lab."),
     "capture": LazyCommand("opavnic.cli.capture:capture", "Show the packets on the links, or write them."),
     "decode": LazyCommand("opavnic.cli.decode:decode", "Print a 16B packet field by field."),

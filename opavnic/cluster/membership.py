@@ -7,7 +7,7 @@ and what comes in one piece cannot be half known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -18,6 +18,8 @@ from opavnic.cluster.transport import NodeName, NodeState, Presence
 
 NO_DIGEST: Final = "-"
 """Of a node that brings no lab file: it gets the coordinator's."""
+RESERVED_S: Final = 5.0
+"""How long the coordinator keeps a name for a node that it admitted and does not see yet."""
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _DIGEST: Final = re.compile(r"-|[0-9a-f]{8,64}")
 _MAX_LIFE: Final = (1 << 64) - 1
@@ -102,10 +104,14 @@ class Membership:
     are seen at one moment, as by one that joins, the one of the lower life stays, so that all who join see the same.
     """
 
-    def __init__(self, own: Hello) -> None:
+    def __init__(self, own: Hello, coordinators: Collection[NodeName] = ()) -> None:
+        """Args:  coordinators: the nodes that alone may be coordinator; empty: any."""
         self.own = own
+        self._coordinators = coordinators
         self._present: dict[NodeName, Hello] = {}
         self._refused: dict[Hello, str] = {}
+        self._reserved: dict[NodeName, tuple[NodeName, int, float]] = {}
+        """Admitted names: the life that may bear one, and until when it is kept for it."""
 
     @property
     def coordinator(self) -> Hello | None:
@@ -130,6 +136,22 @@ class Membership:
                 continue
             events += self._judge(hello)
         return events
+
+    def admit(self, hello: Hello, now: float) -> str | None:
+        """Answer a node that asks the coordinator whether it may join; return why not, or None.
+
+        Members see only those whose connection to them is up; the coordinator sees all, and of two that ask at one
+        moment it admits the first. What it admits it reserves until the node's token is there.
+        """
+        name, life, until = self._reserved.get(hello.name, (hello.name, hello.life, 0.0))
+        if life != hello.life and now < until:
+            return _taken(name)
+        if hello != self._present.get(hello.name):
+            reason = self._objection(hello)
+            if reason is not None:
+                return reason
+        self._reserved[hello.name] = (hello.name, hello.life, now + RESERVED_S)
+        return None
 
     def vanished(self, hello: Hello) -> list[NodeEvent]:
         """Take a node that is out of sight; one that was refused for it is judged anew."""
@@ -163,6 +185,7 @@ class Membership:
         reason = self._objection(hello)
         if reason is None:
             self._present[hello.name] = hello
+            self._reserved.pop(hello.name, None)
             state = NodeState(Presence.JOINED, is_coordinator=hello.role is Role.COORDINATOR, life=hello.life)
             if hello.role is Role.COORDINATOR:
                 yield from self._judge_again()
@@ -189,6 +212,8 @@ class Membership:
                 f"node {hello.name} speaks version {hello.protocol} of the protocol, this node version {PROTOCOL}: "
                 "install the same opavnic on both"
             )
+        if hello.role is Role.COORDINATOR and self._coordinators and hello.name not in self._coordinators:
+            return f"node {hello.name} may not be coordinator: the credentials name {', '.join(self._coordinators)}"
         if hello.name == self.own.name or hello.name in self._present:
             return _taken(hello.name)
         coordinator = self.coordinator

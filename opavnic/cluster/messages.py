@@ -87,7 +87,7 @@ class Room:
     missing: int
     """Of those before `next`, how many never came."""
     before_era: int
-    """The era before this one in which it received from this life; 0 if none."""
+    """The last era before this one in which packets came from this life; 0 if none."""
     before: int
     """`next` at the end of that era."""
 

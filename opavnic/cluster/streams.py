@@ -138,10 +138,12 @@ class ReceiveStream:
         life, era = message.ends.from_life, message.ends.era
         if life != self.from_life:
             self.from_life, self.era, self.next = life, 0, 0
+            self.before_era = self.before = 0
         if era < self.era or era == 0:
             return False
         if era > self.era:
-            self.before_era, self.before = self.era, self.next
+            if self.next:  # of an era in which nothing came, the sender knows it
+                self.before_era, self.before = self.era, self.next
             self.era, self.next, self.missing = era, 0, 0
             self.limit = 0
         return True

@@ -28,6 +28,7 @@ QUEUE_BATCHES: Final = 16
 LEASE_S: Final = 5.0
 """After this time without a word, which a dead machine or a partition causes, a node is gone. A process that dies is
 gone at once, because its connection closes."""
+JOIN_TIMEOUT_S: Final = 15.0
 MAX_MESSAGE: Final = 1 << 21
 """Bytes of a message that a node puts together from fragments; answers are the longest."""
 DEFAULT_PORT: Final = 7447
@@ -94,7 +95,10 @@ class SessionPlan:
     credentials: Credentials | None = None
     is_insecure: bool = False
     lease_s: float = LEASE_S
+    join_timeout_s: float = JOIN_TIMEOUT_S
+    """How long a node that joins looks for a coordinator."""
     shared_memory: bool = False
+    """Between nodes of one machine; docs/cluster-transport.md says what it gains and why it is off."""
 
 
 def check(plan: SessionPlan) -> None:

@@ -29,7 +29,8 @@ MAX_ASKED: Final = 64
 """Questions of others that are answered at one time."""
 MAX_INBOX: Final = 1 << 14
 """Messages that wait for the event loop; windows and credits keep what friends send far below."""
-JOIN_TIMEOUT_S: Final = 15.0
+JOIN: Final = "join"
+"""The verb by which a node asks the coordinator whether it may join; not one of those that `serve` gets."""
 _LOOK_AGAIN_S: Final = 0.1
 _VERB: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _PRIORITIES: Final = {
@@ -52,6 +53,12 @@ class ZenohTransport:
         check(plan)
         if role is Role.COORDINATOR and fabric is None:
             raise ClusterInputError(f"node {plan.name}: a coordinator has a fabric id")
+        may = plan.credentials.coordinators if plan.credentials is not None else ()
+        if role is Role.COORDINATOR and may and plan.name not in may:
+            raise ClusterInputError(
+                f"node {plan.name}: the credentials name {', '.join(may)} as coordinator: start it there, or make "
+                "others with `opavnic cluster ca --coordinator`"
+            )
         self.on_train: Callable[[str, int, list[bytes]], None] = lambda link, direction, packets: None
         self.on_room: Callable[[str, int], None] = lambda link, direction: None
         self.on_lost: Callable[[str, int, int], None] = lambda link, direction, packets: None
@@ -61,7 +68,7 @@ class ZenohTransport:
         self._fabric = fabric
         self._life = secrets.randbits(63) | 1
         self._exchange = Exchange(self._life, fabric or 0)
-        self._membership = Membership(self._hello())
+        self._membership = self._see_nobody()
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._is_awake = False
         self._inbox_full = 0
@@ -198,8 +205,10 @@ class ZenohTransport:
             f"node {node}: {verb}: {reason if isinstance(reason, str) else 'an answer that is none'}"
         )
 
-    def _hello(self) -> Hello:
-        return Hello(self.name, self._role, self._fabric or 0, self._life, self._digest)
+    def _see_nobody(self) -> Membership:
+        credentials = self._plan.credentials
+        own = Hello(self.name, self._role, self._fabric or 0, self._life, self._digest)
+        return Membership(own, credentials.coordinators if credentials is not None else ())
 
     def _open(self) -> zenoh.Session:
         try:
@@ -217,20 +226,25 @@ class ZenohTransport:
 
     async def _join(self) -> None:
         """Find the fabric, see who is there, and announce this node unless that says that it may not be there."""
-        deadline = self._loop.time() + max(JOIN_TIMEOUT_S, 2 * self._plan.lease_s)
+        deadline = self._loop.time() + self._plan.join_timeout_s
         name_free_by = self._loop.time() + self._plan.lease_s
         while True:
             seen = await self._look()
             if self._fabric is None:
                 self._choose_fabric(seen)
             if self._fabric is not None:
-                self._membership = Membership(self._hello())
+                self._membership = self._see_nobody()
                 self._membership.appeared([hello for hello in seen if hello.fabric == self._fabric])
                 refusal = self._membership.own_refusal(is_announced=False)
-                if refusal is None and (self._role is Role.COORDINATOR or self._membership.coordinator):
-                    break
+                coordinator = self._membership.coordinator
+                if refusal is None and coordinator is not None:
+                    if coordinator == self._membership.own:
+                        break
+                    refusal = await self._ask_to_join(coordinator.name)
+                    if refusal is None:
+                        break
                 # the token of a machine that died under this name is gone after its lease
-                if refusal is not None and self._loop.time() >= name_free_by:
+                if refusal and self._loop.time() >= name_free_by:
                     raise RefusedError(refusal)
             if self._loop.time() >= deadline:
                 where = ", ".join(map(str, self._plan.join))
@@ -243,6 +257,27 @@ class ZenohTransport:
         present = self._membership.nodes().values()
         self._tell([NodeEvent(one.name, _joined(one)) for one in present])
         self._declare()
+
+    async def _ask_to_join(self, coordinator: NodeName) -> str | None:
+        """Return None if the coordinator admits this node, why it does not, or "" if it does not answer yet."""
+        try:
+            answer = await self.ask(coordinator, JOIN, {"hello": self._membership.own.chunks()})
+        except AskError:
+            return ""
+        refusal = answer.get("refusal", "")
+        return refusal if refusal is None or isinstance(refusal, str) else ""
+
+    def _asked_to_join(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        """Answer a node that asks whether it may join."""
+        if self._role is not Role.COORDINATOR:
+            return {"refusal": f"node {self.name} is not the coordinator: join that"}
+        try:
+            hello = Hello.parse(f"{self.fabric:x}", str(body.get("hello", "")))
+        except MessageError as error:
+            return {"refusal": str(error)}
+        if hello.name != asker:
+            return {"refusal": f"node {asker} asks for {hello.name}"}
+        return {"refusal": self._membership.admit(hello, self._loop.time())}
 
     async def _look(self) -> list[Hello]:
         """Return the nodes whose tokens are there now."""
@@ -423,6 +458,9 @@ class ZenohTransport:
         body = None if payload is None or len(payload) > MAX_QUESTION else _json_object(payload.to_bytes())
         if self._session is None or body is None or not _VERB.fullmatch(verb):
             self._refuse_question(query, "a question that is none")
+        elif verb == JOIN:
+            query.reply(query.key_expr, json.dumps(self._asked_to_join(asker, body)).encode(), express=True)
+            query.drop()
         elif asker not in self._membership.nodes():
             self._refuse_question(query, f"node {asker} is not part of this fabric")
         elif len(self._answers) >= MAX_ASKED:

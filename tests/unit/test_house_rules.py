@@ -60,6 +60,7 @@ SHELLS = {
     "opavnic/cluster/node.py": "asyncio: a machine of a cluster",
     "opavnic/cluster/part.py": "asyncio: asks other machines",
     "opavnic/cluster/run.py": "asyncio, files",
+    "opavnic/cluster/credentials.py": "files, the time of day",
     "opavnic/cluster/zenoh_transport.py": "a Zenoh session: asyncio, threads",
     "opavnic/web/pages": "pages of a server",
     "opavnic/web/server.py": "a server: sockets, asyncio",
