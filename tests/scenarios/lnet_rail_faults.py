@@ -35,7 +35,9 @@ def hold_the_rail_law(traffic: Traffic, fault: ShortFault) -> int:
     else:
         arrived = Counter(received.data for received in scene.b.received)
         assert set(arrived.values()) <= {1}, f"{where}: delivered twice"
-        assert {payload(number, traffic.size) for number in done} <= set(arrived), f"{where}: done, not delivered"
+        assert {payload(number, traffic.size) for number in done} <= set(arrived), (
+            f"{where}: done, not delivered"
+        )
     retries = scene.a.node.lnd.config.retry_count
     for failed in scene.a.failed:
         status = HealthStatus(failed.reason.rpartition("discovered: ")[2].partition(":")[0])
@@ -62,7 +64,9 @@ def check_interfaces_and_credits(scene: TwoByTwo, where: str) -> None:
                 most[conn.key] = max(most.get(conn.key, 0), conn.credits)
     assert {report.msg_id for report in scene.a.done} >= {*first, *later}, where
     assert all(scene.took[msg_id] < PROMPT_S for msg_id in later), where
-    assert all(local.seq > before[dev] for dev, local in table.locals.items()), f"{where}: an interface is idle"
+    assert all(local.seq > before[dev] for dev, local in table.locals.items()), (
+        f"{where}: an interface is idle"
+    )
     assert set(most.values()) == {scene.a.node.lnd.config.peer_credits}, where
     nis = [*table.locals.values(), *(ni for peer in table.remote_peers() for ni in peer.nis.values())]
     assert len(nis) == 4, where
