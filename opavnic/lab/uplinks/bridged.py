@@ -58,12 +58,14 @@ class BridgedVnic:
         closed: Callable[[str], None],
         reported: Callable[[str], Iterable[MacAddr]],
         learns: bool = True,
+        is_reached: bool = True,
     ) -> None:
         """Begin to listen to a bridge.
 
         Args:    way: the name of the uplink, or of the virtual machine. held: the namespace of the bridge. learnt,
                  forgotten: told of addresses behind other ports. closed: told once that the bridge is gone. reported:
-                 what the VNIC is to report. learns: listen to what the bridge learns.
+                 what the VNIC is to report. learns: listen to what the bridge learns. is_reached: the addresses of the
+                 bridge and of its ports are behind it too.
         Raises:  NetdevError: the namespace cannot be entered.
         """
         self.way = way
@@ -73,6 +75,7 @@ class BridgedVnic:
         self._loop = loop
         self._learnt, self._forgotten, self._closed, self._reported = learnt, forgotten, closed, reported
         self._learns = learns
+        self._is_reached = is_reached
         self._held = held
         self._port: PortNetdev | None = None
         self._known: dict[MacAddr, dict[int, int]] = {}
@@ -182,7 +185,7 @@ class BridgedVnic:
             self._heard(entry)
 
     def _heard(self, entry: FdbEntry) -> None:
-        if not self._learns:
+        if not self._learns or (entry.local and not self._is_reached):
             return
         ports = self._known.setdefault(entry.mac, {})
         before = dict(ports)

@@ -170,6 +170,8 @@ class Ways(RunningPart):
             closed=lambda its: self._tell(vesw, learning.closed(its)),
             reported=learning.behind,
             learns=learns,
+            is_reached=uplink
+            is not None,  # nothing of this machine is to be reached at a virtual machine's bridge
         )
         for interface in site.host.interfaces:
             if interface.vesw.name == vesw:
