@@ -42,7 +42,7 @@ def _add(name: str) -> None:
     command.__doc__ = (
         f"{_HELP[name]}\n\n\b\nExample:\n  opavnic lnetctl set {name} {_EXAMPLE.get(name, 1)} --host a\n"
     )
-    setting.command(name)(command)
+    setting.command(name, context_settings={"ignore_unknown_options": True})(command)  # -1 is a value
 
 
 for _name in SETTABLE:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from lnet.settings import ALIASES
 from opavnic.cli.group import CommandGroup
-from opavnic.cli.output import EXIT_USAGE, fail
+from opavnic.cli.output import EXIT_USAGE, fail, print_text
 
 _ROUTERS: Final = "there are no routers; all hosts of a lab are on one fabric and reach each other directly"
 LNETCTL: Final[Mapping[str, str]] = {
@@ -51,6 +51,9 @@ class LnetctlGroup(CommandGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; one that is not built ends the program with exit code 2."""
+        if args[0] == "help" and not ctx.resilient_parsing:
+            print_text(ctx.get_help() + "\n")
+            ctx.exit()
         if args[0] in self.not_built and not ctx.resilient_parsing:
             fail(f"{args[0]}: not built here; {self.not_built[args[0]]}", EXIT_USAGE)
         return super().resolve_command(ctx, args)

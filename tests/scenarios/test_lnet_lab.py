@@ -462,3 +462,37 @@ def test_script_of_the_examples_prints_who_sent_over_which_route() -> None:
     )
     assert "message 2: ib1, 10.1.1.3->10.1.1.6" in done.stdout
     assert "message 2: ib1, 10.1.1.3->10.1.1.5" in done.stdout
+
+
+async def test_administrators_habits_on_the_command_line(lnetctl: Run, tmp_path: Path) -> None:
+    host = ("--host", "a")
+    for words in (("-v",), ("-v", "--net", "o2ib"), ("--net=o2ib", "-v", "2"), ("--verbose", "4")):
+        code, out, _ = await lnetctl("net", "show", *words, *host)
+        assert code == 0
+        assert yaml.safe_load(out)["net"][-1]["local NI(s)"][0]["tunables"]["peer_credits"] == 8
+    assert await lnetctl("set", "retry_count", "3", *host) == (0, "", "")
+    assert yaml.safe_load((await lnetctl("global", "show", *host))[1])["global"]["retry_count"] == 3
+    code, out, err = await lnetctl("set", "retry_count", "-1", *host)
+    assert (code, out, yaml.safe_load(err)["add"][0]["retry_count"]["errno"]) == (234, "", -22)
+    code, out, _ = await lnetctl("discover", "--force", "10.1.1.5@o2ib", *host)
+    assert (code, yaml.safe_load(out)["discover"][0]["Multi-Rail"]) == (0, False)
+    assert (await lnetctl("ping", "--source", "10.1.1.2@o2ib", "10.1.1.5@o2ib", *host))[0] == 0
+    code, _, err = await lnetctl("ping", "--source", "10.1.1.9@o2ib", "10.1.1.5@o2ib", *host)
+    assert (code, "is not a NID of this node" in err) == (234, True)
+    file = tmp_path / "file.yaml"
+    assert await lnetctl("export", str(file), *host) == (0, "", "")
+    whole = file.read_text()
+    assert list(yaml.safe_load(whole)) == ["net", "peer", "global", "o2ibs"]
+    assert await lnetctl("import", "--add", str(file), *host) == (0, "", ""), "nothing is to be done"
+    assert await lnetctl("import", "--del", str(file), *host) == (0, "", "")
+    code, out, _ = await lnetctl("net", "show", *host)
+    assert [net["net type"] for net in yaml.safe_load(out)["net"]] == ["lo"]
+    assert await lnetctl("import", str(file), *host) == (0, "", "")
+    code, out, _ = await lnetctl("import", "--show", str(file), *host)
+    assert (code, list(yaml.safe_load(out))[:2]) == (0, ["net", "peer"])
+    file.write_text("ping:\n  - primary nid: 10.1.1.5@o2ib\ndiscover:\n  - primary nid: 10.1.1.5@o2ib\n")
+    code, out, _ = await lnetctl("import", "--exec", str(file), *host)
+    assert (code, list(yaml.safe_load(out))) == (0, ["ping", "discover"])
+    assert (await lnetctl("stats", "reset", *host)) == (0, "", "")
+    assert yaml.safe_load((await lnetctl("stats", "show", *host))[1])["statistics"]["send_count"] == 0
+    assert (await lnetctl("help"))[0] == 0

@@ -269,7 +269,7 @@ def health_at(host: RigHost, of: Nid) -> int:
 
 def test_303_peers_are_told_of_an_interface_that_goes_down() -> None:
     pair = Pair()
-    (peer,) = Lnetctl(pair.b.node).peer_show("10.1.1.3@o2ib0")["peer"]
+    (peer,) = Lnetctl(pair.b.node).peer_show("10.1.1.3@o2ib0", "2")["peer"]
     assert peer["primary nid"] == "10.1.1.2@o2ib0", "the configuration was pushed"
     assert health_at(pair.b, nid(A[1])) == MAX_HEALTH
     pair.rig.world.faults.add("link-down on a-ib1")
