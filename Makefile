@@ -15,7 +15,7 @@ OPA_TOOLS := opainfo:opa-basic-tools opafabricinfo:opa-fastfabric libopamgt0 ibs
 # the browser in which tests open the web view
 BROWSER := chromium:chromium
 
-.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow chaos sanitize memcheck fuzz lint format generated opa-tools proto dist clean
+.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow interop chaos sanitize memcheck fuzz lint format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,9 @@ test-fast: venv ## only what needs no privilege
 
 test-slow: venv deps opa-tools ## the tests marked slow
 	$(BIN)/python -m pytest -m slow
+
+interop: venv deps ## the load balancer beside E2SAR and udplbd2, if you have them (tests/interop/README.md)
+	$(MAKE) -C tests/interop
 
 CHAOS_S     ?= 240
 CHAOS_SEED  ?= $(shell date +%Y%m%d)
