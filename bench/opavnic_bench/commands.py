@@ -298,7 +298,7 @@ def ejfat(
         print_json(result)
         return
     title = f"medians of {result['rounds']} rounds of {result['seconds']:g} s"
-    columns = ("what", "by", "header", "payload", "packets/s", "Gbit/s", "lost")
+    columns = ("what", "by", "header", "payload", "packets/s", "Gbit/s", "lost", "ns/packet")
     print_table(columns, list(rows_for_table(result)), title=title)
     compared = ("of", "to", "payload", "ratio")
     print_table(compared, [pick(row, *compared) for row in result["ratios"]], title="packets/s")
