@@ -56,6 +56,7 @@ SHELLS = {
     "lnet/rig.py": "takes a source of random numbers",
     "opavnic/cli": "commands: files, terminals, asyncio",
     "opavnic/cluster/credentials.py": "files, the time of day",
+    "opavnic/cluster/own_addresses.py": "a socket",
     "opavnic/cluster/zenoh_transport.py": "a Zenoh session: asyncio, threads",
     "opavnic/web/pages": "pages of a server",
     "opavnic/web/server.py": "a server: sockets, asyncio",
