@@ -61,7 +61,9 @@ class Case:
 
 def cases(sizes: Sequence[int], crate: Path | None) -> list[Case]:
     """Return what is measured."""
-    programs = {way: (sys.executable, "-m", "opavnic_bench.transport", way) for way in ("transport", "wheel")}
+    programs: dict[str, tuple[str, ...]] = {
+        way: (sys.executable, "-m", "opavnic_bench.transport", way) for way in ("transport", "wheel")
+    }
     if crate is not None:
         programs["crate"] = (str(crate),)
     return [
@@ -191,7 +193,7 @@ def _wheel_sends(plan: SessionPlan, size: int, seconds: float, batches: Sequence
 
     session = _session(plan)
     told: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    hear = zenoh.handlers.Callback(lambda sample: told.put(sample.payload.to_bytes()), indirect=False)
+    hear: Any = zenoh.handlers.Callback(lambda sample: told.put(sample.payload.to_bytes()), indirect=False)
     held = [session.declare_subscriber(key, hear) for key in ("b/count", "b/pong")]
     data, ping = _publisher(session, "b/data", express=False), _publisher(session, "b/ping", express=True)
     end = _publisher(session, "b/end", express=False)
