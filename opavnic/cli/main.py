@@ -47,6 +47,7 @@ COMMANDS: Final = {
     "validate": LazyCommand("opavnic.cli.lifecycle:validate", "Check a lab file; needs no privilege."),
     "schema": LazyCommand("opavnic.cli.schema:schema", "Print the JSON schema of lab files or EM files."),
     "up": LazyCommand("opavnic.cli.lifecycle:up", "Start a lab, in the background with -d."),
+    "node": LazyCommand("opavnic.cli.node:node", "Join a lab that runs on several machines."),
     "down": LazyCommand("opavnic.cli.lifecycle:down", "End a running lab and remove every trace of it."),
     "prune": LazyCommand("opavnic.cli.lifecycle:prune", "Remove what killed labs left behind."),
     "save": LazyCommand("opavnic.cli.save:save", "Write the state of a running lab as a lab file."),

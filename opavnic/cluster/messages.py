@@ -26,8 +26,9 @@ MAX_PACKETS: Final = 64
 """Packets of a train. More gain nothing (docs/cluster-transport.md)."""
 MAX_TRAIN: Final = 60_000
 """Bytes of a train's packets, unless it is one packet: with its head it fits one batch of Zenoh (65,535 bytes)."""
-MAX_PACKET: Final = 2047 * 8
-"""Bytes of a 16B packet: its length field counts 11 bits of quad words."""
+MAX_PACKET: Final = 2047 * 8 + 2
+"""Bytes of a 16B packet, whose length field counts 11 bits of quad words, and of the tag behind it
+(`hfi_sim.engine.crossing`)."""
 SERVICE_CHANNELS: Final = 32
 
 _MAGIC: Final = b"OV"
