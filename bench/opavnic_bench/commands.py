@@ -60,7 +60,7 @@ Beside = Annotated[
 
 
 @contextmanager
-def _measuring(*errors: type[Exception]) -> Iterator[Progress]:
+def measuring(*errors: type[Exception]) -> Iterator[Progress]:
     """Show progress if stderr is a terminal; end with one line if measuring fails.
 
     A signal unwinds what it interrupts, so every namespace is removed.
@@ -101,7 +101,7 @@ def mad(
     """
     from opavnic_bench.mad import bench_mad
 
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_mad(seconds, progress)
     if as_json:
         print_json(result)
@@ -129,7 +129,7 @@ def em(
     for size in sizes:
         if size < MEMBERS or size % MEMBERS or size > 4095 * MEMBERS:
             fail(f"--vports {size}: a multiple of {MEMBERS}, from {MEMBERS} to {4095 * MEMBERS}", EXIT_USAGE)
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_em(sizes, progress)
     if as_json:
         print_json(result)
@@ -157,7 +157,7 @@ def fabric(
     from opavnic_bench.fabric import bench_fabric
 
     other = _beside(beside)
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_fabric(
             seconds, tuple(hosts or FABRIC_HOSTS), rounds=rounds, beside=other, progress=progress
         )
@@ -177,7 +177,7 @@ def fabric(
         )
     columns = ("hosts", "switches", "engine", "build s", "route s", "bytes/host")
     print_table(columns, [list(one.values()) for one in result["routing"]])
-    _print_skipped(result["skipped"])
+    print_skipped(result["skipped"])
 
 
 def engine(
@@ -204,7 +204,7 @@ def engine(
             f'--workers "{workers}" is not a list of numbers from 1 to {MOST_WORKERS}, such as 1,2',
             EXIT_USAGE,
         )
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_engine(counts, seconds, rounds, progress)
     if as_json:
         print_json(result)
@@ -236,7 +236,7 @@ def lnet(
     """
     from opavnic_bench.lnet import bench_lnet
 
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_lnet(range(1, hfis + 1), seconds, progress, compare=compare)
     if as_json:
         print_json(result)
@@ -290,7 +290,7 @@ def ejfat(
     from opavnic_bench.ejfat.bench import bench_ejfat
     from opavnic_bench.ejfat.figures import rows_for_table
 
-    with _measuring(EjfatError) as progress:
+    with measuring(EjfatError) as progress:
         result = bench_ejfat(
             rounds, seconds, no_taps=no_taps, private=private, changes=changes, progress=progress
         )
@@ -308,7 +308,7 @@ def ejfat(
     ]
     title = f"{changes} changes of the control plane, each stored; seconds per 100"
     print_table(("what", "first", "last", "processor time, last to first"), costs, title=title)
-    _print_skipped(result["skipped"])
+    print_skipped(result["skipped"])
 
 
 def _may_make_taps() -> tuple[bool, str]:
@@ -357,7 +357,7 @@ def datapath(
         return
     if plot_file is not None:
         _write(plot_file, "")  # fail now rather than after minutes of measuring
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_datapath(rounds, seconds, only=only or (), beside=other, progress=progress)
     if plot_file is not None:
         _write(plot_file, draw(datapath_panels(result.rows())))
@@ -392,7 +392,7 @@ def links(
     _may_make_namespaces()
     if plot_file is not None:
         _write(plot_file, "")
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_links(rounds, seconds, only=only or (), progress=progress)
     if plot_file is not None:
         _write(plot_file, draw(links_panels(result.rows())))
@@ -439,7 +439,7 @@ def _vports(text: str, as_json: bool) -> None:
     counts = [int(word) if word.strip().isdecimal() else 0 for word in text.split(",")]
     if not all(2 <= count <= LARGEST for count in counts):
         fail(f'--vports "{text}" is not a list of numbers from 2 to {LARGEST}, such as 2,64,512', EXIT_USAGE)
-    with _measuring(OSError) as progress:
+    with measuring(OSError) as progress:
         result = bench_vports(counts, progress)
     if as_json:
         print_json(result)
@@ -468,7 +468,7 @@ def _print_datapath(result: BenchResult) -> None:
         columns = ("variant", "mtu", "icrc", *RATIOS)
         title = "relative to the installation beside; above 1, ours is better"
         print_table(columns, [pick(row, *columns) for row in beside], title=title)
-    _print_skipped(result.run.skipped)
+    print_skipped(result.run.skipped)
 
 
 def _print_links(result: LinksResult) -> None:
@@ -477,7 +477,7 @@ def _print_links(result: LinksResult) -> None:
     title = f"medians of {result.run.rounds} rounds, {result.run.took_s:.0f} s"
     rows = [[*pick(row, *COLUMNS), _proof(row["proof"])] for row in result.rows()]
     print_table((*COLUMNS.values(), "proof"), rows, title=title)
-    _print_skipped(result.run.skipped)
+    print_skipped(result.run.skipped)
 
 
 def _proof(proof: dict[str, Any] | None) -> str:
@@ -487,6 +487,7 @@ def _proof(proof: dict[str, Any] | None) -> str:
     return said if proof["ok"] else f"NOT SHOWN: {said}"
 
 
-def _print_skipped(skipped: dict[str, Any]) -> None:
+def print_skipped(skipped: dict[str, Any]) -> None:
+    """Say what was left out of a benchmark, and why."""
     for label, reason in skipped.items():
         print_rich(f"left out: {label}: {reason}")
