@@ -62,6 +62,12 @@ class CutLink:
     is_offering: bool = False
     """The transport may say that there is room while it is being given packets."""
     is_paused: bool = False
+    life: int = 0
+    """Of the machine at the other end."""
+    sent_before: int = 0
+    """What had arrived at earlier processes of that machine."""
+    received_before: int = 0
+    """What had come from them."""
 
     @property
     def name(self) -> str:
@@ -110,14 +116,26 @@ class Boundary:
 
     # --- peers ---------------------------------------------------------------------------------------------
 
-    def set_peer(self, peer: NodeName, is_there: bool) -> None:
-        """Take the links to a machine up, or down: the ports at their ends see a cable that is cut."""
+    def set_peer(self, peer: NodeName, is_there: bool, life: int = 0) -> None:
+        """Take the links to a machine up, or down: the ports at their ends see a cable that is cut.
+
+        Args:  life: the process of that machine; another one begins to count anew.
+        """
+        if is_there:
+            self._heed_life(peer, life)
         links = [cut.link for cut in self.links.values() if cut.peer == peer]
         if not is_there:
             for cut in self.links.values():
                 if cut.peer == peer:
                     self._forget(cut)
         self._fabric.set_links(links, is_there, by=down_by(peer))
+
+    def _heed_life(self, peer: NodeName, life: int) -> None:
+        self.count()
+        for cut in self.links.values():
+            if cut.peer == peer and cut.life != life:
+                cut.life = life
+                cut.sent_before, cut.received_before = cut.counters.out_packets, cut.arriving.in_packets
 
     def _forget(self, cut: CutLink) -> None:
         """Lose what waits for a machine that is gone."""
@@ -266,10 +284,10 @@ class Boundary:
                     "leaves": directions[cut.leaving].name,
                     "arrives": directions[1 - cut.leaving].name,
                     "is_open": report is not None and report.is_open,
-                    "sent": cut.counters.out_packets,
+                    "sent": cut.counters.out_packets - cut.sent_before,
                     "under_way": cut.counters.in_flight,
                     "lost": cut.counters.drops.get(Drop.NET_LOST, 0),
-                    "received": cut.arriving.in_packets,
+                    "received": cut.arriving.in_packets - cut.received_before,
                     "latency_us": round(cut.link.latency_s * 1e6, 3),
                     "network_us": None if trip is None else round(trip * 5e5, 1),
                     "network_is_slower": trip is not None and trip / 2 > cut.link.latency_s,

@@ -100,7 +100,7 @@ class Machine:
     def _came(self, name: NodeName, state: NodeState) -> None:
         log.info("machine %s is there (life %#x)", name, state.life)
         if self.boundary is not None:
-            self.boundary.set_peer(name, True)
+            self.boundary.set_peer(name, True, state.life)
 
     def _lost(self, name: NodeName) -> None:
         log.warning("machine %s is gone", name)
@@ -270,8 +270,8 @@ class Coordinator(Machine):
         loop = asyncio.get_running_loop()
         self._programs = Programs(world, self.transport, self.placement, str(self.transport.name), loop)
         world.ends.add("programs of other machines", self._programs.close)
-        for name in list(self.nodes):
-            self.boundary.set_peer(name, True)
+        for name, state in list(self.nodes.items()):
+            self.boundary.set_peer(name, True, state.life)
             self._start_soon(name)
 
     def _start_soon(self, name: NodeName) -> None:
@@ -410,8 +410,8 @@ class Member(Machine):
     def _attach(self, world: World) -> None:
         super()._attach(world)
         assert self.boundary is not None  # noqa: S101 - made just now
-        for name in list(self.nodes):
-            self.boundary.set_peer(name, True)
+        for name, state in list(self.nodes.items()):
+            self.boundary.set_peer(name, True, state.life)
         loop = asyncio.get_running_loop()
         self._follower = Follower(world, self.transport, self._coordinator, loop)
         world.ends.add("reports to the coordinator", self._follower.close)

@@ -214,7 +214,10 @@ def cluster(found: Machines, lab: Mapping[str, Any], *, tls: bool = True) -> Ite
         run(*OWN, "cluster", "ca", str(found.directory / "ca"), "--coordinator", found.names[0], *nodes)
     running = Cluster(found, lab["name"], file, ("tls",) if tls else ())
     try:
-        for name in found.names:
+        first, *others = found.names
+        running.start(first)
+        until(lambda: bool(running.said(first)), f"{first} says nothing", limit_s=READY_S)
+        for name in others:
             running.start(name)
         running.await_ready()
         yield running
