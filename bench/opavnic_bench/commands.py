@@ -351,7 +351,7 @@ def datapath(
 
     _known(only, {variant.name for variant in variants()}, "variant")
     other = _beside(beside)
-    _may_make_namespaces()
+    may_make_namespaces()
     if vports is not None:
         _vports(vports, as_json)
         return
@@ -389,7 +389,7 @@ def links(
     from opavnic_bench.plot import draw, links_panels
 
     _known(only, {subject.name for subject in subjects()}, "case")
-    _may_make_namespaces()
+    may_make_namespaces()
     if plot_file is not None:
         _write(plot_file, "")
     with measuring() as progress:
@@ -421,7 +421,8 @@ def _beside(path: str | None) -> tuple[str, ...] | None:
         fail(f"--beside: {error}", EXIT_USAGE)
 
 
-def _may_make_namespaces() -> None:
+def may_make_namespaces() -> None:
+    """Fail unless this process may make network namespaces and TAPs."""
     from opavnic.lab.errors import PrivilegeError
     from opavnic.lab.privileges import check_tun, has_capabilities
 
