@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.membership import node_name
 from opavnic.cluster.transport import NodeName
-from opavnic.cluster.zenoh_config import Credentials
+from opavnic.cluster.zenoh_config import MAX_MEMBERS, Credentials
 from opavnic.files import FileError, read_bytes, read_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 NODE_DAYS: Final = 365
 CA_DAYS: Final = 3650
-MAX_MEMBERS: Final = 10_000
 _MAX_FILE: Final = 1 << 20
 _BACKDATED: Final = timedelta(days=1)
 """Clocks of machines differ: a certificate is valid from a day before it was made."""

@@ -18,6 +18,7 @@ from opavnic.cluster.boundary import Boundary
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.part import Follower, Programs, make_boundary
 from opavnic.cluster.placement import Placement, place
+from opavnic.cluster.status import fold
 from opavnic.cluster.transport import NodeName, NodeState, Presence, Transport
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
@@ -29,6 +30,7 @@ from opavnic.lab.status import vnic_state
 from opavnic.lab.topology import lab_topology
 from opavnic.lab.vnics import HostVnic
 from opavnic.world.em_node import EM_NODE
+from opavnic.world.steps import in_turns
 from opavnic.world.world import World
 
 log = logging.getLogger("opavnic.cluster")
@@ -72,7 +74,7 @@ class Machine:
         self.lab: Lab | None = None
         self.boundary: Boundary | None = None
         self.placement: Placement | None = None
-        self.verbs: dict[str, Verb] = {"ping": _pong}
+        self.verbs: dict[str, Verb] = {"ping": _pong, "status": self._say_status}
         transport.on_node = self._node
         transport.serve = self._serve
 
@@ -98,7 +100,7 @@ class Machine:
     def _came(self, name: NodeName, state: NodeState) -> None:
         log.info("machine %s is there (life %#x)", name, state.life)
         if self.boundary is not None:
-            self.boundary.set_peer(name, True)
+            self.boundary.set_peer(name, True, state.life)
 
     def _lost(self, name: NodeName) -> None:
         log.warning("machine %s is gone", name)
@@ -117,6 +119,8 @@ class Machine:
             manages=manages,
             attach=self._attach,
             await_others=self._await_others,
+            status=self._status,
+            fold=self._fold,
         )
         timer_resolution_s = 0.0 if netdev == "memory" else None
         self.lab = Lab(model, file=file, netdev=netdev, share=share, timer_resolution_s=timer_resolution_s)
@@ -131,6 +135,41 @@ class Machine:
 
     async def _await_others(self) -> None:
         raise NotImplementedError
+
+    # --- status --------------------------------------------------------------------------------------------
+
+    def _status(self) -> dict[str, Any]:
+        """Return what this machine says of the cluster."""
+        own = str(self.transport.name)
+        links = [] if self.boundary is None else self.boundary.status()
+        placed = [] if self.placement is None else list(self.placement.hosts)
+        return {
+            "machine": own,
+            "placed": placed,
+            "there": sorted([own, *map(str, self.nodes)]),
+            "links": links,
+        }
+
+    async def _say_status(self, _asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        if self.lab is None or self.boundary is None:
+            raise ClusterError(f"{self.transport.name} has no share of the lab yet")
+        return await in_turns(self.lab.status_steps(counters=bool(body.get("counters"))))
+
+    async def _fold(self, status: dict[str, Any], counters: bool) -> dict[str, Any]:
+        """Ask all machines at the same time; one that does not answer is left out."""
+        others = [name for name in sorted(self.nodes) if name in status["cluster"]["placed"]]
+        asked = (self.transport.ask(name, "status", {}, timeout_s=5.0) for name in others)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        shares = {str(self.transport.name): status}
+        for name, answer in zip(others, answers, strict=True):
+            if isinstance(answer, dict):
+                shares[str(name)] = answer
+            elif isinstance(answer, AskError):
+                log.warning("%s gives no status: %s", name, answer)
+            else:
+                raise answer
+        assert self.lab is not None  # noqa: S101 - it is asked
+        return fold(shares, self.lab.model.hosts)
 
     def _not_up(self) -> list[str]:
         """Return the VNICs here that are not operational, each with what is missing."""
@@ -231,8 +270,8 @@ class Coordinator(Machine):
         loop = asyncio.get_running_loop()
         self._programs = Programs(world, self.transport, self.placement, str(self.transport.name), loop)
         world.ends.add("programs of other machines", self._programs.close)
-        for name in list(self.nodes):
-            self.boundary.set_peer(name, True)
+        for name, state in list(self.nodes.items()):
+            self.boundary.set_peer(name, True, state.life)
             self._start_soon(name)
 
     def _start_soon(self, name: NodeName) -> None:
@@ -371,8 +410,8 @@ class Member(Machine):
     def _attach(self, world: World) -> None:
         super()._attach(world)
         assert self.boundary is not None  # noqa: S101 - made just now
-        for name in list(self.nodes):
-            self.boundary.set_peer(name, True)
+        for name, state in list(self.nodes.items()):
+            self.boundary.set_peer(name, True, state.life)
         loop = asyncio.get_running_loop()
         self._follower = Follower(world, self.transport, self._coordinator, loop)
         world.ends.add("reports to the coordinator", self._follower.close)

@@ -32,6 +32,8 @@ JOIN_TIMEOUT_S: Final = 15.0
 MAX_MESSAGE: Final = 1 << 21
 """Bytes of a message that a node puts together from fragments; answers are the longest."""
 DEFAULT_PORT: Final = 7447
+MAX_MEMBERS: Final = 10_000
+"""Nodes of a fabric."""
 _ADDRESS: Final = re.compile(
     r"(?P<proto>[a-z]+)/(?P<host>\[[0-9a-fA-F:.%a-z]+\]|[^:/\[\]]+):(?P<port>\d{1,5})"
 )

@@ -6,25 +6,40 @@ Zenoh's threads only append to an inbox and wake the event loop: everything else
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import secrets
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, MessageError, RefusedError
 from opavnic.cluster.exchange import Arrived, Exchange, Lost, Put, RoomAgain, Urgency
 from opavnic.cluster.membership import NO_DIGEST, Hello, Membership, NodeEvent, Role
+from opavnic.cluster.own_addresses import reachable, with_port
 from opavnic.cluster.transport import LinkReport, NodeName, NodeState, Presence
-from opavnic.cluster.zenoh_config import ROOT, SessionPlan, check, config, link_key, parse_link_key, to_json5
+from opavnic.cluster.zenoh_config import (
+    MAX_MEMBERS,
+    ROOT,
+    Address,
+    SessionPlan,
+    check,
+    config,
+    link_key,
+    parse_link_key,
+    to_json5,
+)
 
 if TYPE_CHECKING:
     import zenoh
 
 MAX_QUESTION: Final = 1 << 20
 """Bytes of a question or an answer as JSON."""
+MAX_ADDRESSES: Final = 8
+"""Addresses that a node may say it listens on."""
 MAX_ASKED: Final = 64
 """Questions of others that are answered at one time."""
 MAX_INBOX: Final = 1 << 14
@@ -69,6 +84,8 @@ class ZenohTransport:
         self._life = secrets.randbits(63) | 1
         self._exchange = Exchange(self._life, fabric or 0)
         self._membership = self._see_nobody()
+        self._addresses: dict[NodeName, list[str]] = {}
+        """The coordinator's: where nodes that it admitted say that they listen."""
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._is_awake = False
         self._inbox_full = 0
@@ -99,9 +116,18 @@ class ZenohTransport:
     async def start(self) -> None:
         """See Transport.start."""
         self._loop = asyncio.get_running_loop()
-        self._session = await asyncio.to_thread(self._open)
+        if self._plan.join:
+            await self._ask_in_the_lobby()
+        self._session = await asyncio.to_thread(self._open, self._plan)
         try:
-            await self._join()
+            if self._plan.join:
+                await self._find_coordinator(self._loop.time() + self._plan.join_timeout_s)
+            else:
+                self._membership = self._see_nobody()
+            self._exchange.fabric = self.fabric
+            present = self._membership.nodes().values()
+            self._tell([NodeEvent(one.name, _joined(one)) for one in present])
+            self._declare()
         except BaseException:
             await self.stop()
             raise
@@ -210,24 +236,50 @@ class ZenohTransport:
         own = Hello(self.name, self._role, self._fabric or 0, self._life, self._digest)
         return Membership(own, credentials.coordinators if credentials is not None else ())
 
-    def _open(self) -> zenoh.Session:
+    def _open(self, plan: SessionPlan) -> zenoh.Session:
         try:
             import zenoh
         except ImportError:
             raise ClusterError(
                 "a fabric over several machines needs Zenoh: pip install 'opavnic[cluster]'"
             ) from None
-        wanted = to_json5(config(self._plan, self._fabric))
+        wanted = to_json5(config(plan, self._fabric))
         try:
             return zenoh.open(zenoh.Config.from_json5(wanted))
         except zenoh.ZError as error:
-            where = ", ".join(map(str, (*self._plan.listen, *self._plan.join)))
+            where = ", ".join(map(str, (*plan.listen, *plan.join)))
             raise ClusterInputError(f"node {self.name}: {where}: {_first_line(error)}") from None
 
-    async def _join(self) -> None:
-        """Find the fabric, see who is there, and announce this node unless that says that it may not be there."""
+    async def _ask_in_the_lobby(self) -> None:
+        """Ask the coordinator, by a session that listens nowhere, whether this node may join, and who else is there.
+
+        The session that follows connects to all of them and does so again whenever a connection ends. By gossip alone
+        Zenoh finds peers once, and two that a partition parted from each other only would stay apart.
+        """
+        self._plan = replace(self._plan, listen=tuple(with_port(address) for address in self._plan.listen))
         deadline = self._loop.time() + self._plan.join_timeout_s
         name_free_by = self._loop.time() + self._plan.lease_s
+        self._session = await asyncio.to_thread(self._open, replace(self._plan, listen=()))
+        try:
+            while True:
+                coordinator = await self._find_coordinator(deadline)
+                refusal = self._membership.own_refusal(is_announced=False)
+                if refusal is None:
+                    refusal = await self._ask_to_join(coordinator)
+                if refusal is None:
+                    return
+                # the token of a machine that died under this name is gone after its lease
+                if refusal and self._loop.time() >= name_free_by:
+                    raise RefusedError(refusal)
+                if self._loop.time() >= deadline:
+                    raise ClusterError(f"node {self.name}: the coordinator {coordinator} does not answer")
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        finally:
+            session, self._session = self._session, None
+            await asyncio.to_thread(session.close)
+
+    async def _find_coordinator(self, deadline: float) -> NodeName:
+        """See who is there, until there is a coordinator, and return its name."""
         while True:
             seen = await self._look()
             if self._fabric is None:
@@ -235,17 +287,9 @@ class ZenohTransport:
             if self._fabric is not None:
                 self._membership = self._see_nobody()
                 self._membership.appeared([hello for hello in seen if hello.fabric == self._fabric])
-                refusal = self._membership.own_refusal(is_announced=False)
-                coordinator = self._membership.coordinator
-                if refusal is None and coordinator is not None:
-                    if coordinator == self._membership.own:
-                        break
-                    refusal = await self._ask_to_join(coordinator.name)
-                    if refusal is None:
-                        break
-                # the token of a machine that died under this name is gone after its lease
-                if refusal and self._loop.time() >= name_free_by:
-                    raise RefusedError(refusal)
+                found = [one for one in seen if one.role is Role.COORDINATOR and one.fabric == self._fabric]
+                if found:
+                    return found[0].name
             if self._loop.time() >= deadline:
                 where = ", ".join(map(str, self._plan.join))
                 raise ClusterError(
@@ -253,19 +297,26 @@ class ZenohTransport:
                     "are the credentials from the same CA?"
                 )
             await asyncio.sleep(_LOOK_AGAIN_S)
-        self._exchange.fabric = self._fabric
-        present = self._membership.nodes().values()
-        self._tell([NodeEvent(one.name, _joined(one)) for one in present])
-        self._declare()
 
     async def _ask_to_join(self, coordinator: NodeName) -> str | None:
         """Return None if the coordinator admits this node, why it does not, or "" if it does not answer yet."""
+        assert self._session is not None  # noqa: S101 - in the lobby
+        sources = [link.src for link in self._session.info.links()]
+        own = [str(address) for address in reachable(self._plan.listen, sources)]
         try:
-            answer = await self.ask(coordinator, JOIN, {"hello": self._membership.own.chunks()})
+            answer = await self.ask(
+                coordinator, JOIN, {"hello": self._membership.own.chunks(), "addresses": own}, timeout_s=2.0
+            )
         except AskError:
             return ""
-        refusal = answer.get("refusal", "")
-        return refusal if refusal is None or isinstance(refusal, str) else ""
+        match answer:
+            case {"refusal": None, "peers": list(peers)}:
+                others = _addresses(peers, MAX_MEMBERS * MAX_ADDRESSES)
+                self._plan = replace(self._plan, join=tuple(dict.fromkeys((*self._plan.join, *others))))
+                return None
+            case {"refusal": str(refusal)}:
+                return refusal
+        return ""
 
     def _asked_to_join(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         """Answer a node that asks whether it may join."""
@@ -277,7 +328,16 @@ class ZenohTransport:
             return {"refusal": str(error)}
         if hello.name != asker:
             return {"refusal": f"node {asker} asks for {hello.name}"}
-        return {"refusal": self._membership.admit(hello, self._loop.time())}
+        refusal = self._membership.admit(hello, self._loop.time())
+        if refusal is not None:
+            return {"refusal": refusal}
+        present = self._membership.nodes()
+        peers = [address for name, known in self._addresses.items() if name in present for address in known]
+        self._addresses[asker] = [str(one) for one in _addresses(body.get("addresses"), MAX_ADDRESSES)]
+        return {
+            "refusal": None,
+            "peers": [address for address in peers if address not in self._addresses[asker]],
+        }
 
     async def _look(self) -> list[Hello]:
         """Return the nodes whose tokens are there now."""
@@ -492,6 +552,15 @@ class ZenohTransport:
 
 async def _serves_nothing(asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
     raise ClusterError(f"answers no questions such as {verb}")
+
+
+def _addresses(texts: object, most: int) -> list[Address]:
+    """Return those of the addresses that a node tells of which can be some."""
+    found = []
+    for text in texts[:most] if isinstance(texts, list) else ():
+        with contextlib.suppress(ClusterInputError):
+            found.append(Address.parse(text if isinstance(text, str) else ""))
+    return found
 
 
 def _joined(hello: Hello) -> NodeState:

@@ -465,7 +465,7 @@ class Lab:
 
     def status_steps(self, *, counters: bool = False) -> Steps[dict[str, Any]]:
         """Make what `status` returns, in steps: for a large lab it takes long."""
-        head = {
+        head: dict[str, Any] = {
             "lab": self.model.name,
             "pid": os.getpid(),
             "file": self._file,
@@ -479,11 +479,17 @@ class Lab:
             "fabric_id": self.model.fabric.id,
             "seed": self.model.seed,
         }
+        if self.share is not None:
+            head["cluster"] = self.share.status()
         names = self._vesw_names()
         wanted = self.model.datapath.workers
         return lab_status(
             head, self.world, self.hosts, self.parts, vesw_names=names, workers=wanted, counters=counters
         )
+
+    async def folded(self, status: dict[str, Any], counters: bool) -> dict[str, Any]:
+        """Return the status of the lab as a whole, given that of its share here."""
+        return status if self.share is None else await self.share.fold(status, counters)
 
     def _vesw_names(self) -> dict[int, str]:
         names = {vesw.id: vesw.name for vesw in self.model.vesws}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from opavnic.world.world import World
 
@@ -24,3 +25,7 @@ class Share:
     """Called with the world once it is wired, before anything runs on it."""
     await_others: Callable[[], Awaitable[None]]
     """Waits until the other machines are ready as well."""
+    status: Callable[[], dict[str, Any]]
+    """Returns the entry `cluster` of the status of this machine."""
+    fold: Callable[[dict[str, Any], bool], Awaitable[dict[str, Any]]]
+    """Makes the status of this machine that of the whole lab; whether counters are asked for."""

@@ -62,6 +62,7 @@ SHELLS = {
     "opavnic/cluster/part.py": "asyncio: asks other machines",
     "opavnic/cluster/run.py": "asyncio, files",
     "opavnic/cluster/credentials.py": "files, the time of day",
+    "opavnic/cluster/own_addresses.py": "a socket",
     "opavnic/cluster/zenoh_transport.py": "a Zenoh session: asyncio, threads",
     "opavnic/web/pages": "pages of a server",
     "opavnic/web/server.py": "a server: sockets, asyncio",
