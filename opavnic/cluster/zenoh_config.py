@@ -15,7 +15,7 @@ import ipaddress
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -24,7 +24,7 @@ from opavnic.cluster.transport import NodeName
 
 ROOT: Final = "opavnic"
 QUEUE_BATCHES: Final = 16
-"""Batches that Zenoh queues for a peer and priority, the most it takes; exchange.PEER_BUDGET stays below."""
+"""Batches that Zenoh queues for a peer and priority, the most it takes; streams.PEER_BUDGET stays below."""
 LEASE_S: Final = 5.0
 """After this time without a word, which a dead machine or a partition causes, a node is gone. A process that dies is
 gone at once, because its connection closes."""
@@ -101,6 +101,24 @@ class SessionPlan:
     """How long a node that joins looks for a coordinator."""
     shared_memory: bool = False
     """Between nodes of one machine; docs/cluster-transport.md says what it gains and why it is off."""
+
+
+def with_listen(plan: SessionPlan) -> SessionPlan:
+    """Return a plan that says where the node listens: as far as its way to the coordinator goes, if nobody said.
+
+    Members send each other their trains directly, so each of them listens. A coordinator listens to all machines if it
+    has credentials, and to its own without.
+    """
+    if plan.listen:
+        return plan
+    if plan.join:
+        first = plan.join[0]
+        every = "[::]" if first.host.startswith("[") else "0.0.0.0"  # noqa: S104 - with TLS, or as was asked for
+        local = "[::1]" if first.host.startswith("[") else "127.0.0.1"
+        return replace(plan, listen=(Address(first.proto, local if first.is_loopback else every, 0),))
+    if plan.credentials is not None:
+        return replace(plan, listen=(Address("tls", "0.0.0.0", DEFAULT_PORT),))  # noqa: S104 - with TLS
+    return replace(plan, listen=(Address("tcp", "127.0.0.1", DEFAULT_PORT),))
 
 
 def check(plan: SessionPlan) -> None:
