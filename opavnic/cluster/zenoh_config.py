@@ -197,13 +197,10 @@ def access_control(own: Credentials, fabric: int | None) -> dict[str, Any]:
     others = [name for name in own.members if name != own.name]
     rules, subjects, policies = [], [], []
     for name in others:
-        mine = list(_rules_for(root, name))
+        mine = [*_what_it_may_say(root, name), *_what_it_may_hear(root, own.name, name)]
         rules += mine
         subjects.append({"id": name, "cert_common_names": [name]})
         policies.append({"rules": [rule["id"] for rule in mine], "subjects": [name]})
-    rules.append(_rule("out", "egress", _ALL_MESSAGES, f"{ROOT}/**"))
-    subjects.append({"id": "anybody"})
-    policies.append({"rules": ["out"], "subjects": ["anybody"]})
     return {
         "enabled": True,
         "default_permission": "deny",
@@ -213,13 +210,7 @@ def access_control(own: Credentials, fabric: int | None) -> dict[str, Any]:
     }
 
 
-_ALL_MESSAGES: Final = (
-    "put", "delete", "declare_subscriber", "query", "reply", "declare_queryable", "liveliness_token",
-    "liveliness_query", "declare_liveliness_subscriber",
-)  # fmt: skip
-
-
-def _rules_for(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
+def _what_it_may_say(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
     """Yield what a member may say: puts, questions and tokens from its name, answers and subscriptions to its name."""
     yield _rule(f"{name}-says", "ingress", ("put",), f"{root}/link/{name}/**")
     yield _rule(f"{name}-hears", "ingress", ("declare_subscriber",), f"{root}/link/*/{name}/**")
@@ -233,6 +224,23 @@ def _rules_for(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
         f"{ROOT}/*/live/**",
         f"{root}/live/**",
     )
+
+
+def _what_it_may_hear(root: str, own: NodeName, name: NodeName) -> Iterator[dict[str, Any]]:
+    """Yield what is sent to a member: what is for it, and what says where this node is.
+
+    Zenoh sends a new peer all that is published until it knows what that one subscribed to. So it does not do to refuse
+    its subscriptions.
+    """
+    yield _rule(f"{name}-gets", "egress", ("put",), f"{root}/link/{own}/{name}/**")
+    yield _rule(f"{name}-is-asked", "egress", ("query",), f"{root}/ask/{own}/{name}/**")
+    yield _rule(f"{name}-is-answered", "egress", ("reply",), f"{root}/ask/{name}/{own}/**")
+    yield _rule(f"{name}-sees", "egress", _DECLARATIONS, f"{ROOT}/**")
+
+
+_DECLARATIONS: Final = (
+    "declare_subscriber", "declare_queryable", "liveliness_token", "liveliness_query", "declare_liveliness_subscriber",
+)  # fmt: skip
 
 
 def _rule(name: str, flow: str, messages: Sequence[str], *keys: str) -> dict[str, Any]:
