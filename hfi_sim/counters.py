@@ -14,7 +14,8 @@ from enum import StrEnum
 
 
 class Drop(StrEnum):
-    """Why a packet ended at an element. The prefix names it: tx_ and rx_ an HFI port, link_, sw_, mad_, rc_, vnic_."""
+    """Why a packet ended at an element. The prefix names it: tx_ and rx_ an HFI port, net_ the network between machines
+    of a cluster, link_, sw_, mad_, rc_, vnic_."""
 
     TX_PORT_DOWN = "tx_port_down"
     """The sending port is not ACTIVE; in INIT and ARMED it sends management packets (SC15) only."""
@@ -35,6 +36,11 @@ class Drop(StrEnum):
     """An injected fault (loss) discarded it."""
     LINK_OVERFLOW = "link_overflow"
     """The queue of the link was full."""
+
+    NET_LOST = "net_lost"
+    """It was on its way to another machine that went, or the network between two machines lost it."""
+    NET_OVERFLOW = "net_overflow"
+    """The network between two machines did not take it in time, and too much waited before it."""
 
     SW_MALFORMED = "sw_malformed"
     """The packet is too short for a 16B header, or has another L2."""

@@ -79,4 +79,8 @@ class SwitchEnd(NamedTuple):
     port_num: int
 
 
-End = HfiEnd | SwitchEnd
+class BoundaryEnd(NamedTuple):
+    """The end of a link at a port that another engine carries: what reaches it leaves, what comes from it is given."""
+
+
+End = HfiEnd | SwitchEnd | BoundaryEnd

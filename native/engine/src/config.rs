@@ -108,4 +108,6 @@ impl PortConfig {
 pub enum End {
     Hfi(PortId),
     Switch(SwitchId, PortNum),
+    /// At a port that the engine of another machine carries: what reaches it leaves, what comes from it is given.
+    Boundary,
 }
