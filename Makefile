@@ -21,7 +21,7 @@ GUESTS      := build/guests
 GUEST_FILES := 'boot/vmlinuz-*:linux-image-cloud-amd64' usr/sbin/dockerd:docker.io usr/bin/containerd:containerd \
                usr/sbin/runc:runc
 
-.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow test-guests chaos sanitize memcheck fuzz lint format generated opa-tools proto dist clean
+.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow test-guests interop chaos sanitize memcheck fuzz lint format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,9 @@ test-guests: venv deps ## containers of podman and docker, and a virtual machine
 	@sh tools/unpack-packages.sh $(GUESTS) $(GUEST_FILES)
 	PATH="$(CURDIR)/$(GUESTS)/usr/sbin:$(CURDIR)/$(GUESTS)/usr/bin:$$PATH" \
 	  $(BIN)/python -m pytest tests/e2e/test_containers.py tests/e2e/test_virtual_machine.py
+
+interop: venv deps ## the load balancer beside E2SAR and udplbd2, if you have them (tests/interop/README.md)
+	$(MAKE) -C tests/interop
 
 CHAOS_S     ?= 240
 CHAOS_SEED  ?= $(shell date +%Y%m%d)

@@ -30,6 +30,7 @@ from lnet.tx import TxKind
 from lnet.yaml_text import errors_yaml
 from opavnic.errors import OpavnicError
 from opavnic.world.json_body import json_object
+from opavnic.world.openapi import api
 from opavnic.world.part import Asked, PartWorld, RunningPart
 
 log = logging.getLogger("lnet.lab")
@@ -151,6 +152,12 @@ class LnetLab(RunningPart):
         handlers = (self.command, self.send, self.selftest)
         return [web.post(path, handler) for path, handler in zip(_ROUTES, handlers, strict=True)]
 
+    @api(
+        "Run a command of lnetctl on a host",
+        "what it prints, and its exit status",
+        ("output", "errors", "exit"),
+        body={"verb": "string: for messages", "noun": "string: for messages"},
+    )
     async def command(self, request: web.Request) -> web.Response:
         """Run a command of lnetctl on one host."""
         host = self.host(request.match_info["host"])
@@ -163,6 +170,16 @@ class LnetLab(RunningPart):
         errors = errors_yaml([(verb, noun, error) for error in answer.errors])
         return web.json_response({"output": answer.output, "errors": errors, "exit": answer.exit})
 
+    @api(
+        "Send messages one after the other",
+        "the route of each",
+        body={
+            "host": "string: who sends",
+            "to": "string: a host or NID",
+            "count": "integer: how many",
+            "size": "integer: bytes",
+        },
+    )
     async def send(self, request: web.Request) -> web.Response:
         """Send messages one after the other; respond with the route of each."""
         body = await json_object(request)
@@ -174,6 +191,18 @@ class LnetLab(RunningPart):
             return _refused("send", "lnet", error, EXIT_FAILED)
         return web.json_response({"data": sent})
 
+    @api(
+        "Load the routes between two hosts",
+        "the throughput",
+        body={
+            "host": "string: who sends",
+            "to": "string: a host or NID",
+            "size": "integer: bytes",
+            "concurrency": "integer: messages in flight",
+            "seconds": "number: how long",
+            "kind": "string: kind of a message",
+        },
+    )
     async def selftest(self, request: web.Request) -> web.Response:
         """Load the routes between two hosts; respond with the throughput."""
         body = await json_object(request)

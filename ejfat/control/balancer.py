@@ -63,7 +63,7 @@ class Policy:
 
 
 @dataclass(slots=True)
-class LoadBalancer:
+class ReservedInstance:
     """A reserved instance."""
 
     target: Target

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ejfat.errors import EjfatError
 from ejfat.live.ports import FramePort
 from ejfat.pipeline.native import NativePipeline
 
@@ -32,7 +31,6 @@ class NativeCarrier:
         """Prepare the threads, one for each descriptor of the port.
 
         Args:    receive: called with the frames for Python. on_failure: called once if a thread dies.
-        Raises:  EjfatError: the kernel gives a packet socket no ring.
         """
         from opavnic import _native
 
@@ -40,10 +38,7 @@ class NativeCarrier:
         self._receive = receive
         self._on_failure = on_failure
         self._port = port
-        try:
-            self._threads = _native.EjfatPort(pipeline.core, port.filenos(), port.medium)
-        except OSError as error:
-            raise EjfatError(f"no receive ring for the interface: {error.strerror or error}") from None
+        self._threads = _native.EjfatPort(pipeline.core, port.filenos(), port.medium)
 
     def start(self) -> None:
         """Start carrying frames."""

@@ -146,7 +146,7 @@ def _docker(directory: Path) -> Iterator[Containers]:
     command = [
         *("dockerd", f"--host={host}", f"--data-root={directory}/data", f"--exec-root={directory}/exec"),
         *(f"--pidfile={directory}/pid", "--storage-driver=vfs", "--bridge=none"),
-        *("--iptables=false", "--ip6tables=false"),
+        *("--iptables=false", "--ip6tables=false", "--ip-forward=false"),
     ]
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready,

@@ -231,7 +231,7 @@ asyncio.run(main())
 
 @needs_native
 @pytest.mark.parametrize("workers", [1, 3])
-def test_ring_carries_what_the_reference_forwards_in_the_order_of_each_flow(
+def test_threads_carry_what_the_reference_forwards_in_the_order_of_each_flow(
     namespace: Path, workers: int
 ) -> None:
     command = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", CARRIED, str(workers)]

@@ -22,6 +22,7 @@ from typing import Any
 from ejfat.control.feedback import Gains
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
+from ejfat.errors import EjfatError
 from ejfat.live.feedback import Reporter, call, channel_to
 from ejfat.segmentation import Segmenter
 from ejfat.uri import EjfatUri
@@ -31,6 +32,7 @@ WORKER_PORT = 10000
 _UDP_SEGMENT = 103
 _MOST_SEGMENTS = 64
 _LARGEST = 65507
+_TRIES = 5
 _SENDS = 32
 """Calls between two readings of the clock."""
 
@@ -49,7 +51,15 @@ async def register(config: dict[str, Any]) -> None:
         minFactor=0.5,
         maxFactor=2.0,
     )
-    await Reporter(uri, request, Gains(), control=config["control"]).register()
+    for left in reversed(range(_TRIES)):
+        try:
+            await Reporter(uri, request, Gains(), control=config["control"]).register()
+            break
+        except (
+            EjfatError
+        ):  # the load balancer still works on the last measurement: its question went unanswered
+            if not left:
+                raise
     async with channel_to(uri, config["control"]) as channel:
         question = pb.LoadBalancerStatusRequest(lbId=uri.lb_id)
         while True:

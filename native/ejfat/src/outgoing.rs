@@ -1,7 +1,7 @@
 //! Frames on their way out of a packet socket: many in one call (sendmmsg), each from where it lies.
 //!
-//! A transmit ring would save nothing: the kernel copies what lies in it as soon as a frame is to live longer than its
-//! place there, which on a veth is always.
+//! A transmit ring would save little: the kernel copies what lies in it as soon as a frame is to live longer than its
+//! place there, as on a veth.
 
 use std::io::{Error, Result};
 use std::os::fd::RawFd;
@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 use offload::vnet::SIZE;
 
 /// Frames in one call at most.
-const MOST: usize = 128;
+const MOST: usize = 64;
 
 /// Frames that leave, each with a virtio-net header in front that asks for nothing.
 pub struct Outgoing {

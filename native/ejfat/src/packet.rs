@@ -1,16 +1,16 @@
-//! The thread of a packet socket: frames from its ring, through the station, out in as few calls as possible.
+//! The thread of a packet socket: frames in, through the station, out, in as few calls as possible.
 
-use std::io::{Error, Result};
+use std::io::Result;
 use std::os::fd::RawFd;
 
 use offload::checksum::{fold, put, sum};
 use offload::segment::Segments;
-use offload::vnet::{GSO_NONE, GSO_UDP_L4, SIZE, VnetHeader};
+use offload::vnet::{GSO_UDP_L4, SIZE, VnetHeader};
 use wire::frame::parse;
 
+use crate::incoming::{Frame, Incoming};
 use crate::outgoing::Outgoing;
 use crate::port::{DOWN_MS, FOREVER, Inside, QUEUE_MS, gone, is_gone, wait};
-use crate::ring::{Frame, Ring};
 use crate::station::{Burst, Station};
 
 /// Bytes for datagrams that arrived as one frame and leave one by one.
@@ -34,50 +34,53 @@ impl<'a, S: Station> Worker<'a, S> {
     }
 
     /// Carry frames until the port stops.
-    pub fn run(&mut self, mut ring: Ring) -> Result<()> {
+    pub fn run(&mut self) -> Result<()> {
+        let mut incoming = Incoming::new();
         // A packet socket says once that its interface went down, and nothing when the interface then goes away. That
         // may be any time later, and frames from before may still be waiting: from then on, look now and then.
         let mut patience_ms = FOREVER;
-        while !self.inside.is_stopped() {
-            if let Some(mut block) = ring.block() {
-                self.carry(block.frames())?;
+        loop {
+            let is_told = wait(self.fd, libc::POLLIN, &self.inside.wake, patience_ms)?;
+            if self.inside.is_stopped() {
+                return Ok(());
+            }
+            if !is_told {
+                if is_gone(self.fd) {
+                    return Err(gone());
+                }
                 continue;
             }
-            let is_told = wait(self.fd, libc::POLLIN, &self.inside.wake, patience_ms)?;
-            if let Some(error) = error_of(self.fd) {
-                patience_ms = DOWN_MS;
-                self.inside.endure(self.fd, error)?;
-            } else if !is_told && is_gone(self.fd) {
-                return Err(gone());
+            // what waits stays there, and is not missed, while the station is paused
+            let burst = self.inside.begin(self.number);
+            match incoming.receive(self.fd) {
+                Ok(count) => self.carry(burst, &mut incoming, count)?,
+                Err(error) => {
+                    drop(burst);
+                    if error.raw_os_error() == Some(libc::ENETDOWN) {
+                        patience_ms = DOWN_MS;
+                    }
+                    self.inside.endure(self.fd, error)?;
+                }
             }
         }
-        Ok(())
     }
 
-    fn carry<'f>(&mut self, frames: impl Iterator<Item = Frame<'f>>) -> Result<()> {
-        let inside = self.inside;
-        let mut burst = inside.begin(self.number);
-        for mut frame in frames {
-            if frame.is_cut {
-                inside.lose(1);
-            } else if frame.header.gso() == GSO_UDP_L4 && frame.bytes.len() >= ETHERNET {
-                burst = self.take_datagrams(burst, frame)?;
-            } else {
-                if frame.header.gso() == GSO_NONE {
-                    frame.complete();
-                }
-                burst = self.take(burst, frame.bytes)?;
-            }
+    fn carry(&mut self, mut burst: S::Burst<'a>, incoming: &mut Incoming, count: usize) -> Result<()> {
+        for index in 0..count {
+            let Some(frame) = incoming.frame(index) else { continue };
+            let is_merged = frame.header.gso() == GSO_UDP_L4 && frame.bytes.len() >= ETHERNET;
+            burst =
+                if is_merged { self.take_datagrams(burst, frame)? } else { self.take(burst, frame.bytes)? };
         }
         drop(burst);
         self.send()
     }
 
-    /// Take a frame of the ring; what leaves of it stays there until it is sent.
+    /// Take a frame; what leaves of it stays where it is until it is sent.
     fn take(&mut self, burst: S::Burst<'a>, frame: &mut [u8]) -> Result<S::Burst<'a>> {
         let mut burst = self.with_room(burst, 0)?;
         if let Some(range) = burst.take(frame) {
-            // SAFETY: the ring has room for a header in front of each frame, and the block stays ours until it is sent
+            // SAFETY: there is room for a header in front of each frame, and its place is used again after it is sent
             unsafe {
                 let start = frame.as_mut_ptr().add(range.start).sub(SIZE);
                 self.outgoing.push(start, range.len() + SIZE);
@@ -139,17 +142,6 @@ impl<'a, S: Station> Worker<'a, S> {
         self.used = 0;
         Ok(())
     }
-}
-
-/// Take the error that waits at a socket.
-fn error_of(fd: RawFd) -> Option<Error> {
-    let mut error: libc::c_int = 0;
-    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: pointers to live integers, and the length of the first
-    unsafe {
-        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &raw mut len);
-    }
-    (error != 0).then(|| Error::from_raw_os_error(error))
 }
 
 /// Fill in the checksum that the kernel left to the interface, as the virtio-net header says.

@@ -10,7 +10,6 @@ use std::thread::JoinHandle;
 use tap::{self, Signal};
 
 use crate::packet::Worker;
-use crate::ring::Ring;
 use crate::station::{Burst, Station};
 
 /// Frames of a TAP that are taken without a break.
@@ -26,7 +25,7 @@ pub const FOREVER: i32 = -1;
 /// One descriptor, and how frames are read and written there.
 enum Place {
     Tap(OwnedFd),
-    Packet(OwnedFd, Ring),
+    Packet(OwnedFd),
 }
 
 /// What the threads share.
@@ -51,10 +50,9 @@ impl<S: Station> Port<S> {
         Self::new(station, vec![Place::Tap(fd)])
     }
 
-    /// Take over packet sockets of one interface, which receive nothing yet; each gets a ring and a thread.
+    /// Take over packet sockets of one interface; each gets a thread.
     pub fn of_packets(station: Arc<S>, fds: Vec<OwnedFd>) -> Result<Self> {
-        let place = |fd: OwnedFd| Ring::new(fd.as_raw_fd()).map(|ring| Place::Packet(fd, ring));
-        Self::new(station, fds.into_iter().map(place).collect::<Result<_>>()?)
+        Self::new(station, fds.into_iter().map(Place::Packet).collect())
     }
 
     fn new(station: Arc<S>, places: Vec<Place>) -> Result<Self> {
@@ -153,7 +151,7 @@ impl<S: Station> Inside<S> {
     fn run(&self, number: usize, place: Place) -> Result<()> {
         match place {
             Place::Tap(fd) => self.run_tap(fd.as_raw_fd()),
-            Place::Packet(fd, ring) => Worker::new(self, number, fd.as_raw_fd()).run(ring),
+            Place::Packet(fd) => Worker::new(self, number, fd.as_raw_fd()).run(),
         }
     }
 

@@ -25,6 +25,7 @@ from hfi_sim.table_paths import deadlock, hops, paths
 from hfi_sim.topology import Topology
 from hfi_sim.topology.ibnet import dumps
 from opavnic.world.json_body import json_object
+from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World
 
@@ -53,17 +54,35 @@ class FabricRoutes(RunningPart):
     def _faults(self) -> dict[str, Any]:
         return {"seed": self._world.fabric.seed, "faults": self._world.faults.show()}
 
+    @api("The faults that are set", "faults with their effects so far", ("seed", "faults"))
     async def _get_faults(self, _: web.Request) -> web.Response:
         return web.json_response(self._faults())
 
+    @api(
+        "Set a fault",
+        "its number, and all faults",
+        ("number", "seed", "faults"),
+        body={"fault": "string: as `opavnic fault add` takes it, `loss on h1 20%`"},
+    )
     async def _post_fault(self, request: web.Request) -> web.Response:
         fault = self._world.faults.add(str((await json_object(request)).get("fault", "")))
         return web.json_response({"number": fault.number, **self._faults()})
 
+    @api(
+        "Remove a fault, or all",
+        "the faults that are left",
+        ("seed", "faults"),
+        body={"number": "integer or null: the number of a fault; null: all"},
+    )
     async def _remove_fault(self, request: web.Request) -> web.Response:
         _remove(self._world.faults, (await json_object(request)).get("number"))
         return web.json_response(self._faults())
 
+    @api(
+        "The fabric",
+        "ibnetdiscover text, links that are down, the routing engine, a possible deadlock, LIDs by port",
+        ("lab", "ibnetdiscover", "down", "engine", "deadlock", "lids"),
+    )
     async def _get_topology(self, _: web.Request) -> web.Response:
         fabric, engine = self._world.fabric, "of the fabric manager"
         if self._world.managed_by == "builtin":
@@ -81,6 +100,12 @@ class FabricRoutes(RunningPart):
             }
         )
 
+    @api(
+        "The ways between two hosts, as the tables of the switches have them",
+        "nodes and ports of each way, and the links on it with their virtual lanes",
+        ("from", "to", "lid", "paths", "hops"),
+        query={"from": "!a host or HFI port", "to": "!a host or HFI port"},
+    )
     async def _get_routes(self, request: web.Request) -> web.Response:
         a, b = (self._port(request.query.get(key, "")) for key in ("from", "to"))
         fabric = self._world.fabric
@@ -95,6 +120,12 @@ class FabricRoutes(RunningPart):
             }
         )
 
+    @api(
+        "Virtual lanes of links: what they have carried, and hold now",
+        "directions of links, each with its lanes",
+        ("directions",),
+        query={"on": "!a host, switch, port or link, as of a fault"},
+    )
     async def _get_lanes(self, request: web.Request) -> web.Response:
         ways = directions_of(self._world.fabric, request.query.get("on", ""))
         if len(ways) > MAX_WAYS:
