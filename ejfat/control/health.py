@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ejfat.addresses import IpAddress
 from ejfat.control.balancer import LoadBalancer
 from ejfat.control.history import History
 from ejfat.control.members import STALE_S, Session, SessionState
-from ejfat.control.programming import IpAddress
 
 _RECENT_S = 60.0
 """Seconds for which refused sync messages count as an issue of the present."""

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from typing import Any
 
+from ejfat.addresses import IpAddress
 from ejfat.control import programming
 from ejfat.control.balancer import LoadBalancer, Policy, Strategy
 from ejfat.control.health import Conflict
 from ejfat.control.history import History
 from ejfat.control.members import Session, Worker
 from ejfat.control.names import check_name
-from ejfat.control.programming import IpAddress, Target
+from ejfat.control.programming import Target
 from ejfat.control.stored import Parts, Written, parts_of, restore
 from ejfat.control.tokens import Action, Permission, Resource, TokenBook
 from ejfat.drops import PipelineCounters

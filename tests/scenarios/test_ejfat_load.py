@@ -152,8 +152,8 @@ class Wire(FramePort):
         for end in (self.inside, self.outside):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
 
-    def fileno(self) -> int:
-        return self.inside.fileno()
+    def filenos(self) -> list[int]:
+        return [self.inside.fileno()]
 
     def close(self) -> None:
         self.inside.close()

@@ -1,8 +1,9 @@
 """A sender for the benchmark, run as a program on a host: sends single-packet events faster than they can be handled.
 
 It registers a worker with a control plane, waits until that has the whole calendar, and says `ready`. For every line
-on stdin, a number of seconds, it sends for as long and prints how many packets that were. Many packets are given to the
-kernel in one call (UDP_SEGMENT), which leaves the processors to what is measured.
+on stdin, a number of seconds and packets per second (0: as many as it can), it sends for as long and prints how many
+packets that were. Many packets are given to the kernel in one call (UDP_SEGMENT), which leaves the processors to what
+is measured.
 
 `python -m opavnic_bench.ejfat.blast CONFIG`, CONFIG as JSON: target, payload, uri, control, worker (text or number).
 Without a uri it sends at once, to who needs no worker.
@@ -71,10 +72,21 @@ def sends(payload: int) -> tuple[list[bytes], int, int]:
     return [b"".join(packet(next(ticks)) for _ in range(count)) for _ in range(512)], size, count
 
 
-def blast(sock: socket.socket, calls: list[bytes], seconds: float) -> tuple[int, float]:
+def blast(
+    sock: socket.socket, calls: list[bytes], seconds: float, calls_per_second: float
+) -> tuple[int, float]:
     """Send for `seconds`; return the number of calls that the kernel accepted, and the time."""
     done, position, started = 0, 0, time.perf_counter()
     while (elapsed := time.perf_counter() - started) < seconds:
+        if calls_per_second and (early := done / calls_per_second - elapsed) > 0:
+            time.sleep(early)
+            continue
+        if calls_per_second:
+            with contextlib.suppress(OSError):
+                sock.send(calls[position])
+                done += 1
+            position = (position + 1) % len(calls)
+            continue
         for data in calls[position : position + _SENDS]:
             with contextlib.suppress(OSError):  # the interface's queue is full: that packet is lost
                 sock.send(data)
@@ -96,7 +108,8 @@ def main(config: dict[str, Any]) -> None:
             calls, count = [data[:size] for data in calls], 1
         print("ready", flush=True)  # noqa: T201 - tells the bench that it may begin
         for line in sys.stdin:
-            done, elapsed = blast(sock, calls, float(line))
+            wanted_s, rate = map(float, line.split())
+            done, elapsed = blast(sock, calls, wanted_s, rate / count)
             print(json.dumps({"packets": done * count, "seconds": elapsed}), flush=True)  # noqa: T201 - to the bench
 
 

@@ -4,25 +4,32 @@ GET  /faults           the faults that are set, the seed
 POST /faults           {"fault": "loss on h1 20%"}: set one
 POST /faults/remove    {"number": 3}; {"number": null} removes all
 GET  /topology         the fabric as ibnetdiscover text, links that are down, the routing engine, possible deadlocks
-GET  /routes?from=h1&to=h2
+GET  /routes?from=h1&to=h2   the ways that the tables of the switches say, and the lanes of each link on them
+GET  /lanes?on=h1--sw0       what each virtual lane has carried and holds now; on: a place, as of a fault
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
+from typing import Any, Final
 
 from aiohttp import web
 
+from hfi_sim.cable import LinkDirection
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FaultError, InputError
 from hfi_sim.faults import Faults
+from hfi_sim.faults.targets import directions_of
 from hfi_sim.hfi import HfiPort
-from hfi_sim.table_paths import deadlock, paths
+from hfi_sim.table_paths import deadlock, hops, paths
 from hfi_sim.topology import Topology
 from hfi_sim.topology.ibnet import dumps
 from opavnic.world.json_body import json_object
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World
+
+MAX_WAYS: Final = 512
+"""Directions whose lanes are answered at once: the fabric does not wait long for who looks at it."""
 
 
 class FabricRoutes(RunningPart):
@@ -40,6 +47,7 @@ class FabricRoutes(RunningPart):
             web.post("/faults/remove", self._remove_fault),
             web.get("/topology", self._get_topology),
             web.get("/routes", self._get_routes),
+            web.get("/lanes", self._get_lanes),
         ]
 
     def _faults(self) -> dict[str, Any]:
@@ -75,8 +83,25 @@ class FabricRoutes(RunningPart):
 
     async def _get_routes(self, request: web.Request) -> web.Response:
         a, b = (self._port(request.query.get(key, "")) for key in ("from", "to"))
-        found = paths(self._world.fabric, a, b)
-        return web.json_response({"from": a.name, "to": b.name, "lid": b.lid, "paths": found})
+        fabric = self._world.fabric
+        ways = hops(fabric, a, b)
+        return web.json_response(
+            {
+                "from": a.name,
+                "to": b.name,
+                "lid": b.lid,
+                "paths": paths(fabric, a, b),
+                "hops": [[direction_status(hop) for hop in way] for way in ways],
+            }
+        )
+
+    async def _get_lanes(self, request: web.Request) -> web.Response:
+        ways = directions_of(self._world.fabric, request.query.get("on", ""))
+        if len(ways) > MAX_WAYS:
+            raise InputError(
+                f"{len(ways)} directions of links are there; at most {MAX_WAYS} are answered at once"
+            )
+        return web.json_response({"directions": [direction_status(way) for way in ways]})
 
     def _port(self, name: str) -> HfiPort:
         ports = {port.name: port for port in self._world.fabric.hfi_ports()}
@@ -84,6 +109,31 @@ class FabricRoutes(RunningPart):
         if port is None:
             raise InputError(unknown_name("HFI port", name, ports))
         return port
+
+
+def direction_status(way: LinkDirection) -> dict[str, Any]:
+    """Return one direction of a link with its virtual lanes: counters so far, and on a link with credits what is held.
+
+    `credits`, `waiting` and `occupied` are bytes, None on a link without credits.
+    """
+    lanes = way.lanes
+    return {
+        "name": way.name,
+        "up": way.link.up,
+        "rate_bps": way.link.rate_bps,
+        "queue_bytes": way.link.queue_bytes,
+        "vls": [
+            {
+                "vl": vl,
+                **asdict(counted),
+                "credits": None if lanes is None else lanes.credits[vl],
+                "waiting": None if lanes is None else lanes.waiting[vl],
+                "occupied": None if lanes is None else lanes.occupied[vl],
+            }
+            for vl, counted in enumerate(way.vl_counters())
+            if lanes is None or vl < len(lanes.credits)
+        ],
+    }
 
 
 def _remove(faults: Faults, number: object) -> None:
