@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from ipaddress import ip_address
 
+from ejfat.addresses import IpAddress
 from ejfat.control.members import ReceiverCounters, Session, SessionState
-from ejfat.control.programming import IpAddress
 
 MAX_CHAINS = 16
 """Of a reservation."""
