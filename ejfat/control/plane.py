@@ -9,7 +9,7 @@ from typing import Any
 
 from ejfat.addresses import IpAddress
 from ejfat.control import programming
-from ejfat.control.balancer import ReservedInstance, Policy, Strategy
+from ejfat.control.balancer import Policy, ReservedInstance, Strategy
 from ejfat.control.health import Conflict
 from ejfat.control.history import History
 from ejfat.control.members import Session, Worker

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any
 
-from ejfat.control.balancer import ReservedInstance, Policy, Strategy
+from ejfat.control.balancer import Policy, ReservedInstance, Strategy
 from ejfat.control.chains import Chain, snapshot
 from ejfat.control.epochs import Epoch, EpochManager, Retiring
 from ejfat.control.members import Session

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from ejfat.control.balancer import ReservedInstance, Policy
+from ejfat.control.balancer import Policy, ReservedInstance
 from ejfat.control.members import ReceiverCounters, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import AppConfig, LbApp

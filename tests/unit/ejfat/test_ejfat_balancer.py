@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ejfat.control import programming
-from ejfat.control.balancer import ReservedInstance, Policy, Strategy
+from ejfat.control.balancer import Policy, ReservedInstance, Strategy
 from ejfat.control.members import ReceiverCounters, Session, SessionState, Worker
 from ejfat.control.programming import Target
 from ejfat.control.stored import parts_of, restore
