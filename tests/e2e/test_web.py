@@ -174,9 +174,9 @@ def test_stranger_and_wrong_fault_are_told_so(page: Page, url: str) -> None:
 def test_path_says_queue_and_credit_of_each_hop(page: Page) -> None:
     for label, host in (("Path from", "h1"), ("to", "h2")):
         page.get_by_role("combobox", name=label, exact=True).focus()
-        page.keyboard.press("Enter")
-        page.get_by_role("option", name=host, exact=True).click()
-        page.get_by_role("listbox").wait_for(state="detached")
+        page.keyboard.press("ArrowDown")
+        page.get_by_role("option", name=host, exact=True).last.click()
+        page.wait_for_function("!document.querySelector('[role=listbox]')")
     page.get_by_role("button", name="Show path").click()
     page.get_by_text("h1:1->sw0:2: VL 0").wait_for()
     page.get_by_text("sw0:3->h2:1: VL 0 0 bytes wait, 65,536 bytes of credit").wait_for()
