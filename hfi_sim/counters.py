@@ -14,7 +14,8 @@ from enum import StrEnum
 
 
 class Drop(StrEnum):
-    """Why a packet ended at an element. The prefix names it: tx_ and rx_ an HFI port, link_, sw_, mad_, rc_, vnic_."""
+    """Why a packet ended at an element. The prefix names it: tx_ and rx_ an HFI port, net_ the network between machines
+    of a cluster, link_, sw_, mad_, rc_, vnic_."""
 
     TX_PORT_DOWN = "tx_port_down"
     """The sending port is not ACTIVE; in INIT and ARMED it sends management packets (SC15) only."""
@@ -36,6 +37,11 @@ class Drop(StrEnum):
     LINK_OVERFLOW = "link_overflow"
     """The queue of the link was full."""
 
+    NET_LOST = "net_lost"
+    """It was on its way to another machine that went, or the network between two machines lost it."""
+    NET_OVERFLOW = "net_overflow"
+    """The network between two machines did not take it in time, and too much waited before it."""
+
     SW_MALFORMED = "sw_malformed"
     """The packet is too short for a 16B header, or has another L2."""
     SW_NO_ROUTE = "sw_no_route"
@@ -45,7 +51,8 @@ class Drop(StrEnum):
     SW_PORT_DOWN = "sw_port_down"
     """The switch port where it arrived, or is to leave, is not ACTIVE, nor is the packet management (SC15)."""
     SW_PKEY_IN = "sw_pkey_in"
-    """The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour."""
+    """The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour. Of management
+    packets (SC15) only full management is asked (0xffff)."""
     SW_PKEY_OUT = "sw_pkey_out"
     """The switch port from which it is to leave enforces partitions, and does not admit the P_Key."""
     SW_SC = "sw_sc"

@@ -53,11 +53,14 @@ class EndPort:
         self._driver = driver
         self._config = PortConfig()
         self._l4_handlers: dict[int, L4Handler[Any]] = {}
+        self.on_configured: Callable[[], None] = _nothing
+        """Called when it is set up in another way: on the machine that carries it, that is to follow."""
 
     def _configure(self, **changes: object) -> None:
         self._config = replace(self._config, **changes)  # type: ignore[arg-type]
         self._driver.engine.set_port(self._driver.now, self.number, self._config)
         self._driver.run_soon()
+        self.on_configured()
 
     # --- counters ------------------------------------------------------------------------------------------
 
@@ -201,3 +204,7 @@ class EndPort:
         table = pkeys if isinstance(pkeys, PkeyTable) else PkeyTable.of(pkeys)
         if table != self.pkeys:
             self._configure(pkeys=table)
+
+
+def _nothing() -> None:
+    """Stand in for who follows a port."""

@@ -8,7 +8,7 @@ SubnetManager(fabric).sweep()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -19,7 +19,7 @@ from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.end_port import EndPort
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
-from hfi_sim.engine.outputs import Delivered, FlowChanged, Observed, Output
+from hfi_sim.engine.outputs import Delivered, FlowChanged, Left, Observed, Output
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.errors import FabricError
 from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory, system_guid
@@ -93,13 +93,14 @@ class Fabric:
         timer_resolution_s: float | None = None,
         engine: EngineFactory = PythonEngine,
         driver: DriverFactory = EngineDriver,
+        elsewhere: Collection[str] = (),
     ) -> None:
         """Make an empty fabric.
 
         Args:  clock: an asyncio loop or another Clock; seed: for all random streams (`hfi_sim.random_stream`);
                timer_resolution_s: shorter delays are skipped (a real loop wakes up late, see `precise_loop`;
                0 on virtual time, where delays are exact); engine: makes what carries the packets; driver: makes what
-               drives that.
+               drives that; elsewhere: nodes that the engine of another machine carries.
         """
         if timer_resolution_s is None:
             timer_resolution_s = 0.0 if clock is not None else float("inf")
@@ -119,6 +120,9 @@ class Fabric:
         """Called before counters are read: VNICs that are carried elsewhere add theirs here."""
         self._guids: dict[int, str] = {}
         self._next_guid = GUID_BASE
+        self._elsewhere = frozenset(elsewhere)
+        self.on_left: Callable[[Left], None] = _nobody
+        """Takes the packets that leave for another engine."""
         self.on_spent: Callable[[int], None] = _nothing
         """Told the number of each fault that has hit as many packets as it was to."""
         self._ports: list[EndPort] = []
@@ -141,7 +145,13 @@ class Fabric:
         Raises:  FabricError: the name or the GUID is taken.
         """
         hfi = Hfi(
-            name, self._claim(name, guid), ports=ports, icrc=self.icrc, driver=self.driver, netdevs=netdevs
+            name,
+            self._claim(name, guid),
+            ports=ports,
+            icrc=self.icrc,
+            driver=self.driver,
+            netdevs=netdevs,
+            is_elsewhere=name in self._elsewhere,
         )
         for port in hfi.ports.values():
             self._ports.append(port)
@@ -175,6 +185,7 @@ class Fabric:
             icrc=self.icrc,
             driver=self.driver,
             on_program=lambda switch: self._notify(FabricChange.TABLES, switch.name),
+            is_elsewhere=name in self._elsewhere,
         )
         port0 = switch.port0
         self._ports.append(port0)
@@ -310,6 +321,8 @@ class Fabric:
             port = self._ports[output.port]
             if isinstance(port, HfiPort):  # port 0 of a switch has no link that could stop it
                 port.heed_flow()
+        elif isinstance(output, Left):
+            self.on_left(output)
         else:
             self.on_spent(output.rule)
 
@@ -406,6 +419,11 @@ class Fabric:
             for name, counters in self.counters()
             if counters.drops
         }
+
+
+def _nobody(left: Left) -> None:
+    """Refuse a packet for another engine: a fabric that has some has somebody who takes it there."""
+    raise FabricError(f"a packet left by link direction {left.direction}, and nobody takes it on")
 
 
 def _nothing(_number: int) -> None:

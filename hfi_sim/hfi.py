@@ -10,7 +10,7 @@ from hfi_sim.cable import Link
 from hfi_sim.counters import Drop
 from hfi_sim.egress_port import EgressPort
 from hfi_sim.end_port import EndPort
-from hfi_sim.engine.config import HfiEnd, PortConfig
+from hfi_sim.engine.config import BoundaryEnd, HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.errors import FabricError, NetdevError
 from hfi_sim.netdev.base import Netdev
@@ -61,9 +61,9 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         self._description_handlers: list[Callable[[HfiPort], None]] = []
 
     @property
-    def engine_end(self) -> HfiEnd:
+    def engine_end(self) -> HfiEnd | BoundaryEnd:
         """The port, as the engine knows it."""
-        return HfiEnd(self.number)
+        return BoundaryEnd() if self.hfi.is_elsewhere else HfiEnd(self.number)
 
     # --- flow control --------------------------------------------------------------------------------------
 
@@ -237,6 +237,7 @@ class Hfi:
         icrc: Icrc,
         driver: Driver,
         netdevs: NetdevFactory | None = None,
+        is_elsewhere: bool = False,
     ) -> None:
         if not 1 <= ports <= 2:
             raise FabricError(f"HFI {name}: {ports} ports; an HFI has 1 or 2")
@@ -244,6 +245,8 @@ class Hfi:
         self.description = name
         """What it says of itself in NodeDescription, until `describe`: its name on this fabric."""
         self.node_guid = node_guid
+        self.is_elsewhere = is_elsewhere
+        """Whether another engine carries it: what is known here is what its machine says."""
         self.netdevs = netdevs
         self.ports = {
             num: HfiPort(self, num, port_guid(node_guid, num), icrc, driver) for num in range(1, ports + 1)

@@ -15,7 +15,7 @@ from hfi_sim.cable import Link
 from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.egress_port import EgressPort
 from hfi_sim.end_port import EndPort, L4Handler
-from hfi_sim.engine.config import SwitchEnd, SwitchPortConfig
+from hfi_sim.engine.config import BoundaryEnd, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.engine.port_errors import PortError
@@ -45,9 +45,9 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
         self._config = SwitchPortConfig()
 
     @property
-    def engine_end(self) -> SwitchEnd:
+    def engine_end(self) -> SwitchEnd | BoundaryEnd:
         """The port, as the engine knows it."""
-        return SwitchEnd(self.switch.number, self.port_num)
+        return BoundaryEnd() if self.switch.is_elsewhere else SwitchEnd(self.switch.number, self.port_num)
 
     @property
     def state(self) -> PortState:
@@ -68,7 +68,8 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
         """Enforce the partitions of the neighbour, whose table is `pkeys`, on what comes from it and goes to it.
 
         What it may not bear is dropped as sw_pkey_in, what it does not admit as sw_pkey_out. Management packets (SC15)
-        are not asked. With neither direction, the port enforces nothing, as in the beginning.
+        are asked only for full management (0xffff), and only where they come in. With neither direction, the port
+        enforces nothing, as in the beginning.
         """
         table = PkeyTable.of(entry for entry in pkeys if entry)
         self._configure(pkeys_in=table if inbound else None, pkeys_out=table if outbound else None)
@@ -178,13 +179,16 @@ class Switch:
         icrc: Icrc,
         driver: Driver,
         on_program: Callable[[Switch], None],
+        is_elsewhere: bool = False,
     ) -> None:
         """Make a switch.
 
         Args:  icrc: checks what port 0 receives. driver: of the engine that carries it. on_program: called after new
-               tables are in.
+               tables are in. is_elsewhere: another engine carries it.
         """
         self.name = name
+        self.is_elsewhere = is_elsewhere
+        """Whether another engine carries it: what is known here is what its machine says."""
         self.node_guid = node_guid
         self._counters = PacketCounters()
         self.number = driver.engine.add_switch(self._counters)
@@ -199,6 +203,8 @@ class Switch:
         """What only the subnet management agent knows of it."""
         self.on_link: Callable[[SwitchPort], None] = _nothing
         """Called when a port has got or lost its link: the agent tells the subnet manager."""
+        self.on_configured: Callable[[], None] = _nobody
+        """As that of a port: its tables, or one of its ports, are others now."""
         self._up = True
         self._driver = driver
         self._on_program = on_program
@@ -235,6 +241,7 @@ class Switch:
         self.mft = MappingProxyType(dict(mft))
         self._driver.engine.set_tables(self._driver.now, self.number, self.lft, self.mft)
         self._driver.run_soon()
+        self.on_configured()
         self._on_program(self)
 
     def errors_at(self, port_num: int) -> Mapping[Drop, PortError]:
@@ -257,7 +264,12 @@ class Switch:
         """Tell the engine how a port is set up now; the port calls this."""
         self._driver.engine.set_switch_port(self._driver.now, self.number, port_num, config)
         self._driver.run_soon()
+        self.on_configured()
 
 
 def _nothing(_port: SwitchPort) -> None:
     """Stand in for an agent."""
+
+
+def _nobody() -> None:
+    """Stand in for who follows a switch."""

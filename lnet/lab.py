@@ -1,6 +1,6 @@
 """LNet in a running lab: a node on each host with a section `lnet`, and the routes of the control API.
 
-POST /lnet/{host}/{command}    a command of lnetctl; returns {"output": YAML, "errors": YAML, "exit": 0 or 1}
+POST /lnet/{host}/{command}    a command of lnetctl; returns {"output": YAML, "errors": YAML, "exit": code}
 POST /lnet-send, /lnet-selftest  messages from one host to another; return plain data
 """
 
@@ -19,14 +19,15 @@ from aiohttp import web
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.errors import InputError
 from hfi_sim.hfi import HfiPort
-from lnet.dlc import error_yaml
 from lnet.errors import CommandError, NidError
 from lnet.host import LnetHost
 from lnet.networks import parse_networks
 from lnet.nid import Nid
 from lnet.node import Interface
+from lnet.questions import exit_of
 from lnet.section import LnetModel, read_targets
 from lnet.tx import TxKind
+from lnet.yaml_text import errors_yaml
 from opavnic.errors import OpavnicError
 from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api
@@ -36,6 +37,7 @@ log = logging.getLogger("lnet.lab")
 
 _ROUTES: Final = ("/lnet/{host}/{command}", "/lnet-send", "/lnet-selftest")
 
+EXIT_FAILED: Final = 1
 _T = TypeVar("_T")
 
 
@@ -162,10 +164,11 @@ class LnetLab(RunningPart):
         body = await json_object(request)
         verb, noun = str(body.get("verb", "")), str(body.get("noun", ""))
         try:
-            output, code = await host.execute(request.match_info["command"], _arguments(body))
+            answer = await host.execute(request.match_info["command"], _arguments(body))
         except CommandError as error:
-            return _refused(verb, noun, error)
-        return web.json_response({"output": output, "errors": "", "exit": code})
+            return _refused(verb, noun, error, exit_of(error))
+        errors = errors_yaml([(verb, noun, error) for error in answer.errors])
+        return web.json_response({"output": answer.output, "errors": errors, "exit": answer.exit})
 
     @api(
         "Send messages one after the other",
@@ -185,7 +188,7 @@ class LnetLab(RunningPart):
             nid = self._destination(body)
             sent = await host.send(nid, count=_field(body, "count", int), size=_field(body, "size", int))
         except CommandError as error:
-            return _refused("send", "lnet", error)
+            return _refused("send", "lnet", error, EXIT_FAILED)
         return web.json_response({"data": sent})
 
     @api(
@@ -213,7 +216,7 @@ class LnetLab(RunningPart):
                 kind=TxKind(_field(body, "kind", str)),
             )
         except CommandError as error:
-            return _refused("selftest", "lnet", error)
+            return _refused("selftest", "lnet", error, EXIT_FAILED)
         return web.json_response({"data": result.as_json()})
 
     def _destination(self, body: dict[str, Any]) -> Nid:
@@ -245,8 +248,8 @@ def _field(body: dict[str, Any], key: str, kind: Callable[[Any], _T]) -> _T:
         raise OpavnicError(f'"{key}" is missing or wrong: {body.get(key)!r}') from None
 
 
-def _refused(verb: str, noun: str, error: CommandError) -> web.Response:
-    return web.json_response({"output": "", "errors": error_yaml(verb, noun, error), "exit": 1})
+def _refused(verb: str, noun: str, error: CommandError, code: int) -> web.Response:
+    return web.json_response({"output": "", "errors": errors_yaml([(verb, noun, error)]), "exit": code})
 
 
 async def _without_lnet(_: web.Request) -> web.Response:

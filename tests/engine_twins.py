@@ -317,6 +317,10 @@ class Twins(Engine):
         what = self._input("direct", now, port, out_port, data)
         return self._all(what, lambda _, engine: engine.direct(now, port, out_port, data))
 
+    def arrive(self, now: int, direction: DirectionId, records: Sequence[bytes]) -> None:
+        what = self._input("arrive", now, direction, *records)
+        self._all(what, lambda _, engine: engine.arrive(now, direction, records))
+
     def is_holding(self, direction: DirectionId) -> bool:
         return self._all(("is_holding", direction), lambda _, engine: engine.is_holding(direction))
 

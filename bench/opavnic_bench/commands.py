@@ -60,7 +60,7 @@ Beside = Annotated[
 
 
 @contextmanager
-def _measuring(*errors: type[Exception]) -> Iterator[Progress]:
+def measuring(*errors: type[Exception]) -> Iterator[Progress]:
     """Show progress if stderr is a terminal; end with one line if measuring fails.
 
     A signal unwinds what it interrupts, so every namespace is removed.
@@ -103,7 +103,7 @@ def mad(
     from opavnic_bench.mad import bench_mad
 
     _check_plot(plot_file)
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_mad(seconds, progress)
     _plot(plot_file, "mad", result)
     if as_json:
@@ -134,7 +134,7 @@ def em(
         if size < MEMBERS or size % MEMBERS or size > 4095 * MEMBERS:
             fail(f"--vports {size}: a multiple of {MEMBERS}, from {MEMBERS} to {4095 * MEMBERS}", EXIT_USAGE)
     _check_plot(plot_file)
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_em(sizes, progress)
     _plot(plot_file, "em", result)
     if as_json:
@@ -165,7 +165,7 @@ def fabric(
 
     other = _beside(beside)
     _check_plot(plot_file)
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_fabric(
             seconds, tuple(hosts or FABRIC_HOSTS), rounds=rounds, beside=other, progress=progress
         )
@@ -186,7 +186,7 @@ def fabric(
         )
     columns = ("hosts", "switches", "engine", "build s", "route s", "bytes/host")
     print_table(columns, [list(one.values()) for one in result["routing"]])
-    _print_skipped(result["skipped"])
+    print_skipped(result["skipped"])
 
 
 def engine(
@@ -215,7 +215,7 @@ def engine(
             EXIT_USAGE,
         )
     _check_plot(plot_file)
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_engine(counts, seconds, rounds, progress)
     _plot(plot_file, "engine", result)
     if as_json:
@@ -250,7 +250,7 @@ def lnet(
     from opavnic_bench.lnet import bench_lnet
 
     _check_plot(plot_file)
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_lnet(range(1, hfis + 1), seconds, progress, compare=compare)
     _plot(plot_file, "lnet", result)
     if as_json:
@@ -307,7 +307,7 @@ def ejfat(
     from opavnic_bench.ejfat.figures import rows_for_table
 
     _check_plot(plot_file)
-    with _measuring(EjfatError) as progress:
+    with measuring(EjfatError) as progress:
         result = bench_ejfat(
             rounds, seconds, no_taps=no_taps, private=private, changes=changes, progress=progress
         )
@@ -316,7 +316,7 @@ def ejfat(
         print_json(result)
         return
     title = f"medians of {result['rounds']} rounds of {result['seconds']:g} s"
-    columns = ("what", "by", "header", "payload", "packets/s", "Gbit/s", "lost")
+    columns = ("what", "by", "header", "payload", "packets/s", "Gbit/s", "lost", "ns/packet")
     print_table(columns, list(rows_for_table(result)), title=title)
     compared = ("of", "to", "payload", "ratio")
     print_table(compared, [pick(row, *compared) for row in result["ratios"]], title="packets/s")
@@ -326,7 +326,7 @@ def ejfat(
     ]
     title = f"{changes} changes of the control plane, each stored; seconds per 100"
     print_table(("what", "first", "last", "processor time, last to first"), costs, title=title)
-    _print_skipped(result["skipped"])
+    print_skipped(result["skipped"])
 
 
 def _may_make_taps() -> tuple[bool, str]:
@@ -368,12 +368,12 @@ def datapath(
 
     _known(only, {variant.name for variant in variants()}, "variant")
     other = _beside(beside)
-    _may_make_namespaces()
+    may_make_namespaces()
     if vports is not None:
         _vports(vports, as_json, plot_file)
         return
     _check_plot(plot_file)
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_datapath(rounds, seconds, only=only or (), beside=other, progress=progress)
     _plot(plot_file, "datapath", result.as_json())
     if as_json:
@@ -403,9 +403,9 @@ def links(
     from opavnic_bench.links.cases import subjects
 
     _known(only, {subject.name for subject in subjects()}, "case")
-    _may_make_namespaces()
+    may_make_namespaces()
     _check_plot(plot_file)
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_links(rounds, seconds, only=only or (), progress=progress)
     _plot(plot_file, "links", result.as_json())
     if as_json:
@@ -432,9 +432,9 @@ def web(
     """
     from opavnic_bench.web import bench_web, web_rows
 
-    _may_make_namespaces()
+    may_make_namespaces()
     _check_plot(plot_file)
-    with _measuring() as progress:
+    with measuring() as progress:
         result = bench_web(rounds, seconds, progress)
     _plot(plot_file, "web", result)
     if as_json:
@@ -460,7 +460,8 @@ def _beside(path: str | None) -> tuple[str, ...] | None:
         fail(f"--beside: {error}", EXIT_USAGE)
 
 
-def _may_make_namespaces() -> None:
+def may_make_namespaces() -> None:
+    """Fail unless this process may make network namespaces and TAPs."""
     from opavnic.lab.errors import PrivilegeError
     from opavnic.lab.privileges import check_tun, has_capabilities
 
@@ -478,7 +479,7 @@ def _vports(text: str, as_json: bool, plot_file: Path | None) -> None:
     counts = [int(word) if word.strip().isdecimal() else 0 for word in text.split(",")]
     if not all(2 <= count <= LARGEST for count in counts):
         fail(f'--vports "{text}" is not a list of numbers from 2 to {LARGEST}, such as 2,64,512', EXIT_USAGE)
-    with _measuring(OSError) as progress:
+    with measuring(OSError) as progress:
         result = bench_vports(counts, progress)
     _plot(plot_file, "vports", result)
     if as_json:
@@ -522,7 +523,7 @@ def _print_datapath(result: BenchResult) -> None:
         columns = ("variant", "mtu", "icrc", *RATIOS)
         title = "relative to the installation beside; above 1, ours is better"
         print_table(columns, [pick(row, *columns) for row in beside], title=title)
-    _print_skipped(result.run.skipped)
+    print_skipped(result.run.skipped)
 
 
 def _print_links(result: LinksResult) -> None:
@@ -531,7 +532,7 @@ def _print_links(result: LinksResult) -> None:
     title = f"medians of {result.run.rounds} rounds, {result.run.took_s:.0f} s"
     rows = [[*pick(row, *COLUMNS), _proof(row["proof"])] for row in result.rows()]
     print_table((*COLUMNS.values(), "proof"), rows, title=title)
-    _print_skipped(result.run.skipped)
+    print_skipped(result.run.skipped)
 
 
 def _proof(proof: dict[str, Any] | None) -> str:
@@ -541,6 +542,7 @@ def _proof(proof: dict[str, Any] | None) -> str:
     return said if proof["ok"] else f"NOT SHOWN: {said}"
 
 
-def _print_skipped(skipped: dict[str, Any]) -> None:
+def print_skipped(skipped: dict[str, Any]) -> None:
+    """Say what was left out of a benchmark, and why."""
     for label, reason in skipped.items():
         print_rich(f"left out: {label}: {reason}")

@@ -141,6 +141,14 @@ class Engine(Protocol):
         """
         ...
 
+    def arrive(self, now: int, direction: DirectionId, records: Sequence[bytes]) -> None:
+        """Take packets that have left the engine at the other end of a link (`Left`).
+
+        Args:  direction: from a `BoundaryEnd`. Its rate, latency, queue and faults acted where it begins; here are its
+               state and its credits: they are what the receiver behind it has room for.
+        """
+        ...
+
     def keep(self, token: BufferToken) -> None:
         """Keep the room of a delivered packet for one more holder."""
         ...

@@ -61,4 +61,15 @@ class RuleSpent(NamedTuple):
     rule: int
 
 
-Output = Delivered | Observed | FlowChanged | RuleSpent
+class Left(NamedTuple):
+    """A packet has reached the end of a link that is at another engine."""
+
+    time: int
+    direction: DirectionId
+    record: bytes
+    """What that engine takes: the packet and a tag (`hfi_sim.engine.crossing`)."""
+    token: BufferToken | None
+    """To be released once the other engine has taken it; None: the link has no credits."""
+
+
+Output = Delivered | Observed | FlowChanged | RuleSpent | Left

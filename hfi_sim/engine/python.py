@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.api import Engine, Sent
-from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchPortConfig
-from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
+from hfi_sim.engine.crossing import packet_of, record_of
+from hfi_sim.engine.outputs import BufferToken, DirectionId, Left, Output, PortId, SwitchId
 from hfi_sim.engine.port import EnginePort
 from hfi_sim.engine.port_errors import PortError, PortErrors
 from hfi_sim.engine.state import EngineState, Space
@@ -50,6 +51,22 @@ class _OutOfSwitch(_IntoSwitch):
 
     def enter(self, now: int, packet: bytes, _hops: int, _space: Space | None, /) -> None:
         self._switch.directed(now, self._port_num, packet)
+
+
+class _Boundary:
+    """Where a direction ends whose far end another engine carries."""
+
+    def __init__(self, state: EngineState, number: DirectionId, lend: Callable[[Space], BufferToken]) -> None:
+        self._outputs = state.outputs
+        self._number = number
+        self._lend = lend
+
+    def receive(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
+        token = None
+        if space is not None:
+            space.keep()
+            token = self._lend(space)
+        self._outputs.append(Left(now, self._number, record_of(packet, hops), token))
 
 
 class PythonEngine(Engine):
@@ -105,7 +122,7 @@ class PythonEngine(Engine):
         first = DirectionId(len(self._directions))
         ports = [self._end(end) for end in ends]
         for side in (0, 1):
-            source = ends[side]
+            source, target = ends[side], ports[1 - side]
             direction = Direction(
                 self._state,
                 DirectionId(first + side),
@@ -115,24 +132,30 @@ class PythonEngine(Engine):
                 forwards=not isinstance(source, HfiEnd),
                 shows=self._shows(ends[1 - side]),
                 on_stop=self._stopper(source),
+                arrives=isinstance(source, BoundaryEnd),
             )
-            direction.target = target = ports[1 - side]
-            ports[side].leaving = direction
-            direction.set_egress(0, ports[side].config.egress)
+            direction.target = (
+                target if target is not None else _Boundary(self._state, direction.number, self._lend)
+            )
+            if (near := ports[side]) is not None:
+                near.leaving = direction
+                direction.set_egress(0, near.config.egress)
             if isinstance(target, EngineSwitchPort):
                 target.arriving = direction
             self._directions.append(direction)
         self._lookahead_is_old = True
         return first
 
-    def _end(self, end: End) -> EnginePort | EngineSwitchPort:
+    def _end(self, end: End) -> EnginePort | EngineSwitchPort | None:
+        if isinstance(end, BoundaryEnd):
+            return None
         if isinstance(end, HfiEnd):
             return self._ports[end.port]
         return self._switches[end.switch].port(end.port_num)
 
     def _shows(self, end: End) -> Shows:
         """Return what may be an output as it arrives at an end."""
-        if isinstance(end, HfiEnd):
+        if not isinstance(end, SwitchEnd):
             return Shows.EVERYTHING
         return Shows.NOTHING if self._switches[end.switch].port0 is None else Shows.MADS
 
@@ -250,6 +273,15 @@ class PythonEngine(Engine):
         self._state.settle(now)
         return drop
 
+    def arrive(self, now: int, direction: DirectionId, records: Sequence[bytes]) -> None:
+        self.handle_timeout(now)
+        arrive = self._directions[direction].arrive
+        for record in records:
+            packet, hops = packet_of(record, self._icrc)
+            arrive(now, packet, hops)
+        self._state.settle(now)
+        self.handle_timeout(now)
+
     def is_holding(self, direction: DirectionId) -> bool:
         return self._directions[direction].is_holding
 
@@ -333,9 +365,9 @@ class PythonEngine(Engine):
         self._errors_of(end).forget(reasons)
 
     def _errors_of(self, end: End) -> PortErrors:
-        if isinstance(end, HfiEnd):
-            return self._ports[end.port].errors
-        return self._switches[end.switch].errors_of(end.port_num)
+        if isinstance(end, SwitchEnd):
+            return self._switches[end.switch].errors_of(end.port_num)
+        return self._ports[end.port].errors if isinstance(end, HfiEnd) else PortErrors()
 
     def count(self) -> None:
         """Do nothing: elements count into what they were given."""

@@ -12,6 +12,8 @@ from hfi_sim.types import SC_MANAGEMENT
 from hfi_sim.wire.packet import MAX_PACKET
 
 DEFAULT_RATE_BPS: Final = 100e9
+INSTANT_BPS: Final = 1 << 62
+"""The highest rate of a wire, at which a packet takes no time."""
 DEFAULT_LATENCY_S: Final = 300e-9
 DEFAULT_QUEUE_BYTES: Final = 16 << 20
 

@@ -10,7 +10,7 @@ from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.engine.outputs import DirectionId
 from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.capture import PythonRing
-from hfi_sim.link.config import MAX_VLS, Egress, FlowControl, LinkConfig, vls_without_table
+from hfi_sim.link.config import INSTANT_BPS, MAX_VLS, Egress, FlowControl, LinkConfig, vls_without_table
 from hfi_sim.link.credits import Lanes, LanesStatus
 from hfi_sim.link.faults import FaultLayer
 from hfi_sim.link.layer import Layer
@@ -45,17 +45,20 @@ class Direction:
         forwards: bool,
         shows: Shows,
         on_stop: Callable[[int, bool], None],
+        arrives: bool = False,
     ) -> None:
         """Make an empty direction.
 
         Args:  streams: what its faults and its jitter draw from. forwards, on_stop: as for `Lanes`.
-               shows: what may be an output as it arrives.
+               shows: what may be an output as it arrives. arrives: packets come from the engine where it begins, in
+               which its wire and its faults are.
         """
         self.number = number
         self.counters = counters
         self.target: Receiver
         self._state = state
-        self._config = config
+        self._arrives = arrives
+        self._config = config = self._here(config)
         self._wire = Wire(state.events, self._arrive, config, streams[1], shows=shows)
         self._carried = WireTally()
         self._faults = FaultLayer(self, state, streams[0], self._carried.failed)
@@ -107,6 +110,21 @@ class Direction:
             self._next(now, packet, hops, 0, space)
         else:
             self.end(now, packet, drop)
+
+    def arrive(self, now: int, packet: bytes, hops: int) -> None:
+        """Take a packet that has come by the wire of the engine where this direction begins."""
+        if self._lanes is not None or not self._config.up:
+            self.enter(now, packet, hops, None)
+            return
+        counters = self.counters
+        size = len(packet)
+        counters.in_packets += 1
+        counters.in_bytes += size
+        counters.in_flight += 1
+        self._state.pool -= size
+        if not self._observer.is_idle:
+            self._observer.show(now, packet, None)
+        self._wire.arrive(now, packet, hops)
 
     def refusal(self, now: int, size: int, space: Space | None) -> Drop | None:
         """Return why a packet that is in flight finds no room, or None."""
@@ -177,6 +195,7 @@ class Direction:
         """
         if (config.flow is None) != (self._lanes is None):
             raise ValueError("a link gets credits when it is laid, or never")
+        config = self._here(config)
         was_up, self._config = self._config.up, replace(config, flow=self._config.flow)
         self._wire.configure(now, config)
         self._room.limit = config.queue_bytes
@@ -184,6 +203,12 @@ class Direction:
             self._lanes.wire_changed(now)
         if was_up and not config.up:
             self._cut(now)
+
+    def _here(self, config: LinkConfig) -> LinkConfig:
+        """Return what acts here of a configuration: where packets arrive, the wire is behind them."""
+        if not self._arrives:
+            return config
+        return replace(config, rate_bps=INSTANT_BPS, latency_ns=0, jitter_ns=0)
 
     def _cut(self, now: int) -> None:
         """Lose all that is on its way: what waits, then what is held back, then what is on the wire."""
@@ -201,7 +226,7 @@ class Direction:
 
     def set_rules(self, rules: Sequence[FaultRule]) -> None:
         """Take new faults; what the old ones hold back stays held."""
-        self._faults.rules = tuple(rules)
+        self._faults.rules = () if self._arrives else tuple(rules)
         self.compose()
 
     def observe(self, on: bool) -> None:
@@ -265,6 +290,8 @@ class Direction:
         """
         if self._observer.reports or not self._faults.is_idle:
             return 0
+        if self._arrives:  # what enters is an input
+            return None
         return None if self._wire.shows is Shows.NOTHING else self._config.latency_ns
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,10 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opavnic.cli.common import ENV_LAB, AsJson, LabOption, lab_names
+from opavnic.cli.node import (
+    Credentials,
+    Insecure,
+    Listen,
+    Name,
+    read_lab_text,
+    require_privilege,
+    way_of,
+)
 from opavnic.cli.output import EXIT_USAGE, fail, print_json, print_line, print_sheets, say
 from opavnic.signals import EXIT_INTERRUPTED, interruptible
 
 if TYPE_CHECKING:
+    from opavnic.cluster.run import Way
+    from opavnic.lab.cleanup import Removed
     from opavnic.lab.detach import Tell
     from opavnic.lab.lab import Lab
     from opavnic.lab.model import LabModel
@@ -24,6 +36,18 @@ File = Annotated[Path, typer.Argument(help="A lab file.")]
 def up(
     file: File,
     detach: Annotated[bool, typer.Option("-d", "--detach", help="Return once the lab is ready.")] = False,
+    cluster: Annotated[
+        bool,
+        typer.Option("--cluster", help="Run it on several machines: the others join with `opavnic node`."),
+    ] = False,
+    wait: Annotated[
+        int | None,
+        typer.Option("--wait", min=1, help="With --cluster: machines to wait for, this one included."),
+    ] = None,
+    name: Name = None,
+    listen: Listen = None,
+    credentials: Credentials = None,
+    insecure: Insecure = False,
     as_json: AsJson = False,
 ) -> None:
     """Start a lab. In the foreground it runs until Ctrl-C, which removes every trace of it.
@@ -35,11 +59,20 @@ def up(
     Example:
       opavnic up examples/two-hosts.yaml
       opavnic up examples/two-switches.yaml -d
+      opavnic up lab.yaml --cluster --listen tls/192.0.2.1:7447
     """
     from opavnic.lab.loader import load_lab
     from opavnic.lab.privileges import obtain
 
     model = load_lab(file)
+    if not cluster and (wait or name or listen or credentials or insecure):
+        fail("up: --wait, --name, --listen, --credentials and --insecure need --cluster", EXIT_USAGE)
+    if cluster:
+        require_privilege(namespaces=any(not host.is_machine for host in model.hosts.values()))
+        _end_earlier_run(model.name)
+        way = way_of(name, listen, credentials, insecure, [])
+        _up_cluster(model, file.resolve(), way, wait, detach, as_json)
+        return
     _end_earlier_run(model.name)
     private = obtain()
     if detach:
@@ -70,6 +103,38 @@ def _make_lab(model: LabModel, file: Path, private: bool) -> Lab:
     return Lab(model, file=str(file), private=private)
 
 
+def _up_cluster(model: LabModel, file: Path, way: Way, wait: int | None, detach: bool, as_json: bool) -> None:
+    from hfi_sim import precise_loop
+    from opavnic.cluster.run import run_coordinator
+    from opavnic.lab.detach import spawn
+
+    text = read_lab_text(file)
+    if not detach:
+
+        def ready(lab: Lab, status: dict[str, Any]) -> None:
+            _show_ready(status, as_json)
+            say(f"lab {lab.model.name} is running; end it with Ctrl-C")
+
+        run = run_coordinator(model, text, str(file), way, wait=wait, progress=say, ready=ready)
+        _show_removed(model, precise_loop.run(run))
+        return
+
+    def body(tell: Tell) -> None:
+        precise_loop.run(
+            run_coordinator(
+                model,
+                text,
+                str(file),
+                way,
+                wait=wait,
+                progress=lambda line: tell("progress", line),
+                ready=lambda _, status: tell("ready", status),
+            )
+        )
+
+    _follow(model, spawn(body), as_json)
+
+
 def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
     from hfi_sim import precise_loop
     from opavnic.lab.daemon import run_lab
@@ -80,7 +145,10 @@ def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
 
     lab = _make_lab(model, file, private)
     lab.progress = say
-    removed = precise_loop.run(run_lab(lab, ready))
+    _show_removed(model, precise_loop.run(run_lab(lab, ready)))
+
+
+def _show_removed(model: LabModel, removed: Removed) -> None:
     say(f"lab {model.name} is down, removed:")
     for line in removed.lines():
         say(f"  {line}")
@@ -99,8 +167,13 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
         lab.progress = lambda text: tell("progress", text)
         precise_loop.run(run_lab(lab, lambda status: tell("ready", status)))
 
+    _follow(model, spawn(body), as_json)
+
+
+def _follow(model: LabModel, started: Generator[tuple[str, Any], None, None], as_json: bool) -> None:
+    """Say how a lab that starts in the background is doing, until it is ready or has failed."""
     try:
-        with interruptible(), closing(spawn(body)) as told:
+        with interruptible(), closing(started) as told:
             for word, value in told:
                 if word == "progress":
                     say(value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.api import Engine, Sent
-from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchPortConfig
+from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
 from hfi_sim.engine.port_errors import PortError
 from hfi_sim.link.capture import CaptureConfig, CaptureRing
@@ -197,6 +197,9 @@ class NativeEngine(Engine):
     def direct(self, now: int, port: PortId, out_port: int, data: bytes) -> Drop | None:
         return self._native.direct(now, port, out_port, data)
 
+    def arrive(self, now: int, direction: DirectionId, records: Sequence[bytes]) -> None:
+        self._native.arrive(now, direction, records)
+
     def keep(self, token: BufferToken) -> None:
         self._native.keep(token)
 
@@ -306,7 +309,9 @@ class _Tallies:
         return free
 
 
-def _end(end: End) -> tuple[int, int | None]:
+def _end(end: End) -> tuple[int, int | None] | None:
+    if isinstance(end, BoundaryEnd):
+        return None
     return (end.port, None) if isinstance(end, HfiEnd) else (end.switch, end.port_num)
 
 

@@ -23,13 +23,16 @@ from opavnic.world.parts.control import ControlServer, LabRoutes, LogLines
 log = logging.getLogger("opavnic.lab")
 
 
-async def run_lab(lab: Lab, ready: Callable[[dict[str, Any]], None]) -> Removed:
+async def run_lab(
+    lab: Lab, ready: Callable[[dict[str, Any]], None], end: asyncio.Event | None = None
+) -> Removed:
     """Start `lab`, call `ready` with its status, keep it until a signal or POST /down, and remove it.
 
+    Args:    end: ends it as well once it is set.
     Returns: what was removed, and what failed to stop.
     Raises:  LabError: the lab could not start, or failed later; it has been removed.
     """
-    end = asyncio.Event()
+    end = asyncio.Event() if end is None else end
     ends = Ends()
     call_on_ending_signals(end.set)
     try:
@@ -48,7 +51,7 @@ def lab_routes(lab: Lab, lines: LogLines, down: Callable[[], Awaitable[Any]]) ->
     Args:    down: ends the lab and returns what was removed, as plain data.
     """
     return [
-        *LabRoutes(lab.status_steps, lines, down).routes(),
+        *LabRoutes(lab.status_steps, lines, down, lab.folded).routes(),
         *SaveRoutes(lab).routes(),
         *VnicRoutes(lab).routes(),
         *lab.routes(),

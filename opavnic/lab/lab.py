@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.errors import HfiSimError
+from hfi_sim.port_state import CapabilityMask3
 from hfi_sim.precise_loop import timer_resolution_s as resolution_of
 from hfi_sim.text import counted
 from hfi_sim.types import MacAddr
@@ -35,6 +36,7 @@ from opavnic.lab.names import NamedVnic
 from opavnic.lab.parts import RunningParts, check_parts
 from opavnic.lab.programs import run_program, start_program
 from opavnic.lab.runtime import Journal, LabDir, process_start_time, runtime_root
+from opavnic.lab.share import Share
 from opavnic.lab.status import lab_status, vnic_state
 from opavnic.lab.topology import lab_topology
 from opavnic.lab.uplinks.ways import Ways
@@ -52,7 +54,7 @@ from opavnic.world.parts.fabric import FabricRoutes
 from opavnic.world.parts.mad_socket import mad_socket
 from opavnic.world.parts.management import AWAITED, fabric_management
 from opavnic.world.steps import Steps, at_once
-from opavnic.world.world import World
+from opavnic.world.world import ManagedBy, World
 from vema.types import VportNum
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ class Lab:
         progress: Callable[[str], None] | None = None,
         timer_resolution_s: float | None = None,
         app_hosts: Collection[str] = (),
+        share: Share | None = None,
     ) -> None:
         """Prepare a lab; nothing is created yet.
 
@@ -87,9 +90,12 @@ class Lab:
                built in Python. private: this process is in user, mount and network namespaces of its own. progress:
                called with what is being done. timer_resolution_s: shorter link delays are ignored; 0 on virtual time,
                None for the resolution of the loop. app_hosts: hosts whose VNICs the caller uses from this process,
-               besides those of the apps in the model.
+               besides those of the apps in the model. share: what of it is on this machine; None: everything.
         """
         self.model = model
+        self.share = share
+        self._is_manager = share is None or share.manages
+        self._hosts_here = [name for name in model.hosts if share is None or name in share.hosts]
         self.netdev: NetdevKind = netdev
         self.directory = LabDir(runtime_root() / model.name)
         self.progress = progress if progress is not None else log.info
@@ -104,6 +110,7 @@ class Lab:
             self._ends,
             netdev=netdev,
             app_hosts={*app_hosts, *(app.host for app in model.apps)},
+            hosts=self._hosts_here,
         )
         self.parts = RunningParts(self._ends)
         self._world: World | None = None
@@ -190,7 +197,7 @@ class Lab:
         lab_file_directory = Path(self._file).parent
         check_parts(self.model, lab_file_directory)
         self._choose_datapath()
-        self.progress(f"making {counted(len(self.model.hosts), 'host')}")
+        self.progress(f"making {counted(len(self._hosts_here), 'host')}")
         self._machine.make_hosts(vnet_hdr=self.datapath.name == "native")
         self._prepare_ways()
         files = self._name_hosts()
@@ -205,10 +212,12 @@ class Lab:
         if files is not None:
             files.write()
         world = self._as_parts_see_it(self._world)
-        await self.parts.start_installed(self.model, lab_file_directory, world)
+        await self.parts.start_installed(self.model, lab_file_directory, world, self._hosts_here)
         for fault in (*losses(self.model), *self.model.faults):
             self.world.faults.add(fault)
         self.world.refresh()
+        if self.share is not None:
+            await self.share.await_others()
         self.progress("ready")
 
     def _prepare_ways(self) -> None:
@@ -278,9 +287,10 @@ class Lab:
             seed=model.seed,
             icrc=Icrc(model.icrc.polynomial),
             timer_resolution_s=resolution_of(loop) if resolution is None else resolution,
-            subnet_manager=model.subnet_manager.mode,
+            subnet_manager=self._managed_by,
             routing=model.fabric.routing,
             ends=self._ends,
+            elsewhere=() if self.share is None else self.share.elsewhere,
         )
         if self.datapath.name == "native":
             ports = [host.hfis * host.ports for host in model.hosts.values()]
@@ -292,7 +302,7 @@ class Lab:
             world = make_world(engine=carrier_engine(self._carrier), driver=ThreadedDriver)
         else:
             world = make_world()
-        if model.subnet_manager.mode == "builtin":
+        if world.managed_by == "builtin":
             for name in model.hosts:
                 if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
                     world.set_pkeys(world.hosts[name].port, pkeys)
@@ -300,7 +310,7 @@ class Lab:
                 for port in world.hosts[name].ports:
                     world.subnet_manager.set_management(port, name in model.managing_hosts)
             world.subnet_manager.sweep()
-        else:
+        elif world.managed_by == "external":
             managing = model.managing_hosts
             for name in model.hosts:
                 for port in world.hosts[name].ports:
@@ -315,8 +325,19 @@ class Lab:
                 driver_quirks=model.driver_quirks,
                 sets_need_full_member=model.em.sets_need_full_member,
             )
+        for name in set(can_crash) - self.hosts.keys():
+            world.faults.hook(name, _nothing, _nothing)  # its machine unloads the driver
+        for name in set(model.hosts) - self.hosts.keys() if self._is_manager else ():
+            world.hosts[name].port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)  # as its machine will
         world.on_crash(self._machine.forget_netdevs)
+        if self.share is not None:
+            self.share.attach(world)
         return world
+
+    @property
+    def _managed_by(self) -> ManagedBy:
+        mode = self.model.subnet_manager.mode
+        return "elsewhere" if mode == "builtin" and not self._is_manager else mode
 
     async def _start_own_parts(self, world: World) -> None:
         own = self.parts.own
@@ -331,11 +352,14 @@ class Lab:
         device_socket = self.directory.device_socket if self._claimed else None
         await self.parts.start_own("HFI devices", host_devices(world, for_programs, device_socket))
         self._ends.add("programs", self._machine.end_programs, patience_s=None)
-        socket = self.directory.mad_socket if self._claimed else None
-        await self.parts.start_own("MAD socket", mad_socket(world, socket))
+        if self._is_manager:  # it is at the port of the managers
+            socket = self.directory.mad_socket if self._claimed else None
+            await self.parts.start_own("MAD socket", mad_socket(world, socket))
         em = self.model.em.mode
-        if em != "builtin":
+        if em != "builtin" or not self._is_manager:
             reason = f"lab {self.model.name} has no Ethernet Manager of its own (em: {em})"
+            if em == "builtin":
+                reason = f"the Ethernet Manager of lab {self.model.name} runs on the coordinator"
             own["Ethernet Manager"] = NoManager(reason)
             return
         self.progress(
@@ -441,7 +465,7 @@ class Lab:
 
     def status_steps(self, *, counters: bool = False) -> Steps[dict[str, Any]]:
         """Make what `status` returns, in steps: for a large lab it takes long."""
-        head = {
+        head: dict[str, Any] = {
             "lab": self.model.name,
             "pid": os.getpid(),
             "file": self._file,
@@ -455,11 +479,17 @@ class Lab:
             "fabric_id": self.model.fabric.id,
             "seed": self.model.seed,
         }
+        if self.share is not None:
+            head["cluster"] = self.share.status()
         names = self._vesw_names()
         wanted = self.model.datapath.workers
         return lab_status(
             head, self.world, self.hosts, self.parts, vesw_names=names, workers=wanted, counters=counters
         )
+
+    async def folded(self, status: dict[str, Any], counters: bool) -> dict[str, Any]:
+        """Return the status of the lab as a whole, given that of its share here."""
+        return status if self.share is None else await self.share.fold(status, counters)
 
     def _vesw_names(self) -> dict[int, str]:
         names = {vesw.id: vesw.name for vesw in self.model.vesws}

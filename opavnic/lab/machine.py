@@ -43,15 +43,17 @@ class Machine:
         *,
         netdev: NetdevKind,
         app_hosts: Collection[str],
+        hosts: Iterable[str],
     ) -> None:
         """Prepare; nothing is created yet.
 
-        Args:  app_hosts: hosts whose VNICs belong to this process, not to a kernel.
+        Args:  app_hosts: hosts whose VNICs belong to this process, not to a kernel. hosts: those to create.
         """
         self.hosts: dict[str, GroundHost] = {}
         self.removed = Removed(model.name)
         """What has been removed again."""
         self._model = model
+        self._names = tuple(hosts)
         self._directory = directory
         self._journal = journal
         self._ends = ends
@@ -70,7 +72,7 @@ class Machine:
         self._ends.add(
             "interfaces beside the VNICs", lambda: undo(self._journal, self.removed), patience_s=None
         )
-        for name in self._model.hosts:
+        for name in self._names:
             self.hosts[name] = self._make_host(name, vnet_hdr)
         machine = [host for host in self.hosts.values() if host.is_machine]
         reserved = names_asked_for(item for host in machine for item in host.interfaces)

@@ -228,6 +228,19 @@ class AppModel(Section):
     """Options defined by the part."""
 
 
+class Cluster(Section):
+    """How a lab is spread over machines that `opavnic up --cluster` and `opavnic node` bring together."""
+
+    nodes: Annotated[int, Field(strict=True, ge=1, le=1024)] | list[LabName] | None = None
+    """How many machines it takes, the coordinator included, or their names. Without it, `--wait` says."""
+    place: Annotated[dict[LabName, LabName], BeforeValidator(empty_is_default)] = Field(default_factory=dict)
+    """Host or switch -> machine. The others are spread evenly, so that few links are cut."""
+    labels: Annotated[dict[LabName, list[LabName]], BeforeValidator(empty_is_default)] = Field(
+        default_factory=dict
+    )
+    """Machine -> labels that it bears; `place` may name a label in place of a machine."""
+
+
 class LabModel(Section):
     """A whole lab file, without the sections of parts."""
 
@@ -266,6 +279,7 @@ class LabModel(Section):
     driver_quirks: bool = False
     """Follow the Linux driver even where that harms isolation and recovery."""
     icrc: Annotated[IcrcModel, BeforeValidator(empty_is_default)] = IcrcModel()
+    cluster: Annotated[Cluster, BeforeValidator(empty_is_default)] = Cluster()
 
     @model_validator(mode="before")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import lru_cache
@@ -111,6 +111,14 @@ def asked_of(part: Part, model: LabModel, directory: Path) -> Asked:
     return Asked(plan=model, directory=directory, section=section, hosts=hosts, apps=apps)
 
 
+def _here(asked: Asked, hosts: Collection[str]) -> Asked:
+    return replace(
+        asked,
+        hosts={name: section for name, section in asked.hosts.items() if name in hosts},
+        apps=[app for app in asked.apps if app.host in hosts],
+    )
+
+
 def part_problems(model: LabModel, directory: Path) -> list[Problem]:
     """Return the problems that installed parts find in their sections; `directory` is that of the lab file."""
     installed = parts()
@@ -168,12 +176,15 @@ class RunningParts:
         self.own[what] = part
         return part
 
-    async def start_installed(self, model: LabModel, directory: Path, world: PartWorld) -> None:
+    async def start_installed(
+        self, model: LabModel, directory: Path, world: PartWorld, hosts: Collection[str]
+    ) -> None:
         """Start the parts that the lab file requests: apps in the order of the file, then the other parts.
 
+        Args:    hosts: those that are on this machine; what is asked for on others starts there.
         Raises:  OpavnicError: a part cannot start.
         """
-        asked = {part: asked_of(part, model, directory) for part in parts().values()}
+        asked = {part: _here(asked_of(part, model, directory), hosts) for part in parts().values()}
         apps = {app.index: (part, app) for part in asked for app in asked[part].apps}
         for _, (part, app) in sorted(apps.items(), key=lambda item: item[0]):
             one = replace(asked[part], apps=(app,))

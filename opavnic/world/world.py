@@ -13,7 +13,7 @@ event loop if it is given another clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -45,8 +45,9 @@ from vema.types import EMA_OUI
 CrashHandler = Callable[[str], None]
 """Called with the name of a host whose driver has just been unloaded."""
 TrapHandler = Callable[[MadRequest], None]
-ManagedBy = Literal["builtin", "external"]
-"""Who brings a fabric up: the built-in subnet manager, or a fabric manager that is started in a host."""
+ManagedBy = Literal["builtin", "external", "elsewhere"]
+"""Who brings a fabric up: the built-in subnet manager, a fabric manager that is started in a host, or the built-in
+subnet manager on another machine of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class World:
         engine: EngineFactory = PythonEngine,
         driver: DriverFactory = EngineDriver,
         ends: Ends | None = None,
+        elsewhere: Collection[str] = (),
     ) -> None:
         """Build the fabric. No packet passes until a subnet manager sweeps, which is left to the caller.
 
@@ -96,11 +98,17 @@ class World:
                  their own. em_node: the node of the managers, attached to a switch if the topology lacks it; None: no
                  EM, and a subnet manager that sees the whole fabric. engine: makes what carries the packets, see
                  `opavnic.engine.engine_factory`. driver: makes what drives the engine. ends: where to register
-                 cleanups, if not in a list of its own.
+                 cleanups, if not in a list of its own. elsewhere: nodes that other machines carry.
         Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
         """
         self.fabric = Fabric(
-            clock, seed=seed, icrc=icrc, timer_resolution_s=timer_resolution_s, engine=engine, driver=driver
+            clock,
+            seed=seed,
+            icrc=icrc,
+            timer_resolution_s=timer_resolution_s,
+            engine=engine,
+            driver=driver,
+            elsewhere=elsewhere,
         )
         self.clock: Clock = self.fabric.clock
         self.topology = topology
@@ -123,7 +131,7 @@ class World:
             self._subnet_manager = SubnetManager(self.fabric, self._em_port, routing=paths)
             if self._em_port is not None:
                 self.administration = AdministrationService(self._subnet_manager, self._em_port, self.clock)
-        else:
+        elif subnet_manager == "external":
             for port in self.fabric.hfi_ports():
                 port.take_any_group()
                 self.allow_management(port, True)

@@ -21,6 +21,7 @@ use crate::link::wire::Next;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, Packets, Travelling};
 use crate::port::{Address, Port};
+use crate::port_errors::PortErrors;
 use crate::random::Stream;
 use crate::share::{Handover, Outbox, Share, WorkerId};
 use crate::state::{POOL_BYTES, State};
@@ -42,6 +43,8 @@ pub struct Engine {
     is_plain: Option<bool>,
     /// Outputs that wait for what comes before them, with time and number of their events; only while time passes.
     early: VecDeque<((u64, u64), Output)>,
+    /// Those of ports that the engine of another machine carries: always none.
+    nobodys_errors: PortErrors,
 }
 
 /// With no more than this left in the pool, everything happens in the one order: packets may find no room soon.
@@ -156,18 +159,21 @@ impl Engine {
                 switch.port(port).arriving = Some(number);
                 direction.set_shows(&mut self.state, switch.shows());
             }
-            let (leaving, egress) = match source {
+            let near = match source {
                 End::Hfi(port) => {
                     let port = &mut self.ports[port as usize];
-                    (&mut port.leaving, &port.config.egress)
+                    Some((&mut port.leaving, &port.config.egress))
                 }
                 End::Switch(switch, port) => {
                     let port = self.switches[switch as usize].port(port);
-                    (&mut port.leaving, &port.config.egress)
+                    Some((&mut port.leaving, &port.config.egress))
                 }
+                End::Boundary => None,
             };
-            *leaving = Some(number);
-            direction.set_egress(&mut self.state, 0, egress);
+            if let Some((leaving, egress)) = near {
+                *leaving = Some(number);
+                direction.set_egress(&mut self.state, 0, egress);
+            }
             self.directions.push(direction);
         }
         first
@@ -390,20 +396,52 @@ impl Engine {
     /// Let the first packet on a wire arrive, and return the next one, whose arrival is to be scheduled.
     #[inline]
     fn arrive_one(&mut self, now: u64, direction: DirectionId) -> Option<Next> {
-        let direction = &mut self.directions[direction as usize];
-        let (travelling, next) = direction.arrive(&mut self.state)?;
+        let (travelling, next) = self.directions[direction as usize].arrive(&mut self.state)?;
+        self.receive(now, direction, travelling);
+        next
+    }
+
+    /// Let what is at the far end of a direction receive a packet.
+    #[inline]
+    fn receive(&mut self, now: u64, number: DirectionId, travelling: Travelling) {
         let space = travelling.space;
-        match direction.target {
+        match self.directions[number as usize].target {
             End::Hfi(port) => self.ports[port as usize].receive(&mut self.state, now, travelling, 0),
             End::Switch(switch, port) => {
                 let switch = &mut self.switches[switch as usize];
                 switch.forward(&mut self.ports, &mut self.directions, &mut self.state, now, port, travelling);
             }
+            End::Boundary => {
+                let token = space.map(|space| self.state.lend(space));
+                let Travelling { packet, hops, .. } = travelling;
+                self.state.outputs.push_back(Output::Left {
+                    time: now,
+                    direction: number,
+                    packet,
+                    hops,
+                    token,
+                });
+            }
         }
         if let Some(space) = space {
             self.state.release(space);
         }
-        next
+    }
+
+    /// Take a packet that has left the engine at the other end of a link, after `hops` switches.
+    ///
+    /// `direction` begins at a boundary. Its rate, latency, queue and faults acted where it begins; here are its state
+    /// and its credits: they are what the receiver behind it has room for.
+    pub fn cross(&mut self, now: u64, direction: DirectionId, packet: Packet, hops: u32) {
+        if self.state.events.has_due(now) {
+            self.handle_timeout(now);
+        }
+        let travelling = Travelling { packet, hops, space: None };
+        if let Some(travelling) = self.directions[direction as usize].cross(&mut self.state, now, travelling)
+        {
+            self.receive(now, direction, travelling);
+        }
+        self.settle(now);
     }
 
     /// Let the next packet enter that a worker has handed over, and those behind it that are next of all.

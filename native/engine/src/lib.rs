@@ -7,6 +7,7 @@ pub mod api;
 pub mod app;
 pub mod config;
 pub mod counters;
+pub mod crossing;
 pub mod encap;
 pub mod events;
 pub mod forwarding;

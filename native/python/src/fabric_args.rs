@@ -13,8 +13,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PySequence;
 
-/// A port of an HFI, or a switch with the number of its port.
-pub type EndArgs = (u32, Option<PortNum>);
+/// A port of an HFI, or a switch with the number of its port; None: a port that another engine carries.
+pub type EndArgs = Option<(u32, Option<PortNum>)>;
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use engine::api::Engine;
 use engine::config::{End, PortNum};
 use engine::counters::{DROP_NAMES, Drop};
+use engine::crossing;
 use engine::link::rule::{FaultRule, Tally};
 use engine::link::vl_counters::{Uncounted, VlCounters};
 use engine::link::wire_counters::WireCounters;
@@ -18,6 +19,7 @@ use engine::random::Stream;
 use engine::share::WorkerId;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList, PySequence, PyTuple};
 use tap::shared::Shared;
 
@@ -171,7 +173,8 @@ impl FabricEngine {
         known("link directions", direction, self.directions)
     }
 
-    fn end(&self, (number, port_num): EndArgs) -> PyResult<End> {
+    fn end(&self, end: EndArgs) -> PyResult<End> {
+        let Some((number, port_num)) = end else { return Ok(End::Boundary) };
         match port_num {
             None => self.port(number).map(|()| End::Hfi(number)),
             Some(port_num) => self.switch(number).map(|()| End::Switch(number, port_num)),
@@ -385,6 +388,30 @@ impl FabricEngine {
         }
         let drop = self.input(py, port, now, |engine, now| engine.direct(now, port, out_port, data));
         Ok(self.reason(py, drop))
+    }
+
+    /// Take records of packets that have left the engine at the other end of a link.
+    fn arrive(
+        &mut self,
+        py: Python<'_>,
+        now: u64,
+        direction: u32,
+        records: Vec<PyBackedBytes>,
+    ) -> PyResult<()> {
+        self.direction(direction)?;
+        let takes = |engine: &mut Engine, now: u64| {
+            for record in &records {
+                let (packet, hops) = crossing::packet_of(engine.packets(), record);
+                engine.cross(now, direction, packet, hops);
+            }
+        };
+        match &mut self.inner {
+            Inner::Alone(engine) => takes(engine, now),
+            Inner::Carried(shared) => {
+                py.detach(|| shared.input(0, now, |carrier, now| takes(&mut carrier.engine, now)));
+            }
+        }
+        Ok(())
     }
 
     fn keep(&mut self, py: Python<'_>, token: u64) -> PyResult<()> {

@@ -2,6 +2,7 @@
 
 use engine::api::Counted;
 use engine::counters::Passing;
+use engine::crossing::{TAG, tag_of};
 use engine::outputs::Output;
 use engine::packet::{Packet, Packets};
 use pyo3::prelude::*;
@@ -48,6 +49,7 @@ pub struct Outputs {
     observed: Py<PyAny>,
     flow_changed: Py<PyAny>,
     rule_spent: Py<PyAny>,
+    left: Py<PyAny>,
 }
 
 impl Outputs {
@@ -60,6 +62,7 @@ impl Outputs {
             observed: class("Observed")?,
             flow_changed: class("FlowChanged")?,
             rule_spent: class("RuleSpent")?,
+            left: class("Left")?,
         })
     }
 
@@ -87,6 +90,16 @@ impl Outputs {
             }
             Output::FlowChanged { time, port, stopped } => {
                 (&self.flow_changed, (time, port, stopped).into_pyobject(py)?)
+            }
+            Output::Left { time, direction, packet, hops, token } => {
+                let tag = tag_of(&packet, hops);
+                let record = PyBytes::new_with(py, packet.len() + TAG, |record| {
+                    record[..packet.len()].copy_from_slice(&packet);
+                    record[packet.len()..].copy_from_slice(&tag);
+                    Ok(())
+                })?;
+                packets.recycle(packet);
+                (&self.left, (time, direction, record, token).into_pyobject(py)?)
             }
             Output::RuleSpent { time, rule } => (&self.rule_spent, (time, rule).into_pyobject(py)?),
         };

@@ -364,7 +364,8 @@ fn time_of(output: &Output) -> u64 {
         Output::Delivered { time, .. }
         | Output::Observed { time, .. }
         | Output::FlowChanged { time, .. }
-        | Output::RuleSpent { time, .. } => *time,
+        | Output::RuleSpent { time, .. }
+        | Output::Left { time, .. } => *time,
     }
 }
 

@@ -166,8 +166,14 @@ class LabRoutes(RunningPart):
         status: Callable[..., Steps[dict[str, Any]]],
         lines: LogLines,
         down: Callable[[], Awaitable[Any]],
+        fold: Callable[[dict[str, Any], bool], Awaitable[dict[str, Any]]],
     ) -> None:
-        """Args:  status: takes `counters`. down: ends the lab and returns what was removed, as plain data."""
+        """Prepare.
+
+        Args:  status: takes `counters`. down: ends the lab and returns what was removed, as plain data. fold: makes the
+               status of what is on this machine that of the whole lab.
+        """
+        self._fold = fold
         self._status = status
         self._lines = lines
         self._down = down
@@ -188,8 +194,9 @@ class LabRoutes(RunningPart):
     )
     async def _get_status(self, request: web.Request) -> web.Response:
         async with self._one_status:  # that of a large lab takes memory
-            steps = self._status(counters=request.query.get("counters") == "1")
-            return await json_answer(await in_turns(steps))
+            counters = request.query.get("counters") == "1"
+            found = await in_turns(self._status(counters=counters))
+            return await json_answer(await self._fold(found, counters))
 
     @api(
         "The log", "lines of text", content="text/plain", query={"follow": "1: go on until the reader leaves"}

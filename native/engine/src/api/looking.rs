@@ -89,6 +89,7 @@ impl Engine {
         match end {
             End::Hfi(port) => &mut self.ports[port as usize].errors,
             End::Switch(switch, port) => self.switches[switch as usize].errors.entry(port).or_default(),
+            End::Boundary => &mut self.nobodys_errors,
         }
     }
 

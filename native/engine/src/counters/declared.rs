@@ -2,8 +2,8 @@
 
 use crate::counters::Tally;
 
-/// Why a packet ended at an element. The prefix names it: tx_ and rx_ an HFI port, link_, sw_, mad_, rc_,
-/// vnic_.
+/// Why a packet ended at an element. The prefix names it: tx_ and rx_ an HFI port, net_ the network between
+/// machines of a cluster, link_, sw_, mad_, rc_, vnic_.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Drop {
@@ -25,6 +25,10 @@ pub enum Drop {
     LinkFault,
     /// The queue of the link was full.
     LinkOverflow,
+    /// It was on its way to another machine that went, or the network between two machines lost it.
+    NetLost,
+    /// The network between two machines did not take it in time, and too much waited before it.
+    NetOverflow,
     /// The packet is too short for a 16B header, or has another L2.
     SwMalformed,
     /// The forwarding table has no entry for the DLID, or the packet is in a forwarding loop.
@@ -34,7 +38,8 @@ pub enum Drop {
     SwNoGroup,
     /// The switch port where it arrived, or is to leave, is not ACTIVE, nor is the packet management (SC15).
     SwPortDown,
-    /// The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour.
+    /// The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour. Of
+    /// management packets (SC15) only full management is asked (0xffff).
     SwPkeyIn,
     /// The switch port from which it is to leave enforces partitions, and does not admit the P_Key.
     SwPkeyOut,
@@ -105,7 +110,7 @@ pub enum Drop {
 }
 
 /// Their names, by number.
-pub const DROP_NAMES: [&str; 45] = [
+pub const DROP_NAMES: [&str; 47] = [
     "tx_port_down",
     "tx_malformed",
     "tx_slid",
@@ -115,6 +120,8 @@ pub const DROP_NAMES: [&str; 45] = [
     "link_down",
     "link_fault",
     "link_overflow",
+    "net_lost",
+    "net_overflow",
     "sw_malformed",
     "sw_no_route",
     "sw_no_group",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::capture::CaptureRing;
+use super::config::MAX_RATE_BPS;
 use super::config::{Egress, FlowControl, LinkConfig, MAX_VLS, SERVICE_CHANNELS, ScToVl};
 use super::credits::{Lanes, LanesStatus};
 use super::faults::{Faults, Held};
@@ -48,6 +49,8 @@ pub struct Direction {
     carried: WireTally,
     /// Whether `vls` has a tally.
     tallies_vls: bool,
+    /// Whether packets come from the engine where it begins, in which its wire and its faults are.
+    arrives: bool,
     vls: Box<Vls>,
 }
 
@@ -72,6 +75,15 @@ impl Vls {
     }
 }
 
+/// Return what acts here of a configuration: where packets arrive, the wire is behind them.
+fn here(arrives: bool, config: &LinkConfig) -> LinkConfig {
+    if arrives {
+        LinkConfig { rate_bps: MAX_RATE_BPS, latency_ns: 0, jitter_ns: 0, ..*config }
+    } else {
+        *config
+    }
+}
+
 impl Direction {
     /// Make an empty direction, whose faults and jitter draw from `streams`.
     pub fn new(
@@ -82,6 +94,8 @@ impl Direction {
         streams: (Stream, Stream),
     ) -> Self {
         let (source, target) = ends;
+        let arrives = source == End::Boundary;
+        let config = &here(arrives, config);
         let source: Option<PortId> = if let End::Hfi(port) = source { Some(port) } else { None };
         let mut direction = Direction {
             target,
@@ -101,6 +115,7 @@ impl Direction {
             observer: Observer::new(number),
             carried: WireTally::default(),
             tallies_vls: false,
+            arrives,
             vls: Box::new(Vls {
                 flow: flow.cloned(),
                 egress: Egress::default(),
@@ -140,6 +155,27 @@ impl Direction {
         } else {
             self.pass(state, now, travelling, 0);
         }
+    }
+
+    /// Take a packet that has come by the wire of the engine where this direction begins; return it if it is to be
+    /// received at once.
+    pub fn cross(&mut self, state: &mut State, now: u64, travelling: Travelling) -> Option<Travelling> {
+        if self.elsewhere.is_some() || !self.is_up || matches!(self.room, Room::Lanes(_)) {
+            self.enter(state, now, travelling);
+            return None;
+        }
+        self.change(state);
+        let Travelling { packet, .. } = &travelling;
+        self.counters.enter(packet.len());
+        if !self.observer.is_idle() {
+            self.observer.show(&mut state.outputs, now, packet, None);
+        }
+        self.counters.leave(packet.len());
+        self.carried.carried(packet);
+        if self.tallies_vls {
+            self.tally_arrival(packet);
+        }
+        Some(travelling)
     }
 
     /// What another worker hands over comes as of its own time, which may have passed here; but a queue knows only how
@@ -354,6 +390,7 @@ impl Direction {
     /// Take a new configuration; what is on its way stays, except where the link goes down.
     pub fn configure(&mut self, state: &mut State, now: u64, config: &LinkConfig) {
         self.change(state);
+        let config = &here(self.arrives, config);
         let was_up = std::mem::replace(&mut self.is_up, config.up);
         self.wire.configure(&mut state.events, now, config);
         match &mut self.room {
@@ -389,7 +426,7 @@ impl Direction {
 
     /// Take new faults; what the old ones hold back stays held.
     pub fn set_rules(&mut self, rules: Vec<FaultRule>) {
-        self.faults.rules = rules;
+        self.faults.rules = if self.arrives { Vec::new() } else { rules };
         self.is_disturbed = !self.faults.is_idle();
     }
 
@@ -463,6 +500,9 @@ impl Direction {
     pub fn shows_after(&self) -> Option<u64> {
         if self.observer.reports || self.is_disturbed {
             return Some(0);
+        }
+        if self.arrives {
+            return None; // what enters is an input
         }
         self.wire.outward_latency()
     }

@@ -70,7 +70,7 @@ def test_group_without_a_command_prints_its_help_and_fails(
     [
         (["nonsense"], 2, "opavnic: No such command 'nonsense' (see: opavnic --help)"),
         (["up"], 2, "opavnic: Missing argument 'file' (see: opavnic up --help)"),
-        (["up", "--nonsense", "x"], 2, "opavnic: No such option: --nonsense (see: opavnic up --help)"),
+        (["up", "--zzz", "x"], 2, "opavnic: No such option: --zzz (see: opavnic up --help)"),
         (["validate", "/nowhere.yaml"], 2, "/nowhere.yaml: No such file or directory"),
         (["exec", "h1"], 2, "opavnic: exec: which program? Example: opavnic exec h1 -- ping -c3 10.9.2.2"),
         (["exec", "h1", "--", "true"], 1, "opavnic: no lab is running; start one with: opavnic up FILE"),

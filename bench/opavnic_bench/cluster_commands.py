@@ -1,0 +1,45 @@
+"""The commands `opavnic bench transport` and `opavnic bench scale`: options, progress, and what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from opavnic.cli.common import AsJson, time_option
+from opavnic.cli.output import pick, print_json, print_table
+from opavnic_bench.commands import measuring, print_skipped
+
+
+def transport(
+    seconds: Annotated[
+        Any, time_option(low="10ms", high="10s", help="How long each batch size is measured: 500ms, 2s.")
+    ] = "500ms",
+    sizes: Annotated[
+        list[int] | None,
+        typer.Option("--size", min=1, max=9216, help="Bytes of a packet; may be repeated; 128, 1500, 9000."),
+    ] = None,
+    crate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PROGRAM", help="Also measure this build of bench/zenoh-rs: Zenoh without Python."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Trains of 1 to 64 packets between two processes by Zenoh: packets per second, Gbit per second, round trips.
+
+    \b
+    Example:
+      opavnic bench transport --size 1500 --json
+    """
+    from opavnic_bench.transport import COLUMNS, SIZES, bench_transport
+
+    with measuring() as progress:
+        result = bench_transport(seconds, sizes=sizes or SIZES, crate=crate, progress=progress)
+    if as_json:
+        print_json(result)
+        return
+    print_table(COLUMNS, [pick(row, *COLUMNS) for row in result["runs"]])
+    print_skipped(result["skipped"])

@@ -1,0 +1,1 @@
+"""A fabric over several machines: what they say to one another, and the engine that carries it (Zenoh)."""

@@ -1,0 +1,340 @@
+"""All link ends of one node: which peer each has, what is sent to it, what came and was refused. Does no I/O.
+
+What there is to send or to tell collects in `outputs`; whoever calls a method drains them after it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from opavnic.cluster.errors import ClusterInputError, MessageError
+from opavnic.cluster.messages import (
+    SERVICE_CHANNELS,
+    Ends,
+    Open,
+    Room,
+    Train,
+    build_open,
+    build_room,
+    build_train,
+    parse,
+)
+from opavnic.cluster.streams import PEER_BUDGET, ReceiveStream, SendStream
+from opavnic.cluster.transport import MANAGEMENT_SC, LinkReport, NodeName
+
+ACK_DELAY_S: Final = 0.002
+"""How long an acknowledgement waits for more packets; the sender's window is worth many times this."""
+OPEN_AGAIN_S: Final = 0.5
+"""After this time an end asks again for room: its peer may have bound the link later, or refused it then."""
+
+
+class Urgency(IntEnum):
+    """Which messages go ahead of which others to the same peer; lower goes first."""
+
+    ROOM = 0
+    MANAGEMENT = 1
+    DATA = 2
+
+
+def urgency_of(sc: int) -> Urgency:
+    """Return that of trains of a service channel: MADs go ahead of data."""
+    return Urgency.MANAGEMENT if sc == MANAGEMENT_SC else Urgency.DATA
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A message to send."""
+
+    peer: NodeName
+    link: str
+    direction: int
+    urgency: Urgency
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Packets for a link direction that ends here."""
+
+    link: str
+    direction: int
+    packets: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class RoomAgain:
+    """A direction that took too little before takes more now."""
+
+    link: str
+    direction: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Packets under way when their receiver went."""
+
+    link: str
+    direction: int
+    packets: int
+
+
+Output = Put | Arrived | RoomAgain | Lost
+
+
+@dataclass(slots=True)
+class _LinkEnd:
+    name: str
+    peer: NodeName
+    direction: int
+    senders: dict[int, SendStream] = field(default_factory=dict)
+    receivers: dict[int, ReceiveStream] = field(default_factory=dict)
+    is_paused: bool = False
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a sender was left with packets."""
+        return any(stream.is_blocked for stream in self.senders.values())
+
+
+@dataclass(slots=True)
+class _Peer:
+    life: int
+    budgets: dict[Urgency, int] = field(
+        default_factory=lambda: {Urgency.MANAGEMENT: PEER_BUDGET, Urgency.DATA: PEER_BUDGET}
+    )
+    """Bytes that may yet be under way."""
+
+
+class Exchange:
+    """The link ends of one node."""
+
+    def __init__(self, life: int, fabric: int = 0) -> None:
+        """Args:  life: this node's, not 0."""
+        self.life = life
+        self.fabric = fabric
+        self.outputs: deque[Output] = deque()
+        self.refused: Counter[str] = Counter()
+        """Messages that came and were refused, by reason."""
+        self._links: dict[str, _LinkEnd] = {}
+        self._ends_to: defaultdict[NodeName, dict[str, _LinkEnd]] = defaultdict(dict)
+        self._peers: dict[NodeName, _Peer] = {}
+        self._dirty: dict[tuple[str, int], float] = {}
+        """Receiving streams that owe an acknowledgement: since when."""
+        self._asked: dict[tuple[str, int], float] = {}
+        """Sending streams that wait for their first room: when they asked."""
+
+    def bind(self, link: str, direction: int, peer: NodeName, now: float) -> None:
+        """See Transport.bind. Raises ClusterInputError if the link is bound or the direction is neither 0 nor 1."""
+        if link in self._links:
+            raise ClusterInputError(f"link {link} is bound to {self._links[link].peer} already")
+        if direction not in (0, 1):
+            raise ClusterInputError(f"link {link}: direction {direction} is neither 0 nor 1")
+        end = self._links[link] = _LinkEnd(link, peer, direction)
+        self._ends_to[peer][link] = end
+        self._sender(end, MANAGEMENT_SC, now)
+
+    def unbind(self, link: str) -> None:
+        """See Transport.unbind."""
+        end = self._links.pop(link, None)
+        if end is None:
+            return
+        del self._ends_to[end.peer][link]
+        self._end_senders(end)
+        self._owe_nothing(end)
+
+    def peer_joined(self, peer: NodeName, life: int, now: float) -> None:
+        """A node is there; another life than before is another process."""
+        known = self._peers.get(peer)
+        if known is not None:
+            if known.life == life:
+                return
+            self.peer_gone(peer)
+        self._peers[peer] = _Peer(life)
+        for end in self._ends_to[peer].values():
+            for sc, stream in end.senders.items():
+                stream.peer_joined(life)
+                self._ask(end, sc, stream, now)
+
+    def peer_gone(self, peer: NodeName) -> None:
+        """A node is out of sight; what was under way to it is lost."""
+        if peer in self._peers:
+            for end in self._ends_to[peer].values():
+                self._end_senders(end)
+                self._owe_nothing(end)
+            del self._peers[peer]
+
+    def send(self, link: str, sc: int, packets: Sequence[bytes], now: float) -> int:
+        """Send packets of a direction that leaves from here; return how many were taken."""
+        end = self._links[link]
+        if not 0 <= sc < SERVICE_CHANNELS:
+            raise ClusterInputError(f"link {link}: SC {sc}; there are 0 to {SERVICE_CHANNELS - 1}")
+        stream = end.senders.get(sc) or self._sender(end, sc, now)
+        peer = self._peers.get(end.peer)
+        if peer is None:
+            stream.is_blocked = True
+            return 0
+        urgency, taken = urgency_of(sc), 0
+        while taken < len(packets):
+            first = stream.next
+            rest = packets[taken:] if taken else packets
+            count, size = stream.take(rest, peer.budgets[urgency], now)
+            if not count:
+                break
+            peer.budgets[urgency] -= size
+            train = rest if count == len(rest) else rest[:count]
+            payload = build_train(self._ends(sc, stream), first, train)
+            self.outputs.append(Put(end.peer, link, end.direction, urgency, payload))
+            taken += count
+        return taken
+
+    def pause(self, link: str) -> None:
+        """See Transport.pause."""
+        if link in self._links:
+            self._links[link].is_paused = True
+
+    def resume(self, link: str, now: float) -> None:
+        """See Transport.resume."""
+        end = self._links.get(link)
+        if end is None or not end.is_paused:
+            return
+        end.is_paused = False
+        for sc, stream in end.receivers.items():
+            if stream.era:
+                self._grant(end, sc, stream)
+
+    def received(self, sender: NodeName, link: str, direction: int, payload: bytes, now: float) -> None:
+        """Take a message that `sender` sent for a link direction; what cannot be one is counted in `refused`."""
+        try:
+            message = parse(payload)
+        except MessageError as error:
+            self.refused["other_version" if error.field == "version" else "bad_message"] += 1
+            return
+        reason = self._accept(sender, link, direction, message, now)
+        if reason is not None:
+            self.refused[reason] += 1
+
+    def poll(self, now: float) -> float | None:
+        """Send what is due; return when the next is, or None."""
+        for key, since in list(self._dirty.items()):
+            end = self._links[key[0]]
+            stream = end.receivers[key[1]]
+            if now - since >= ACK_DELAY_S or stream.owes_a_grant:
+                self._grant(end, key[1], stream)
+        for key, asked in list(self._asked.items()):
+            if now - asked >= OPEN_AGAIN_S:
+                end = self._links[key[0]]
+                self._ask(end, key[1], end.senders[key[1]], now)
+        due = [since + ACK_DELAY_S for since in self._dirty.values()]
+        due += [asked + OPEN_AGAIN_S for asked in self._asked.values()]
+        return min(due, default=None)
+
+    def reports(self) -> Iterator[tuple[str, LinkReport]]:
+        """Yield each link with its peer and counters."""
+        for name, end in self._links.items():
+            senders, receivers = end.senders.values(), end.receivers.values()
+            times = [stream.round_trip_s for stream in senders if stream.round_trip_s is not None]
+            yield (
+                name,
+                LinkReport(
+                    peer=end.peer,
+                    direction=end.direction,
+                    is_open=end.senders[MANAGEMENT_SC].is_open,
+                    sent=sum(stream.total_sent for stream in senders),
+                    acknowledged=sum(stream.total_acknowledged for stream in senders),
+                    under_way=sum(stream.under_way for stream in senders),
+                    lost=sum(stream.lost for stream in senders),
+                    found=sum(stream.found for stream in senders),
+                    received=sum(stream.received for stream in receivers),
+                    missing=sum(stream.total_missing for stream in receivers),
+                    round_trip_s=min(times, default=None),
+                ),
+            )
+
+    def _accept(
+        self, sender: NodeName, link: str, direction: int, message: Train | Open | Room, now: float
+    ) -> str | None:
+        """Act on a message; return why it is refused, or None."""
+        ends, end, peer = message.ends, self._links.get(link), self._peers.get(sender)
+        if ends.fabric != self.fabric:
+            return "other_fabric"
+        if end is None:
+            return "unknown_link"
+        if end.peer != sender:
+            return "not_the_peer"
+        if peer is None or ends.from_life != peer.life or ends.to_life != self.life:
+            return "stale_life"
+        leaves = direction == end.direction
+        if isinstance(message, Room) != leaves or direction not in (0, 1):
+            return "wrong_direction"
+        if isinstance(message, Room):
+            return self._granted(end, peer, message, now)
+        stream = end.receivers.setdefault(ends.sc, ReceiveStream())
+        if isinstance(message, Open):
+            if not stream.opened(message):
+                return "stale_era"
+            self._grant(end, ends.sc, stream)
+            return None
+        reason = stream.took(message)
+        if reason is None:
+            self._dirty.setdefault((link, ends.sc), now)
+            self.outputs.append(Arrived(link, direction, message.packets))
+        return reason
+
+    def _granted(self, end: _LinkEnd, peer: _Peer, room: Room, now: float) -> str | None:
+        sc = room.ends.sc
+        stream = end.senders.get(sc)
+        was_open = stream is not None and stream.is_open
+        freed = None if stream is None else stream.granted(room, now)
+        if stream is None or freed is None:
+            return "stale_era" if stream is None or room.ends.era != stream.era else "bad_room"
+        self._asked.pop((end.name, sc), None)
+        peer.budgets[urgency_of(sc)] += freed
+        near = self._ends_to[end.peer].values() if freed else [end]
+        for other in near:
+            if not other.is_blocked and (other is not end or was_open):
+                continue
+            for one in other.senders.values():
+                one.is_blocked = False
+            self.outputs.append(RoomAgain(other.name, other.direction))
+        return None
+
+    def _sender(self, end: _LinkEnd, sc: int, now: float) -> SendStream:
+        stream = end.senders[sc] = SendStream()
+        peer = self._peers.get(end.peer)
+        if peer is not None:
+            stream.peer_joined(peer.life)
+            self._ask(end, sc, stream, now)
+        return stream
+
+    def _end_senders(self, end: _LinkEnd) -> None:
+        lost = 0
+        peer = self._peers.get(end.peer)
+        for sc, stream in end.senders.items():
+            packets, size = stream.peer_gone()
+            lost += packets
+            if peer is not None:
+                peer.budgets[urgency_of(sc)] += size
+            self._asked.pop((end.name, sc), None)
+        if lost:
+            self.outputs.append(Lost(end.name, end.direction, lost))
+
+    def _owe_nothing(self, end: _LinkEnd) -> None:
+        for sc in end.receivers:
+            self._dirty.pop((end.name, sc), None)
+
+    def _ends(self, sc: int, stream: SendStream) -> Ends:
+        return Ends(self.fabric, sc, self.life, stream.life, stream.era)
+
+    def _ask(self, end: _LinkEnd, sc: int, stream: SendStream, now: float) -> None:
+        self._asked[end.name, sc] = now
+        payload = build_open(self._ends(sc, stream))
+        self.outputs.append(Put(end.peer, end.name, end.direction, Urgency.ROOM, payload))
+
+    def _grant(self, end: _LinkEnd, sc: int, stream: ReceiveStream) -> None:
+        self._dirty.pop((end.name, sc), None)
+        room = stream.room(self.fabric, sc, self.life, paused=end.is_paused)
+        self.outputs.append(Put(end.peer, end.name, 1 - end.direction, Urgency.ROOM, build_room(room)))

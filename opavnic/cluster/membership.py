@@ -1,0 +1,247 @@
+"""Who is part of a fabric, and who is refused with which line. Does no I/O.
+
+A node announces itself by a liveliness token, whose key says all there is to know of it: a token carries no payload,
+and what comes in one piece cannot be half known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from opavnic.cluster.errors import ClusterInputError, MessageError
+from opavnic.cluster.messages import PROTOCOL
+from opavnic.cluster.transport import NodeName, NodeState, Presence
+
+NO_DIGEST: Final = "-"
+"""Of a node that brings no lab file: it gets the coordinator's."""
+RESERVED_S: Final = 5.0
+"""How long the coordinator keeps a name for a node that it admitted and does not see yet."""
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_DIGEST: Final = re.compile(r"-|[0-9a-f]{8,64}")
+_MAX_LIFE: Final = (1 << 64) - 1
+_MAX_FABRIC: Final = (1 << 32) - 1
+
+
+class Role(StrEnum):
+    """What a node does for the fabric."""
+
+    COORDINATOR = "coordinator"
+    MEMBER = "member"
+
+
+def node_name(text: str) -> NodeName:
+    """Return a name as one that a node may bear. Raises ClusterInputError if none may."""
+    if not _NAME.fullmatch(text):
+        raise ClusterInputError(
+            f'node name "{text}": 1 to 63 letters, digits, dots, hyphens and underscores are right, with a letter or '
+            "digit at both ends, such as rack1-m2"
+        )
+    return NodeName(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What a node says of itself."""
+
+    name: NodeName
+    role: Role
+    fabric: int
+    life: int
+    """Drawn at each start."""
+    digest: str = NO_DIGEST
+    """Of the lab file that it runs or brings: hexadecimal, or NO_DIGEST."""
+    protocol: int = PROTOCOL
+
+    def chunks(self) -> str:
+        """Return it as the end of a token's key: name/role/protocol/life/digest."""
+        return f"{self.name}/{self.role}/{self.protocol}/{self.life:x}/{self.digest}"
+
+    @classmethod
+    def parse(cls, fabric: str, chunks: str) -> Hello:
+        """Read a token's key. Raises MessageError if no node of any version makes such a key."""
+        parts = chunks.split("/")
+        if (
+            len(parts) < 3
+            or not _NAME.fullmatch(parts[0])
+            or not parts[2].isascii()
+            or not parts[2].isdigit()
+        ):
+            raise MessageError("token", f'"{chunks[:200]}" is not name/role/protocol/...')
+        protocol, name = int(parts[2][:9]), NodeName(parts[0])
+        number = _hex(fabric, _MAX_FABRIC, "fabric")
+        if protocol != PROTOCOL:  # what follows in another version is not known here
+            return cls(name, Role.MEMBER, number, 0, protocol=protocol)
+        if len(parts) != 5 or parts[1] not in list(Role) or not _DIGEST.fullmatch(parts[4]):
+            raise MessageError("token", f'"{chunks[:200]}" is not name/role/protocol/life/digest')
+        life = _hex(parts[3], _MAX_LIFE, "life")
+        if life == 0:
+            raise MessageError("life", "0 is nobody's")
+        return cls(name, Role(parts[1]), number, life, parts[4], protocol)
+
+
+def _hex(text: str, most: int, field: str) -> int:
+    if not re.fullmatch(r"[0-9a-f]{1,16}", text) or int(text, 16) > most:
+        raise MessageError(field, f'"{text[:40]}" is not a hexadecimal number up to {most:x}')
+    return int(text, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """A change that the membership announces."""
+
+    name: NodeName
+    state: NodeState
+
+
+class Membership:
+    """The nodes of one fabric as one of them sees it.
+
+    A node that is there stays: of two with one name, and of two coordinators, the later one is refused. Of nodes that
+    are seen at one moment, as by one that joins, the one of the lower life stays, so that all who join see the same.
+    """
+
+    def __init__(self, own: Hello, coordinators: Collection[NodeName] = ()) -> None:
+        """Args:  coordinators: the nodes that alone may be coordinator; empty: any."""
+        self.own = own
+        self._coordinators = coordinators
+        self._present: dict[NodeName, Hello] = {}
+        self._refused: dict[Hello, str] = {}
+        self._reserved: dict[NodeName, tuple[NodeName, int, float]] = {}
+        """Admitted names: the life that may bear one, and until when it is kept for it."""
+
+    @property
+    def coordinator(self) -> Hello | None:
+        """The fabric's coordinator; may be this node."""
+        if self.own.role is Role.COORDINATOR:
+            return self.own
+        return next((one for one in self._present.values() if one.role is Role.COORDINATOR), None)
+
+    def nodes(self) -> dict[NodeName, Hello]:
+        """Return the nodes that are part of the fabric, without this one."""
+        return dict(self._present)
+
+    def refused(self) -> dict[NodeName, str]:
+        """Return the nodes that announce themselves and are refused, and why."""
+        return {hello.name: reason for hello, reason in self._refused.items()}
+
+    def appeared(self, hellos: list[Hello]) -> list[NodeEvent]:
+        """Take nodes that announce themselves at one moment."""
+        events: list[NodeEvent] = []
+        for hello in sorted(hellos, key=lambda one: (one.role is not Role.COORDINATOR, one.life)):
+            if hello == self.own or hello == self._present.get(hello.name) or hello in self._refused:
+                continue
+            events += self._judge(hello)
+        return events
+
+    def admit(self, hello: Hello, now: float) -> str | None:
+        """Answer a node that asks the coordinator whether it may join; return why not, or None.
+
+        Members see only those whose connection to them is up; the coordinator sees all, and of two that ask at one
+        moment it admits the first. What it admits it reserves until the node's token is there.
+        """
+        name, life, until = self._reserved.get(hello.name, (hello.name, hello.life, 0.0))
+        if life != hello.life and now < until:
+            return _taken(name)
+        if hello != self._present.get(hello.name):
+            reason = self._objection(hello)
+            if reason is not None:
+                return reason
+        self._reserved[hello.name] = (hello.name, hello.life, now + RESERVED_S)
+        return None
+
+    def vanished(self, hello: Hello) -> list[NodeEvent]:
+        """Take a node that is out of sight; one that was refused for it is judged anew."""
+        self._refused.pop(hello, None)
+        if self._present.get(hello.name) != hello:
+            return []
+        del self._present[hello.name]
+        events = [NodeEvent(hello.name, NodeState(Presence.GONE, life=hello.life))]
+        waiting = list(self._refused)
+        self._refused.clear()
+        return events + self.appeared(waiting)
+
+    def own_refusal(self, *, is_announced: bool) -> str | None:
+        """Return why this node, which is about to join, may not be part of the fabric as it is now, or None.
+
+        Args:    is_announced: others may have seen it; then of two that join at one moment the lower life stays.
+        """
+        for other in (*self._present.values(), *self._refused):
+            if is_announced and other.life > self.own.life:
+                continue
+            if other.name == self.own.name:
+                return _taken(other.name)
+            if other.protocol == PROTOCOL and {other.role, self.own.role} == {Role.COORDINATOR}:
+                return _second_coordinator(self.own, other)
+        coordinator = self.coordinator
+        if coordinator is not None and not _same_file(self.own, coordinator):
+            return _other_file(self.own, coordinator)
+        return None
+
+    def _judge(self, hello: Hello) -> Iterator[NodeEvent]:
+        reason = self._objection(hello)
+        if reason is None:
+            self._present[hello.name] = hello
+            self._reserved.pop(hello.name, None)
+            state = NodeState(Presence.JOINED, is_coordinator=hello.role is Role.COORDINATOR, life=hello.life)
+            if hello.role is Role.COORDINATOR:
+                yield from self._judge_again()
+        else:
+            self._refused[hello] = reason
+            state = NodeState(Presence.REFUSED, reason, hello.role is Role.COORDINATOR, hello.life)
+        yield NodeEvent(hello.name, state)
+
+    def _judge_again(self) -> Iterator[NodeEvent]:
+        """Refuse nodes that were here before the coordinator and bring another lab file."""
+        coordinator = self.coordinator
+        for other in list(self._present.values()):
+            if coordinator is not None and not _same_file(other, coordinator):
+                del self._present[other.name]
+                self._refused[other] = _other_file(other, coordinator)
+                yield NodeEvent(other.name, NodeState(Presence.GONE, life=other.life))
+                yield NodeEvent(
+                    other.name, NodeState(Presence.REFUSED, self._refused[other], life=other.life)
+                )
+
+    def _objection(self, hello: Hello) -> str | None:
+        if hello.protocol != PROTOCOL:
+            return (
+                f"node {hello.name} speaks version {hello.protocol} of the protocol, this node version {PROTOCOL}: "
+                "install the same opavnic on both"
+            )
+        if hello.role is Role.COORDINATOR and self._coordinators and hello.name not in self._coordinators:
+            return f"node {hello.name} may not be coordinator: the credentials name {', '.join(self._coordinators)}"
+        if hello.name == self.own.name or hello.name in self._present:
+            return _taken(hello.name)
+        coordinator = self.coordinator
+        if coordinator is not None:
+            if hello.role is Role.COORDINATOR:
+                return _second_coordinator(hello, coordinator)
+            if not _same_file(hello, coordinator):
+                return _other_file(hello, coordinator)
+        return None
+
+
+def _taken(name: NodeName) -> str:
+    return f"node {name}: the fabric has a node of this name already: choose another one with --name"
+
+
+def _second_coordinator(second: Hello, first: Hello) -> str:
+    return (
+        f"node {second.name}: fabric {second.fabric:#x} has a coordinator already, {first.name}: join it with "
+        "`opavnic node --join`, or give the other lab another fabric id"
+    )
+
+
+def _same_file(one: Hello, other: Hello) -> bool:
+    return NO_DIGEST in (one.digest, other.digest) or one.digest == other.digest
+
+
+def _other_file(hello: Hello, coordinator: Hello) -> str:
+    return (
+        f"node {hello.name} brings another lab file ({hello.digest[:12]}) than the coordinator {coordinator.name} runs "
+        f"({coordinator.digest[:12]}): bring that one, or none"
+    )

@@ -1,0 +1,220 @@
+"""One machine's part of a running fabric: its boundary, and what coordinator and machines tell each other of nodes.
+
+The coordinator has the subnet manager, and with it the model of the whole fabric. It pushes programs to the machines
+that carry its nodes (`Programs`), and follows what they report. A machine applies the programs of its own nodes, and
+reports on them whenever something changes (`Follower`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from hfi_sim.fabric import FabricChange, FabricNotice
+from opavnic.cluster.boundary import Boundary, CutLink
+from opavnic.cluster.errors import AskError, ClusterError
+from opavnic.cluster.placement import Placement
+from opavnic.cluster.programs import apply_program, apply_report, node_of, program_of, report_of
+from opavnic.cluster.transport import NodeName, Transport
+from opavnic.world.world import World
+
+log = logging.getLogger("opavnic.cluster")
+
+AGAIN_S: Final = 0.5
+"""After which time to ask a machine again that has not answered and is still there."""
+AT_ONCE: Final = 64
+"""Nodes whose programs go in one question."""
+
+
+def make_boundary(
+    world: World, transport: Transport, placement: Placement, machine: str, loop: asyncio.AbstractEventLoop
+) -> Boundary:
+    """Connect the cut links of this machine to the transport; they are down."""
+    links = {link.name: link for link in world.fabric.links}
+    cut = [
+        CutLink(links[name], NodeName(peer), leaving)
+        for name, (leaving, peer) in placement.peers(machine).items()
+    ]
+    return Boundary(world.fabric, transport, cut, loop)
+
+
+class Programs:
+    """Keeps the nodes of other machines as the subnet manager here has set them up in the model."""
+
+    def __init__(
+        self,
+        world: World,
+        transport: Transport,
+        placement: Placement,
+        machine: str,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """Watch the model; nothing is sent to a machine before its first report."""
+        self._fabric = world.fabric
+        self._transport = transport
+        self._loop = loop
+        self.carried: dict[NodeName, frozenset[str]] = {}
+        """The nodes of each other machine."""
+        self._known: dict[NodeName, dict[str, Any]] = {}
+        """What each machine that is there was told last."""
+        self._dirty: dict[NodeName, set[str]] = {}
+        self._tasks: dict[NodeName, asyncio.Task[None]] = {}
+        for name, at in placement.machine_of.items():
+            if at != machine:
+                node = NodeName(at)
+                self.carried[node] = self.carried.get(node, frozenset()) | {name}
+                self._watch(node, name)
+        for node in self.carried:
+            self.gone(node)
+
+    def _watch(self, node: NodeName, name: str) -> None:
+        changed = partial(self._changed, node, name)
+        if (switch := self._fabric.switches.get(name)) is not None:
+            switch.on_configured = switch.port0.on_configured = changed
+            return
+        for port in self._fabric.hfis[name].ports.values():
+            port.on_configured = changed
+
+    def _changed(self, node: NodeName, name: str) -> None:
+        if node in self._known:
+            self._dirty[node].add(name)
+            self._push_soon(node)
+
+    def _push_soon(self, node: NodeName) -> None:
+        task = self._tasks.get(node)
+        if task is None or task.done():
+            self._tasks[node] = self._loop.create_task(self._push(node))
+
+    async def _push(self, node: NodeName) -> None:
+        """Send what has changed, until nothing has, or the machine is gone."""
+        while (known := self._known.get(node)) is not None and (dirty := self._dirty[node]):
+            names = sorted(dirty)[:AT_ONCE]
+            dirty.difference_update(names)
+            programs = {name: program_of(self._fabric, name) for name in names}
+            changed = {name: program for name, program in programs.items() if known.get(name) != program}
+            if not changed:
+                continue
+            try:
+                await self._transport.ask(node, "program", {"nodes": changed})
+            except AskError as error:
+                log.warning("machine %s does not take its programs: %s", node, error)
+                dirty.update(names)
+                await asyncio.sleep(AGAIN_S)
+            else:
+                known |= changed
+
+    def reported(self, node: NodeName, report: dict[str, Any]) -> None:
+        """Follow what a machine reports; after the first report since it came it gets all its programs.
+
+        Raises:  ClusterError: it is no report.
+        """
+        is_first = node not in self._known
+        if is_first:
+            self._known[node], self._dirty[node] = {}, set(self.carried[node])
+        apply_report(self._fabric, self.carried[node], _report_of(node), report)
+        if is_first:
+            self._push_soon(node)
+
+    def gone(self, node: NodeName) -> None:
+        """Take the nodes of a machine off the model's cables: nobody knows what becomes of them."""
+        self._known.pop(node, None)
+        self._dirty.pop(node, None)
+        carried = self.carried.get(node, frozenset())
+        links = [link for link in self._fabric.links if any(node_of(end) in carried for end in link.ends)]
+        self._fabric.set_links(links, False, by=_report_of(node))
+
+    async def close(self) -> None:
+        """Send nothing more."""
+        self._known.clear()
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+
+def _report_of(node: str) -> str:
+    return f"report of {node}"
+
+
+class Follower:
+    """Sets the nodes of this machine up as the coordinator says, and reports on them to it."""
+
+    def __init__(
+        self, world: World, transport: Transport, coordinator: NodeName, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Report at once, and whenever something changes."""
+        self._fabric = world.fabric
+        self._transport = transport
+        self._coordinator = coordinator
+        self._loop = loop
+        self._programs: dict[str, Any] = {}
+        """The last of each node."""
+        self._reported: dict[str, Any] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_due = False
+        self._unsubscribe = self._fabric.on_change(self._changed)
+        self.report_soon()
+
+    def program(self, programs: Mapping[str, Any]) -> None:
+        """Take programs of nodes.
+
+        Raises:  ClusterError: one is no program, or of a node that is not here.
+        """
+        own = {hfi.name for hfi in self._fabric.hfis.values() if not hfi.is_elsewhere}
+        own |= {switch.name for switch in self._fabric.switches.values() if not switch.is_elsewhere}
+        for name, program in programs.items():
+            if name not in own:
+                raise ClusterError(f"{name} is not a node of this machine")
+            apply_program(self._fabric, name, program)
+            self._programs[name] = program
+
+    def _changed(self, notice: FabricNotice) -> None:
+        if notice.change is FabricChange.TABLES:
+            return
+        if notice.change is FabricChange.LINK_UP:
+            # the manager may have set it up before its cable was back here
+            link = next(link for link in self._fabric.links if link.name == notice.name)
+            self._apply_again(node_of(end) for end in link.ends)
+        self.report_soon()
+
+    def _apply_again(self, names: Iterable[str]) -> None:
+        for name in names:
+            if (program := self._programs.get(name)) is not None:
+                apply_program(self._fabric, name, program)
+
+    def forget(self) -> None:
+        """Report anew: the coordinator was gone, or is another one."""
+        self._reported = None
+        self.report_soon()
+
+    def report_soon(self) -> None:
+        """Report once whoever changes something has finished."""
+        self._is_due = True
+        if self._task is None or self._task.done():
+            self._task = self._loop.create_task(self._report())
+
+    async def _report(self) -> None:
+        while self._is_due:
+            self._is_due = False
+            report = report_of(self._fabric)
+            if report == self._reported:
+                continue
+            try:
+                await self._transport.ask(self._coordinator, "report", report)
+                self._reported = report
+            except AskError as error:
+                log.warning("the coordinator does not take a report: %s", error)
+                await asyncio.sleep(AGAIN_S)
+                self._is_due = True
+
+    async def close(self) -> None:
+        """Report nothing more."""
+        self._unsubscribe()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+Progress = Callable[[str], None]

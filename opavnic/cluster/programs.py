@@ -1,0 +1,147 @@
+"""What a subnet manager has made of a node, as plain data, from its machine to the one that carries the node.
+
+The subnet manager of a cluster runs on one machine, which has the model of the whole fabric. It programs the nodes of
+that model directly (`hfi_sim.subnet_manager.manager`); for nodes on other machines, what it has set goes there as one
+of these, whole and idempotent, and is applied to the real node. A real fabric manager sends SMPs, which cross the links
+between machines like all packets, and needs none of this.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from array import array
+from typing import Any
+
+from hfi_sim.fabric import Fabric
+from hfi_sim.hfi import HfiPort
+from hfi_sim.port_state import CapabilityMask3, PortState
+from hfi_sim.routing.table import LinearTable
+from hfi_sim.switch import Switch
+from hfi_sim.types import Lid
+from opavnic.cluster.errors import ClusterError
+
+Program = dict[str, Any]
+
+
+def program_of(fabric: Fabric, name: str) -> Program:
+    """Return what the subnet manager has set on a node of the model."""
+    if (switch := fabric.switches.get(name)) is not None:
+        return _switch_program(switch)
+    return {"ports": {str(number): _port_program(port) for number, port in fabric.hfis[name].ports.items()}}
+
+
+def _port_program(port: HfiPort) -> Program:
+    return {
+        "lid": int(port.lid),
+        "lmc": port.lmc,
+        "sm_lid": int(port.sm_lid),
+        "pkeys": [int(pkey) for pkey in port.pkeys.entries],
+        "manages": port.mgmt_allowed,
+        "groups": sorted(port.multicast_lids),
+        "active": port.state is PortState.ACTIVE,
+    }
+
+
+def _switch_program(switch: Switch) -> Program:
+    return {
+        "lid": int(switch.lid),
+        "lft": base64.b64encode(zlib.compress(switch.lft.entries.tobytes(), 1)).decode(),
+        "lft_groups": [list(group) for group in switch.lft.groups],
+        "mft": {str(lid): sorted(ports) for lid, ports in switch.mft.items()},
+        "active": [number for number, port in switch.ports.items() if port.state is PortState.ACTIVE],
+    }
+
+
+def apply_program(fabric: Fabric, name: str, program: Program) -> None:
+    """Set up a node as a program says; a port without a cable that is up stays down, whatever that says.
+
+    Raises:  ClusterError: it is no program of this node.
+    """
+    try:
+        if (switch := fabric.switches.get(name)) is not None:
+            _apply_to_switch(switch, program)
+            return
+        for number, port in fabric.hfis[name].ports.items():
+            _apply_to_port(port, program["ports"][str(number)])
+    except (KeyError, ValueError, TypeError, zlib.error) as error:
+        raise ClusterError(f"{name}: no program of this node: {type(error).__name__}: {error}") from error
+
+
+def _apply_to_port(port: HfiPort, program: Program) -> None:
+    port.set_lid(Lid(program["lid"]), program["lmc"])
+    port.sm_lid = Lid(program["sm_lid"])
+    port.mgmt_allowed = program["manages"]
+    port.set_pkeys(program["pkeys"])
+    port.multicast_lids = frozenset(program["groups"])
+    if program["active"] and port.state is PortState.INIT:
+        port.set_state(PortState.ARMED)
+        port.set_state(PortState.ACTIVE)
+
+
+def _apply_to_switch(switch: Switch, program: Program) -> None:
+    entries = array("H", zlib.decompress(base64.b64decode(program["lft"])))
+    lft = LinearTable(entries, [tuple(group) for group in program["lft_groups"]])
+    mft = {int(lid): frozenset(ports) for lid, ports in program["mft"].items()}
+    switch.lid = Lid(program["lid"])
+    switch.program(lft, mft)
+    active = set(program["active"])
+    for number, port in switch.ports.items():
+        if number in active and port.link is not None and port.link.up:
+            port.state = PortState.ACTIVE
+
+
+# --- the other way: what a machine says of its own nodes -----------------------------------------------------
+
+
+def report_of(fabric: Fabric) -> dict[str, Any]:
+    """Return what the subnet manager has to know of the nodes that this machine carries."""
+    hfis = [hfi for hfi in fabric.hfis.values() if not hfi.is_elsewhere]
+    return {
+        "capabilities": {
+            port.name: int(port.capability_mask3) for hfi in hfis for port in hfi.ports.values()
+        },
+        "descriptions": {hfi.name: hfi.description for hfi in hfis if hfi.description != hfi.name},
+        "down": sorted(
+            link.name
+            for link in fabric.links
+            if not link.up and any(not is_elsewhere(end) for end in link.ends)
+        ),
+    }
+
+
+def apply_report(fabric: Fabric, carried: frozenset[str], by: str, report: dict[str, Any]) -> None:
+    """Let the model follow what a machine says; of nodes that it does not carry it may say nothing.
+
+    Args:    carried: the nodes of that machine. by: in whose name its links are held down.
+    Raises:  ClusterError: it is no report.
+    """
+    try:
+        capabilities = {str(name): int(mask) for name, mask in report["capabilities"].items()}
+        descriptions = {str(name): str(text) for name, text in report["descriptions"].items()}
+        down = {str(name) for name in report["down"]}
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ClusterError(f"{by}: no report: {type(error).__name__}: {error}") from error
+    for name in carried & fabric.hfis.keys():
+        hfi = fabric.hfis[name]
+        hfi.describe(descriptions.get(name, name))
+        for port in hfi.ports.values():
+            wanted = CapabilityMask3(capabilities.get(port.name, 0))
+            port.withdraw(port.capability_mask3 & ~wanted)
+            if missing := wanted & ~port.capability_mask3:
+                port.announce(missing)
+    own = [link for link in fabric.links if any(node_of(end) in carried for end in link.ends)]
+    fabric.set_links([link for link in own if link.name in down], False, by=by)
+    fabric.set_links([link for link in own if link.name not in down], True, by=by)
+
+
+def node_of(end: Any) -> str:
+    """Return the name of the node that a port of a link belongs to."""
+    node = end.hfi if isinstance(end, HfiPort) else end.switch
+    return str(node.name)
+
+
+def is_elsewhere(end: Any) -> bool:
+    """Return whether another machine carries the node of a port."""
+    node = end.hfi if isinstance(end, HfiPort) else end.switch
+    return bool(node.is_elsewhere)

@@ -1,0 +1,137 @@
+"""Runs a machine of a cluster from its first connection to the removal of its share of the lab."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opavnic.cluster.errors import ClusterError
+from opavnic.cluster.node import Coordinator, Machine, Member, digest_of
+from opavnic.cluster.transport import Transport
+from opavnic.lab.cleanup import Removed
+from opavnic.lab.daemon import run_lab
+from opavnic.lab.lab import Lab
+from opavnic.lab.model import LabModel
+from opavnic.signals import call_on_ending_signals
+
+Ready = Callable[[Lab, dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How a machine reaches the others, as a person says it."""
+
+    name: str
+    listen: Sequence[str] = ()
+    """tls/ADDRESS:PORT, where others find it."""
+    join: Sequence[str] = ()
+    """Where it finds others."""
+    credentials: Path | None = None
+    """A folder with its certificate."""
+    insecure: bool = False
+    """Addresses that other machines reach may be without TLS."""
+
+
+def zenoh_transport(way: Way, *, fabric: int | None, digest: str | None) -> Transport:
+    """Return the transport of a machine; a coordinator gives the id of its fabric, and with it says that it is one.
+
+    Raises:  ClusterInputError: an address or credentials that cannot be used. ClusterError: Zenoh is not installed.
+    """
+    try:
+        import zenoh  # noqa: F401 - to say at once what is missing
+    except ImportError as error:
+        raise ClusterError(
+            f"a fabric over several machines needs Zenoh ({error}): pip install 'opavnic[cluster]'"
+        ) from error
+    from opavnic.cluster.membership import NO_DIGEST, Role, node_name
+    from opavnic.cluster.zenoh_config import Address, SessionPlan
+    from opavnic.cluster.zenoh_transport import ZenohTransport
+
+    credentials = None
+    if way.credentials is not None:
+        from opavnic.cluster.credentials import load_credentials
+
+        credentials = load_credentials(way.credentials)
+    plan = SessionPlan(
+        node_name(way.name),
+        listen=tuple(Address.parse(text, is_listen=True) for text in way.listen),
+        join=tuple(Address.parse(text) for text in way.join),
+        credentials=credentials,
+        is_insecure=way.insecure,
+    )
+    role = Role.MEMBER if fabric is None else Role.COORDINATOR
+    return ZenohTransport(plan, role, fabric=fabric, digest=NO_DIGEST if digest is None else digest)
+
+
+async def run_coordinator(
+    model: LabModel,
+    text: str,
+    file: str,
+    way: Way,
+    *,
+    wait: int | None,
+    progress: Callable[[str], None],
+    ready: Ready,
+) -> Removed:
+    """Gather machines, run the lab over them, and end it there and here.
+
+    Raises:  ClusterError, LabError: it could not start, or failed; everything has been removed.
+    """
+    transport = zenoh_transport(way, fabric=model.fabric.id, digest=_short(text))
+    coordinator = Coordinator(model, text, file, transport, progress=progress, wait=wait)
+    end = asyncio.Event()
+    call_on_ending_signals(end.set)
+    try:
+        lab = await _unless(end, coordinator.gather())
+        if lab is None:
+            return Removed(model.name)
+        return await run_lab(lab, lambda status: ready(lab, status), end)
+    finally:
+        await coordinator.close()
+
+
+async def run_member(
+    way: Way, *, expected: str | None, progress: Callable[[str], None], ready: Ready
+) -> Removed | None:
+    """Join a coordinator, run this machine's share of its lab, and remove it; None: there was none.
+
+    Raises:  ClusterError, LabError: it was refused, could not start, or failed; everything has been removed.
+    """
+    transport = zenoh_transport(way, fabric=None, digest=None if expected is None else _short(expected))
+    member = Member(transport, progress=progress, expected=expected)
+    end = member.ended
+    call_on_ending_signals(end.set)
+    try:
+        lab = await member.join()
+        if lab is None:
+            if member.reason:
+                raise ClusterError(member.reason)
+            return None
+        removed = await run_lab(lab, lambda status: ready(lab, status), end)
+        if member.reason:
+            progress(member.reason)
+        return removed
+    finally:
+        await member.close()
+
+
+async def _unless(end: asyncio.Event, coming: Any) -> Any:
+    """Return what comes, or None if the end comes first."""
+    task, ending = asyncio.ensure_future(coming), asyncio.ensure_future(end.wait())
+    try:
+        await asyncio.wait({task, ending}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        ending.cancel()
+        task.cancel()
+        await asyncio.gather(task, ending, return_exceptions=True)
+
+
+def _short(text: str) -> str:
+    return digest_of(text)[:16]
+
+
+__all__ = ["Machine", "Way", "run_coordinator", "run_member", "zenoh_transport"]

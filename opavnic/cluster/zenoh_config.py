@@ -1,0 +1,271 @@
+"""The configuration of a node's Zenoh session: where it listens, with which credentials, who may say what. Does no I/O.
+
+Keys, below `opavnic/FABRIC` (hexadecimal):
+
+    live/NAME/ROLE/PROTOCOL/LIFE/DIGEST   liveliness token of a node
+    link/FROM/TO/LINK/DIRECTION           trains and room of one link direction
+    ask/FROM/TO/VERB                      questions
+
+FROM is always the node that puts or asks, so that access control can hold each certificate to its own keys.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from opavnic.cluster.errors import ClusterInputError
+from opavnic.cluster.transport import NodeName
+
+ROOT: Final = "opavnic"
+QUEUE_BATCHES: Final = 16
+"""Batches that Zenoh queues for a peer and priority, the most it takes; streams.PEER_BUDGET stays below."""
+LEASE_S: Final = 5.0
+"""After this time without a word, which a dead machine or a partition causes, a node is gone. A process that dies is
+gone at once, because its connection closes."""
+JOIN_TIMEOUT_S: Final = 15.0
+MAX_MESSAGE: Final = 1 << 21
+"""Bytes of a message that a node puts together from fragments; answers are the longest."""
+DEFAULT_PORT: Final = 7447
+MAX_MEMBERS: Final = 10_000
+"""Nodes of a fabric."""
+_ADDRESS: Final = re.compile(
+    r"(?P<proto>[a-z]+)/(?P<host>\[[0-9a-fA-F:.%a-z]+\]|[^:/\[\]]+):(?P<port>\d{1,5})"
+)
+_PROTOCOLS: Final = ("tls", "tcp")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a node listens, or where it finds another: tls/HOST:PORT."""
+
+    proto: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.proto}/{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str, *, is_listen: bool = False) -> Address:
+        """Read an address. Raises ClusterInputError, which says what would be right."""
+        match = _ADDRESS.fullmatch(text)
+        lowest = 0 if is_listen else 1
+        if match is None or match["proto"] not in _PROTOCOLS or not lowest <= int(match["port"]) <= 65535:
+            raise ClusterInputError(
+                f'address "{text}": tls/ADDRESS:PORT is right, such as tls/192.0.2.1:{DEFAULT_PORT}; tcp/... only on '
+                "the loopback, or with --insecure"
+            )
+        return cls(match["proto"], match["host"], int(match["port"]))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether no other machine reaches it."""
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The files of a node's certificate, and who else has one. See opavnic.cluster.credentials."""
+
+    ca: str
+    certificate: str
+    key: str
+    name: NodeName
+    """The certificate's common name."""
+    members: tuple[NodeName, ...]
+    """Names of all nodes that the CA made certificates for, this one included."""
+    coordinators: tuple[NodeName, ...] = ()
+    """The members that may be coordinator; none named: any."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlan:
+    """What a person asked for."""
+
+    name: NodeName
+    listen: tuple[Address, ...] = ()
+    join: tuple[Address, ...] = ()
+    credentials: Credentials | None = None
+    is_insecure: bool = False
+    lease_s: float = LEASE_S
+    join_timeout_s: float = JOIN_TIMEOUT_S
+    """How long a node that joins looks for a coordinator."""
+    shared_memory: bool = False
+    """Between nodes of one machine; docs/cluster-transport.md says what it gains and why it is off."""
+
+
+def with_listen(plan: SessionPlan) -> SessionPlan:
+    """Return a plan that says where the node listens: as far as its way to the coordinator goes, if nobody said.
+
+    Members send each other their trains directly, so each of them listens. A coordinator listens to all machines if it
+    has credentials, and to its own without.
+    """
+    if plan.listen:
+        return plan
+    if plan.join:
+        first = plan.join[0]
+        every = "[::]" if first.host.startswith("[") else "0.0.0.0"  # noqa: S104 - with TLS, or as was asked for
+        local = "[::1]" if first.host.startswith("[") else "127.0.0.1"
+        return replace(plan, listen=(Address(first.proto, local if first.is_loopback else every, 0),))
+    if plan.credentials is not None:
+        return replace(plan, listen=(Address("tls", "0.0.0.0", DEFAULT_PORT),))  # noqa: S104 - with TLS
+    return replace(plan, listen=(Address("tcp", "127.0.0.1", DEFAULT_PORT),))
+
+
+def check(plan: SessionPlan) -> None:
+    """Refuse what would let strangers in. Raises ClusterInputError with what would be right."""
+    for address in (*plan.listen, *plan.join):
+        if address.proto == "tls" and plan.credentials is None:
+            raise ClusterInputError(
+                f"{address}: TLS needs credentials: make them with `opavnic cluster ca DIR`, and give this node's "
+                "folder with --credentials"
+            )
+        if address.proto != "tls" and not address.is_loopback and not plan.is_insecure:
+            raise ClusterInputError(
+                f"{address}: whoever reaches this address would be in the fabric. Use tls/{address.host}:"
+                f"{address.port} with --credentials, or say --insecure if only your own machines reach it"
+            )
+    if plan.credentials is not None:
+        own = plan.credentials
+        if own.name != plan.name:
+            raise ClusterInputError(
+                f"node {plan.name}: the certificate in {own.certificate} is that of {own.name}: leave --name away, or "
+                "give the right folder"
+            )
+
+
+def config(plan: SessionPlan, fabric: int | None) -> dict[str, Any]:
+    """Return the configuration as what JSON can say; unknown fabric: any, until the coordinator said which."""
+    tx = {
+        "lease": round(plan.lease_s * 1000),
+        "queue": {
+            "size": {
+                "control": 2, "real_time": QUEUE_BATCHES, "interactive_high": QUEUE_BATCHES,
+                "interactive_low": 2, "data_high": 2, "data": QUEUE_BATCHES, "data_low": 2, "background": 2,
+            },
+        },
+    }  # fmt: skip
+    link: dict[str, Any] = {
+        "tx": tx,
+        "rx": {"buffer_size": 1 << 20, "max_message_size": MAX_MESSAGE},
+        "protocols": list(_PROTOCOLS),
+    }
+    wanted: dict[str, Any] = {
+        "mode": "peer",
+        "listen": {"endpoints": [str(address) for address in plan.listen], "exit_on_failure": True},
+        "connect": {
+            "endpoints": [str(address) for address in plan.join],
+            "timeout_ms": 0,
+            "exit_on_failure": False,
+            "retry": {"period_init_ms": 200, "period_max_ms": 1000},
+        },
+        "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": True}},
+        "adminspace": {"enabled": False},
+        "transport": {"link": link, "shared_memory": {"enabled": plan.shared_memory}},
+    }
+    if plan.credentials is not None:
+        own = plan.credentials
+        link["protocols"] = ["tls"]
+        link["tls"] = {
+            "root_ca_certificate": own.ca,
+            "listen_certificate": own.certificate,
+            "listen_private_key": own.key,
+            "connect_certificate": own.certificate,
+            "connect_private_key": own.key,
+            "enable_mtls": True,
+            # the CA is the fabric's own, and access control goes by the name in the certificate: at which address a
+            # member is found says nothing more
+            "verify_name_on_connect": False,
+            "close_link_on_expiration": True,
+        }
+        wanted["access_control"] = access_control(own, fabric)
+    return wanted
+
+
+def access_control(own: Credentials, fabric: int | None) -> dict[str, Any]:
+    """Return the rules of a node: what each member may say to it, by the common name of its certificate."""
+    root = f"{ROOT}/{'*' if fabric is None else f'{fabric:x}'}"
+    others = [name for name in own.members if name != own.name]
+    rules, subjects, policies = [], [], []
+    for name in others:
+        mine = [*_what_it_may_say(root, name), *_what_it_may_hear(root, own.name, name)]
+        rules += mine
+        subjects.append({"id": name, "cert_common_names": [name]})
+        policies.append({"rules": [rule["id"] for rule in mine], "subjects": [name]})
+    return {
+        "enabled": True,
+        "default_permission": "deny",
+        "rules": rules,
+        "subjects": subjects,
+        "policies": policies,
+    }
+
+
+def _what_it_may_say(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
+    """Yield what a member may say: puts, questions and tokens from its name, answers and subscriptions to its name."""
+    yield _rule(f"{name}-says", "ingress", ("put",), f"{root}/link/{name}/**")
+    yield _rule(f"{name}-hears", "ingress", ("declare_subscriber",), f"{root}/link/*/{name}/**")
+    yield _rule(f"{name}-asks", "ingress", ("query",), f"{root}/ask/{name}/**")
+    yield _rule(f"{name}-answers", "ingress", ("reply", "declare_queryable"), f"{root}/ask/*/{name}/**")
+    yield _rule(f"{name}-lives", "ingress", ("liveliness_token",), f"{root}/live/{name}/**")
+    yield _rule(
+        f"{name}-watches",
+        "ingress",
+        ("liveliness_query", "declare_liveliness_subscriber"),
+        f"{ROOT}/*/live/**",
+        f"{root}/live/**",
+    )
+
+
+def _what_it_may_hear(root: str, own: NodeName, name: NodeName) -> Iterator[dict[str, Any]]:
+    """Yield what is sent to a member: what is for it, and what says where this node is.
+
+    Zenoh sends a new peer all that is published until it knows what that one subscribed to. So it does not do to refuse
+    its subscriptions.
+    """
+    yield _rule(f"{name}-gets", "egress", ("put",), f"{root}/link/{own}/{name}/**")
+    yield _rule(f"{name}-is-asked", "egress", ("query",), f"{root}/ask/{own}/{name}/**")
+    yield _rule(f"{name}-is-answered", "egress", ("reply",), f"{root}/ask/{name}/{own}/**")
+    yield _rule(f"{name}-sees", "egress", _DECLARATIONS, f"{ROOT}/**")
+
+
+_DECLARATIONS: Final = (
+    "declare_subscriber", "declare_queryable", "liveliness_token", "liveliness_query", "declare_liveliness_subscriber",
+)  # fmt: skip
+
+
+def _rule(name: str, flow: str, messages: Sequence[str], *keys: str) -> dict[str, Any]:
+    return {
+        "id": name,
+        "messages": list(messages),
+        "flows": [flow],
+        "permission": "allow",
+        "key_exprs": list(keys),
+    }
+
+
+def link_key(fabric: int, sender: NodeName, receiver: NodeName, link: str, direction: int) -> str:
+    """Return the key of one link direction's messages from one node to another."""
+    return f"{ROOT}/{fabric:x}/link/{sender}/{receiver}/{quote(link, safe='')}/{direction}"
+
+
+def parse_link_key(key: str) -> tuple[NodeName, str, int] | None:
+    """Return sender, link and direction of a key that `link_key` makes; None for any other."""
+    parts = key.split("/")
+    if len(parts) != 7 or parts[6] not in ("0", "1"):
+        return None
+    return NodeName(parts[3]), unquote(parts[5]), int(parts[6])
+
+
+def to_json5(wanted: dict[str, Any]) -> str:
+    """Return a configuration as Zenoh reads it."""
+    return json.dumps(wanted)

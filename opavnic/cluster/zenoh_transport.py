@@ -1,0 +1,587 @@
+"""The transport between machines by Zenoh: a session, its tokens and keys. Decides nothing; the cores beneath it do.
+
+Zenoh's threads only append to an inbox and wake the event loop: everything else runs in the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import secrets
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from hfi_sim.errors import HfiSimError
+from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, MessageError, RefusedError
+from opavnic.cluster.exchange import Arrived, Exchange, Lost, Put, RoomAgain, Urgency
+from opavnic.cluster.membership import NO_DIGEST, Hello, Membership, NodeEvent, Role
+from opavnic.cluster.own_addresses import reachable, with_port
+from opavnic.cluster.transport import LinkReport, NodeName, NodeState, Presence
+from opavnic.cluster.zenoh_config import (
+    MAX_MEMBERS,
+    ROOT,
+    Address,
+    SessionPlan,
+    check,
+    config,
+    link_key,
+    parse_link_key,
+    to_json5,
+    with_listen,
+)
+
+if TYPE_CHECKING:
+    import zenoh
+
+MAX_QUESTION: Final = 1 << 20
+"""Bytes of a question or an answer as JSON."""
+MAX_ADDRESSES: Final = 8
+"""Addresses that a node may say it listens on."""
+MAX_ASKED: Final = 64
+"""Questions of others that are answered at one time."""
+MAX_INBOX: Final = 1 << 14
+"""Messages that wait for the event loop; windows and credits keep what friends send far below."""
+JOIN: Final = "join"
+"""The verb by which a node asks the coordinator whether it may join; not one of those that `serve` gets."""
+_LOOK_AGAIN_S: Final = 0.1
+_VERB: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_PRIORITIES: Final = {
+    Urgency.ROOM: "REAL_TIME",
+    Urgency.MANAGEMENT: "INTERACTIVE_HIGH",
+    Urgency.DATA: "DATA",
+}
+
+
+class ZenohTransport:
+    """One node's end of the transport; satisfies Transport."""
+
+    def __init__(
+        self, plan: SessionPlan, role: Role, *, fabric: int | None = None, digest: str = NO_DIGEST
+    ) -> None:
+        """Args:    fabric: its id; a member may leave it away and gets the coordinator's. digest: of the lab file.
+
+        Raises:  ClusterInputError: the plan would let strangers in, or a coordinator has no fabric id.
+        """
+        plan = with_listen(plan)
+        check(plan)
+        if role is Role.COORDINATOR and fabric is None:
+            raise ClusterInputError(f"node {plan.name}: a coordinator has a fabric id")
+        may = plan.credentials.coordinators if plan.credentials is not None else ()
+        if role is Role.COORDINATOR and may and plan.name not in may:
+            raise ClusterInputError(
+                f"node {plan.name}: the credentials name {', '.join(may)} as coordinator: start it there, or make "
+                "others with `opavnic cluster ca --coordinator`"
+            )
+        self.on_train: Callable[[str, int, list[bytes]], None] = lambda link, direction, packets: None
+        self.on_room: Callable[[str, int], None] = lambda link, direction: None
+        self.on_lost: Callable[[str, int, int], None] = lambda link, direction, packets: None
+        self.on_node: Callable[[NodeName, NodeState], None] = lambda name, state: None
+        self.serve: Callable[[NodeName, str, dict[str, Any]], Awaitable[dict[str, Any]]] = _serves_nothing
+        self._plan, self._role, self._digest = plan, role, digest
+        self._fabric = fabric
+        self._life = secrets.randbits(63) | 1
+        self._exchange = Exchange(self._life, fabric or 0)
+        self._membership = self._see_nobody()
+        self._addresses: dict[NodeName, list[str]] = {}
+        """The coordinator's: where nodes that it admitted say that they listen."""
+        self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._is_awake = False
+        self._inbox_full = 0
+        self._failed_puts = 0
+        self._session: zenoh.Session | None = None
+        self._publishers: dict[tuple[NodeName, str, int, Urgency], zenoh.Publisher] = {}
+        self._declared: list[Any] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._answers: set[asyncio.Task[None]] = set()
+
+    @property
+    def name(self) -> NodeName:
+        """The node that this is."""
+        return self._plan.name
+
+    @property
+    def fabric(self) -> int:
+        """The fabric's id. Raises ClusterError before `start` found it."""
+        if self._fabric is None:
+            raise ClusterError(f"node {self.name}: has not joined a fabric yet")
+        return self._fabric
+
+    @property
+    def membership(self) -> Membership:
+        """Who else is here, and who is refused."""
+        return self._membership
+
+    async def start(self) -> None:
+        """See Transport.start."""
+        self._loop = asyncio.get_running_loop()
+        if self._plan.join:
+            await self._ask_in_the_lobby()
+        self._session = await asyncio.to_thread(self._open, self._plan)
+        try:
+            if self._plan.join:
+                await self._find_coordinator(self._loop.time() + self._plan.join_timeout_s)
+            else:
+                self._membership = self._see_nobody()
+            self._exchange.fabric = self.fabric
+            present = self._membership.nodes().values()
+            self._tell([NodeEvent(one.name, _joined(one)) for one in present])
+            self._declare()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """See Transport.stop."""
+        session, self._session = self._session, None
+        if session is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._answers):
+            task.cancel()
+        await asyncio.gather(*self._answers, return_exceptions=True)
+        for link in list(dict(self._exchange.reports())):
+            self._exchange.unbind(link)
+        self._deliver()
+        self._publishers.clear()
+        self._declared.clear()
+        await asyncio.to_thread(session.close)
+
+    def bind(self, link: str, direction: int, peer: NodeName) -> None:
+        """See Transport.bind."""
+        self._exchange.bind(link, direction, peer, self._loop.time())
+        self._deliver()
+
+    def unbind(self, link: str) -> None:
+        """See Transport.unbind."""
+        self._exchange.unbind(link)
+        for key in [key for key in self._publishers if key[1] == link]:
+            self._publishers.pop(key).undeclare()
+        self._deliver()
+
+    def send_train(self, link: str, direction: int, sc: int, packets: Sequence[bytes]) -> int:
+        """See Transport.send_train."""
+        taken = self._exchange.send(link, sc, packets, self._loop.time())
+        self._deliver()
+        return taken
+
+    def pause(self, link: str, direction: int) -> None:
+        """See Transport.pause."""
+        self._exchange.pause(link)
+
+    def resume(self, link: str, direction: int) -> None:
+        """See Transport.resume."""
+        self._exchange.resume(link, self._loop.time())
+        self._deliver()
+
+    def links(self) -> Mapping[str, LinkReport]:
+        """See Transport.links."""
+        return dict(self._exchange.reports())
+
+    def counters(self) -> Mapping[str, int]:
+        """See Transport.counters."""
+        own = {"inbox_full": self._inbox_full, "failed_puts": self._failed_puts}
+        return Counter(self._exchange.refused) + Counter(own)
+
+    async def ask(
+        self, node: NodeName, verb: str, body: dict[str, Any], *, timeout_s: float = 10.0
+    ) -> dict[str, Any]:
+        """See Transport.ask."""
+        if self._session is None:
+            raise AskError(f"node {node}: {verb}: this node has left the fabric")
+        if not _VERB.fullmatch(verb):
+            raise AskError(f'"{verb}" is no verb: lower-case letters, digits and hyphens are right')
+        question = json.dumps(body).encode()
+        if len(question) > MAX_QUESTION:
+            raise AskError(f"node {node}: {verb}: a question of {len(question)} bytes; {MAX_QUESTION} fit")
+        import zenoh
+
+        answered: asyncio.Future[tuple[bool, bytes]] = self._loop.create_future()
+
+        def on_reply(reply: zenoh.Reply) -> None:
+            ok, err = reply.ok, reply.err
+            payload = ok.payload if ok is not None else err.payload if err is not None else None
+            if payload is not None and len(payload) <= MAX_QUESTION:
+                self._soon(_settle, answered, ok is not None, payload.to_bytes())
+
+        def on_end() -> None:
+            self._soon(_settle, answered, False, json.dumps({"error": "does not answer"}).encode())
+
+        self._session.get(
+            f"{ROOT}/{self.fabric:x}/ask/{self.name}/{node}/{verb}",
+            zenoh.handlers.Callback(on_reply, on_end, indirect=False),
+            payload=question,
+            timeout=timeout_s,
+            congestion_control=zenoh.CongestionControl.BLOCK,
+            priority=zenoh.Priority.INTERACTIVE_HIGH,
+            express=True,
+        )
+        try:
+            async with asyncio.timeout(timeout_s + 1.0):
+                is_good, data = await answered
+        except TimeoutError:
+            raise AskError(f"node {node}: {verb}: no answer within {timeout_s:g} s") from None
+        answer = _json_object(data)
+        if is_good and answer is not None:
+            return answer
+        reason = answer.get("error") if answer is not None else None
+        raise AskError(
+            f"node {node}: {verb}: {reason if isinstance(reason, str) else 'an answer that is none'}"
+        )
+
+    def _see_nobody(self) -> Membership:
+        credentials = self._plan.credentials
+        own = Hello(self.name, self._role, self._fabric or 0, self._life, self._digest)
+        return Membership(own, credentials.coordinators if credentials is not None else ())
+
+    def _open(self, plan: SessionPlan) -> zenoh.Session:
+        try:
+            import zenoh
+        except ImportError:
+            raise ClusterError(
+                "a fabric over several machines needs Zenoh: pip install 'opavnic[cluster]'"
+            ) from None
+        wanted = to_json5(config(plan, self._fabric))
+        try:
+            return zenoh.open(zenoh.Config.from_json5(wanted))
+        except zenoh.ZError as error:
+            where = ", ".join(map(str, (*plan.listen, *plan.join)))
+            raise ClusterInputError(f"node {self.name}: {where}: {_first_line(error)}") from None
+
+    async def _ask_in_the_lobby(self) -> None:
+        """Ask the coordinator, by a session that listens nowhere, whether this node may join, and who else is there.
+
+        The session that follows connects to all of them and does so again whenever a connection ends. By gossip alone
+        Zenoh finds peers once, and two that a partition parted from each other only would stay apart.
+        """
+        self._plan = replace(self._plan, listen=tuple(with_port(address) for address in self._plan.listen))
+        deadline = self._loop.time() + self._plan.join_timeout_s
+        name_free_by = self._loop.time() + self._plan.lease_s
+        self._session = await asyncio.to_thread(self._open, replace(self._plan, listen=()))
+        try:
+            while True:
+                coordinator = await self._find_coordinator(deadline)
+                refusal = self._membership.own_refusal(is_announced=False)
+                if refusal is None:
+                    refusal = await self._ask_to_join(coordinator)
+                if refusal is None:
+                    return
+                # the token of a machine that died under this name is gone after its lease
+                if refusal and self._loop.time() >= name_free_by:
+                    raise RefusedError(refusal)
+                if self._loop.time() >= deadline:
+                    raise ClusterError(f"node {self.name}: the coordinator {coordinator} does not answer")
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        finally:
+            session, self._session = self._session, None
+            await asyncio.to_thread(session.close)
+
+    async def _find_coordinator(self, deadline: float) -> NodeName:
+        """See who is there, until there is a coordinator, and return its name."""
+        while True:
+            seen = await self._look()
+            if self._fabric is None:
+                self._choose_fabric(seen)
+            if self._fabric is not None:
+                self._membership = self._see_nobody()
+                self._membership.appeared([hello for hello in seen if hello.fabric == self._fabric])
+                found = [one for one in seen if one.role is Role.COORDINATOR and one.fabric == self._fabric]
+                if found:
+                    return found[0].name
+            if self._loop.time() >= deadline:
+                where = ", ".join(map(str, self._plan.join))
+                raise ClusterError(
+                    f"node {self.name}: no coordinator answers at {where}: does `opavnic up --cluster` run there, and "
+                    "are the credentials from the same CA?"
+                )
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _ask_to_join(self, coordinator: NodeName) -> str | None:
+        """Return None if the coordinator admits this node, why it does not, or "" if it does not answer yet."""
+        assert self._session is not None  # noqa: S101 - in the lobby
+        sources = [link.src for link in self._session.info.links()]
+        own = [str(address) for address in reachable(self._plan.listen, sources)]
+        try:
+            answer = await self.ask(
+                coordinator, JOIN, {"hello": self._membership.own.chunks(), "addresses": own}, timeout_s=2.0
+            )
+        except AskError:
+            return ""
+        match answer:
+            case {"refusal": None, "peers": list(peers)}:
+                others = _addresses(peers, MAX_MEMBERS * MAX_ADDRESSES)
+                self._plan = replace(self._plan, join=tuple(dict.fromkeys((*self._plan.join, *others))))
+                return None
+            case {"refusal": str(refusal)}:
+                return refusal
+        return ""
+
+    def _asked_to_join(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        """Answer a node that asks whether it may join."""
+        if self._role is not Role.COORDINATOR:
+            return {"refusal": f"node {self.name} is not the coordinator: join that"}
+        try:
+            hello = Hello.parse(f"{self.fabric:x}", str(body.get("hello", "")))
+        except MessageError as error:
+            return {"refusal": str(error)}
+        if hello.name != asker:
+            return {"refusal": f"node {asker} asks for {hello.name}"}
+        refusal = self._membership.admit(hello, self._loop.time())
+        if refusal is not None:
+            return {"refusal": refusal}
+        present = self._membership.nodes()
+        peers = [address for name, known in self._addresses.items() if name in present for address in known]
+        self._addresses[asker] = [str(one) for one in _addresses(body.get("addresses"), MAX_ADDRESSES)]
+        return {
+            "refusal": None,
+            "peers": [address for address in peers if address not in self._addresses[asker]],
+        }
+
+    async def _look(self) -> list[Hello]:
+        """Return the nodes whose tokens are there now."""
+        import zenoh
+
+        assert self._session is not None  # noqa: S101 - started
+        fabric = "*" if self._fabric is None else f"{self._fabric:x}"
+        found: list[Hello] = []
+        done = asyncio.Event()
+
+        def on_reply(reply: zenoh.Reply) -> None:
+            if reply.ok is not None:
+                self._soon(self._note, str(reply.ok.key_expr), found)
+
+        self._session.liveliness().get(
+            f"{ROOT}/{fabric}/live/**",
+            zenoh.handlers.Callback(on_reply, lambda: self._soon(done.set), indirect=False),
+            timeout=self._plan.lease_s,
+        )
+        await done.wait()
+        return found
+
+    def _note(self, key: str, found: list[Hello]) -> None:
+        hello = self._read_token(key)
+        if hello is not None:
+            found.append(hello)
+
+    def _choose_fabric(self, seen: list[Hello]) -> None:
+        fabrics = sorted({one.fabric for one in seen if one.role is Role.COORDINATOR})
+        if len(fabrics) > 1:
+            names = ", ".join(f"{fabric:#x}" for fabric in fabrics)
+            raise ClusterInputError(
+                f"node {self.name}: there are several fabrics here, {names}: say which with --fabric"
+            )
+        if fabrics:
+            self._fabric = fabrics[0]
+            return
+        other = next((one for one in seen if one.life == 0), None)
+        if other is not None:  # of another version, in which nothing but the name and the version is known
+            self._membership.appeared([other])
+            raise RefusedError(self._membership.refused()[other.name])
+
+    def _declare(self) -> None:
+        import zenoh
+
+        session, root = self._session, f"{ROOT}/{self.fabric:x}"
+        assert session is not None  # noqa: S101 - started
+        direct = zenoh.handlers.Callback
+        self._declared = [
+            session.declare_subscriber(
+                f"{root}/link/*/{self.name}/**", direct(self._on_sample, indirect=False)
+            ),
+            session.declare_queryable(f"{root}/ask/*/{self.name}/*", direct(self._on_query, indirect=False)),
+            session.liveliness().declare_token(f"{root}/live/{self._membership.own.chunks()}"),
+            session.liveliness().declare_subscriber(
+                f"{root}/live/**", direct(self._on_token, indirect=False), history=True
+            ),
+        ]
+
+    # in Zenoh's threads
+
+    def _on_sample(self, sample: zenoh.Sample) -> None:
+        self._soon(self._received, str(sample.key_expr), sample.payload.to_bytes())
+
+    def _on_token(self, sample: zenoh.Sample) -> None:
+        import zenoh
+
+        self._soon(self._token, str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT)
+
+    def _on_query(self, query: zenoh.Query) -> None:
+        if not self._soon(self._question, query):
+            query.drop()
+
+    def _soon(self, call: Callable[..., None], *arguments: Any) -> bool:
+        """Run `call` in the loop, in the order of the calls of this; return whether there was room for it."""
+        if len(self._inbox) >= MAX_INBOX:
+            self._inbox_full += 1
+            return False
+        self._inbox.append((call, arguments))
+        if not self._is_awake:
+            self._is_awake = True
+            try:
+                self._loop.call_soon_threadsafe(self._drain)
+            except RuntimeError:  # the loop is closed: nobody is left to hear it
+                return False
+        return True
+
+    # in the loop
+
+    def _drain(self) -> None:
+        self._is_awake = False
+        for _ in range(len(self._inbox)):
+            call, arguments = self._inbox.popleft()
+            call(*arguments)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Send what the exchange has for others, tell what it has for this node, and wake when more is due."""
+        exchange = self._exchange
+        due = exchange.poll(self._loop.time())
+        while exchange.outputs:
+            match exchange.outputs.popleft():
+                case Put() as put:
+                    self._put(put)
+                case Arrived(link, direction, packets):
+                    self.on_train(link, direction, packets)
+                case RoomAgain(link, direction):
+                    self.on_room(link, direction)
+                case Lost(link, direction, packets):
+                    self.on_lost(link, direction, packets)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due is not None and self._session is not None:
+            self._timer = self._loop.call_at(due, self._deliver)
+
+    def _put(self, put: Put) -> None:
+        import zenoh
+
+        if self._session is None:
+            return
+        key = (put.peer, put.link, put.direction, put.urgency)
+        try:
+            publisher = self._publishers.get(key)
+            if publisher is None:
+                publisher = self._publishers[key] = self._session.declare_publisher(
+                    link_key(self.fabric, self.name, put.peer, put.link, put.direction),
+                    # the budget of a peer keeps its queue from filling, so this blocks nobody; dropping would lose
+                    # packets of a lossless fabric
+                    congestion_control=zenoh.CongestionControl.BLOCK,
+                    reliability=zenoh.Reliability.RELIABLE,
+                    priority=getattr(zenoh.Priority, _PRIORITIES[put.urgency]),
+                    express=put.urgency is not Urgency.DATA,
+                    allowed_destination=zenoh.Locality.REMOTE,
+                )
+            publisher.put(put.payload)
+        except zenoh.ZError:
+            self._failed_puts += 1  # what it carried is found missing by its receiver, or lost with its peer
+
+    def _received(self, key: str, payload: bytes) -> None:
+        parsed = parse_link_key(key)
+        if parsed is None:
+            self._exchange.refused["bad_key"] += 1
+            return
+        sender, link, direction = parsed
+        self._exchange.received(sender, link, direction, payload, self._loop.time())
+
+    def _read_token(self, key: str) -> Hello | None:
+        _, _, rest = key.partition("/")
+        fabric, _, rest = rest.partition("/live/")
+        try:
+            return Hello.parse(fabric, rest)
+        except MessageError:
+            self._exchange.refused["bad_token"] += 1
+            return None
+
+    def _token(self, key: str, is_there: bool) -> None:
+        hello = self._read_token(key)
+        if hello is not None and hello != self._membership.own:
+            events = self._membership.appeared([hello]) if is_there else self._membership.vanished(hello)
+            self._tell(events)
+
+    def _tell(self, events: Sequence[NodeEvent]) -> None:
+        now = self._loop.time()
+        for event in events:
+            match event.state.presence:
+                case Presence.JOINED:
+                    self._exchange.peer_joined(event.name, event.state.life, now)
+                case Presence.GONE:
+                    self._exchange.peer_gone(event.name)
+            self._deliver()
+            self.on_node(event.name, event.state)
+
+    def _question(self, query: zenoh.Query) -> None:
+        parts = str(query.key_expr).split("/")
+        asker, verb = NodeName(parts[3]), parts[5]
+        payload = query.payload
+        body = None if payload is None or len(payload) > MAX_QUESTION else _json_object(payload.to_bytes())
+        if self._session is None or body is None or not _VERB.fullmatch(verb):
+            self._refuse_question(query, "a question that is none")
+        elif verb == JOIN:
+            query.reply(query.key_expr, json.dumps(self._asked_to_join(asker, body)).encode(), express=True)
+            query.drop()
+        elif asker not in self._membership.nodes():
+            self._refuse_question(query, f"node {asker} is not part of this fabric")
+        elif len(self._answers) >= MAX_ASKED:
+            self._refuse_question(query, f"busy with {MAX_ASKED} questions")
+        else:
+            task = self._loop.create_task(self._answer(query, asker, verb, body))
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
+
+    async def _answer(self, query: zenoh.Query, asker: NodeName, verb: str, body: dict[str, Any]) -> None:
+        try:
+            answer = json.dumps(await self.serve(asker, verb, body)).encode()
+            if len(answer) > MAX_QUESTION:
+                self._refuse_question(query, f"an answer of {len(answer)} bytes; {MAX_QUESTION} fit")
+                return
+            query.reply(query.key_expr, answer, express=True)
+            query.drop()
+        except HfiSimError as error:
+            self._refuse_question(query, str(error))
+        except asyncio.CancelledError:
+            self._refuse_question(query, "leaves the fabric")
+            raise
+
+    def _refuse_question(self, query: zenoh.Query, reason: str) -> None:
+        self._exchange.refused["questions"] += 1
+        query.reply_err(json.dumps({"error": reason}).encode())
+        query.drop()
+
+
+async def _serves_nothing(asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
+    raise ClusterError(f"answers no questions such as {verb}")
+
+
+def _addresses(texts: object, most: int) -> list[Address]:
+    """Return those of the addresses that a node tells of which can be some."""
+    found = []
+    for text in texts[:most] if isinstance(texts, list) else ():
+        with contextlib.suppress(ClusterInputError):
+            found.append(Address.parse(text if isinstance(text, str) else ""))
+    return found
+
+
+def _joined(hello: Hello) -> NodeState:
+    return NodeState(Presence.JOINED, is_coordinator=hello.role is Role.COORDINATOR, life=hello.life)
+
+
+def _settle(future: asyncio.Future[tuple[bool, bytes]], is_good: bool, data: bytes) -> None:
+    if not future.done():
+        future.set_result((is_good, data))
+
+
+def _json_object(data: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _first_line(error: Exception) -> str:
+    """Return what Zenoh says, without the places in its source."""
+    return re.sub(r" at /\S+:\d+\.?", "", str(error).splitlines()[0] if str(error) else type(error).__name__)

@@ -1,0 +1,120 @@
+"""Nodes with real Zenoh sessions on the loopback, and the raw sessions of members that do not keep to the rules."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import zenoh
+
+from opavnic.cluster.credentials import load_credentials
+from opavnic.cluster.membership import Role
+from opavnic.cluster.transport import NodeName, NodeState
+from opavnic.cluster.zenoh_config import Address, SessionPlan, config
+from opavnic.cluster.zenoh_transport import ZenohTransport
+
+FABRIC = 0x301
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@dataclass
+class Events:
+    """What a transport told, and a way to wait for it."""
+
+    packets: list[bytes] = field(default_factory=list)
+    nodes: list[tuple[str, NodeState]] = field(default_factory=list)
+    lost: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def listen(self, transport: ZenohTransport) -> Events:
+        def on_train(link: str, direction: int, packets: list[bytes]) -> None:
+            self.packets += packets
+            self._changed.set()
+
+        def on_node(name: NodeName, state: NodeState) -> None:
+            self.nodes.append((name, state))
+            self._changed.set()
+
+        def on_lost(link: str, direction: int, packets: int) -> None:
+            self.lost += packets
+
+        transport.on_train, transport.on_node, transport.on_lost = on_train, on_node, on_lost
+        transport.on_room = lambda link, direction: self._changed.set()
+        return self
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        """Wait for something that one of the callbacks brings about."""
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def saw(self, name: str, presence: str) -> bool:
+        return any(one == name and state.presence.value == presence for one, state in self.nodes)
+
+
+def plan(name: str, port: int, *, joins: bool, folder: Path | None = None, **more: Any) -> SessionPlan:
+    proto = "tcp" if folder is None else "tls"
+    own = Address.parse(f"{proto}/127.0.0.1:{0 if joins else port}", is_listen=True)
+    join = (Address.parse(f"{proto}/127.0.0.1:{port}"),) if joins else ()
+    credentials = None if folder is None else load_credentials(folder)
+    return SessionPlan(
+        NodeName(name), (own,), join, credentials, join_timeout_s=more.pop("join_timeout_s", 5.0), **more
+    )
+
+
+@asynccontextmanager
+async def coordinator(
+    port: int, folder: Path | None = None, **more: Any
+) -> AsyncIterator[tuple[ZenohTransport, Events]]:
+    digest = more.pop("digest", "-")
+    one = ZenohTransport(
+        plan("c", port, joins=False, folder=folder, **more), Role.COORDINATOR, fabric=FABRIC, digest=digest
+    )
+    events = Events().listen(one)
+    await one.start()
+    try:
+        yield one, events
+    finally:
+        await one.stop()
+
+
+@asynccontextmanager
+async def member(
+    name: str, port: int, folder: Path | None = None, **more: Any
+) -> AsyncIterator[tuple[ZenohTransport, Events]]:
+    digest = more.pop("digest", "-")
+    one = ZenohTransport(plan(name, port, joins=True, folder=folder, **more), Role.MEMBER, digest=digest)
+    events = Events().listen(one)
+    await one.start()
+    try:
+        yield one, events
+    finally:
+        await one.stop()
+
+
+@asynccontextmanager
+async def raw_session(wanted: dict[str, Any]) -> AsyncIterator[zenoh.Session]:
+    session = await asyncio.to_thread(zenoh.open, zenoh.Config.from_json5(json.dumps(wanted)))
+    try:
+        yield session
+    finally:
+        await asyncio.to_thread(session.close)
+
+
+def hostile(one: SessionPlan) -> dict[str, Any]:
+    """Return the configuration of a member that has its credentials and keeps none of its own rules."""
+    wanted = config(one, FABRIC)
+    del wanted["access_control"]
+    return wanted

@@ -1,0 +1,271 @@
+"""Links between two machines: order, back pressure, partitions and healing, and what a hostile peer may try."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opavnic.cluster.errors import ClusterInputError
+from opavnic.cluster.exchange import OPEN_AGAIN_S, Exchange, Put, Urgency
+from opavnic.cluster.messages import Ends, Room, build_open, build_room, build_train
+from opavnic.cluster.streams import PEER_BUDGET, WINDOW
+from opavnic.cluster.transport import MANAGEMENT_SC, NodeName
+from unit.opavnic.cluster.two_nodes import LINK, A, B, TwoNodes
+
+
+def opened(sc: int = 0) -> TwoNodes:
+    """Two nodes that have met, and a stream that is open."""
+    nodes = TwoNodes().bind().meet()
+    assert nodes.send(b"asks", sc=sc) in (0, 1)
+    nodes.settle()
+    nodes.delivered[B].clear()
+    return nodes
+
+
+def test_packets_arrive_in_order_once_their_stream_is_open() -> None:
+    nodes = opened()
+    assert nodes.rooms > 0
+    assert nodes.send(b"1", b"2", b"3") == 3
+    nodes.settle()
+    assert nodes.delivered[B] == [b"1", b"2", b"3"]
+    assert (nodes.sender.sent, nodes.sender.acknowledged, nodes.sender.under_way) == (3, 3, 0)
+
+
+def test_link_opens_whichever_end_is_bound_later() -> None:
+    nodes = TwoNodes()
+    nodes.a.bind(LINK, 0, B, 0.0)
+    nodes.meet()
+    assert not nodes.sender.is_open
+    assert nodes.b.refused["unknown_link"] == 1
+    nodes.b.bind(LINK, 1, A, nodes.now)
+    nodes.settle(OPEN_AGAIN_S)
+    assert nodes.sender.is_open
+    assert nodes.receiver.is_open
+
+
+def test_sender_stops_at_the_window_and_goes_on_when_acknowledged() -> None:
+    nodes = opened()
+    taken = nodes.send(*[b"x"] * (WINDOW + 10))
+    assert taken == WINDOW
+    before = nodes.rooms
+    nodes.settle()
+    assert nodes.rooms > before
+    assert nodes.send(*[b"y"] * 10) == 10
+
+
+def test_receiver_without_room_stops_the_sender_after_one_window() -> None:
+    nodes = opened()
+    nodes.b.pause(LINK)
+    assert nodes.send(*[b"x"] * WINDOW) == WINDOW
+    nodes.settle(1.0)
+    assert nodes.send(b"more") == 0
+    nodes.b.resume(LINK, nodes.now)
+    nodes.settle()
+    assert nodes.send(b"more") == 1
+
+
+def test_stalled_service_channel_leaves_others_and_mads_their_room() -> None:
+    nodes = opened()
+    assert nodes.send(*[b"x"] * (WINDOW + 1), sc=0) == WINDOW
+    assert nodes.send(b"mad", sc=MANAGEMENT_SC) == 1
+    assert [put.urgency for _, put in nodes.wire if put.urgency is Urgency.MANAGEMENT] == [Urgency.MANAGEMENT]
+
+
+def test_bytes_under_way_to_one_peer_stay_within_what_its_queue_holds() -> None:
+    nodes = opened()
+    size = 10_000
+    taken = nodes.send(*[bytes(size)] * WINDOW)
+    assert taken == PEER_BUDGET // size
+    nodes.settle()
+    assert nodes.send(bytes(size)) == 1
+
+
+def test_long_packets_are_acknowledged_before_they_use_up_the_budget() -> None:
+    nodes = opened()
+    nodes.send(*[bytes(9000)] * 12)
+    while nodes.wire:
+        nodes.carry()
+    assert nodes.sender.under_way < 12
+
+
+def test_what_is_under_way_to_a_machine_that_dies_is_lost_once() -> None:
+    nodes = opened()
+    nodes.send(b"1", b"2")
+    nodes.a.peer_gone(B)
+    nodes.collect()
+    assert nodes.lost == 2
+    nodes.a.peer_gone(B)
+    nodes.a.unbind(LINK)
+    nodes.collect()
+    assert nodes.lost == 2
+    assert nodes.a.outputs.__len__() == 0
+
+
+def test_nothing_is_taken_while_the_peer_is_gone() -> None:
+    nodes = opened()
+    nodes.part()
+    assert nodes.send(b"1") == 0
+
+
+def test_trains_held_back_by_a_partition_are_not_delivered_after_it() -> None:
+    nodes = opened()
+    nodes.send(b"old")
+    held = list(nodes.wire)
+    nodes.wire.clear()
+    nodes.part()
+    nodes.meet()
+    nodes.wire += held
+    nodes.settle()
+    assert nodes.delivered[B] == []
+    assert nodes.b.refused["stale_era"] == 1
+    nodes.settle()
+    assert nodes.send(b"new") == 1
+    nodes.settle()
+    assert nodes.delivered[B] == [b"new"]
+    assert (nodes.sender.sent, nodes.sender.lost, nodes.sender.found) == (2, 1, 0)
+
+
+def test_what_arrived_before_the_partition_is_found_after_it() -> None:
+    nodes = opened()
+    nodes.send(b"1", b"2")
+    nodes.carry()
+    nodes.wire.clear()
+    nodes.part()
+    nodes.wire.clear()
+    assert nodes.lost == 2
+    nodes.meet()
+    assert nodes.delivered[B] == [b"1", b"2"]
+    assert nodes.sender.found == 2
+
+
+def test_new_process_under_the_same_name_gets_nothing_meant_for_the_old_one() -> None:
+    nodes = opened()
+    nodes.send(b"for the old one")
+    held = list(nodes.wire)
+    nodes.wire.clear()
+    nodes.b = Exchange(life=33, fabric=0x301)
+    nodes.b.bind(LINK, 1, A, nodes.now)
+    nodes.meet()
+    nodes.wire += held
+    nodes.settle()
+    assert nodes.delivered[B] == []
+    assert nodes.b.refused["stale_life"] == 1
+    assert nodes.lost == 1
+
+
+def test_second_copy_of_a_train_is_a_counted_duplicate() -> None:
+    nodes = opened()
+    nodes.send(b"1")
+    nodes.carry(keep=True)
+    nodes.carry()
+    assert nodes.delivered[B] == [b"1"]
+    assert nodes.b.refused["duplicate"] == 1
+
+
+def test_lost_train_is_counted_by_its_packets() -> None:
+    nodes = opened()
+    nodes.send(b"1", b"2")
+    nodes.wire.clear()
+    nodes.send(b"3")
+    nodes.settle()
+    assert nodes.delivered[B] == [b"3"]
+    assert (nodes.receiver.received, nodes.receiver.missing) == (1, 2)
+
+
+ENDS = Ends(0x301, 0, 22, 11, 1)
+
+
+@pytest.mark.parametrize(
+    ("reason", "sender", "link", "direction", "payload"),
+    [
+        ("bad_message", B, LINK, 0, b"OV"),
+        ("other_version", B, LINK, 0, b"OV\7" + build_open(ENDS)[3:]),
+        ("other_fabric", B, LINK, 1, build_open(Ends(0x302, 0, 22, 11, 1))),
+        ("unknown_link", B, "another", 1, build_open(ENDS)),
+        ("not_the_peer", NodeName("c"), LINK, 1, build_open(ENDS)),
+        ("stale_life", B, LINK, 1, build_open(Ends(0x301, 0, 23, 11, 1))),
+        ("stale_life", B, LINK, 1, build_open(Ends(0x301, 0, 22, 12, 1))),
+        ("stale_life", B, LINK, 1, build_train(Ends(0x301, 9, 22, 11, 1), 0, [b"not asked"])),
+        ("wrong_direction", B, LINK, 0, build_open(ENDS)),
+        ("wrong_direction", B, LINK, 1, build_room(Room(ENDS, 0, 9, 0, 0, 0))),
+        ("stale_era", B, LINK, 0, build_room(Room(Ends(0x301, 0, 22, 11, 9), 0, 9, 0, 0, 0))),
+        ("bad_room", B, LINK, 0, build_room(Room(Ends(0x301, MANAGEMENT_SC, 22, 11, 1), 5, 9, 0, 0, 0))),
+        (
+            "bad_room",
+            B,
+            LINK,
+            0,
+            build_room(Room(Ends(0x301, MANAGEMENT_SC, 22, 11, 1), 0, 1 << 40, 0, 0, 0)),
+        ),
+    ],
+)
+def test_message_of_a_liar_is_refused_by_name(
+    reason: str, sender: NodeName, link: str, direction: int, payload: bytes
+) -> None:
+    nodes = TwoNodes().bind().meet()
+    nodes.a.received(sender, link, direction, payload, nodes.now)
+    assert dict(nodes.a.refused) == {reason: 1}
+
+
+def test_train_beyond_the_window_is_refused() -> None:
+    nodes = opened()
+    far = build_train(Ends(0x301, 0, 11, 22, 1), WINDOW + 5, [b"x"])
+    nodes.b.received(A, LINK, 0, far, nodes.now)
+    assert nodes.b.refused["over_window"] == 1
+    assert nodes.delivered[B] == []
+
+
+@given(st.binary(max_size=120), st.sampled_from([A, B, NodeName("c")]), st.integers(-1, 3))
+def test_any_bytes_from_anybody_are_counted_and_raise_nothing(
+    payload: bytes, sender: NodeName, direction: int
+) -> None:
+    nodes = TwoNodes().bind().meet()
+    nodes.a.received(sender, LINK, direction, payload, 0.0)
+    assert nodes.a.refused.total() == 1
+    assert not [one for one in nodes.a.outputs if not isinstance(one, Put)]
+
+
+def test_link_is_bound_once_and_in_a_direction_that_exists() -> None:
+    nodes = TwoNodes().bind()
+    with pytest.raises(ClusterInputError, match=f"^link {LINK} is bound to b already$"):
+        nodes.a.bind(LINK, 0, B, 0.0)
+    with pytest.raises(ClusterInputError, match="direction 2 is neither 0 nor 1"):
+        nodes.a.bind("other", 2, B, 0.0)
+
+
+@given(st.data())
+def test_every_packet_is_delivered_once_or_counted_whatever_the_network_does(data: st.DataObject) -> None:
+    """Conservation: messages in any order, lost, twice; partitions and healings; then sent = delivered + counted."""
+    nodes = opened()
+    base = nodes.sender.sent
+    sent = 0
+    for _ in range(data.draw(st.integers(1, 30))):
+        match data.draw(st.sampled_from(["send", "carry", "twice", "lose", "part", "time"])):
+            case "send":
+                packets = [b"%d" % (sent + at) for at in range(data.draw(st.integers(1, 5)))]
+                sent += nodes.send(*packets)
+            case "carry" if nodes.wire:
+                nodes.carry(data.draw(st.integers(0, len(nodes.wire) - 1)))
+            case "twice" if nodes.wire:
+                nodes.carry(0, keep=True)
+            case "lose" if nodes.wire:
+                nodes.wire.pop(data.draw(st.integers(0, len(nodes.wire) - 1)))
+            case "part":
+                nodes.part()
+                nodes.meet()
+            case "time":
+                nodes.now += 1.0
+                nodes.collect()
+    nodes.settle(1.0)
+    nodes.part()
+    nodes.meet()
+    nodes.settle(1.0)
+    numbers = [int(packet) for packet in nodes.delivered[B]]
+    assert numbers == sorted(set(numbers))
+    report = nodes.sender
+    assert report.sent - base == sent
+    assert report.sent == report.acknowledged + report.lost + report.under_way
+    assert report.under_way == 0
+    # what was acknowledged or found came, unless its receiver missed it
+    assert sent - len(numbers) == report.lost - report.found + nodes.receiver.missing

@@ -1,0 +1,83 @@
+"""Messages between machines: they read back as built; bad bytes are refused by name and raise nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opavnic.cluster.errors import MessageError
+from opavnic.cluster.messages import (
+    MAX_PACKET,
+    MAX_PACKETS,
+    Ends,
+    Open,
+    Room,
+    Train,
+    build_open,
+    build_room,
+    build_train,
+    parse,
+)
+
+U64 = st.integers(0, (1 << 64) - 1)
+U32 = st.integers(0, (1 << 32) - 1)
+ENDS = st.builds(Ends, fabric=U32, sc=st.integers(0, 31), from_life=U64, to_life=U64, era=U32)
+PACKETS = st.lists(st.binary(min_size=1, max_size=200), min_size=1, max_size=MAX_PACKETS)
+END = Ends(0x301, 15, 7, 9, 3)
+
+
+@given(ENDS, U64, PACKETS)
+def test_train_reads_back_as_built(ends: Ends, first: int, packets: list[bytes]) -> None:
+    assert parse(build_train(ends, first, packets)) == Train(ends, first, packets)
+
+
+@given(ENDS, U64, U64, U64, U32, U64)
+def test_room_and_open_read_back_as_built(ends: Ends, a: int, b: int, c: int, era: int, d: int) -> None:
+    room = Room(ends, a, b, c, era, d)
+    assert parse(build_room(room)) == room
+    assert parse(build_open(ends)) == Open(ends)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_message_or_a_message_error(data: bytes) -> None:
+    with contextlib.suppress(MessageError):
+        parse(data)
+
+
+@given(st.data())
+def test_any_change_to_a_train_is_a_message_or_a_message_error(data: st.DataObject) -> None:
+    good = bytearray(build_train(END, 5, [b"abc", b"d" * 40]))
+    at = data.draw(st.integers(0, len(good) - 1))
+    good[at] = data.draw(st.integers(0, 255))
+    end = data.draw(st.integers(0, len(good)))
+    with contextlib.suppress(MessageError):
+        parse(bytes(good[:end]))
+
+
+@pytest.mark.parametrize(
+    "good", [build_train(END, 0, [b"ab"]), build_open(END), build_room(Room(END, 1, 2, 0, 0, 0))]
+)
+def test_truncated_and_longer_messages_are_refused(good: bytes) -> None:
+    for end in range(len(good)):
+        with pytest.raises(MessageError):
+            parse(good[:end])
+    with pytest.raises(MessageError, match=r"^length: "):
+        parse(good + b"\0")
+
+
+def test_another_version_is_named_in_the_refusal() -> None:
+    other = bytearray(build_open(END))
+    other[2] = 9
+    with pytest.raises(MessageError, match=r"^version: 9, this is version 1$"):
+        parse(bytes(other))
+
+
+def test_longest_packet_fits_and_an_empty_one_does_not() -> None:
+    assert parse(build_train(END, 0, [b"x" * MAX_PACKET])) == Train(END, 0, [b"x" * MAX_PACKET])
+    with pytest.raises(MessageError, match=r"^length: "):
+        parse(build_train(END, 0, [b""]))
+    with pytest.raises(MessageError, match=r"^length: "):
+        parse(build_train(END, 0, [b"x" * (MAX_PACKET + 1)]))
