@@ -77,17 +77,16 @@ def bench_cluster(
     result = ClusterResult(nodes, tls, rounds)
     samples: dict[str, list[tuple[float, float]]] = {"cluster": [], "one machine": [], "VXLAN": []}
     done, total = 0, 2 * rounds + rounds
-    with machines(nodes) as found:
-        with cluster(found, lab_of(nodes), tls=tls) as running, _vxlan(found) as beside:
-            there = _site(running, nodes)
-            settle(there)
-            result.ping_loss = _loss(there)
-            for _ in range(rounds):
-                for name, site in (("cluster", there), ("VXLAN", beside)):
-                    progress(done, total, name)
-                    samples[name].append(_measure(site, seconds))
-                    done += 1
-            result.unaccounted_frames = _unaccounted(running)
+    with machines(nodes) as found, cluster(found, lab_of(nodes), tls=tls) as running, _vxlan(found) as beside:
+        there = _site(running, nodes)
+        settle(there)
+        result.ping_loss = _loss(there)
+        for _ in range(rounds):
+            for name, site in (("cluster", there), ("VXLAN", beside)):
+                progress(done, total, name)
+                samples[name].append(_measure(site, seconds))
+                done += 1
+        result.unaccounted_frames = _unaccounted(running)
     lab = lab_of(nodes)
     try:
         with running_lab(lab) as one:
@@ -129,7 +128,8 @@ def _measure(site: Site, seconds: int) -> tuple[float, float]:
 
 def _loss(site: Site) -> float:
     done = run(
-        *inside(site.client, "ping", "-q", "-c", str(_PINGS), "-i", "0.01", "-W", "5", site.address), check=False
+        *inside(site.client, "ping", "-q", "-c", str(_PINGS), "-i", "0.01", "-W", "5", site.address),
+        check=False,
     )
     received = next((part for part in done.split(",") if "received" in part), "0 received")
     return round(1 - int(received.split()[0]) / _PINGS, 4)

@@ -9,13 +9,14 @@ GET  /routes?from=h1&to=h2
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
 
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FaultError, InputError
-from hfi_sim.faults import Faults
+from hfi_sim.faults import Faults, parse_fault, spec_text
 from hfi_sim.hfi import HfiPort
 from hfi_sim.table_paths import deadlock, paths
 from hfi_sim.topology import Topology
@@ -24,12 +25,19 @@ from opavnic.world.json_body import json_object
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World
 
+Spread = Callable[[dict[str, Any]], Awaitable[None]]
+
 
 class FabricRoutes(RunningPart):
     """Shows the fabric of a world, and injects faults on request."""
 
-    def __init__(self, world: World, name: str) -> None:
-        """Args:  name: the name of the fabric, which is that of the lab."""
+    def __init__(self, world: World, name: str, spread: Spread | None = None) -> None:
+        """Prepare.
+
+        Args:  name: the name of the fabric, which is that of the lab. spread: makes a change of faults on the other
+               machines that carry parts of the fabric.
+        """
+        self._spread = spread
         self._world = world
         self._name = name
 
@@ -49,11 +57,17 @@ class FabricRoutes(RunningPart):
         return web.json_response(self._faults())
 
     async def _post_fault(self, request: web.Request) -> web.Response:
-        fault = self._world.faults.add(str((await json_object(request)).get("fault", "")))
+        wanted = parse_fault(str((await json_object(request)).get("fault", "")))
+        if self._spread is not None:
+            await self._spread({"add": spec_text(wanted)})
+        fault = self._world.faults.add(wanted)
         return web.json_response({"number": fault.number, **self._faults()})
 
     async def _remove_fault(self, request: web.Request) -> web.Response:
-        _remove(self._world.faults, (await json_object(request)).get("number"))
+        number = (await json_object(request)).get("number")
+        if self._spread is not None:
+            await self._spread({"remove": number})
+        _remove(self._world.faults, number)
         return web.json_response(self._faults())
 
     async def _get_topology(self, _: web.Request) -> web.Response:
