@@ -9,6 +9,7 @@ from aiohttp import web
 from hfi_sim.errors import InputError
 from opavnic.lab.share import Share
 from opavnic.world.json_body import json_object
+from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 
 DEFAULT_S: Final = 60.0
@@ -23,6 +24,16 @@ class RunRoute(RunningPart):
     def routes(self) -> list[web.RouteDef]:
         return [web.post("/run", self._run)]
 
+    @api(
+        "Run a program on a host, whichever machine of the cluster that is on",
+        "its exit code, and the end of what it has said",
+        ("exit_code", "stdout", "stderr"),
+        body={
+            "host": "!string: a host of the lab",
+            "command": "!array of strings: a program and its arguments",
+            "timeout_s": "number: how long it may take",
+        },
+    )
     async def _run(self, request: web.Request) -> web.Response:
         body = await json_object(request)
         host, command, limit_s = body.get("host"), body.get("command"), body.get("timeout_s", DEFAULT_S)
