@@ -68,7 +68,7 @@ def up(
     if not cluster and (wait or name or listen or credentials or insecure):
         fail("up: --wait, --name, --listen, --credentials and --insecure need --cluster", EXIT_USAGE)
     if cluster:
-        require_privilege()
+        require_privilege(namespaces=any(not host.is_machine for host in model.hosts.values()))
         _end_earlier_run(model.name)
         way = way_of(name, listen, credentials, insecure, [])
         _up_cluster(model, file.resolve(), way, wait, detach, as_json)

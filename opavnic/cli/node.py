@@ -71,16 +71,17 @@ def node(
             fail(removed.complaint)
 
 
-def require_privilege() -> None:
-    """Fail unless this process may make TAPs and namespaces where it runs: private ones reach no other machine."""
+def require_privilege(*, namespaces: bool = False) -> None:
+    """Fail unless this process may make TAPs, and `namespaces` for hosts, where it runs: private ones reach nobody."""
     from opavnic.lab.errors import PrivilegeError
     from opavnic.lab.privileges import check_tun, has_capabilities
 
     check_tun()
-    if not has_capabilities():
+    if not has_capabilities(namespaces=namespaces):
+        needed = "CAP_NET_ADMIN and, for hosts in namespaces of their own, CAP_SYS_ADMIN"
         raise PrivilegeError(
-            "a machine of a cluster needs CAP_NET_ADMIN and CAP_SYS_ADMIN: without them a lab runs in a network "
-            "of its own, which reaches no other machine; run this as root"
+            f"a machine of a cluster needs {needed}: without them a lab runs in a network of its own, which reaches no "
+            "other machine; run this as root"
         )
 
 

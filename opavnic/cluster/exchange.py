@@ -23,12 +23,9 @@ from opavnic.cluster.messages import (
     build_train,
     parse,
 )
-from opavnic.cluster.streams import ACK_EVERY, ReceiveStream, SendStream
+from opavnic.cluster.streams import PEER_BUDGET, ReceiveStream, SendStream
 from opavnic.cluster.transport import MANAGEMENT_SC, LinkReport, NodeName
 
-PEER_BUDGET: Final = 12 * 65_535
-"""Bytes under way to one peer in one urgency: less than the 16 batches of 65,535 bytes that Zenoh queues for it, so
-that a put finds room at once and never blocks the event loop (see zenoh_config.QUEUE_BATCHES)."""
 ACK_DELAY_S: Final = 0.002
 """How long an acknowledgement waits for more packets; the sender's window is worth many times this."""
 OPEN_AGAIN_S: Final = 0.5
@@ -225,7 +222,7 @@ class Exchange:
         for key, since in list(self._dirty.items()):
             end = self._links[key[0]]
             stream = end.receivers[key[1]]
-            if now - since >= ACK_DELAY_S or stream.next - stream.granted_at >= ACK_EVERY:
+            if now - since >= ACK_DELAY_S or stream.owes_a_grant:
                 self._grant(end, key[1], stream)
         for key, asked in list(self._asked.items()):
             if now - asked >= OPEN_AGAIN_S:

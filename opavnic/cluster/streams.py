@@ -20,8 +20,13 @@ from opavnic.cluster.messages import MAX_PACKETS, MAX_TRAIN, Ends, Open, Room, T
 
 WINDOW: Final = 1024
 """Packets of a stream that may be under way: 16 full trains, what a link of 100 Gb/s with MTU 9000 sends in 0.75 ms."""
+PEER_BUDGET: Final = 12 * 65_535
+"""Bytes under way to one peer in one urgency: less than the 16 batches of 65,535 bytes that Zenoh queues for it, so
+that a put finds room at once and never blocks the event loop (see zenoh_config.QUEUE_BATCHES)."""
 ACK_EVERY: Final = WINDOW // 8
-"""Packets after which the receiver grants again without waiting for a pause."""
+"""Packets after which the receiver grants again without waiting for a pause,"""
+ACK_EVERY_BYTES: Final = PEER_BUDGET // 8
+"""and bytes: long packets use up the budget before the window."""
 
 
 @dataclass(slots=True)
@@ -130,6 +135,8 @@ class ReceiveStream:
     total_missing: int = 0
     granted_at: int = 0
     """`next` in the last grant."""
+    ungranted_bytes: int = 0
+    """Received since then."""
     before_era: int = 0
     before: int = 0
 
@@ -164,12 +171,18 @@ class ReceiveStream:
         self.total_missing += gap
         self.next = train.first + count
         self.received += count
+        self.ungranted_bytes += sum(map(len, train.packets))
         return None
+
+    @property
+    def owes_a_grant(self) -> bool:
+        """So much has come that the sender may soon have to wait for room."""
+        return self.next - self.granted_at >= ACK_EVERY or self.ungranted_bytes >= ACK_EVERY_BYTES
 
     def room(self, fabric: int, sc: int, life: int, *, paused: bool) -> Room:
         """Return the grant to send now; a paused one acknowledges and grants nothing new."""
         if not paused:
-            self.granted_at = self.next
+            self.granted_at, self.ungranted_bytes = self.next, 0
             self.limit = self.next + WINDOW
         return Room(
             Ends(fabric, sc, life, self.from_life, self.era),

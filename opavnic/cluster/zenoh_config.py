@@ -15,7 +15,7 @@ import ipaddress
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -24,7 +24,7 @@ from opavnic.cluster.transport import NodeName
 
 ROOT: Final = "opavnic"
 QUEUE_BATCHES: Final = 16
-"""Batches that Zenoh queues for a peer and priority, the most it takes; exchange.PEER_BUDGET stays below."""
+"""Batches that Zenoh queues for a peer and priority, the most it takes; streams.PEER_BUDGET stays below."""
 LEASE_S: Final = 5.0
 """After this time without a word, which a dead machine or a partition causes, a node is gone. A process that dies is
 gone at once, because its connection closes."""
@@ -103,6 +103,24 @@ class SessionPlan:
     """Between nodes of one machine; docs/cluster-transport.md says what it gains and why it is off."""
 
 
+def with_listen(plan: SessionPlan) -> SessionPlan:
+    """Return a plan that says where the node listens: as far as its way to the coordinator goes, if nobody said.
+
+    Members send each other their trains directly, so each of them listens. A coordinator listens to all machines if it
+    has credentials, and to its own without.
+    """
+    if plan.listen:
+        return plan
+    if plan.join:
+        first = plan.join[0]
+        every = "[::]" if first.host.startswith("[") else "0.0.0.0"  # noqa: S104 - with TLS, or as was asked for
+        local = "[::1]" if first.host.startswith("[") else "127.0.0.1"
+        return replace(plan, listen=(Address(first.proto, local if first.is_loopback else every, 0),))
+    if plan.credentials is not None:
+        return replace(plan, listen=(Address("tls", "0.0.0.0", DEFAULT_PORT),))  # noqa: S104 - with TLS
+    return replace(plan, listen=(Address("tcp", "127.0.0.1", DEFAULT_PORT),))
+
+
 def check(plan: SessionPlan) -> None:
     """Refuse what would let strangers in. Raises ClusterInputError with what would be right."""
     for address in (*plan.listen, *plan.join):
@@ -179,13 +197,10 @@ def access_control(own: Credentials, fabric: int | None) -> dict[str, Any]:
     others = [name for name in own.members if name != own.name]
     rules, subjects, policies = [], [], []
     for name in others:
-        mine = list(_rules_for(root, name))
+        mine = [*_what_it_may_say(root, name), *_what_it_may_hear(root, own.name, name)]
         rules += mine
         subjects.append({"id": name, "cert_common_names": [name]})
         policies.append({"rules": [rule["id"] for rule in mine], "subjects": [name]})
-    rules.append(_rule("out", "egress", _ALL_MESSAGES, f"{ROOT}/**"))
-    subjects.append({"id": "anybody"})
-    policies.append({"rules": ["out"], "subjects": ["anybody"]})
     return {
         "enabled": True,
         "default_permission": "deny",
@@ -195,13 +210,7 @@ def access_control(own: Credentials, fabric: int | None) -> dict[str, Any]:
     }
 
 
-_ALL_MESSAGES: Final = (
-    "put", "delete", "declare_subscriber", "query", "reply", "declare_queryable", "liveliness_token",
-    "liveliness_query", "declare_liveliness_subscriber",
-)  # fmt: skip
-
-
-def _rules_for(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
+def _what_it_may_say(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
     """Yield what a member may say: puts, questions and tokens from its name, answers and subscriptions to its name."""
     yield _rule(f"{name}-says", "ingress", ("put",), f"{root}/link/{name}/**")
     yield _rule(f"{name}-hears", "ingress", ("declare_subscriber",), f"{root}/link/*/{name}/**")
@@ -215,6 +224,23 @@ def _rules_for(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
         f"{ROOT}/*/live/**",
         f"{root}/live/**",
     )
+
+
+def _what_it_may_hear(root: str, own: NodeName, name: NodeName) -> Iterator[dict[str, Any]]:
+    """Yield what is sent to a member: what is for it, and what says where this node is.
+
+    Zenoh sends a new peer all that is published until it knows what that one subscribed to. So it does not do to refuse
+    its subscriptions.
+    """
+    yield _rule(f"{name}-gets", "egress", ("put",), f"{root}/link/{own}/{name}/**")
+    yield _rule(f"{name}-is-asked", "egress", ("query",), f"{root}/ask/{own}/{name}/**")
+    yield _rule(f"{name}-is-answered", "egress", ("reply",), f"{root}/ask/{name}/{own}/**")
+    yield _rule(f"{name}-sees", "egress", _DECLARATIONS, f"{ROOT}/**")
+
+
+_DECLARATIONS: Final = (
+    "declare_subscriber", "declare_queryable", "liveliness_token", "liveliness_query", "declare_liveliness_subscriber",
+)  # fmt: skip
 
 
 def _rule(name: str, flow: str, messages: Sequence[str], *keys: str) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from opavnic.cluster.zenoh_config import (
     link_key,
     parse_link_key,
     to_json5,
+    with_listen,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class ZenohTransport:
 
         Raises:  ClusterInputError: the plan would let strangers in, or a coordinator has no fabric id.
         """
+        plan = with_listen(plan)
         check(plan)
         if role is Role.COORDINATOR and fabric is None:
             raise ClusterInputError(f"node {plan.name}: a coordinator has a fabric id")

@@ -16,11 +16,11 @@ _CAP_NET_ADMIN: Final = 12
 _CAP_SYS_ADMIN: Final = 21
 
 
-def has_capabilities() -> bool:
-    """Return whether this process may create interfaces and namespaces where it runs."""
+def has_capabilities(*, namespaces: bool = True) -> bool:
+    """Return whether this process may create interfaces, and `namespaces` for hosts, where it runs."""
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
-    wanted = 1 << _CAP_NET_ADMIN | 1 << _CAP_SYS_ADMIN
+    wanted = 1 << _CAP_NET_ADMIN | (1 << _CAP_SYS_ADMIN if namespaces else 0)
     return effective & wanted == wanted
 
 

@@ -1,4 +1,4 @@
-"""The unit template, the Containerfile and the page about installing: what they call and name exists."""
+"""Units, manifests, the Containerfile and the page about installing: what they call and name exists."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from opavnic.cli.main import app
+from opavnic.lab.loader import load_lab
 
 ROOT = Path(__file__).parents[2]
-UNIT = ROOT / "deploy" / "opavnic@.service"
+UNITS = sorted((ROOT / "deploy").glob("*.service"))
+MANIFEST = ROOT / "deploy" / "kubernetes" / "opavnic.yaml"
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
 INSTALL = ROOT / "docs" / "install.md"
 
@@ -26,29 +30,75 @@ def command(name: str) -> typer.core.TyperCommand:
     return found  # type: ignore[no-any-return]
 
 
-def calls() -> list[list[str]]:
-    lines = re.findall(r"^Exec\w+=(.*)$", UNIT.read_text(), re.MULTILINE)
-    return [shlex.split(line) for line in lines]
+def calls(unit: Path) -> list[list[str]]:
+    lines = re.findall(r"^Exec\w+=(.*)$", unit.read_text(), re.MULTILINE)
+    return [shlex.split(line.replace(" $OPTIONS", "")) for line in lines]
 
 
-def test_unit_calls_commands_that_exist_with_arguments_they_take() -> None:
-    assert len(calls()) == 3
-    for program, name, *arguments in calls():
+@pytest.mark.parametrize(
+    ("unit", "count"), list(zip(UNITS, (3, 2, 3), strict=True)), ids=[path.name for path in UNITS]
+)
+def test_unit_calls_commands_that_exist_with_arguments_they_take(unit: Path, count: int) -> None:
+    assert len(calls(unit)) == count
+    for program, name, *arguments in calls(unit):
         assert program == "/usr/local/bin/opavnic"
         command(name).make_context(name, [*arguments])  # a wrong option or argument raises
 
 
+@pytest.mark.parametrize("template", UNITS, ids=lambda path: path.name)
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_unit_is_accepted_by_systemd(tmp_path: Path) -> None:
+def test_unit_is_accepted_by_systemd(template: Path, tmp_path: Path) -> None:
     program = tmp_path / "opavnic"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    unit = tmp_path / UNIT.name
-    unit.write_text(UNIT.read_text().replace("/usr/local/bin/opavnic", str(program)))
+    unit = tmp_path / template.name
+    unit.write_text(template.read_text().replace("/usr/local/bin/opavnic", str(program)))
     done = subprocess.run(
         ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def documents() -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all(MANIFEST.read_text()) if one is not None]
+
+
+def containers() -> list[dict[str, Any]]:
+    return [
+        container
+        for document in documents()
+        if document["kind"] == "StatefulSet"
+        for container in document["spec"]["template"]["spec"]["containers"]
+    ]
+
+
+def test_manifests_are_accepted_by_the_schemas_of_kubernetes() -> None:
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    assert len(documents()) == 7
+    for document in documents():
+        kubernetes_validate.validate(document, "1.33", strict=True)
+
+
+def test_containers_get_one_capability_and_no_privilege() -> None:
+    assert len(containers()) == 2
+    for container in containers():
+        rights = container["securityContext"]
+        assert rights["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
+        assert (rights["privileged"], rights["allowPrivilegeEscalation"]) == (False, False)
+        assert rights["readOnlyRootFilesystem"]
+
+
+def test_containers_call_commands_that_exist_with_a_lab_file_that_is_valid(tmp_path: Path) -> None:
+    (config,) = [document for document in documents() if document["kind"] == "ConfigMap"]
+    lab = tmp_path / "lab.yaml"
+    lab.write_text(config["data"]["lab.yaml"])
+    model = load_lab(lab)
+    assert all(host.is_machine for host in model.hosts.values()), "a namespace of its own takes CAP_SYS_ADMIN"
+    for container in containers():
+        name, *arguments = [
+            str(lab) if word == "/etc/opavnic/lab.yaml" else word for word in container["args"]
+        ]
+        command(name).make_context(name, arguments)
 
 
 def test_containerfile_copies_what_is_here_and_runs_a_command() -> None:

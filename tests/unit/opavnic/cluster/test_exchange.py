@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opavnic.cluster.errors import ClusterInputError
-from opavnic.cluster.exchange import OPEN_AGAIN_S, PEER_BUDGET, Exchange, Put, Urgency
+from opavnic.cluster.exchange import OPEN_AGAIN_S, Exchange, Put, Urgency
 from opavnic.cluster.messages import Ends, Room, build_open, build_room, build_train
-from opavnic.cluster.streams import WINDOW
+from opavnic.cluster.streams import PEER_BUDGET, WINDOW
 from opavnic.cluster.transport import MANAGEMENT_SC, NodeName
 from unit.opavnic.cluster.two_nodes import LINK, A, B, TwoNodes
 
@@ -79,6 +79,14 @@ def test_bytes_under_way_to_one_peer_stay_within_what_its_queue_holds() -> None:
     assert taken == PEER_BUDGET // size
     nodes.settle()
     assert nodes.send(bytes(size)) == 1
+
+
+def test_long_packets_are_acknowledged_before_they_use_up_the_budget() -> None:
+    nodes = opened()
+    nodes.send(*[bytes(9000)] * 12)
+    while nodes.wire:
+        nodes.carry()
+    assert nodes.sender.under_way < 12
 
 
 def test_what_is_under_way_to_a_machine_that_dies_is_lost_once() -> None:
