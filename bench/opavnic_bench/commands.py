@@ -543,6 +543,6 @@ def _proof(proof: dict[str, Any] | None) -> str:
 
 
 def print_skipped(skipped: dict[str, Any]) -> None:
-    """Say what was left out of a benchmark, and why."""
+    """Say what was left out, and why."""
     for label, reason in skipped.items():
         print_rich(f"left out: {label}: {reason}")

@@ -137,6 +137,12 @@ class Boundary:
                 cut.life = life
                 cut.sent_before, cut.received_before = cut.counters.out_packets, cut.arriving.in_packets
 
+    def set_network(self, peer: NodeName, one_way_s: float) -> None:
+        """Let the network to a machine be part of the latency of the links to it: the larger of the two counts."""
+        for cut in self.links.values():
+            if cut.peer == peer:
+                cut.link.network_s = one_way_s
+
     def _forget(self, cut: CutLink) -> None:
         """Lose what waits for a machine that is gone."""
         for waiting in cut.waiting.values():
@@ -276,7 +282,6 @@ class Boundary:
         for name, cut in self.links.items():
             report = reports.get(name)
             directions = cut.link.directions
-            trip = None if report is None else report.round_trip_s
             rows.append(
                 {
                     "name": name,
@@ -289,8 +294,8 @@ class Boundary:
                     "lost": cut.counters.drops.get(Drop.NET_LOST, 0),
                     "received": cut.arriving.in_packets - cut.received_before,
                     "latency_us": round(cut.link.latency_s * 1e6, 3),
-                    "network_us": None if trip is None else round(trip * 5e5, 1),
-                    "network_is_slower": trip is not None and trip / 2 > cut.link.latency_s,
+                    "network_us": None if not cut.link.network_s else round(cut.link.network_s * 1e6, 1),
+                    "network_is_slower": cut.link.network_s > cut.link.latency_s,
                 }
             )
         return rows

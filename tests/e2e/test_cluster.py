@@ -10,6 +10,7 @@ import pytest
 
 from opavnic_bench.cluster.machines import Cluster, cluster, machines
 from opavnic_bench.sites import until
+from opavnic_bench.turns import PeerError
 
 LAB = {
     "name": "threefold",
@@ -58,6 +59,16 @@ def test_hosts_of_three_machines_are_one_lab(running: Cluster) -> None:
         assert " 0% packet loss" in done.stdout, done.stdout
         assert "DUP!" not in done.stdout
     at_rest(running)
+
+
+def test_coordinator_acts_on_hosts_of_other_machines(running: Cluster) -> None:
+    assert H["h3"] in running.opavnic("m1", "exec", "h3", "--", "ip", "-br", "address")
+    with pytest.raises(PeerError, match="m3 obeys the coordinator alone, not m2"):
+        running.opavnic("m2", "exec", "h3", "--", "id")
+    running.opavnic("m1", "fault", "add", "link-down on h3")
+    until(lambda: not reaches(running, "h1", "h3"), "the fault does not act", limit_s=20)
+    running.opavnic("m1", "fault", "clear")
+    until(lambda: reaches(running, "h1", "h3"), "h3 is not back", limit_s=20)
 
 
 def test_tcp_passes_machines_and_every_frame_is_accounted_for(running: Cluster) -> None:

@@ -10,6 +10,7 @@ GET  /lanes?on=h1--sw0       what each virtual lane has carried and holds now; o
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from aiohttp import web
 from hfi_sim.cable import LinkDirection
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.errors import FaultError, InputError
-from hfi_sim.faults import Faults
+from hfi_sim.faults import Faults, parse_fault, spec_text
 from hfi_sim.faults.targets import directions_of
 from hfi_sim.hfi import HfiPort
 from hfi_sim.table_paths import deadlock, hops, paths
@@ -29,6 +30,7 @@ from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World
 
+Spread = Callable[[dict[str, Any]], Awaitable[None]]
 MAX_WAYS: Final = 512
 """Directions whose lanes are answered at once: the fabric does not wait long for who looks at it."""
 
@@ -36,8 +38,13 @@ MAX_WAYS: Final = 512
 class FabricRoutes(RunningPart):
     """Shows the fabric of a world, and injects faults on request."""
 
-    def __init__(self, world: World, name: str) -> None:
-        """Args:  name: the name of the fabric, which is that of the lab."""
+    def __init__(self, world: World, name: str, spread: Spread | None = None) -> None:
+        """Prepare.
+
+        Args:  name: the name of the fabric, which is that of the lab. spread: makes a change of faults on the other
+               machines that carry parts of the fabric.
+        """
+        self._spread = spread
         self._world = world
         self._name = name
 
@@ -65,7 +72,10 @@ class FabricRoutes(RunningPart):
         body={"fault": "string: as `opavnic fault add` takes it, `loss on h1 20%`"},
     )
     async def _post_fault(self, request: web.Request) -> web.Response:
-        fault = self._world.faults.add(str((await json_object(request)).get("fault", "")))
+        wanted = parse_fault(str((await json_object(request)).get("fault", "")))
+        if self._spread is not None:
+            await self._spread({"add": spec_text(wanted)})
+        fault = self._world.faults.add(wanted)
         return web.json_response({"number": fault.number, **self._faults()})
 
     @api(
@@ -75,7 +85,10 @@ class FabricRoutes(RunningPart):
         body={"number": "integer or null: the number of a fault; null: all"},
     )
     async def _remove_fault(self, request: web.Request) -> web.Response:
-        _remove(self._world.faults, (await json_object(request)).get("number"))
+        number = (await json_object(request)).get("number")
+        if self._spread is not None:
+            await self._spread({"remove": number})
+        _remove(self._world.faults, number)
         return web.json_response(self._faults())
 
     @api(
